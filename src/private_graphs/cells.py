@@ -1,0 +1,87 @@
+"""A cell is what one job trains; its plan names the replicas that train together."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+
+def _read_epsilon(value: object) -> object:
+    return math.inf if isinstance(value, str) and value.strip().lower() == "inf" else value
+
+
+def _write_epsilon(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value
+
+
+Epsilon = Annotated[
+    float,
+    BeforeValidator(_read_epsilon),
+    PlainSerializer(_write_epsilon, when_used="json"),
+    Field(gt=0, allow_inf_nan=True),
+]
+"""A privacy budget; infinity (JSON ``"inf"``) means training without DP."""
+
+
+class Cell(BaseModel):
+    """One (experiment, dataset, features, method, optimizer, protocol, splits, train fraction)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    study: str
+    experiment: str
+    dataset: str
+    features: str = "raw"
+    method: str = "gcn"
+    optimizer: Literal["sgd", "adam"]
+    protocol: Literal["released", "paper", "sound"]
+    visits: Literal["protocol", "epoch_sum", "poisson"] = "protocol"
+    """``protocol`` keeps the protocol's own visits; the others are the two choices of ``sound``."""
+    splits: int = Field(ge=1)
+    train_fraction: float = Field(default=1.0, gt=0, le=1)
+
+    @property
+    def cell_id(self) -> str:
+        """Path of the cell below ``runs/<study>/``."""
+        visits = "" if self.visits == "protocol" else f"-{self.visits}"
+        return (
+            f"{self.experiment}/{self.dataset}/{self.features}/{self.method}/{self.optimizer}/"
+            f"{self.protocol}{visits}/s{self.splits}/f{self.train_fraction:g}"
+        )
+
+
+class CellPlan(BaseModel):
+    """A cell with its training settings and the axes of its replicas (seed × ε × learning rate)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cell: Cell
+    seeds: tuple[int, ...] = Field(min_length=1)
+    epsilons: tuple[Epsilon, ...] = Field(min_length=1)
+    learning_rates: tuple[float, ...] = Field(default=(0.01,), min_length=1)
+    """Learning rates of non-private replicas."""
+    private_learning_rates: tuple[float, ...] = Field(default=(0.01,), min_length=1)
+    """Grid of the private replicas; the choice is made on validation scores, per ε."""
+    epochs: int = Field(ge=1)
+    noise_multiplier: float | None = Field(default=None, gt=0)
+    """Given noise in place of a calibrated one (every private replica then has this noise)."""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    clip_norm: float = Field(default=1.0, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Non-private replicas only."""
+    hidden: int = Field(default=32, ge=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    patience: int | None = Field(default=20, ge=1)
+    """Epochs without a better validation loss before a non-private replica stops; None: never."""
+    dtype: Literal["float32", "float64"] = "float32"
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of training runs of the cell."""
+        grids = (
+            len(self.learning_rates if math.isinf(epsilon) else self.private_learning_rates)
+            for epsilon in self.epsilons
+        )
+        return len(self.seeds) * sum(grids)

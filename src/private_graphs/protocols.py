@@ -1,0 +1,116 @@
+"""The three protocols as immutable values: what is clipped, what sees which graph, what is proved.
+
+Trainers, calibration and statements read the fields; nothing asks for a protocol by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How one result was obtained. Section numbers refer to ``docs/privacy.md``."""
+
+    name: Literal["released", "paper", "sound"]
+    summary: str
+    """One line for the reader of a table."""
+
+    clipping: Literal["none", "global_norm"]
+    """``none``: the gradient is used as it is (§4.1). ``global_norm``: one clip over all tensors."""
+
+    message_passing: Literal["whole_graph", "induced"]
+    """Graph of the training forward pass: everything, or the subgraph induced by the training
+    nodes and, with splits, by each part (§3)."""
+
+    visits: Literal["shuffled", "epoch_sum", "poisson"]
+    """With splits: one step per part in a fresh random order; one step per epoch that adds the
+    clipped gradients of all parts (§3 A′); or steps that each part joins with probability 1/s
+    (§3 B)."""
+
+    test_graph: Literal["whole_graph", "evaluated_mask"]
+    """Graph of a forward pass that scores: everything, or the evaluated nodes alone."""
+
+    private_selection_graph: Literal["whole_graph", "evaluated_mask"]
+    """The same for the validation scores that choose a learning rate under DP."""
+
+    dropout: Literal["first_epoch", "every_epoch"]
+    """``first_epoch``: evaluation mode is never left again after the first epoch (§4.0)."""
+
+    stopped_weights: Literal["last", "best_validation"]
+    """Weights kept by an early-stopped (non-private) run."""
+
+    unlabelled: Literal["class_zero", "ignored"]
+    """Nodes without a label: counted as class 0, or kept in the graph outside the loss."""
+
+    calibration: Literal["published", "proved"]
+    """Noise from the paper's formula, or from the proved node-level, replace guarantee."""
+
+    subsampling: Literal["stratified", "keyed_coin"]
+    """How a train fraction is drawn: per class, or by an independent coin per node (§3)."""
+
+    random_baseline: Literal["without_last_class", "all_classes"]
+    """Classes that the uniform random baseline can draw (§4.5)."""
+
+    inference: Literal["leaks", "inductive_disjoint"]
+    """What the published predictions reveal beyond the parameters (§5)."""
+
+
+RELEASED = Protocol(
+    name="released",
+    summary="what the authors' published code does: nothing is clipped, edges cross the splits",
+    clipping="none",
+    message_passing="whole_graph",
+    visits="shuffled",
+    test_graph="whole_graph",
+    private_selection_graph="whole_graph",
+    dropout="first_epoch",
+    stopped_weights="last",
+    unlabelled="class_zero",
+    calibration="published",
+    subsampling="stratified",
+    random_baseline="without_last_class",
+    inference="leaks",
+)
+
+PAPER = Protocol(
+    name="paper",
+    summary="what the paper's text says: one global clip, induced parts, the paper's accounting",
+    clipping="global_norm",
+    message_passing="induced",
+    visits="shuffled",
+    test_graph="whole_graph",
+    private_selection_graph="evaluated_mask",
+    dropout="every_epoch",
+    stopped_weights="best_validation",
+    unlabelled="ignored",
+    calibration="published",
+    subsampling="stratified",
+    random_baseline="all_classes",
+    inference="leaks",
+)
+
+SOUND = Protocol(
+    name="sound",
+    summary="what can be proved: node-level replace, calibrated and scored without leaks",
+    clipping="global_norm",
+    message_passing="induced",
+    visits="epoch_sum",
+    test_graph="evaluated_mask",
+    private_selection_graph="evaluated_mask",
+    dropout="every_epoch",
+    stopped_weights="best_validation",
+    unlabelled="ignored",
+    calibration="proved",
+    subsampling="keyed_coin",
+    random_baseline="all_classes",
+    inference="inductive_disjoint",
+)
+
+SOUND_POISSON = replace(
+    SOUND, summary="as sound, with Poisson-sampled parts in place of the per-epoch sum",
+    visits="poisson",
+)  # fmt: skip
+
+PROTOCOLS: dict[str, Protocol] = {each.name: each for each in (RELEASED, PAPER, SOUND)}
