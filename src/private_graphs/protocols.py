@@ -18,7 +18,7 @@ class Protocol:
     """One line for the reader of a table."""
 
     clipping: Literal["none", "global_norm"]
-    """``none``: the gradient is used as it is (§4.1). ``global_norm``: one clip over all tensors."""
+    """``none``: the gradient is used as it is (§4.1). ``global_norm``: one joint clip."""
 
     message_passing: Literal["whole_graph", "induced"]
     """Graph of the training forward pass: everything, or the subgraph induced by the training
