@@ -1,0 +1,1 @@
+"""Graph operations: normalisation, splits, samples of the training nodes."""

@@ -1,0 +1,33 @@
+"""Random graph splits: partitions of the training nodes that never look at the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from private_graphs.errors import UserError
+
+
+def random_partition(nodes: np.ndarray, parts: int, generator: np.random.Generator) -> np.ndarray:
+    """Assign each of ``nodes`` (M,) to one of ``parts`` parts, sizes differing by at most one.
+
+    Returns (M,) part numbers 0..parts-1. The assignment depends on the number of nodes and on the
+    generator alone, as docs/privacy.md §3 requires (no clustering). Raises UserError for more
+    parts than nodes. Source: Igamberdiev & Habernal, LREC 2022, Section 4 (random graph splits).
+    """
+    if parts > len(nodes):
+        raise UserError(
+            f"splits: {parts} parts asked of {len(nodes)} training nodes; "
+            f"expected at most {len(nodes)}: use fewer splits"
+        )
+    assignment = np.empty(len(nodes), dtype=np.int64)
+    assignment[generator.permutation(len(nodes))] = np.arange(len(nodes)) % parts
+    return assignment
+
+
+def edges_within(edge_index: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Keep the edges whose two ends lie in the same group; ``group`` is (N,), -1 means removed.
+
+    Returns (2, E'). With one group per part this is the union of the induced subgraphs.
+    """
+    ends = group[edge_index]
+    return edge_index[:, (ends[0] == ends[1]) & (ends[0] >= 0)]

@@ -1,0 +1,228 @@
+"""Which rows each visit reads: the training and evaluation blocks of a batch of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.graphs.normalise import gcn_propagation
+from private_graphs.graphs.sample import keyed_coin_sample, stratified_sample
+from private_graphs.graphs.split import edges_within, random_partition
+from private_graphs.protocols import Protocol
+from private_graphs.training.kernels import Blocks, Inputs, padded
+from private_graphs.training.streams import Streams
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Graphs, blocks and who visits what. R replicas, s parts."""
+
+    inputs: Inputs
+    blocks: Blocks
+    n_features: int
+    parts: np.ndarray
+    """(R, s) block of each part of each replica."""
+    validation: np.ndarray
+    """(R,) block that scores the validation nodes."""
+    test: np.ndarray
+    """(R,) block that scores the test nodes."""
+    validation_nodes: np.ndarray
+    test_nodes: np.ndarray
+    majority: np.ndarray
+    """(R,) most frequent class of the labelled training nodes of each replica."""
+
+
+class _Builder:
+    """Collects graphs and blocks; lists are concatenated once at the end."""
+
+    def __init__(self, features: sp.csr_array) -> None:
+        self.features = features
+        self.graphs: list[sp.csr_array] = []
+        self.graph_of: list[int] = []
+        self.lists: dict[str, list[np.ndarray]] = {
+            "rows0": [], "rows1": [], "rows2": [], "words": [],
+        }  # fmt: skip
+
+    def add_graph(self, edge_index: np.ndarray) -> int:
+        self.graphs.append(gcn_propagation(edge_index, self.features.shape[0]))
+        return len(self.graphs) - 1
+
+    def add_block(self, graph: int, rows2: np.ndarray) -> int:
+        """Add the block whose loss or score reads the nodes ``rows2`` of ``graph``."""
+        matrix = self.graphs[graph]
+        rows1 = _columns(matrix, rows2)
+        rows0 = _columns(matrix, rows1)
+        words = _columns(self.features, rows0)
+        for name, nodes in zip(self.lists, (rows0, rows1, rows2, words), strict=True):
+            self.lists[name].append(nodes.astype(np.int32))
+        self.graph_of.append(graph)
+        return len(self.graph_of) - 1
+
+    def blocks(self) -> Blocks:
+        fields: dict[str, np.ndarray] = {"graph": np.array(self.graph_of, dtype=np.int64)}
+        for name, lists in self.lists.items():
+            sizes = [len(each) for each in lists]
+            fields[f"{name}_start"] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            fields[name] = np.concatenate(lists).astype(np.int32)
+        return Blocks(**fields)
+
+    def inputs(self, labels: np.ndarray, n_classes: int, hidden: int, dtype) -> Inputs:
+        sizes = np.cumsum([0] + [graph.nnz for graph in self.graphs])[:-1]
+        pointers = [
+            graph.indptr.astype(np.int64) + start
+            for graph, start in zip(self.graphs, sizes, strict=True)
+        ]
+        return Inputs(
+            x_pointers=self.features.indptr.astype(np.int64),
+            x_indices=self.features.indices.astype(np.int32),
+            x_values=self.features.data.astype(dtype),
+            a_pointers=np.stack(pointers),
+            a_indices=np.concatenate([graph.indices for graph in self.graphs]).astype(np.int32),
+            a_values=np.concatenate([graph.data for graph in self.graphs]).astype(dtype),
+            labels=labels.astype(np.int32),
+            n_classes=n_classes,
+            n_hidden=hidden,
+            hidden_lanes=(True,) * hidden,
+            class_lanes=(True,) * padded(n_classes),
+        )
+
+
+def _columns(matrix: sp.csr_array, rows: np.ndarray) -> np.ndarray:
+    """Return the sorted columns in which any of ``rows`` has a non-zero."""
+    starts, ends = matrix.indptr[rows], matrix.indptr[rows + 1]
+    lengths = ends - starts
+    offsets = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    present = np.zeros(matrix.shape[1], dtype=bool)
+    present[matrix.indices[np.arange(lengths.sum()) + offsets]] = True
+    return np.flatnonzero(present)
+
+
+def _feature_matrix(dataset: GraphDataset) -> sp.csr_array:
+    features = dataset.features
+    dense = isinstance(features, np.ndarray)
+    return sp.csr_array(features if dense else features.to_scipy())
+
+
+def training_labels(dataset: GraphDataset, protocol: Protocol) -> np.ndarray:
+    """Return (N,) labels as the protocol reads them; -1 stays outside every loss."""
+    if protocol.unlabelled == "class_zero":
+        return np.where(dataset.labels < 0, 0, dataset.labels)
+    return dataset.labels
+
+
+def sample_training_nodes(
+    dataset: GraphDataset, protocol: Protocol, fraction: float, streams: Streams
+) -> np.ndarray:
+    """Return the training nodes that a replica keeps; the others leave the graph."""
+    nodes = np.flatnonzero(dataset.train_mask)
+    if fraction >= 1:
+        return nodes
+    generator = streams.generator("sample")
+    if protocol.subsampling == "keyed_coin":
+        return keyed_coin_sample(nodes, fraction, generator)
+    labels = training_labels(dataset, protocol)
+    return stratified_sample(nodes, labels[nodes], fraction, generator)
+
+
+def build_structure(
+    dataset: GraphDataset,
+    protocol: Protocol,
+    *,
+    splits: int,
+    train_fraction: float,
+    validation_graph: str,
+    streams: Sequence[Streams],
+    hidden: int,
+    dtype,
+) -> Structure:
+    """Build the blocks of all replicas.
+
+    ``validation_graph`` is ``whole_graph`` or ``evaluated_mask``. Replicas share blocks wherever
+    nothing random tells them apart. Raises UserError for more splits than training nodes.
+    """
+    labels = training_labels(dataset, protocol)
+    builder = _Builder(_feature_matrix(dataset))
+    validation_nodes = np.flatnonzero(dataset.validation_mask & (labels >= 0))
+    test_nodes = np.flatnonzero(dataset.test_mask & (labels >= 0))
+    own_structure = splits > 1 or train_fraction < 1
+    shared: dict[str, int] = {}
+    parts, validation, test, majority = [], [], [], []
+    for stream in streams:
+        if parts and not own_structure:
+            for each in (parts, validation, test, majority):
+                each.append(each[0])
+            continue
+        kept = sample_training_nodes(dataset, protocol, train_fraction, stream)
+        group = np.full(dataset.n_nodes, -1, dtype=np.int64)
+        group[kept] = _parts_of(dataset, kept, splits, stream)
+        whole = _whole_graph(builder, dataset, kept, train_fraction, shared)
+        if protocol.message_passing == "whole_graph":
+            graph = whole
+        else:
+            graph = builder.add_graph(edges_within(dataset.edge_index, group))
+        loss_nodes = kept[labels[kept] >= 0]
+        parts.append(
+            [builder.add_block(graph, loss_nodes[group[loss_nodes] == p]) for p in range(splits)]
+        )
+        for kind, mask, nodes, blocks in (
+            (validation_graph, "validation_mask", validation_nodes, validation),
+            (protocol.test_graph, "test_mask", test_nodes, test),
+        ):
+            if kind == "whole_graph" and train_fraction < 1:
+                blocks.append(builder.add_block(whole, nodes))
+                continue
+            if mask not in shared:
+                graph = whole if kind == "whole_graph" else _induced(builder, dataset, mask)
+                shared[mask] = builder.add_block(graph, nodes)
+            blocks.append(shared[mask])
+        counts = np.bincount(labels[loss_nodes], minlength=dataset.n_classes)
+        majority.append(int(counts.argmax()))
+    return Structure(
+        inputs=builder.inputs(labels, dataset.n_classes, hidden, dtype),
+        blocks=builder.blocks(),
+        n_features=builder.features.shape[1],
+        parts=np.array(parts, dtype=np.int64),
+        validation=np.array(validation, dtype=np.int64),
+        test=np.array(test, dtype=np.int64),
+        validation_nodes=validation_nodes,
+        test_nodes=test_nodes,
+        majority=np.array(majority, dtype=np.int64),
+    )
+
+
+def _parts_of(dataset: GraphDataset, kept: np.ndarray, splits: int, streams: Streams) -> np.ndarray:
+    """Part of each kept node. All training nodes are partitioned first, whichever are kept, so
+    that a node's part depends on public facts alone (docs/privacy.md §3)."""
+    if splits == 1:
+        return np.zeros(len(kept), dtype=np.int64)
+    nodes = np.flatnonzero(dataset.train_mask)
+    part = np.full(dataset.n_nodes, -1, dtype=np.int64)
+    part[nodes] = random_partition(nodes, splits, streams.generator("partition"))
+    return part[kept]
+
+
+def _whole_graph(
+    builder: _Builder,
+    dataset: GraphDataset,
+    kept: np.ndarray,
+    train_fraction: float,
+    shared: dict[str, int],
+) -> int:
+    """Graph of every node but the training nodes that a train fraction removed."""
+    if train_fraction >= 1:
+        if "whole" not in shared:
+            shared["whole"] = builder.add_graph(dataset.edge_index)
+        return shared["whole"]
+    present = np.where(dataset.train_mask, -1, 0)
+    present[kept] = 0
+    return builder.add_graph(edges_within(dataset.edge_index, present))
+
+
+def _induced(builder: _Builder, dataset: GraphDataset, mask: str) -> int:
+    """Graph that the nodes of a mask induce alone."""
+    group = np.where(getattr(dataset, mask), 0, -1)
+    return builder.add_graph(edges_within(dataset.edge_index, group))

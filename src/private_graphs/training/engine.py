@@ -1,0 +1,293 @@
+"""Trains a batch of replicas of one cell: schedules visits, stops early, keeps the right weights.
+
+Replicas never interact, so threads take whole replicas; the compiled kernels release the
+interpreter lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from private_graphs.protocols import Protocol
+from private_graphs.training import kernels
+from private_graphs.training.blocks import Structure
+from private_graphs.training.kernels import Rule, State, Step
+from private_graphs.training.streams import Streams
+
+Progress = Callable[[int, int], None]
+"""Called with (replica-epochs done, replica-epochs in all)."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the replicas of a batch train; all of them alike."""
+
+    optimizer: Literal["sgd", "adam"]
+    epochs: int
+    private: bool
+    """Whether noise is added and gradients are clipped as the protocol says."""
+    clip_norm: float = 1.0
+    weight_decay: float = 0.0
+    hidden: int = 32
+    dropout: float = 0.5
+    patience: int | None = None
+    """Epochs without a better validation loss before a replica stops; None: never."""
+    validate_every_epoch: bool = False
+    """Score the validation nodes after each epoch even where nothing depends on it."""
+    dtype: Literal["float32", "float64"] = "float32"
+    device: Literal["cpu", "cuda"] = "cpu"
+
+
+@dataclass(frozen=True)
+class ReplicaSpec:
+    """One replica of a batch."""
+
+    streams: Streams
+    learning_rate: float
+    noise_multiplier: float = 0.0
+    """In units of the clip norm; 0 adds no noise."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Outcome of R replicas."""
+
+    parameters: np.ndarray
+    """(R, P) flat parameters: W1 (features, hidden), b1, W2 (hidden, classes), b2."""
+    epochs: np.ndarray
+    """(R,) epochs run."""
+    validation_loss: np.ndarray
+    """(R,) mean cross-entropy on the validation nodes of the kept weights."""
+    validation_predictions: np.ndarray
+    """(R, validation nodes) predicted classes."""
+    test_predictions: np.ndarray
+    """(R, test nodes) predicted classes."""
+    seconds: float
+
+
+def initial_parameters(
+    streams: Streams, n_features: int, hidden: int, n_classes: int
+) -> np.ndarray:
+    """Glorot-uniform weights and zero biases, as ``torch_geometric.nn.GCNConv`` starts; (P,)."""
+    generator = streams.generator("initial")
+
+    def glorot(rows: int, columns: int) -> np.ndarray:
+        bound = np.sqrt(6.0 / (rows + columns))
+        return generator.uniform(-bound, bound, size=rows * columns)
+
+    first, second = glorot(n_features, hidden), glorot(hidden, n_classes)
+    return np.concatenate([first, np.zeros(hidden), second, np.zeros(n_classes)])
+
+
+def train(
+    structure: Structure,
+    protocol: Protocol,
+    settings: Settings,
+    replicas: Sequence[ReplicaSpec],
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train ``replicas``, whose rows ``structure`` holds in the same order.
+
+    The result of a replica does not depend on the others nor on ``threads``.
+    """
+    started = time.perf_counter()
+    chunks = [c for c in np.array_split(np.arange(len(replicas)), max(1, threads)) if len(c)]
+    total = len(replicas) * settings.epochs
+    done = [0] * len(chunks)
+
+    def run(number: int) -> _Batch:
+        def report(replica_epochs: int) -> None:
+            done[number] = replica_epochs
+            if progress is not None:
+                progress(sum(done), total)
+
+        batch = _Batch(structure, protocol, settings, replicas, chunks[number])
+        batch.run(report)
+        return batch
+
+    with threadpool_limits(limits=1):  # the small matrix products gain nothing from BLAS threads
+        if len(chunks) == 1:
+            batches = [run(0)]
+        else:
+            with ThreadPoolExecutor(len(chunks)) as pool:
+                batches = list(pool.map(run, range(len(chunks))))
+        validation = [batch.score(structure.validation, True) for batch in batches]
+        test = [batch.score(structure.test, True) for batch in batches]
+    return Trained(
+        parameters=np.concatenate([batch.state.parameters for batch in batches]),
+        epochs=np.concatenate([batch.epochs for batch in batches]),
+        validation_loss=np.concatenate([loss for loss, _ in validation]),
+        validation_predictions=np.concatenate([predictions for _, predictions in validation]),
+        test_predictions=np.concatenate([predictions for _, predictions in test]),
+        seconds=time.perf_counter() - started,
+    )
+
+
+class _Batch:
+    """The replicas of one thread."""
+
+    def __init__(
+        self,
+        structure: Structure,
+        protocol: Protocol,
+        settings: Settings,
+        replicas: Sequence[ReplicaSpec],
+        rows: np.ndarray,
+    ) -> None:
+        self.structure, self.protocol, self.settings = structure, protocol, settings
+        self.rows = rows  # rows of the structure
+        self.replicas = [replicas[row] for row in rows]
+        inputs = structure.inputs
+        self.dtype = np.dtype(settings.dtype)
+        n_features = structure.n_features
+        self.state = self._state(n_features)
+        self.scratch = kernels.make_scratch(
+            len(inputs.labels), n_features, settings.hidden, inputs.n_classes, self.dtype
+        )
+        self.rule = self._rule()
+        self.splits = structure.parts.shape[1]
+        self.visits = protocol.visits if self.splits > 1 else "epoch_sum"
+        self.orders = [replica.streams.generator("order") for replica in self.replicas]
+        self.epochs = np.zeros(len(rows), dtype=np.int64)
+        self.steps = 0
+
+    def _state(self, n_features: int) -> State:
+        settings, replicas = self.settings, self.replicas
+        n_classes = self.structure.inputs.n_classes
+        parameters = np.stack(
+            [
+                initial_parameters(each.streams, n_features, settings.hidden, n_classes)
+                for each in replicas
+            ]
+        ).astype(self.dtype)
+        moments = parameters.shape if settings.optimizer == "adam" else (len(replicas), 0)
+        noise = [each.noise_multiplier * settings.clip_norm for each in replicas]
+        return State(
+            parameters=parameters,
+            first_moment=np.zeros(moments, self.dtype),
+            second_moment=np.zeros(moments, self.dtype),
+            learning_rate=np.array([each.learning_rate for each in replicas], dtype=np.float64),
+            noise_std=np.array(noise, dtype=np.float64),
+            noise_key=np.stack([each.streams.key("noise") for each in replicas]),
+            dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
+        )
+
+    def _rule(self) -> Rule:
+        settings = self.settings
+        clips = settings.private and self.protocol.clipping == "global_norm"
+        sums_parts = self.structure.parts.shape[1] > 1 and self.protocol.visits == "epoch_sum"
+        threshold = round(256 * settings.dropout)
+        return Rule(
+            clip=settings.clip_norm if clips else np.inf,
+            divisor=float(self.structure.parts.shape[1]) if sums_parts else 1.0,
+            weight_decay=settings.weight_decay,
+            adam=settings.optimizer == "adam",
+            keep_threshold=threshold,
+            keep_scale=256 / (256 - threshold),
+        )
+
+    def run(self, report: Callable[[int], None]) -> None:
+        """Run all epochs; early-stopped replicas leave the batch."""
+        settings = self.settings
+        count = len(self.rows)
+        active = np.arange(count)
+        watched = settings.patience is not None
+        best_loss, stale = np.full(count, np.inf), np.zeros(count, dtype=np.int64)
+        keep_best = watched and self.protocol.stopped_weights == "best_validation"
+        best = self.state.parameters.copy() if keep_best else None
+        for epoch in range(settings.epochs):
+            self._epoch(active, epoch)
+            self.epochs[active] += 1
+            if watched or settings.validate_every_epoch:
+                loss, _ = self._score(active, self.structure.validation, False)
+            if watched:
+                better = loss < best_loss[active]
+                improved = active[better]
+                best_loss[improved] = loss[better]
+                stale[active] += 1
+                stale[improved] = 0
+                if best is not None:
+                    best[improved] = self.state.parameters[improved]
+                active = active[stale[active] < settings.patience]
+            left = (settings.epochs - epoch - 1) * len(active)
+            report(count * settings.epochs - left)
+            if not len(active):
+                break
+        if best is not None:
+            self.state = self.state._replace(parameters=best)
+
+    def _epoch(self, active: np.ndarray, epoch: int) -> None:
+        dropout = self.settings.dropout > 0 and (
+            self.protocol.dropout == "every_epoch" or epoch == 0
+        )
+        for blocks in self._schedule(active):
+            starts = np.concatenate([[0], np.cumsum([len(each) for each in blocks])])
+            step = Step(
+                replicas=active,
+                visit_start=starts.astype(np.int64),
+                visits=np.concatenate(blocks).astype(np.int64),
+                number=self.steps,
+                dropout=dropout,
+            )
+            kernels.train_step(
+                self.structure.inputs,
+                self.structure.blocks,
+                step,
+                self.rule,
+                self.state,
+                self.scratch,
+            )
+            self.steps += 1
+
+    def _schedule(self, active: np.ndarray) -> list[list[np.ndarray]]:
+        """Blocks to visit: one list of replicas' blocks for each step of an epoch."""
+        parts = self.structure.parts[self.rows[active]]
+        if self.visits == "epoch_sum":
+            return [list(parts)]
+        if self.visits == "shuffled":
+            order = np.stack([self.orders[a].permutation(self.splits) for a in active])
+            visited = np.take_along_axis(parts, order, axis=1)
+            return [list(visited[:, t : t + 1]) for t in range(self.splits)]
+        joins = np.stack(
+            [self.orders[a].random((self.splits, self.splits)) < 1 / self.splits for a in active]
+        )
+        return [
+            [row[joined[t]] for row, joined in zip(parts, joins, strict=True)]
+            for t in range(self.splits)
+        ]
+
+    def score(self, block_of: np.ndarray, predict: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Mean loss (R,) and, if asked, predictions (R, nodes) of all replicas of the batch."""
+        return self._score(np.arange(len(self.rows)), block_of, predict)
+
+    def _score(
+        self, replicas: np.ndarray, block_of: np.ndarray, predict: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        blocks = self.structure.blocks
+        chosen = block_of[self.rows[replicas]]
+        sizes = blocks.rows2_start[chosen + 1] - blocks.rows2_start[chosen]
+        predictions = np.zeros((len(replicas), int(sizes[0]) if predict else 0), dtype=np.int32)
+        loss = np.zeros(len(replicas))
+        correct = np.zeros(len(replicas), dtype=np.int64)
+        kernels.evaluate(
+            self.structure.inputs,
+            blocks,
+            replicas,
+            chosen,
+            self.rule,
+            self.state,
+            self.scratch,
+            loss,
+            correct,
+            predictions,
+        )
+        return loss, predictions

@@ -1,0 +1,451 @@
+"""Compiled CPU kernels: one training step, and one evaluation, of many replicas of a 2-layer GCN.
+
+A *visit* is one forward and backward pass of one replica over one block (a part of the training
+graph). Only the rows that the block's loss depends on are computed: logits on ``rows2``, hidden
+units on ``rows1`` (their neighbours), X·W1 on ``rows0`` (their neighbours' neighbours). A step
+adds the visits' clipped gradients, then noise, then updates, replica by replica, so that one
+replica's parameters stay in the cache. Nothing here depends on which replicas train together.
+
+Parameters of a replica are one flat row: W1 (features, hidden), b1, W2 (hidden, classes), b2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from private_graphs.training.noise import FAST, fill_normals, fill_row_words
+from private_graphs.training.simd import gather_row, scatter_row
+
+_i = np.int32
+_CLIP_MARGIN32, _CLIP_MARGIN64 = 1e-5, 1e-12
+"""Relative safety margins, so that rounding never leaves a clipped norm above the bound."""
+
+
+class Inputs(NamedTuple):
+    """What all visits read. N nodes, G propagation graphs stored one after the other."""
+
+    x_pointers: np.ndarray  # (N + 1,) int64, CSR features
+    x_indices: np.ndarray  # (nnz,) int32
+    x_values: np.ndarray  # (nnz,)
+    a_pointers: np.ndarray  # (G, N + 1) int64, CSR propagation matrices
+    a_indices: np.ndarray  # int32, node ids
+    a_values: np.ndarray
+    labels: np.ndarray  # (N,) int32
+    n_classes: int
+    n_hidden: int
+    hidden_lanes: tuple[bool, ...]
+    """Any n_hidden values: the length, unlike a number, is known to the compiler."""
+    class_lanes: tuple[bool, ...]
+    """The same for the padded number of classes."""
+
+
+class Blocks(NamedTuple):
+    """B blocks; lists are stored one after the other, ``*_start`` (B + 1,) int64."""
+
+    graph: np.ndarray  # (B,) int64, which propagation graph
+    rows0_start: np.ndarray
+    rows0: np.ndarray  # int32 node ids
+    rows1_start: np.ndarray
+    rows1: np.ndarray
+    rows2_start: np.ndarray
+    rows2: np.ndarray
+    words_start: np.ndarray
+    words: np.ndarray  # int32 columns of X with a non-zero in rows0
+
+
+class Step(NamedTuple):
+    """One step: replica ``replicas[a]`` visits ``visits[visit_start[a]:visit_start[a + 1]]``."""
+
+    replicas: np.ndarray  # (A,) int64
+    visit_start: np.ndarray  # (A + 1,) int64
+    visits: np.ndarray  # int64 block numbers
+    number: int  # 0, 1, … within the run; the counter of noise and dropout
+    dropout: bool
+
+
+class Rule(NamedTuple):
+    """What happens to gradients, the same for all replicas of a batch."""
+
+    clip: float  # bound of each visit's gradient norm; infinity means no clipping
+    divisor: float  # public constant that divides the noisy sum
+    weight_decay: float
+    adam: bool
+    keep_threshold: int  # a hidden unit is dropped if its random byte is below
+    keep_scale: float
+
+
+class State(NamedTuple):
+    """Everything that belongs to replicas. R replicas, P parameters."""
+
+    parameters: np.ndarray  # (R, P)
+    first_moment: np.ndarray  # (R, P) for Adam, else (R, 0)
+    second_moment: np.ndarray
+    learning_rate: np.ndarray  # (R,) float64
+    noise_std: np.ndarray  # (R,) float64, of the sum: noise multiplier times clip norm
+    noise_key: np.ndarray  # (R, 4) uint32
+    dropout_key: np.ndarray  # (R, 4) uint32
+
+
+class Scratch(NamedTuple):
+    """Work space of one thread."""
+
+    z0: np.ndarray  # (N, hidden), row = node
+    h1: np.ndarray  # (N, hidden), compact
+    y: np.ndarray  # (N, width), row = node
+    y_compact: np.ndarray  # (N, width)
+    logits: np.ndarray  # (N, width), compact
+    powers: np.ndarray  # (N * width,) int32
+    w2: np.ndarray  # (hidden, width), W2 padded with zero columns
+    g2: np.ndarray  # (hidden, width), its gradient
+    bias: np.ndarray  # (width,)
+    visit: np.ndarray  # (P,) gradient of one visit, valid on the block's words only
+    total: np.ndarray  # (P,) sum of the visits, zero between steps
+    normals: np.ndarray  # (4n,)
+    words: np.ndarray  # (4, n) uint32
+    exponent: np.ndarray  # (n,) float32
+    mantissa: np.ndarray  # (n,) float32
+    bits: np.ndarray  # (N, hidden rounded up to 16, divided by 4) uint32
+
+
+def padded(n_classes: int) -> int:
+    """Row width that the vector unit likes: ``n_classes`` rounded up to a multiple of 8."""
+    return -(-n_classes // 8) * 8
+
+
+def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dtype) -> Scratch:
+    """Allocate the work space of one thread."""
+    width = padded(n_classes)
+    n_parameters = n_features * hidden + hidden + hidden * n_classes + n_classes
+    quarter = -(-n_parameters // 4)
+
+    def empty(*shape):
+        return np.zeros(shape, dtype)
+
+    return Scratch(
+        z0=empty(n_nodes, hidden),
+        h1=empty(n_nodes, hidden),
+        y=empty(n_nodes, width),
+        y_compact=empty(n_nodes, width),
+        logits=empty(n_nodes, width),
+        powers=np.zeros(n_nodes * width, np.int32),
+        w2=empty(hidden, width),
+        g2=empty(hidden, width),
+        bias=empty(width),
+        visit=empty(n_parameters),
+        total=empty(n_parameters),
+        normals=empty(4 * quarter),
+        words=np.zeros((4, quarter), np.uint32),
+        exponent=np.zeros(quarter, np.float32),
+        mantissa=np.zeros(quarter, np.float32),
+        bits=np.zeros((n_nodes, -(-hidden // 16) * 4), np.uint32),
+    )
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _exponentials(x, powers):
+    """exp of every number of the flat array ``x`` (all <= 0), in place.
+
+    In float32, results below 2^-86 become 0: subnormal numbers would slow everything after them
+    down tenfold.
+    """
+    if x.itemsize == 8:
+        for i in range(x.shape[0]):
+            x[i] = np.exp(x[i])
+        return
+    for i in range(x.shape[0]):
+        t = x[i]
+        t = t if t > np.float32(-87) else np.float32(-87)
+        n = np.floor(t * np.float32(1.44269504088896341) + np.float32(0.5))
+        powers[i] = (_i(n) + _i(127)) << _i(23) if n > np.float32(-86) else _i(0)
+        r = t - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+        p = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
+        p = p * r + np.float32(8.3334519073e-3)
+        p = p * r + np.float32(4.1665795894e-2)
+        p = p * r + np.float32(1.6666665459e-1)
+        p = p * r + np.float32(5.0000001201e-1)
+        x[i] = p * r * r + r + np.float32(1)
+    scale = powers.view(np.float32)
+    for i in range(x.shape[0]):
+        x[i] *= scale[i]
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _add_noise_and_update(r, t, state, rule, s):
+    """Update replica ``r`` with (total + noise) / divisor (+ weight decay); clear the total.
+
+    ``t`` counts steps from 0. Plain SGD, or Adam with its usual constants (.9, .999, 1e-8).
+    """
+    theta = state.parameters[r]
+    dtype = theta.dtype.type
+    std = dtype(state.noise_std[r])
+    if std > 0:
+        fill_normals(state.noise_key[r], t, s.normals, s.words, s.exponent, s.mantissa)
+    divide, decay = dtype(1.0 / rule.divisor), dtype(rule.weight_decay)
+    total, normals = s.total, s.normals
+    if std > 0:
+        for i in range(theta.shape[0]):
+            total[i] = (total[i] + std * normals[i]) * divide + decay * theta[i]
+    else:
+        for i in range(theta.shape[0]):
+            total[i] = total[i] * divide + decay * theta[i]
+    if rule.adam:
+        m, v = state.first_moment[r], state.second_moment[r]
+        rate = dtype(state.learning_rate[r] / (1.0 - 0.9 ** (t + 1)))
+        root = dtype(1.0 / np.sqrt(1.0 - 0.999 ** (t + 1)))
+        b1, c1, b2, c2 = dtype(0.9), dtype(1 - 0.9), dtype(0.999), dtype(1 - 0.999)
+        epsilon = dtype(1e-8)
+        for i in range(theta.shape[0]):
+            g = total[i]
+            m[i] = b1 * m[i] + c1 * g
+            v[i] = b2 * v[i] + c2 * g * g
+            theta[i] -= rate * m[i] / (np.sqrt(v[i]) * root + epsilon)
+            total[i] = 0
+    else:
+        rate = dtype(state.learning_rate[r])
+        for i in range(theta.shape[0]):
+            theta[i] -= rate * total[i]
+            total[i] = 0
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _forward(inputs, blocks, b, theta, rule, dropout, key, number, s):
+    """Logits of block ``b`` into ``s.logits``; hidden units into ``s.h1``."""
+    hidden = inputs.n_hidden
+    n_features = (theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes) // hidden
+    w1 = theta[: n_features * hidden].reshape(n_features, hidden)
+    b1 = theta[n_features * hidden : (n_features + 1) * hidden]
+    tail = theta[(n_features + 1) * hidden :]
+    s.w2[:] = 0
+    s.bias[:] = 0
+    for c in range(inputs.n_classes):
+        s.bias[c] = tail[hidden * inputs.n_classes + c]
+        for h in range(hidden):
+            s.w2[h, c] = tail[h * inputs.n_classes + c]
+    rows0 = blocks.rows0[blocks.rows0_start[b] : blocks.rows0_start[b + 1]]
+    rows1 = blocks.rows1[blocks.rows1_start[b] : blocks.rows1_start[b + 1]]
+    rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
+    xp, xi, xv = inputs.x_pointers, inputs.x_indices, inputs.x_values
+    ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
+    wide, narrow = inputs.hidden_lanes, inputs.class_lanes
+    for node in rows0:
+        gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, s.z0, np.int64(node))
+    for i in range(rows1.shape[0]):
+        node = rows1[i]
+        gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, s.h1, i)
+        row = s.h1[i]
+        for h in range(hidden):
+            value = row[h] + b1[h]
+            row[h] = value if value > 0 else theta.dtype.type(0)
+    if dropout:
+        scale = theta.dtype.type(rule.keep_scale)
+        threshold = np.uint8(rule.keep_threshold)
+        for i in range(rows1.shape[0]):
+            fill_row_words(key, number, rows1[i], s.bits[i])
+            bytes_ = s.bits[i].view(np.uint8)
+            row = s.h1[i]
+            for h in range(hidden):
+                row[h] = row[h] * scale if bytes_[h] >= threshold else theta.dtype.type(0)
+    n1 = rows1.shape[0]
+    np.dot(s.h1[:n1], s.w2, s.y_compact[:n1])
+    for i in range(n1):
+        s.y[rows1[i]] = s.y_compact[i]
+    for i in range(rows2.shape[0]):
+        node = rows2[i]
+        gather_row(narrow, ap[node], ap[node + 1], ai, av, s.y, s.logits, i)
+        s.logits[i] += s.bias
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _probabilities(n, n_classes, s):
+    """Softmax of the first ``n`` rows of ``s.logits``, in place."""
+    width = s.logits.shape[1]
+    for i in range(n):
+        row = s.logits[i]
+        largest = row[0]
+        for c in range(1, n_classes):
+            largest = max(largest, row[c])
+        for c in range(width):
+            row[c] -= largest
+    flat = s.logits.reshape(s.logits.size)[: n * width]
+    _exponentials(flat, s.powers[: n * width])
+    for i in range(n):
+        row = s.logits[i]
+        total = row[0]
+        for c in range(1, n_classes):
+            total += row[c]
+        for c in range(n_classes):
+            row[c] /= total
+        for c in range(n_classes, width):
+            row[c] = 0
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _visit(inputs, blocks, b, theta, rule, dropout, key, number, s):
+    """Mean cross-entropy gradient of block ``b`` into ``s.visit``; return its squared norm."""
+    hidden = inputs.n_hidden
+    _forward(inputs, blocks, b, theta, rule, dropout, key, number, s)
+    k = inputs.n_classes
+    rows0 = blocks.rows0[blocks.rows0_start[b] : blocks.rows0_start[b + 1]]
+    rows1 = blocks.rows1[blocks.rows1_start[b] : blocks.rows1_start[b + 1]]
+    rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
+    words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
+    xp, xi, xv = inputs.x_pointers, inputs.x_indices, inputs.x_values
+    ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
+    wide, narrow = inputs.hidden_lanes, inputs.class_lanes
+    n1, n2 = rows1.shape[0], rows2.shape[0]
+    n_features = (theta.shape[0] - hidden - (hidden + 1) * k) // hidden
+    g1 = s.visit[: n_features * hidden].reshape(n_features, hidden)
+    g_bias1 = s.visit[n_features * hidden : (n_features + 1) * hidden]
+    g_tail = s.visit[(n_features + 1) * hidden :]
+    _probabilities(n2, k, s)
+    weight = theta.dtype.type(1.0 / n2)
+    s.bias[:] = 0
+    for i in range(n2):
+        row = s.logits[i]
+        row[inputs.labels[rows2[i]]] -= 1
+        for c in range(k):
+            row[c] *= weight
+            s.bias[c] += row[c]
+    for i in range(n1):
+        s.y[rows1[i]] = 0
+    for i in range(n2):
+        node = rows2[i]
+        scatter_row(narrow, ap[node], ap[node + 1], ai, av, s.logits, i, s.y)
+    for i in range(n1):
+        s.y_compact[i] = s.y[rows1[i]]
+    np.dot(s.h1[:n1].T, s.y_compact[:n1], s.g2)
+    scale = theta.dtype.type(rule.keep_scale) if dropout else theta.dtype.type(1)
+    # h1 is read a last time as the mask of active units, then overwritten by its gradient
+    for node in rows0:
+        s.z0[node] = 0
+    g_bias1[:] = 0
+    _hidden_gradient(n1, scale, s)
+    for i in range(n1):
+        row = s.h1[i]
+        for h in range(hidden):
+            g_bias1[h] += row[h]
+        node = rows1[i]
+        scatter_row(wide, ap[node], ap[node + 1], ai, av, s.h1, i, s.z0)
+    for word in words:
+        g1[word] = 0
+    for node in rows0:
+        scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.z0, np.int64(node), g1)
+    square = 0.0
+    for word in words:
+        row = g1[word]
+        part = row[0] * row[0]
+        for h in range(1, hidden):
+            part += row[h] * row[h]
+        square += part
+    for h in range(hidden):
+        square += g_bias1[h] * g_bias1[h]
+        for c in range(k):
+            g_tail[h * k + c] = s.g2[h, c]
+            square += s.g2[h, c] * s.g2[h, c]
+    for c in range(k):
+        g_tail[hidden * k + c] = s.bias[c]
+        square += s.bias[c] * s.bias[c]
+    return square
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _hidden_gradient(n1, scale, s):
+    """Overwrite ``h1`` by the gradient of the hidden pre-activations, row by row."""
+    hidden = s.h1.shape[1]
+    w2t = s.w2.T.copy()
+    chunk = np.empty((64, hidden), s.h1.dtype)
+    for start in range(0, n1, 64):
+        stop = min(start + 64, n1)
+        np.dot(s.y_compact[start:stop], w2t, chunk[: stop - start])
+        for i in range(start, stop):
+            row, gradient = s.h1[i], chunk[i - start]
+            for h in range(hidden):
+                row[h] = gradient[h] * scale if row[h] > 0 else s.h1.dtype.type(0)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _accumulate(blocks, b, factor, n_features, hidden, s):
+    """Add ``factor`` times the visit's gradient to the total."""
+    words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
+    factor = s.total.dtype.type(factor)
+    for word in words:
+        source = s.visit[word * hidden : (word + 1) * hidden]
+        target = s.total[word * hidden : (word + 1) * hidden]
+        for h in range(hidden):
+            target[h] += factor * source[h]
+    for i in range(n_features * hidden, s.total.shape[0]):
+        s.total[i] += factor * s.visit[i]
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def train_step(inputs, blocks, step, rule, state, s):
+    """One step of every replica of ``step``."""
+    hidden = inputs.n_hidden
+    margin = _CLIP_MARGIN32 if s.total.itemsize == 4 else _CLIP_MARGIN64
+    for a in range(step.replicas.shape[0]):
+        r = step.replicas[a]
+        theta = state.parameters[r]
+        n_features = (theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes) // hidden
+        for position in range(step.visit_start[a], step.visit_start[a + 1]):
+            b = step.visits[position]
+            if blocks.rows2_start[b + 1] == blocks.rows2_start[b]:
+                continue  # no labelled node: the gradient of an empty sum is zero
+            square = _visit(
+                inputs, blocks, b, theta, rule, step.dropout, state.dropout_key[r],
+                step.number, s,
+            )  # fmt: skip
+            if not np.isfinite(square):
+                continue  # a non-finite gradient counts as zero (docs/privacy.md §2)
+            bounded = np.sqrt(square) * (1.0 + margin)
+            factor = rule.clip / bounded if bounded > rule.clip else 1.0
+            _accumulate(blocks, b, factor, n_features, hidden, s)
+        _add_noise_and_update(r, step.number, state, rule, s)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def evaluate(inputs, blocks, replicas, block_of, rule, state, s, loss, correct, predictions):
+    """Score replicas on their evaluation block.
+
+    ``block_of`` (A,) block of each of ``replicas`` (A,). Writes the mean cross-entropy (A,),
+    the number of right predictions (A,) and, where ``predictions`` (A, M) has columns, the
+    predicted classes.
+    """
+    width = s.logits.shape[1]
+    for a in range(replicas.shape[0]):
+        r, b = replicas[a], block_of[a]
+        rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
+        n = rows2.shape[0]
+        _forward(inputs, blocks, b, state.parameters[r], rule, False, state.dropout_key[r], 0, s)
+        right = 0
+        total = 0.0
+        for i in range(n):
+            row, label = s.logits[i], inputs.labels[rows2[i]]
+            best = 0
+            for c in range(1, inputs.n_classes):
+                if row[c] > row[best]:
+                    best = c
+            if best == label:
+                right += 1
+            total += row[best] - row[label]
+            if predictions.shape[1] > 0:
+                predictions[a, i] = best
+        for i in range(n):
+            row = s.logits[i]
+            largest = row[0]
+            for c in range(1, inputs.n_classes):
+                largest = max(largest, row[c])
+            for c in range(width):
+                row[c] -= largest
+        flat = s.logits.reshape(s.logits.size)[: n * width]
+        _exponentials(flat, s.powers[: n * width])
+        for i in range(n):
+            row = s.logits[i]
+            exponentials = 0.0
+            for c in range(inputs.n_classes):
+                exponentials += row[c]
+            total += np.log(exponentials)
+        loss[a] = total / n
+        correct[a] = right

@@ -1,0 +1,129 @@
+"""Two vector loops that Numba's own vectoriser does not find: sparse row gather and scatter.
+
+Both keep one dense row of ``width`` numbers in vector registers while they walk along the
+non-zeros of one sparse row. They are as fast as ``torch.embedding_bag`` in float32, work in
+float64 too, and can be called from compiled loops without leaving them.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_FUSE = ("contract",)  # lets multiply and add become one instruction
+
+
+class _Emitter:
+    """Writes vector code for rows as wide as the tuple in the first argument is long."""
+
+    def __init__(self, context, builder, signature, arguments) -> None:
+        self.context, self.builder = context, builder
+        self.signature, self.arguments = signature, arguments
+        self.width = signature.args[0].count
+
+    def array(self, position: int):
+        make = self.context.make_array(self.signature.args[position])
+        return make(self.context, self.builder, self.arguments[position])
+
+    def vector_type(self, position: int) -> ir.VectorType:
+        dtype = self.signature.args[position].dtype
+        return ir.VectorType(self.context.get_value_type(dtype), self.width)
+
+    def bytes(self, position: int) -> int:
+        return self.signature.args[position].dtype.bitwidth // 8
+
+    def row(self, array, number, vector: ir.VectorType):
+        start = self.builder.mul(number, ir.Constant(_I64, self.width))
+        return self.builder.bitcast(self.builder.gep(array.data, [start]), vector.as_pointer())
+
+    def index(self, array, k):
+        value = self.builder.load(self.builder.gep(array.data, [k]))
+        return value if value.type.width == 64 else self.builder.sext(value, _I64)
+
+    def splat(self, array, k, vector: ir.VectorType):
+        undefined = ir.Constant(vector, ir.Undefined)
+        value = self.builder.load(self.builder.gep(array.data, [k]))
+        first = self.builder.insert_element(undefined, value, ir.Constant(_I32, 0))
+        zeros = ir.Constant(ir.VectorType(_I32, self.width), None)
+        return self.builder.shuffle_vector(first, undefined, zeros)
+
+    def multiply_add(self, a, b, c):
+        return self.builder.fadd(self.builder.fmul(a, b, flags=_FUSE), c, flags=_FUSE)
+
+    def loop(self, begin, end, initial, body):
+        """for k in [begin, end): accumulator = body(k, accumulator); return the accumulator."""
+        builder = self.builder
+        before = builder.basic_block
+        head, inside, after = (builder.append_basic_block() for _ in range(3))
+        builder.branch(head)
+        builder.position_at_end(head)
+        k = builder.phi(_I64)
+        k.add_incoming(begin, before)
+        accumulator = None
+        if initial is not None:
+            accumulator = builder.phi(initial.type)
+            accumulator.add_incoming(initial, before)
+        builder.cbranch(builder.icmp_signed("<", k, end), inside, after)
+        builder.position_at_end(inside)
+        following = body(k, accumulator)
+        k.add_incoming(builder.add(k, ir.Constant(_I64, 1)), builder.basic_block)
+        if accumulator is not None:
+            accumulator.add_incoming(following, builder.basic_block)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return accumulator
+
+
+@intrinsic
+def gather_row(typing_context, lanes, begin, end, indices, values, dense, out, row):
+    """Set ``out[row] = sum of values[k] * dense[indices[k]]`` for k in [begin, end).
+
+    ``lanes`` is any tuple whose length is the width of a row; ``dense`` and ``out`` are
+    C-contiguous (n, width). Nothing checks the bounds.
+    """
+    signature = types.void(lanes, begin, end, indices, values, dense, out, row)
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emitter(context, builder, signature, arguments)
+        indices, values, dense, out = (emit.array(position) for position in (3, 4, 5, 6))
+        vector, align = emit.vector_type(5), emit.bytes(5)
+
+        def body(k, total):
+            source = emit.row(dense, emit.index(indices, k), vector)
+            loaded = builder.load(source, align=align)
+            return emit.multiply_add(emit.splat(values, k, vector), loaded, total)
+
+        zero = ir.Constant(vector, None)
+        total = emit.loop(arguments[1], arguments[2], zero, body)
+        builder.store(total, emit.row(out, arguments[7], vector), align=align)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def scatter_row(typing_context, lanes, begin, end, indices, values, dense, row, out):
+    """Add ``values[k] * dense[row]`` to ``out[indices[k]]`` for k in [begin, end).
+
+    The transpose of ``gather_row``, with the same conditions.
+    """
+    signature = types.void(lanes, begin, end, indices, values, dense, row, out)
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emitter(context, builder, signature, arguments)
+        indices, values, dense, out = (emit.array(position) for position in (3, 4, 5, 7))
+        vector, align = emit.vector_type(5), emit.bytes(5)
+        source = builder.load(emit.row(dense, arguments[6], vector), align=align)
+
+        def body(k, _):
+            target = emit.row(out, emit.index(indices, k), vector)
+            loaded = builder.load(target, align=align)
+            product = emit.multiply_add(emit.splat(values, k, vector), source, loaded)
+            builder.store(product, target, align=align)
+
+        emit.loop(arguments[1], arguments[2], None, body)
+        return context.get_dummy_value()
+
+    return signature, generate
