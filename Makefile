@@ -1,0 +1,42 @@
+# `make` alone says what there is. Everything is installed into .venv and nowhere else.
+.DEFAULT_GOAL := help
+.PHONY: help install reproduce test lint schemas lock clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Fast suites first; those that need the real datasets or run Snakemake itself come last.
+SLOW := tests/realdata tests/workflow
+SUITES = $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__.py,$(wildcard tests/test_*.py) $(patsubst %/,%,$(wildcard tests/*/))) $(wildcard $(SLOW))
+
+help:
+	@echo "make reproduce   install, then compute every table from embedded data: results/index.html"
+	@echo "make test        install, then run every test"
+	@echo "make install     install the pinned packages into .venv"
+	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
+	@echo "make schemas     write workflow/schemas/ from the configuration models"
+	@echo "make lock        write requirements.lock from what is in .venv"
+	@echo "make clean       remove results/ and the datasets built from raw files"
+
+install:
+	@sh workflow/install.sh $(VENV)
+
+reproduce: install
+	@$(BIN)/python workflow/reproduce.py
+
+test: install
+	$(BIN)/python -m pytest $(SUITES)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+schemas: install
+	$(BIN)/python -m private_graphs.config
+
+lock:
+	$(BIN)/python workflow/lock.py
+
+clean:
+	rm -rf results data/processed

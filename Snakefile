@@ -1,0 +1,32 @@
+# The table of contents. What is configured: config.yaml and studies/; where results go: results/.
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: "config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        rules.tables.output,
+        rules.site.output,
+
+
+onstart:
+    announce_training()
+
+
+onsuccess:
+    say("Results: results/index.html")
+
+
+onerror:
+    explain_failures()

@@ -1,0 +1,394 @@
+"""Typed configuration: what a run asks for, and what a study's grids expand to.
+
+``config.yaml`` and ``--config`` are read into a ``RunConfig``, ``studies/*.yaml`` into a
+``Study``; together they give one ``CellPlan`` per training job. Unknown keys and values are errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from private_graphs.cells import Cell, CellPlan, Epsilon
+from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.files import resource, write_text
+from private_graphs.protocols import PROTOCOLS
+
+ScaleName = Literal["demo", "full"]
+OptimizerName = Literal["sgd", "adam"]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# --- studies ---------------------------------------------------------------------------------
+
+
+class GridPoint(_Strict):
+    """One number of splits with its privacy budgets; these train in one job."""
+
+    splits: int = Field(ge=1)
+    epsilons: tuple[Epsilon, ...] = Field(min_length=1)
+
+
+class TrainingExperiment(_Strict):
+    """A table of scores: one cell per dataset, optimizer, protocol, splits and train fraction."""
+
+    kind: Literal["training"]
+    method: Literal["gcn"] = "gcn"
+    features: tuple[str, ...] = Field(default=("raw",), min_length=1)
+    optimizers: tuple[OptimizerName, ...] = Field(min_length=1)
+    grid: tuple[GridPoint, ...] = Field(min_length=1)
+    train_fractions: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+        default=(1.0,), min_length=1
+    )
+
+    @model_validator(mode="after")
+    def _one_point_per_splits(self) -> TrainingExperiment:
+        splits = [point.splits for point in self.grid]
+        if len(set(splits)) < len(splits):
+            raise ValueError("two grid points have the same splits; put their epsilons together")
+        return self
+
+
+class NoiseExperiment(_Strict):
+    """A table of calibrated noise: nothing is trained."""
+
+    kind: Literal["noise"]
+    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
+    epochs: dict[OptimizerName, Annotated[int, Field(ge=1)]]
+    delta: float = Field(gt=0, lt=1)
+
+
+class DatasetsExperiment(_Strict):
+    """A table of dataset statistics: nothing is trained."""
+
+    kind: Literal["datasets"]
+
+
+Experiment = Annotated[
+    TrainingExperiment | NoiseExperiment | DatasetsExperiment, Field(discriminator="kind")
+]
+_Rates = dict[OptimizerName, Annotated[tuple[float, ...], Field(min_length=1)]]
+
+
+class TrainingSettings(_Strict):
+    """Settings shared by all cells of a scale; the meaning of each is in ``CellPlan``."""
+
+    epochs: dict[OptimizerName, Annotated[int, Field(ge=1)]]
+    learning_rates: _Rates
+    private_learning_rates: _Rates
+    delta: float = Field(gt=0, lt=1)
+    clip_norm: float = Field(gt=0)
+    weight_decay: float = Field(ge=0)
+    hidden: int = Field(ge=1)
+    dropout: float = Field(ge=0, lt=1)
+    patience: int | None = Field(ge=1)
+
+
+class Scale(_Strict):
+    """What a study runs at one scale."""
+
+    datasets: tuple[str, ...] = Field(min_length=1)
+    seeds: int = Field(ge=1)
+    training: TrainingSettings
+    experiments: dict[str, Experiment] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _settings_for_every_optimizer(self) -> Scale:
+        needed = {
+            optimizer
+            for experiment in self.experiments.values()
+            if isinstance(experiment, TrainingExperiment)
+            for optimizer in experiment.optimizers
+        }
+        for name in ("epochs", "learning_rates", "private_learning_rates"):
+            if absent := needed - set(getattr(self.training, name)):
+                raise ValueError(f"training.{name} lacks {', '.join(sorted(absent))}")
+        return self
+
+
+class Study(_Strict):
+    """One source document: its experiments as grids, at every scale."""
+
+    id: str = Field(pattern="^[a-z0-9]+$")
+    title: str
+    citation: str
+    url: str
+    scales: dict[ScaleName, Scale] = Field(min_length=1)
+
+
+def study_ids() -> list[str]:
+    """Return the identifiers of all studies: the stems of ``studies/*.yaml``."""
+    return sorted(path.stem for path in resource("studies").glob("*.yaml"))
+
+
+def load_study(study_id: str) -> Study:
+    """Read and validate ``studies/<study_id>.yaml``; UserError names the key that is wrong."""
+    if study_id not in (known := study_ids()):
+        raise UsageError(
+            f"unknown study {study_id!r}; expected {', '.join(known)}{suggest(study_id, known)}"
+        )
+    path = resource(f"studies/{study_id}.yaml")
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path.name}: not valid YAML: {error}") from None
+    study = _validated(Study, raw, f"studies/{path.name}")
+    if study.id != study_id:
+        raise UserError(f"studies/{path.name}: id is {study.id!r}; expected {study_id!r}")
+    for scale in study.scales.values():
+        _known_names("datasets", scale.datasets, dataset_names(), f"studies/{path.name}: ")
+    return study
+
+
+# --- the run ---------------------------------------------------------------------------------
+
+
+def _read_names(value: object) -> object:
+    """Read ``a,b``, ``[a,b]``, a list or one name; ``all`` and nothing given are None."""
+    if value is None or value == "all":
+        return None
+    parts = value if isinstance(value, list | tuple) else str(value).strip().strip("[]").split(",")
+    names = [str(part).strip().strip("'\"") for part in parts]
+    if not names or not all(names):
+        raise ValueError("expected names separated by commas, without blanks")
+    return tuple(dict.fromkeys(names))
+
+
+def _read_seeds(value: object) -> object:
+    """Read ``N`` (seeds 0 to N-1), ``0,3,7``, ``[0,3]`` or a list; ``all`` is None."""
+    if isinstance(value, bool) or isinstance(value, float):
+        raise ValueError("expected a whole number N, or seeds such as 0,3,7")
+    text = str(value).strip()
+    listed = isinstance(value, list | tuple) or "," in text or text.startswith("[")
+    names = _read_names(value)
+    if names is None:
+        return None
+    try:
+        numbers = [int(name) for name in names]
+    except ValueError:
+        raise ValueError("expected a whole number N, or seeds such as 0,3,7") from None
+    if listed:
+        if min(numbers) < 0:
+            raise ValueError("a seed cannot be negative")
+        return tuple(numbers)
+    if numbers[0] < 1:
+        raise ValueError("expected at least one seed")
+    return tuple(range(numbers[0]))
+
+
+_Names = Annotated[
+    tuple[str, ...] | None,
+    BeforeValidator(_read_names, json_schema_input_type=str | list[str] | None),
+]
+_Seeds = Annotated[
+    tuple[int, ...] | None,
+    BeforeValidator(_read_seeds, json_schema_input_type=int | str | list[int] | None),
+]
+
+
+class RunConfig(_Strict):
+    """What one run asks for; None means everything that the study has at this scale."""
+
+    scale: ScaleName = Field(default="demo", description="demo: embedded data; full: the paper's")
+    datasets: _Names = Field(default=None, description="a,b,c or a list; all: those of the study")
+    experiments: _Names = Field(default=None, description="such as table1,table3,table5; or all")
+    protocols: _Names = Field(default=None, description="some of released,paper,sound; or all")
+    seeds: _Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
+    mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], studies: Iterable[Study] | None = None) -> RunConfig:
+        """Validate the keys and values of ``config.yaml`` and ``--config``.
+
+        Raises UsageError for an unknown key, scale, dataset, experiment or protocol (with the
+        nearest known name), for seeds that are not seeds, and for a mirror folder that is absent.
+        """
+        for key in raw:
+            if key not in cls.model_fields:
+                known = list(cls.model_fields)
+                raise UsageError(
+                    f"configuration: unknown key {key!r}; expected {', '.join(known)}"
+                    f"{suggest(key, known)}"
+                )
+        scale = raw.get("scale", "demo")
+        _known_names("scale", (scale,), ("demo", "full"))
+        run = _validated(cls, dict(raw), "configuration", UsageError)
+        _known_names("datasets", run.datasets or (), dataset_names())
+        _known_names("protocols", run.protocols or (), PROTOCOLS)
+        studies = load_studies() if studies is None else studies
+        experiments = [name for each in studies for name in each.scales[run.scale].experiments]
+        _known_names("experiments", run.experiments or (), experiments)
+        if run.mirror and "://" not in run.mirror and not Path(run.mirror).expanduser().is_dir():
+            raise UsageError(
+                f"configuration: mirror {run.mirror!r} is not a folder; expected a folder that "
+                "holds planetoid/ind.cora.x and its siblings, or an address such as https://..."
+            )
+        return run
+
+
+def load_studies() -> list[Study]:
+    """Read and validate all studies."""
+    return [load_study(study_id) for study_id in study_ids()]
+
+
+def dataset_names() -> list[str]:
+    """Return the names of all datasets that the project can build."""
+    from private_graphs.datasets.registry import DATASETS
+
+    return list(DATASETS)
+
+
+def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:
+    """Return the experiments of ``study`` that ``run`` asks for, by name."""
+    experiments = study.scales[run.scale].experiments
+    return {
+        name: experiment
+        for name, experiment in experiments.items()
+        if run.experiments is None or name in run.experiments
+    }
+
+
+def datasets_of(study: Study, run: RunConfig) -> list[str]:
+    """Return the datasets that ``run`` needs for ``study``: none if it only tabulates noise."""
+    if all(isinstance(each, NoiseExperiment) for each in experiments_of(study, run).values()):
+        return []
+    return list(run.datasets or study.scales[run.scale].datasets)
+
+
+def plans(study: Study, run: RunConfig) -> list[CellPlan]:
+    """Expand the grids of ``study`` into one plan per training job that ``run`` asks for."""
+    return [
+        plan
+        for name, experiment in experiments_of(study, run).items()
+        if isinstance(experiment, TrainingExperiment)
+        for plan in _experiment_plans(study, name, experiment, run)
+    ]
+
+
+def _experiment_plans(
+    study: Study, name: str, experiment: TrainingExperiment, run: RunConfig
+) -> list[CellPlan]:
+    scale = study.scales[run.scale]
+    settings = scale.training
+    axes = product(
+        datasets_of(study, run),
+        experiment.features,
+        experiment.optimizers,
+        run.protocols or tuple(PROTOCOLS),
+        experiment.grid,
+        experiment.train_fractions,
+    )
+    return [
+        CellPlan(
+            cell=Cell(
+                study=study.id,
+                experiment=name,
+                dataset=dataset,
+                features=features,
+                method=experiment.method,
+                optimizer=optimizer,
+                protocol=protocol,
+                splits=point.splits,
+                train_fraction=fraction,
+            ),
+            seeds=run.seeds or tuple(range(scale.seeds)),
+            epsilons=point.epsilons,
+            epochs=settings.epochs[optimizer],
+            learning_rates=settings.learning_rates[optimizer],
+            private_learning_rates=settings.private_learning_rates[optimizer],
+            **settings.model_dump(exclude={"epochs", "learning_rates", "private_learning_rates"}),
+        )
+        for dataset, features, optimizer, protocol, point, fraction in axes
+    ]
+
+
+def widened(plan: CellPlan, earlier: Path) -> CellPlan:
+    """Return the plan of ``earlier`` (a JSON file) if it only has more seeds, else ``plan``.
+
+    A run that asks for fewer seeds than an earlier one had then finds its cell finished. This is
+    exact: a replica's draws do not depend on what trains beside it.
+    """
+    try:
+        before = CellPlan.model_validate_json(earlier.read_bytes())
+    except (OSError, ValidationError):
+        return plan
+    same = before.model_copy(update={"seeds": plan.seeds}) == plan
+    return before if same and set(before.seeds) >= set(plan.seeds) else plan
+
+
+# --- schemas and messages --------------------------------------------------------------------
+
+SCHEMAS: dict[str, type[BaseModel]] = {"config": RunConfig, "study": Study}
+
+
+def schema_text(name: str) -> str:
+    """Return the JSON schema of ``config`` or ``study`` as the text of its file."""
+    return json.dumps(SCHEMAS[name].model_json_schema(mode="validation"), indent=2) + "\n"
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Write ``<name>.schema.json`` for every model of ``SCHEMAS``; return the paths."""
+    paths = [folder / f"{name}.schema.json" for name in SCHEMAS]
+    for name, path in zip(SCHEMAS, paths, strict=True):
+        write_text(path, schema_text(name))
+    return paths
+
+
+def _known_names(
+    key: str, names: Sequence[Any], known: Iterable[str], where: str = "configuration: "
+) -> None:
+    known = list(dict.fromkeys(known))
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"{where}{key}: unknown name {name!r}; expected {', '.join(known)}"
+                f"{suggest(name, known)}"
+            )
+
+
+def _validated(
+    model: type[Model], raw: Any, where: str, error_class: type[UserError] = UserError
+) -> Model:
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        lines = [_readable(each, model) for each in error.errors()]
+        raise error_class("\n".join(f"{where}: {line}" for line in lines)) from None
+
+
+def _readable(error: Mapping[str, Any], model: type[BaseModel]) -> str:
+    key = ".".join(str(part) for part in error["loc"]) or "(everything)"
+    if error["type"] == "extra_forbidden":
+        names = {name for each in _models(model) for name in each.model_fields}
+        return f"{key}: unknown key{suggest(error['loc'][-1], sorted(names))}"
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return f"{key}: missing; add this key"
+    return f"{key}: found {error['input']!r}; {message[0].lower()}{message[1:]}"
+
+
+def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
+    nested = (GridPoint, TrainingExperiment, NoiseExperiment, TrainingSettings, Scale)
+    return [model, *nested] if model is Study else [model]
+
+
+if __name__ == "__main__":
+    for written in write_schemas(Path("workflow/schemas")):
+        print(written)

@@ -1,0 +1,118 @@
+"""Which files of the package a script or a module reads when it is imported.
+
+A workflow rule declares this closure as its input, so that editing a file reruns exactly the
+steps that can reach it; a run records the closure's hash as its code fingerprint.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from private_graphs.errors import UserError
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
+    """Return every file inside ``package`` that ``start`` imports, directly or not, sorted.
+
+    ``start`` is a script (a path that ends in ``.py``) or a dotted module name of the package.
+    Imports are read from the syntax tree, so those inside functions and ``TYPE_CHECKING`` blocks
+    count too; imports by computed name do not exist for it. A module brings the ``__init__.py``
+    of every package above it. A script brings the modules beside it that it imports, and is not
+    itself part of the answer.
+    """
+    script = Path(start) if str(start).endswith(".py") else None
+    if script is not None and not script.is_file():
+        raise UserError(f"{script}: no such script; expected the path of a Python file")
+    waiting = _imported_files(script, package, script.parent) if script else _module(start, package)
+    if script is None and not _exists(str(start), package):
+        raise UserError(f"{start}: no such module; expected one of the package {package.name}")
+    found: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        if path in found or path == script:
+            continue
+        found.add(path)
+        waiting |= _imported_files(path, package, script.parent if script else None)
+    return sorted(found)
+
+
+def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]:
+    """Return the files other than code (templates, styles) in the subpackages of a closure."""
+    folders = {path.parent for path in closure if path.name == "__init__.py"} - {package}
+    return sorted(
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc") and not path.name.startswith(".")
+    )
+
+
+def code_fingerprint(start: str | Path, package: Path = PACKAGE) -> str:
+    """Return 16 hexadecimal digits of a sha256 over names and contents of the import closure."""
+    digest = hashlib.sha256()
+    for path in import_closure(start, package):
+        name = path.relative_to(package) if path.is_relative_to(package) else path.name
+        content = path.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]:
+    """Return the files that the imports written in ``path`` load first-hand."""
+    files: set[Path] = set()
+    for name in _imported_names(path, package):
+        files |= _module(name, package)
+        sibling = beside / f"{name}.py" if beside else None
+        if sibling is not None and sibling.is_file():
+            files.add(sibling)
+    return files
+
+
+def _imported_names(path: Path, package: Path) -> Iterator[str]:
+    """Yield absolute dotted names: modules, and ``module.name`` for what may be a submodule."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, path, package)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _absolute(node: ast.ImportFrom, path: Path, package: Path) -> str:
+    if not node.level:
+        return node.module or ""
+    inside = (package.name, *path.relative_to(package).parts[:-1])
+    parents = inside[: len(inside) - (node.level - 1)]
+    return ".".join((*parents, node.module)) if node.module else ".".join(parents)
+
+
+def _module(name: str | Path, package: Path) -> set[Path]:
+    """Return the file of a dotted module name and the ``__init__.py`` files above it."""
+    first, *rest = str(name).split(".")
+    if first != package.name:
+        return set()
+    folder, files = package, {package / "__init__.py"}
+    for part in rest:
+        folder = folder / part
+        if (folder / "__init__.py").is_file():
+            files.add(folder / "__init__.py")
+        elif folder.with_suffix(".py").is_file():
+            files.add(folder.with_suffix(".py"))
+            break
+        else:  # a name that the module defines
+            break
+    return files
+
+
+def _exists(name: str, package: Path) -> bool:
+    first, *rest = name.split(".")
+    path = package.joinpath(*rest)
+    beside = path.with_suffix(".py").is_file() and bool(rest)
+    return first == package.name and (beside or (path / "__init__.py").is_file())

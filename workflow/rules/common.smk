@@ -1,0 +1,211 @@
+# Configuration and targets: everything that the rules share. No rule is defined here.
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from private_graphs import config as configuration
+from private_graphs.datasets.registry import DATASETS as REGISTRY
+from private_graphs.errors import UserError
+from private_graphs.imports import import_closure, package_data
+from private_graphs.training.cost import estimate_seconds
+
+STARTED = time.time()
+SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
+CELL_FILES = ("runs.parquet", "predictions.safetensors", "statement.json")
+
+try:
+    STUDIES = configuration.load_studies()
+    RUN = configuration.RunConfig.parse(config, STUDIES)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+RESULTS = f"results/{RUN.scale}"
+RUNS = f"{RESULTS}/runs"
+RAW = "data/raw"
+PROCESSED = "data/processed/{dataset}"
+DATASETS = sorted(
+    {name for each in STUDIES for name in configuration.datasets_of(each, RUN)}
+)
+
+
+def cell_folder(study, cell):
+    return f"{RUNS}/{study}/{cell}"
+
+
+def all_plans():
+    """Return the plan of every cell of this run by (study, cell)."""
+    found = {}
+    for study in STUDIES:
+        for plan in configuration.plans(study, RUN):
+            folder = cell_folder(study.id, plan.cell.cell_id)
+            plan = configuration.widened(plan, Path(folder, "plan.json"))
+            found[study.id, plan.cell.cell_id] = plan
+    return found
+
+
+PLANS = all_plans()
+
+
+def plan_of(wildcards):
+    try:
+        return PLANS[wildcards.study, wildcards.cell]
+    except KeyError:
+        raise WorkflowError(
+            f"no cell {wildcards.study}/{wildcards.cell} in this configuration; "
+            "snakemake --dry-run lists those there are"
+        ) from None
+
+
+def dataset_file(file):
+    """Return the input function that gives ``file`` of the dataset of a cell."""
+    return lambda wildcards: f"{PROCESSED}/{file}".format(
+        dataset=plan_of(wildcards).cell.dataset
+    )
+
+
+def requested(file):
+    """Return ``file`` of every cell that this run asks for."""
+    return [f"{cell_folder(*key)}/{file}" for key in PLANS]
+
+
+def known_cells():
+    """Return the folders of all cells of this scale: finished on disk or asked for now."""
+    on_disk = {
+        path.parent.as_posix()
+        for path in Path(RUNS).rglob(CELL_FILES[0])
+        if all((path.parent / name).is_file() for name in CELL_FILES)
+    }
+    return sorted(on_disk | {cell_folder(*key) for key in PLANS})
+
+
+def code(script):
+    """Return what ``script`` imports: files of the package, and the modules beside it."""
+    files = import_closure(SCRIPTS / script)
+    return [os.path.relpath(path) for path in [*files, *package_data(files)]]
+
+
+def published(study):
+    return sorted(
+        path.as_posix() for path in Path("studies/published").glob(f"{study}_*.csv")
+    )
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# --- data ---
+
+
+def withdraw_receipts():
+    """Remove receipts of raw files that are no longer there, so that they are supplied again."""
+    for receipt in Path(RAW, "receipts").glob("*.json"):
+        files = json.loads(receipt.read_text(encoding="utf-8"))["files"]
+        if not all(Path(RAW, each["file"]).is_file() for each in files):
+            receipt.unlink()
+
+
+withdraw_receipts()
+
+
+# --- training ---
+
+
+def seconds_of(plan):
+    return estimate_seconds(plan, REGISTRY[plan.cell.dataset].size)
+
+
+def megabytes_of(plan):
+    """A generous bound: torch itself, and twenty (nodes, hidden) float64 arrays per replica."""
+    nodes = REGISTRY[plan.cell.dataset].size.nodes
+    return 1500 + plan.n_replicas * nodes * plan.hidden * 8 * 20 // 2**20
+
+
+def duration(seconds):
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def announce_training():
+    """Say how many training jobs follow and about how long they take, before the first starts."""
+    jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "train"]
+    if not jobs:
+        return
+    todo = [plan_of(job.wildcards) for job in jobs]
+    replicas = sum(plan.n_replicas for plan in todo)
+    cores = max(1, min(workflow.cores or 1, len(todo)))
+    seconds = sum(map(seconds_of, todo)) / cores
+    finished = len(PLANS) - len(todo)
+    kept = f"; {finished} more are finished and kept" if finished else ""
+    say(
+        f"Training: {len(todo)} jobs with {replicas} runs, about {duration(seconds)} "
+        f"on {cores} core{'s' if cores > 1 else ''}{kept}"
+    )
+
+
+# --- report ---
+
+
+def tables_of(study):
+    return list(configuration.experiments_of(study, RUN))
+
+
+def table_requests():
+    """Return the arguments of ``write_tables`` for every study with something to tabulate."""
+    wanted = []
+    for study in STUDIES:
+        if not (names := tables_of(study)):
+            continue
+        request = {"study": study.id, "tables": names}
+        for experiment in configuration.experiments_of(study, RUN).values():
+            if experiment.kind == "noise":
+                request |= experiment.model_dump(exclude={"kind"})
+        wanted.append(request)
+    return wanted
+
+
+def captioned(path, caption, category):
+    return report(path, caption=f"../report/{caption}.rst", category=category)
+
+
+def table_files():
+    return [
+        captioned(f"{RESULTS}/tables/{study.id}_{table}.{suffix}", table, study.title)
+        for study in STUDIES
+        for table in tables_of(study)
+        for suffix in ("csv", "md", "tex")
+    ]
+
+
+def pictured():
+    """Return the studies whose Table 1 is drawn in this run."""
+    return [study.id for study in STUDIES if "table1" in tables_of(study)]
+
+
+def figure_files():
+    return [
+        captioned(f"{RESULTS}/figures/{study}_table1.{suffix}", "figure1", "Figures")
+        for study in pictured()
+        for suffix in ("png", "pdf")
+    ]
+
+
+# --- messages ---
+
+
+def explain_failures():
+    """Print why jobs failed: the end of every log of this run that says so, or stops short."""
+    for log in sorted(Path(RESULTS, "logs").rglob("*.log")):
+        if log.stat().st_mtime < STARTED:
+            continue
+        text = "\n" + log.read_text(encoding="utf-8", errors="replace").strip()
+        if text.rpartition("\n")[2].startswith("finished in"):
+            continue
+        _, failed, message = text.rpartition("\nfailed: ")
+        reason = message if failed else "the job was ended before it could say why"
+        say(f"\n{reason}\n(log: {log})")

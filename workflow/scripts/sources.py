@@ -1,0 +1,27 @@
+"""Supply every raw file that the run needs; write one receipt per dataset."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+from job import reported
+
+
+def main(job):
+    """Supply all datasets at once, so that one message lists everything that is missing."""
+    from private_graphs.datasets.registry import raw_files
+    from private_graphs.datasets.sources import supply
+    from private_graphs.files import write_json
+
+    raw = Path(job.output.receipts[0]).parents[1]
+    names = [Path(path).stem for path in job.output.receipts]
+    with reported("raw files", job.log[0]) as note:
+        with contextlib.redirect_stderr(sys.__stderr__):  # the download bar is for the terminal
+            supply(names, raw, job.config.get("mirror"))
+        for name, receipt in zip(names, job.output.receipts, strict=True):
+            files = [each.model_dump(mode="json") for each in raw_files(name)]
+            write_json(receipt, {"dataset": name, "files": files})
+        note(f"{', '.join(names)} in {raw}")
+
+
+main(snakemake)  # noqa: F821
