@@ -1,0 +1,88 @@
+"""Finished runs: the run tables of all cells as one frame, with their privacy statements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.errors import UserError
+
+RUN_COLUMNS: tuple[str, ...] = (
+    "replica_id", "statement_id", "selected", "study", "experiment", "protocol", "dataset",
+    "features", "method", "optimizer", "n_splits", "train_fraction", "lr", "epochs", "max_epochs",
+    "epsilon", "noise_multiplier", "clip", "delta", "epsilon_published", "epsilon_proved", "unit",
+    "relation", "inference", "seed", "test_micro_f1", "test_macro_f1", "test_accuracy",
+    "validation_micro_f1", "validation_macro_f1", "validation_loss", "majority_micro_f1",
+    "random_micro_f1", "seconds", "device", "dtype", "noise_source", "code_fingerprint",
+    "data_fingerprint",
+)  # fmt: skip
+"""Columns of every ``runs.parquet``: one row per replica."""
+
+
+def find_runs(scale_folder: Path, study: str) -> list[Path]:
+    """Return the folders of all finished cells of ``study`` below ``results/<scale>``, sorted."""
+    root = Path(scale_folder) / "runs" / study
+    return sorted(path.parent for path in root.rglob("runs.parquet"))
+
+
+def collect(run_folders: Iterable[Path]) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
+    """Read the folders of finished cells into one frame and one dictionary of statements.
+
+    The frame has the columns of ``RUN_COLUMNS`` and ``cell``, the folder that a row comes from.
+    Raises UserError for an unreadable or incomplete folder, naming the file and what is missing.
+    """
+    frames: list[pd.DataFrame] = []
+    statements: dict[str, dict[str, Any]] = {}
+    for folder in map(Path, run_folders):
+        found = _read_statements(folder / "statement.json")
+        frame = _read_runs(folder / "runs.parquet")
+        absent = sorted(set(frame["statement_id"]) - set(found))
+        if absent:
+            raise UserError(
+                f"{folder / 'statement.json'}: no statement {', '.join(absent)}, which "
+                f"runs.parquet refers to; delete {folder} and train the cell again"
+            )
+        frames.append(frame.assign(cell=folder.as_posix()))
+        statements.update(found)
+    if not frames:
+        return pd.DataFrame(columns=[*RUN_COLUMNS, "cell"]), {}
+    return pd.concat(frames, ignore_index=True), statements
+
+
+def _read_runs(path: Path) -> pd.DataFrame:
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path}: not a readable run table ({error}); delete {path.parent} and train the "
+            "cell again"
+        ) from error
+    missing = [column for column in RUN_COLUMNS if column not in frame.columns]
+    if missing:
+        raise UserError(
+            f"{path}: expected the columns of a run table, found none named "
+            f"{', '.join(missing)}; delete {path.parent} and train the cell again"
+        )
+    # Optional numbers are null where nothing applies; a column of nulls would else be of objects.
+    optional = ["clip", "epsilon_published", "epsilon_proved"]
+    return frame.assign(**{name: frame[name].astype("float64") for name in optional})
+
+
+def _read_statements(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path}: not a readable privacy statement ({error}); delete {path.parent} and train "
+            "the cell again"
+        ) from error
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise UserError(
+            f"{path}: expected an object from statement_id to statement; delete {path.parent} and "
+            "train the cell again"
+        )
+    return found

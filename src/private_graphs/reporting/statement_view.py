@@ -1,0 +1,141 @@
+"""A privacy statement in sections of readable fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from private_graphs.reporting.formats import is_missing, number
+from private_graphs.reporting.views import record_text
+
+_SECTIONS: dict[str, dict[str, str]] = {
+    "What is claimed": {
+        "epsilon_published": "ε published",
+        "published_formula": "formula of the published ε",
+        "authors_accountant_epsilon": "ε of the authors’ own accountant",
+        "epsilon_target": "ε aimed at",
+    },
+    "What is proved": {
+        "status": "status",
+        "epsilon_proved": "ε proved, per run",
+        "proof": "proof",
+        "delta": "δ",
+        "unit": "unit that is protected",
+        "relation": "neighbouring relation",
+        "n_units": "number of units",
+        "vacuous": "vacuous (ε above 20)",
+        "accountant": "accountant",
+        "epsilon_second_route": "ε by a second route",
+    },
+    "Several runs together": {
+        "n_runs_released": "runs released",
+        "epsilon_all_runs": "ε proved for all of them together",
+    },
+    "What it rests on": {
+        "assumptions": "assumptions",
+        "public_facts": "public by declaration",
+        "preprocessing": "preprocessing",
+        "noise_source": "source of the noise",
+    },
+    "What else could leak": {
+        "inference": "inference",
+        "selection": "selection",
+        "audit": "audit",
+    },
+}
+
+_INFERENCE = {
+    "params_only": "only the parameters are released",
+    "joint_dp_predictions": "each node’s prediction is private towards all others",
+    "inductive_disjoint": "predictions are made on a graph without training nodes, and are covered",
+    "leaks": "leaks: the predictions are computed from private edges or features, and are not "
+    "covered by the proved ε",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """A named field: one text, or a list of texts."""
+
+    name: str
+    text: str
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StatementView:
+    """A statement as its page shows it."""
+
+    headline: str
+    tone: str
+    sections: tuple[tuple[str, tuple[Field, ...]], ...]
+    mechanism_columns: tuple[str, ...]
+    mechanisms: tuple[tuple[str, ...], ...]
+
+
+def statement_view(statement: Mapping[str, Any]) -> StatementView:
+    """Return all fields of ``statement`` in sections; unknown fields stand in a last one."""
+    headline, tone = _headline(statement)
+    known = {"statement_id", "mechanisms"}
+    sections = []
+    for title, names in _SECTIONS.items():
+        known |= set(names)
+        fields = (_field(label, name, statement.get(name)) for name, label in names.items())
+        sections.append((title, tuple(fields)))
+    others = [name for name in statement if name not in known]
+    if others:
+        fields = (_field(_words(name), name, statement[name]) for name in others)
+        sections.append(("Other fields", tuple(fields)))
+    mechanisms = list(statement.get("mechanisms") or ())
+    columns = tuple(dict.fromkeys(name for each in mechanisms for name in each))
+    return StatementView(
+        headline=headline,
+        tone=tone,
+        sections=tuple(sections),
+        mechanism_columns=tuple(_words(name) for name in columns),
+        mechanisms=tuple(
+            tuple(record_text(each.get(name)) for name in columns) for each in mechanisms
+        ),
+    )
+
+
+def _headline(statement: Mapping[str, Any]) -> tuple[str, str]:
+    delta = f"δ = {number(statement.get('delta'))}"
+    claimed = statement.get("epsilon_published")
+    claim = "" if is_missing(claimed) else f" ε = {number(claimed, 4)} is claimed."
+    status = statement.get("status")
+    if status == "not_private":
+        return "Trained without differential privacy: nothing is claimed or proved.", "plain"
+    if status == "refuted":
+        return f"The claim is refuted by an audit.{claim}", "none"
+    proved = statement.get("epsilon_proved")
+    if is_missing(proved):
+        return f"Nothing is proved: no finite ε holds.{claim}", "none"
+    unit, relation = _words(statement.get("unit")), _words(statement.get("relation"))
+    vacuous = " That is vacuous: above 20." if statement.get("vacuous") else ""
+    return (
+        f"Proved: ε = {number(proved, 4)} at {delta} per {unit} ({relation}).{vacuous}{claim}",
+        "proved",
+    )
+
+
+def _field(label: str, name: str, value: Any) -> Field:
+    if isinstance(value, bool):
+        return Field(label, "yes" if value else "no")
+    if isinstance(value, list | tuple):
+        items = tuple(record_text(each) for each in value)
+        return Field(label, "" if items else "none", items)
+    if name.startswith("epsilon") and is_missing(value):
+        return Field(label, "none")
+    if name in ("unit", "relation", "status", "noise_source"):
+        return Field(label, _words(value))
+    if name == "inference":
+        return Field(label, _INFERENCE.get(value, record_text(value)))
+    if isinstance(value, float) and "epsilon" in name:
+        return Field(label, number(value, 4))
+    return Field(label, record_text(value))
+
+
+def _words(name: Any) -> str:
+    return str(name).replace("_", " ")

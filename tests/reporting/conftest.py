@@ -1,0 +1,123 @@
+"""Finished cells in miniature: run tables and statements as training writes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from private_graphs.reporting.runs import RUN_COLUMNS
+
+PROVED = {"released": None, "paper": 3.3802, "sound": 2.0}
+INFERENCE = {"released": "leaks", "paper": "leaks", "sound": "inductive_disjoint"}
+
+
+def statement(protocol: str, epsilon: float, noise: float, **changes: Any) -> dict[str, Any]:
+    """Return a privacy statement as a dictionary."""
+    private = math.isfinite(epsilon)
+    proved = PROVED[protocol] if private else None
+    values = {
+        "status": ("proved" if proved else "published_only") if private else "not_private",
+        "unit": "node",
+        "relation": "replace",
+        "public_facts": ["N", "the masks"],
+        "delta": 1e-5,
+        "n_units": 1208,
+        "epsilon_target": epsilon if private else None,
+        "epsilon_published": epsilon if private else None,
+        "published_formula": "moments accountant, q = 1, T = 2000",
+        "epsilon_proved": proved,
+        "proof": "exact Gaussian DP" if proved else "nothing is clipped",
+        "vacuous": False,
+        "n_runs_released": 3,
+        "epsilon_all_runs": 4.1 if proved else None,
+        "accountant": "gdp 1",
+        "epsilon_second_route": None,
+        "authors_accountant_epsilon": None,
+        "mechanisms": [{"type": "gaussian", "clipped": "gradient_global", "sampling": "none"}]
+        if private
+        else [],
+        "noise_source": "seeded",
+        "assumptions": ["the guarantee supposes a secret seed"],
+        "inference": INFERENCE[protocol],
+        "selection": {"n_configs": 3, "data": "public validation nodes", "cost": None},
+        "preprocessing": "row-normalised",
+        "audit": None,
+    } | changes
+    text = json.dumps([protocol, noise, values], sort_keys=True)
+    return {"statement_id": hashlib.sha256(text.encode()).hexdigest()[:12], **values}
+
+
+def write_cell(
+    scale_folder: Path,
+    *,
+    dataset: str = "cora",
+    protocol: str = "paper",
+    optimizer: str = "sgd",
+    splits: int = 1,
+    scores: dict[float, list[float]],
+    majority: float = 0.32,
+    rates: tuple[float, ...] = (0.01,),
+    **changes: Any,
+) -> Path:
+    """Write one finished cell: ``scores`` holds test micro-F1 per ε and seed, of the last rate.
+
+    The replicas of all other rates are worse and not selected. ``changes`` go to the statements.
+    """
+    cell = f"table1/{dataset}/raw/gcn/{optimizer}/{protocol}/s{splits}/f1"
+    folder = scale_folder / "runs" / "lrec2022" / cell
+    folder.mkdir(parents=True)
+    rows, statements = [], {}
+    for epsilon, values in scores.items():
+        private = math.isfinite(epsilon)
+        noise = 112.0 / epsilon if private else 0.0
+        said = statement(protocol, epsilon, noise + splits, **changes)
+        statements[said["statement_id"]] = said
+        for rate in rates:
+            for seed, value in enumerate(values):
+                row = dict.fromkeys(RUN_COLUMNS) | {
+                    "replica_id": f"{cell}-{epsilon}-{rate}-{seed}",
+                    "statement_id": said["statement_id"],
+                    "selected": rate == rates[-1],
+                    "study": "lrec2022", "experiment": "table1", "protocol": protocol,
+                    "dataset": dataset, "features": "raw", "method": "gcn",
+                    "optimizer": optimizer, "n_splits": splits, "train_fraction": 1.0,
+                    "lr": rate, "epochs": 2000, "max_epochs": 2000, "epsilon": epsilon,
+                    "noise_multiplier": noise, "clip": 1.0 if private else None, "delta": 1e-5,
+                    "epsilon_published": said["epsilon_published"],
+                    "epsilon_proved": said["epsilon_proved"], "unit": "node",
+                    "relation": "replace", "inference": said["inference"], "seed": seed,
+                    "test_micro_f1": value if rate == rates[-1] else 0.01,
+                    "test_macro_f1": value, "test_accuracy": value,
+                    "validation_micro_f1": value, "validation_macro_f1": value,
+                    "validation_loss": 1.0, "majority_micro_f1": majority,
+                    "random_micro_f1": 0.14 + 0.01 * seed, "seconds": 1.0, "device": "cpu",
+                    "dtype": "float32", "noise_source": "seeded", "code_fingerprint": "c0de",
+                    "data_fingerprint": "da7a",
+                }  # fmt: skip
+                rows.append(row)
+    pd.DataFrame(rows, columns=list(RUN_COLUMNS)).to_parquet(folder / "runs.parquet")
+    (folder / "statement.json").write_text(json.dumps(statements))
+    return folder
+
+
+def statistics(name: str = "cora", **changes: Any) -> dict[str, Any]:
+    """Return a dataset's statistics as ``GraphDataset.statistics`` does."""
+    return {
+        "name": name, "title": name.title(), "synthetic": False, "nodes": 2708, "edges": 5278,
+        "features": 1433, "classes": 7, "isolated_nodes": 0, "majority_share_on_test": 0.319,
+        "masks": {"train": 1208, "validation": 500, "test": 1000}, "licence": "unknown",
+        "fingerprint": "da7a",
+    } | changes  # fmt: skip
+
+
+@pytest.fixture
+def cell() -> Callable[..., Path]:
+    """The function that writes a finished cell."""
+    return write_cell
