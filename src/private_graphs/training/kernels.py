@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from private_graphs.training.noise import FAST, fill_normals, fill_row_words
-from private_graphs.training.simd import gather_row, scatter_row
+from private_graphs.training.noise import FAST, fill_flat_words, fill_normals
+from private_graphs.training.simd import copy_row, gather_row, scatter_row
 
 _i = np.int32
 _CLIP_MARGIN32, _CLIP_MARGIN64 = 1e-5, 1e-12
@@ -94,6 +94,9 @@ class Scratch(NamedTuple):
 
     z0: np.ndarray  # (N, hidden), row = node
     h1: np.ndarray  # (N, hidden), compact
+    d1: np.ndarray  # (N, hidden), gradient of h1, compact
+    ones: np.ndarray  # (N,)
+    zeros: np.ndarray  # (1, max(hidden, width))
     y: np.ndarray  # (N, width), row = node
     y_compact: np.ndarray  # (N, width)
     logits: np.ndarray  # (N, width), compact
@@ -107,7 +110,7 @@ class Scratch(NamedTuple):
     words: np.ndarray  # (4, n) uint32
     exponent: np.ndarray  # (n,) float32
     mantissa: np.ndarray  # (n,) float32
-    bits: np.ndarray  # (N, hidden rounded up to 16, divided by 4) uint32
+    bits: np.ndarray  # (4n,) uint32, at least N * hidden bytes
 
 
 def padded(n_classes: int) -> int:
@@ -127,6 +130,9 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
     return Scratch(
         z0=empty(n_nodes, hidden),
         h1=empty(n_nodes, hidden),
+        d1=empty(n_nodes, hidden),
+        ones=np.ones(n_nodes, dtype),
+        zeros=empty(1, max(hidden, width)),
         y=empty(n_nodes, width),
         y_compact=empty(n_nodes, width),
         logits=empty(n_nodes, width),
@@ -140,11 +146,11 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
         words=np.zeros((4, quarter), np.uint32),
         exponent=np.zeros(quarter, np.float32),
         mantissa=np.zeros(quarter, np.float32),
-        bits=np.zeros((n_nodes, -(-hidden // 16) * 4), np.uint32),
+        bits=np.zeros(-(-n_nodes * hidden // 16) * 4, np.uint32),
     )
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _exponentials(x, powers):
     """exp of every number of the flat array ``x`` (all <= 0), in place.
 
@@ -172,7 +178,7 @@ def _exponentials(x, powers):
         x[i] *= scale[i]
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _add_noise_and_update(r, t, state, rule, s):
     """Update replica ``r`` with (total + noise) / divisor (+ weight decay); clear the total.
 
@@ -210,8 +216,25 @@ def _add_noise_and_update(r, t, state, rule, s):
             total[i] = 0
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def _forward(inputs, blocks, b, theta, rule, dropout, key, number, s):
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _activate(size, rule, dropout, key, number, first, s):
+    """ReLU, and dropout by one random byte per unit, of the first ``size`` numbers of ``h1``."""
+    h1 = s.h1.reshape(s.h1.size)
+    zero = s.h1.dtype.type(0)
+    if not dropout:
+        for i in range(size):
+            h1[i] = h1[i] if h1[i] > zero else zero
+        return
+    scale = s.h1.dtype.type(rule.keep_scale)
+    threshold = np.uint8(rule.keep_threshold)
+    fill_flat_words(key, number, first, s.bits[: (size + 15) // 16 * 4])
+    random = s.bits.view(np.uint8)
+    for i in range(size):
+        h1[i] = h1[i] * scale if h1[i] > zero and random[i] >= threshold else zero
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     """Logits of block ``b`` into ``s.logits``; hidden units into ``s.h1``."""
     hidden = inputs.n_hidden
     n_features = (theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes) // hidden
@@ -231,34 +254,21 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, s):
     ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
     for node in rows0:
-        gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, s.z0, np.int64(node))
+        gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, s.zeros, s.z0, np.int64(node))
     for i in range(rows1.shape[0]):
         node = rows1[i]
-        gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, s.h1, i)
-        row = s.h1[i]
-        for h in range(hidden):
-            value = row[h] + b1[h]
-            row[h] = value if value > 0 else theta.dtype.type(0)
-    if dropout:
-        scale = theta.dtype.type(rule.keep_scale)
-        threshold = np.uint8(rule.keep_threshold)
-        for i in range(rows1.shape[0]):
-            fill_row_words(key, number, rows1[i], s.bits[i])
-            bytes_ = s.bits[i].view(np.uint8)
-            row = s.h1[i]
-            for h in range(hidden):
-                row[h] = row[h] * scale if bytes_[h] >= threshold else theta.dtype.type(0)
+        gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, b1, s.h1, i)
     n1 = rows1.shape[0]
+    _activate(n1 * hidden, rule, dropout, key, number, first, s)
     np.dot(s.h1[:n1], s.w2, s.y_compact[:n1])
     for i in range(n1):
-        s.y[rows1[i]] = s.y_compact[i]
+        copy_row(narrow, s.y_compact, i, s.y, np.int64(rows1[i]))
     for i in range(rows2.shape[0]):
         node = rows2[i]
-        gather_row(narrow, ap[node], ap[node + 1], ai, av, s.y, s.logits, i)
-        s.logits[i] += s.bias
+        gather_row(narrow, ap[node], ap[node + 1], ai, av, s.y, s.bias, s.logits, i)
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _probabilities(n, n_classes, s):
     """Softmax of the first ``n`` rows of ``s.logits``, in place."""
     width = s.logits.shape[1]
@@ -282,11 +292,11 @@ def _probabilities(n, n_classes, s):
             row[c] = 0
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def _visit(inputs, blocks, b, theta, rule, dropout, key, number, s):
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     """Mean cross-entropy gradient of block ``b`` into ``s.visit``; return its squared norm."""
     hidden = inputs.n_hidden
-    _forward(inputs, blocks, b, theta, rule, dropout, key, number, s)
+    _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s)
     k = inputs.n_classes
     rows0 = blocks.rows0[blocks.rows0_start[b] : blocks.rows0_start[b + 1]]
     rows1 = blocks.rows1[blocks.rows1_start[b] : blocks.rows1_start[b + 1]]
@@ -310,27 +320,26 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, s):
             row[c] *= weight
             s.bias[c] += row[c]
     for i in range(n1):
-        s.y[rows1[i]] = 0
+        copy_row(narrow, s.zeros, 0, s.y, np.int64(rows1[i]))
     for i in range(n2):
         node = rows2[i]
         scatter_row(narrow, ap[node], ap[node + 1], ai, av, s.logits, i, s.y)
     for i in range(n1):
-        s.y_compact[i] = s.y[rows1[i]]
+        copy_row(narrow, s.y, np.int64(rows1[i]), s.y_compact, i)
     np.dot(s.h1[:n1].T, s.y_compact[:n1], s.g2)
+    np.dot(s.y_compact[:n1], s.w2.T, s.d1[:n1])
     scale = theta.dtype.type(rule.keep_scale) if dropout else theta.dtype.type(1)
-    # h1 is read a last time as the mask of active units, then overwritten by its gradient
+    active, gradient = s.h1.reshape(s.h1.size), s.d1.reshape(s.d1.size)
+    for i in range(n1 * hidden):  # a unit that ReLU or dropout silenced passes nothing back
+        gradient[i] = gradient[i] * scale if active[i] > 0 else theta.dtype.type(0)
+    np.dot(s.ones[:n1], s.d1[:n1], g_bias1)
     for node in rows0:
-        s.z0[node] = 0
-    g_bias1[:] = 0
-    _hidden_gradient(n1, scale, s)
+        copy_row(wide, s.zeros, 0, s.z0, np.int64(node))
     for i in range(n1):
-        row = s.h1[i]
-        for h in range(hidden):
-            g_bias1[h] += row[h]
         node = rows1[i]
-        scatter_row(wide, ap[node], ap[node + 1], ai, av, s.h1, i, s.z0)
+        scatter_row(wide, ap[node], ap[node + 1], ai, av, s.d1, i, s.z0)
     for word in words:
-        g1[word] = 0
+        copy_row(wide, s.zeros, 0, g1, np.int64(word))
     for node in rows0:
         scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.z0, np.int64(node), g1)
     square = 0.0
@@ -351,22 +360,7 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, s):
     return square
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def _hidden_gradient(n1, scale, s):
-    """Overwrite ``h1`` by the gradient of the hidden pre-activations, row by row."""
-    hidden = s.h1.shape[1]
-    w2t = s.w2.T.copy()
-    chunk = np.empty((64, hidden), s.h1.dtype)
-    for start in range(0, n1, 64):
-        stop = min(start + 64, n1)
-        np.dot(s.y_compact[start:stop], w2t, chunk[: stop - start])
-        for i in range(start, stop):
-            row, gradient = s.h1[i], chunk[i - start]
-            for h in range(hidden):
-                row[h] = gradient[h] * scale if row[h] > 0 else s.h1.dtype.type(0)
-
-
-@njit(fastmath=FAST, nogil=True, cache=True)
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _accumulate(blocks, b, factor, n_features, hidden, s):
     """Add ``factor`` times the visit's gradient to the total."""
     words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
@@ -380,7 +374,7 @@ def _accumulate(blocks, b, factor, n_features, hidden, s):
         s.total[i] += factor * s.visit[i]
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def train_step(inputs, blocks, step, rule, state, s):
     """One step of every replica of ``step``."""
     hidden = inputs.n_hidden
@@ -389,14 +383,16 @@ def train_step(inputs, blocks, step, rule, state, s):
         r = step.replicas[a]
         theta = state.parameters[r]
         n_features = (theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes) // hidden
+        key, first = state.dropout_key[r], 0
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]
             if blocks.rows2_start[b + 1] == blocks.rows2_start[b]:
                 continue  # no labelled node: the gradient of an empty sum is zero
             square = _visit(
-                inputs, blocks, b, theta, rule, step.dropout, state.dropout_key[r],
-                step.number, s,
-            )  # fmt: skip
+                inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, s
+            )
+            n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
+            first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
             if not np.isfinite(square):
                 continue  # a non-finite gradient counts as zero (docs/privacy.md §2)
             bounded = np.sqrt(square) * (1.0 + margin)
@@ -405,7 +401,7 @@ def train_step(inputs, blocks, step, rule, state, s):
         _add_noise_and_update(r, step.number, state, rule, s)
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def evaluate(inputs, blocks, replicas, block_of, rule, state, s, loss, correct, predictions):
     """Score replicas on their evaluation block.
 
@@ -418,7 +414,7 @@ def evaluate(inputs, blocks, replicas, block_of, rule, state, s, loss, correct, 
         r, b = replicas[a], block_of[a]
         rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
         n = rows2.shape[0]
-        _forward(inputs, blocks, b, state.parameters[r], rule, False, state.dropout_key[r], 0, s)
+        _forward(inputs, blocks, b, state.parameters[r], rule, False, state.dropout_key[r], 0, 0, s)
         right = 0
         total = 0.0
         for i in range(n):

@@ -133,15 +133,13 @@ def fill_normals(key, step, out, words, exponent, mantissa):
             _normals64(words[2 * pair], words[2 * pair + 1], first, second)
 
 
-@njit(nogil=True, cache=True)
-def fill_row_words(key, step, row, words):
-    """Fill ``words`` (4m,) uint32 with random bits that belong to (key, step, row)."""
-    blocks = words.shape[0] // 4
-    for block in range(blocks):
-        a, b, c, d = philox(
-            _u(row * blocks + block), _u(step), key[2], key[3], key[0], key[1]
-        )  # fmt: skip
-        words[4 * block] = a
-        words[4 * block + 1] = b
-        words[4 * block + 2] = c
-        words[4 * block + 3] = d
+@njit(fastmath=FAST, nogil=True, cache=True)
+def fill_flat_words(key, step, first, words):
+    """Fill ``words`` (4n,) uint32 with the blocks first, first + 1, … of (key, step)."""
+    k0, k1, k2, k3 = key[0], key[1], key[2], key[3]
+    for i in range(words.shape[0] // 4):
+        a, b, c, d = philox(_u(first + i), _u(step), k2, k3, k0, k1)
+        words[4 * i] = a
+        words[4 * i + 1] = b
+        words[4 * i + 2] = c
+        words[4 * i + 3] = d

@@ -1,8 +1,8 @@
-"""Two vector loops that Numba's own vectoriser does not find: sparse row gather and scatter.
+"""Vector code that Numba's own vectoriser does not find: sparse row gather and scatter, row copy.
 
-Both keep one dense row of ``width`` numbers in vector registers while they walk along the
-non-zeros of one sparse row. They are as fast as ``torch.embedding_bag`` in float32, work in
-float64 too, and can be called from compiled loops without leaving them.
+Gather and scatter keep one dense row in vector registers while they walk along the non-zeros of
+one sparse row. They are as fast as ``torch.embedding_bag`` in float32, work in float64 too, and
+can be called from compiled loops without leaving them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class _Emitter:
         return self.builder.fadd(self.builder.fmul(a, b, flags=_FUSE), c, flags=_FUSE)
 
     def loop(self, begin, end, initial, body):
-        """for k in [begin, end): accumulator = body(k, accumulator); return the accumulator."""
+        """for k in [begin, end): accumulator = body(k, accumulator); return the accumulator.
+
+        ``initial`` is None for a loop that accumulates nothing.
+        """
         builder = self.builder
         before = builder.basic_block
         head, inside, after = (builder.append_basic_block() for _ in range(3))
@@ -77,17 +80,17 @@ class _Emitter:
 
 
 @intrinsic
-def gather_row(typing_context, lanes, begin, end, indices, values, dense, out, row):
-    """Set ``out[row] = sum of values[k] * dense[indices[k]]`` for k in [begin, end).
+def gather_row(typing_context, lanes, begin, end, indices, values, dense, start, out, row):
+    """Set ``out[row] = start + sum of values[k] * dense[indices[k]]`` for k in [begin, end).
 
     ``lanes`` is any tuple whose length is the width of a row; ``dense`` and ``out`` are
-    C-contiguous (n, width). Nothing checks the bounds.
+    C-contiguous (n, width), ``start`` is (width,). Nothing checks the bounds.
     """
-    signature = types.void(lanes, begin, end, indices, values, dense, out, row)
+    signature = types.void(lanes, begin, end, indices, values, dense, start, out, row)
 
     def generate(context, builder, signature, arguments):
         emit = _Emitter(context, builder, signature, arguments)
-        indices, values, dense, out = (emit.array(position) for position in (3, 4, 5, 6))
+        indices, values, dense, start, out = (emit.array(position) for position in range(3, 8))
         vector, align = emit.vector_type(5), emit.bytes(5)
 
         def body(k, total):
@@ -95,9 +98,9 @@ def gather_row(typing_context, lanes, begin, end, indices, values, dense, out, r
             loaded = builder.load(source, align=align)
             return emit.multiply_add(emit.splat(values, k, vector), loaded, total)
 
-        zero = ir.Constant(vector, None)
-        total = emit.loop(arguments[1], arguments[2], zero, body)
-        builder.store(total, emit.row(out, arguments[7], vector), align=align)
+        first = builder.load(emit.row(start, ir.Constant(_I64, 0), vector), align=align)
+        total = emit.loop(arguments[1], arguments[2], first, body)
+        builder.store(total, emit.row(out, arguments[8], vector), align=align)
         return context.get_dummy_value()
 
     return signature, generate
@@ -124,6 +127,21 @@ def scatter_row(typing_context, lanes, begin, end, indices, values, dense, row, 
             builder.store(product, target, align=align)
 
         emit.loop(arguments[1], arguments[2], None, body)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def copy_row(typing_context, lanes, source, row, out, out_row):
+    """Set ``out[out_row] = source[row]``; both are C-contiguous with rows as wide as ``lanes``."""
+    signature = types.void(lanes, source, row, out, out_row)
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emitter(context, builder, signature, arguments)
+        vector, align = emit.vector_type(1), emit.bytes(1)
+        loaded = builder.load(emit.row(emit.array(1), arguments[2], vector), align=align)
+        builder.store(loaded, emit.row(emit.array(3), arguments[4], vector), align=align)
         return context.get_dummy_value()
 
     return signature, generate
