@@ -107,7 +107,7 @@ def write_cell(
     return folder
 
 
-def statistics(name: str = "cora", **changes: Any) -> dict[str, Any]:
+def statistics_of(name: str = "cora", **changes: Any) -> dict[str, Any]:
     """Return a dataset's statistics as ``GraphDataset.statistics`` does."""
     return {
         "name": name, "title": name.title(), "synthetic": False, "nodes": 2708, "edges": 5278,
@@ -121,3 +121,9 @@ def statistics(name: str = "cora", **changes: Any) -> dict[str, Any]:
 def cell() -> Callable[..., Path]:
     """The function that writes a finished cell."""
     return write_cell
+
+
+@pytest.fixture
+def statistics() -> Callable[..., dict[str, Any]]:
+    """The function that returns a dataset's statistics."""
+    return statistics_of

@@ -42,6 +42,8 @@ class Readable:
     """(group, heading) of each column; columns of one group stand together, ``""`` is no group."""
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    legend: tuple[str, ...] = ()
+    """Notes that a page with several tables says once."""
 
 
 def write_table(frame: pd.DataFrame, readable: Readable, stem: Path) -> list[Path]:
@@ -85,8 +87,9 @@ def markdown(table: Readable) -> str:
         _row(["---"] * len(heads)),
     ]
     lines += [_row([_escape(cell, _MARKDOWN) for cell in row]) for row in table.rows]
-    if table.notes:
-        lines += [""] + [f"- {_escape(note, _MARKDOWN)}" for note in table.notes]
+    notes = (*table.legend, *table.notes)
+    if notes:
+        lines += [""] + [f"- {_escape(note, _MARKDOWN)}" for note in notes]
     return "\n".join(lines) + "\n"
 
 
@@ -107,9 +110,10 @@ def tex(table: Readable) -> str:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    if table.notes:
+    notes = (*table.legend, *table.notes)
+    if notes:
         lines += ["", r"\smallskip"]
-        lines += [_escape(note, _TEX) + r"\par" for note in table.notes]
+        lines += [_escape(note, _TEX) + r"\par" for note in notes]
     return "\n".join([*lines, r"\end{table*}"]) + "\n"
 
 
@@ -124,7 +128,8 @@ def number(value: Any, decimals: int | None = None) -> str:
         return NOTHING
     if math.isinf(value):
         return "∞"
-    return f"{value:.{decimals}f}" if decimals is not None else f"{value:.10g}"
+    text = f"{value:.{decimals}f}" if decimals is not None else f"{value:.10g}"
+    return text.replace("e-0", "e-")
 
 
 def _is(column: str, names: Sequence[str]) -> bool:

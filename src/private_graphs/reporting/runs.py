@@ -24,9 +24,12 @@ RUN_COLUMNS: tuple[str, ...] = (
 
 
 def find_runs(scale_folder: Path, study: str) -> list[Path]:
-    """Return the folders of all finished cells of ``study`` below ``results/<scale>``, sorted."""
-    root = Path(scale_folder) / "runs" / study
-    return sorted(path.parent for path in root.rglob("runs.parquet"))
+    """Return the folders of all finished cells of ``study`` below ``results/<scale>``, sorted.
+
+    A cell is finished when all its files are there; a job that was killed leaves fewer.
+    """
+    folders = (Path(scale_folder) / "runs" / study).rglob("runs.parquet")
+    return sorted(path.parent for path in folders if (path.parent / "statement.json").is_file())
 
 
 def collect(run_folders: Iterable[Path]) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:

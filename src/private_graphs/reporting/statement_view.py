@@ -114,8 +114,11 @@ def _headline(statement: Mapping[str, Any]) -> tuple[str, str]:
         return f"Nothing is proved: no finite ε holds.{claim}", "none"
     unit, relation = _words(statement.get("unit")), _words(statement.get("relation"))
     vacuous = " That is vacuous: above 20." if statement.get("vacuous") else ""
+    leaks = statement.get("inference") == "leaks"
+    scope = " It covers the model, not the predictions that were scored." if leaks else ""
     return (
-        f"Proved: ε = {number(proved, 4)} at {delta} per {unit} ({relation}).{vacuous}{claim}",
+        f"Proved: ε = {number(proved, 4)} at {delta} per {unit} ({relation})."
+        f"{vacuous}{scope}{claim}",
         "proved",
     )
 

@@ -215,7 +215,7 @@ def notes(
         ("Epochs", f"{_per_optimizer(runs, 'max_epochs')} at most; ε is charged for all of them."),
         ("Learning rate", f"without DP: {rates[0] or NOTHING}. With DP: {rates[1] or NOTHING}."),
         *(("Selection", line) for line in _selections(private, statements)),
-        ("δ", _joined(f"{each:g}" for each in sorted(private["delta"].unique()))),
+        ("δ", _joined(number(each) for each in sorted(private["delta"].unique()))),
         ("Noise", f"{'; '.join(kinds)}."),
         ("Arithmetic", _joined(f"{each.dtype} on {each.device}" for each in machines)),
         ("Code", f"fingerprint {_joined(sorted(runs['code_fingerprint'].unique()))}"),
@@ -236,7 +236,7 @@ def _per_optimizer(runs: pd.DataFrame, column: str) -> str:
     values = runs.groupby("optimizer")[column].unique()
     order = [each for each in OPTIMIZER_TITLES if each in values.index]
     return _joined(
-        f"{OPTIMIZER_TITLES[each]} {' | '.join(number(value) for value in sorted(values[each]))}"
+        f"{OPTIMIZER_TITLES[each]} {' or '.join(number(value) for value in sorted(values[each]))}"
         for each in order
     )
 
@@ -245,13 +245,12 @@ def _selections(
     private: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]
 ) -> Iterable[str]:
     chosen = private[private["selected"].astype(bool)]
+    protocols: dict[str, list[str]] = {}
     for protocol in PROTOCOLS:
-        of_protocol = chosen[chosen["protocol"] == protocol]
-        texts = {
-            record_text(statements[each].get("selection")) for each in of_protocol["statement_id"]
-        }
-        if texts:
-            yield f"{protocol}: {' / '.join(sorted(texts))}"
+        identifiers = chosen.loc[chosen["protocol"] == protocol, "statement_id"]
+        for text in sorted({record_text(statements[each]["selection"]) for each in identifiers}):
+            protocols.setdefault(text, []).append(protocol)
+    return (f"{_joined(names)}: {text}" for text, names in protocols.items())
 
 
 def record_text(value: Any) -> str:
