@@ -1,0 +1,1 @@
+"""Raw files -> :class:`~private_graphs.datasets.graph_dataset.GraphDataset`."""

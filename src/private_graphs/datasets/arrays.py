@@ -1,0 +1,105 @@
+"""Checks that every reader shares: CSR parts, edge lists, label vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.errors import UserError
+
+
+def checked_csr(
+    data: np.ndarray,
+    indices: np.ndarray,
+    indptr: np.ndarray,
+    shape: tuple[int, ...],
+    where: str,
+    canonical: bool = True,
+) -> scipy.sparse.csr_matrix:
+    """Build a CSR matrix from untrusted parts.
+
+    Args:
+        data: (entries,) numbers. indices: (entries,) column ids. indptr: (rows + 1,) offsets.
+        shape: (rows, columns). where: file and key for the error message.
+        canonical: sort the indices, add up duplicates and drop explicit zeros.
+
+    Returns:
+        (rows, columns) matrix.
+
+    Raises:
+        UserError: the parts contradict each other, or a value is not finite.
+    """
+    for name, part in (("data", data), ("indices", indices), ("indptr", indptr)):
+        if part.ndim != 1:
+            raise UserError(f"{where}: {name} has {part.ndim} dimensions, expected 1")
+        if name != "data" and part.dtype.kind not in "iu":
+            raise UserError(f"{where}: {name} has type {part.dtype}, expected integers")
+    if data.dtype.kind not in "fiub":
+        raise UserError(f"{where}: data has type {data.dtype}, expected numbers")
+    if len(shape) != 2 or min(shape) < 1:
+        raise UserError(f"{where}: shape is {tuple(shape)}, expected (rows, columns), both >= 1")
+    rows, columns = (int(size) for size in shape)
+    indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
+    if len(indptr) != rows + 1:
+        raise UserError(
+            f"{where}: indptr has {len(indptr)} entries, expected rows + 1 = {rows + 1}"
+        )
+    if indptr[0] != 0 or np.any(np.diff(indptr) < 0) or indptr[-1] != len(indices):
+        raise UserError(f"{where}: indptr does not rise from 0 to the {len(indices)} entries")
+    if len(data) != len(indices):
+        raise UserError(f"{where}: data has {len(data)} entries, indices has {len(indices)}")
+    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
+        raise UserError(
+            f"{where}: indices span {indices.min()}..{indices.max()}, expected 0..{columns - 1}"
+        )
+    if not np.all(np.isfinite(data)):
+        raise UserError(f"{where}: data has values that are not finite, expected finite numbers")
+    matrix = scipy.sparse.csr_matrix((data.copy(), indices, indptr), shape=(rows, columns))
+    if canonical:
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def undirected_edges(
+    sources: np.ndarray, targets: np.ndarray, n_nodes: int
+) -> tuple[np.ndarray, int, int]:
+    """Turn directed entries into undirected edges, each once.
+
+    Args:
+        sources, targets: (entries,) node ids in 0..n_nodes-1.
+
+    Returns:
+        ``edge_index`` (2, E) int64 with i < j, sorted lexicographically; the number of loop entries
+        left out; the number of entries left out because the same directed entry came before
+        (the two directions of one edge are not duplicates of each other).
+    """
+    sources, targets = sources.astype(np.int64), targets.astype(np.int64)
+    straight = sources != targets
+    sources, targets = sources[straight], targets[straight]
+    directed = np.unique(sources * n_nodes + targets)
+    first, second = np.divmod(directed, n_nodes)
+    edges = np.unique(np.minimum(first, second) * n_nodes + np.maximum(first, second))
+    edge_index = np.stack(np.divmod(edges, n_nodes))
+    return edge_index, int(np.sum(~straight)), len(sources) - len(directed)
+
+
+def classes_of_one_hot(one_hot: np.ndarray, where: str) -> np.ndarray:
+    """Return the class (rows,) int64 of each row of a one-hot matrix (rows, classes).
+
+    Raises:
+        UserError: a row is not one-hot.
+    """
+    if one_hot.ndim != 2 or one_hot.shape[1] < 1 or one_hot.dtype.kind not in "fiub":
+        raise UserError(
+            f"{where}: found {one_hot.dtype} of shape {one_hot.shape}, expected a matrix of "
+            "one-hot labels (nodes, classes)"
+        )
+    wrong = ~(np.all((one_hot == 0) | (one_hot == 1), axis=1) & (one_hot.sum(axis=1) == 1))
+    if np.any(wrong):
+        row = int(np.flatnonzero(wrong)[0])
+        raise UserError(
+            f"{where}: {int(wrong.sum())} rows are not one-hot, the first is row {row}: "
+            f"{one_hot[row].tolist()[:20]}; expected a single 1 in each row"
+        )
+    return one_hot.argmax(axis=1).astype(np.int64)

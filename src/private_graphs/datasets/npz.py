@@ -1,0 +1,164 @@
+"""Reader of gnn-benchmark ``.npz`` graphs (Shchur et al., 2018; Bojchevski & Günnemann, 2018).
+
+Only the keys of the adjacency, the attributes and the labels are touched, with
+``allow_pickle=False``: the published files hold object arrays under other keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.datasets.arrays import checked_csr, undirected_edges
+from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
+from private_graphs.errors import UserError
+
+N_VALIDATION, N_TEST = 500, 1000
+MASK_KEY = b"private-graphs masks 1"
+"""Public constant; the masks depend on it and on the number of nodes alone."""
+
+MAX_ARRAY_BYTES = 2**31
+"""Largest uncompressed array that is read."""
+
+
+def keyed_masks(
+    n_nodes: int, n_validation: int = N_VALIDATION, n_test: int = N_TEST
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return train, validation and test masks (n_nodes,) bool by a keyed permutation of node ids.
+
+    Ids are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first ``n_validation`` validate, the
+    next ``n_test`` test, the others train. Nothing of the graph but its size enters.
+
+    Raises:
+        UserError: too few nodes to leave a training node.
+    """
+    if n_nodes <= n_validation + n_test:
+        raise UserError(
+            f"the graph has {n_nodes} nodes, expected more than the {n_validation} validation "
+            f"and {n_test} test nodes together"
+        )
+    digests = [
+        hashlib.blake2b(node.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
+        for node in range(n_nodes)
+    ]
+    order = sorted(range(n_nodes), key=lambda node: (digests[node], node))
+    masks = np.zeros((3, n_nodes), dtype=bool)
+    masks[1, order[:n_validation]] = True
+    masks[2, order[n_validation : n_validation + n_test]] = True
+    masks[0] = ~(masks[1] | masks[2])
+    return masks[0], masks[1], masks[2]
+
+
+class _Archive:
+    """The arrays of one ``.npz`` file, read on demand and never unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self._sizes = {
+                    entry.filename.removesuffix(".npy"): entry.file_size
+                    for entry in archive.infolist()
+                }
+        except (OSError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{path}: cannot be read as an .npz file ({error}); supply the original file"
+            ) from error
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._sizes
+
+    def read(self, key: str) -> np.ndarray:
+        if key not in self:
+            raise UserError(f"{self.path}: key {key!r} is missing, found {sorted(self._sizes)}")
+        if self._sizes[key] > MAX_ARRAY_BYTES:
+            raise UserError(
+                f"{self.path}: key {key!r} has {self._sizes[key]} bytes, expected at most "
+                f"{MAX_ARRAY_BYTES}"
+            )
+        try:
+            with np.load(self.path, allow_pickle=False) as arrays:
+                return np.asarray(arrays[key])
+        except Exception as error:  # zlib, zip and header errors have no common base
+            raise UserError(
+                f"{self.path}: key {key!r} cannot be read without unpickling ({error}), expected "
+                "a plain array; supply the original file"
+            ) from error
+
+    def matrix(self, name: str, canonical: bool = True) -> scipy.sparse.csr_matrix | np.ndarray:
+        """Read a CSR matrix (``adj_data`` … or ``adj_matrix.data`` …) or a dense one."""
+        for prefix in (f"{name}_", f"{name}_matrix."):
+            if prefix + "data" in self:
+                parts = [self.read(prefix + part) for part in ("data", "indices", "indptr")]
+                shape = self.read(prefix + "shape")
+                where = f"{self.path}: {prefix}*"
+                if shape.shape != (2,) or shape.dtype.kind not in "iu":
+                    raise UserError(f"{where}: shape is {shape.tolist()}, expected two integers")
+                return checked_csr(*parts, tuple(shape.tolist()), where, canonical)
+        if f"{name}_matrix" not in self:
+            raise UserError(
+                f"{self.path}: none of the keys '{name}_data', '{name}_matrix.data', "
+                f"'{name}_matrix' is there, found {sorted(self._sizes)}"
+            )
+        dense = self.read(f"{name}_matrix")
+        where = f"{self.path}: {name}_matrix"
+        if dense.ndim != 2 or dense.dtype.kind not in "fiub" or not np.all(np.isfinite(dense)):
+            raise UserError(
+                f"{where}: found {dense.dtype} of shape {dense.shape}, expected a matrix of "
+                "finite numbers"
+            )
+        return dense
+
+
+def read_npz(path: Path, n_validation: int = N_VALIDATION, n_test: int = N_TEST) -> ParsedGraph:
+    """Read a gnn-benchmark graph; directed adjacencies become symmetric, weights are ignored.
+
+    Raises:
+        UserError: the file is missing or malformed, or its parts contradict each other.
+    """
+    path = Path(path)
+    archive = _Archive(path)
+    # Repeated entries are counted below, so they must not be added up here.
+    adjacency = scipy.sparse.coo_matrix(archive.matrix("adj", canonical=False))
+    attributes = archive.matrix("attr")
+    labels = archive.read("labels")
+    n_nodes = adjacency.shape[0]
+    if adjacency.shape[1] != n_nodes:
+        raise UserError(f"{path}: adj has shape {adjacency.shape}, expected a square matrix")
+    if attributes.shape[0] != n_nodes:
+        raise UserError(f"{path}: attr has {attributes.shape[0]} rows, expected {n_nodes} nodes")
+    if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
+        raise UserError(
+            f"{path}: labels has type {labels.dtype} and shape {labels.shape}, expected "
+            f"({n_nodes},) integers"
+        )
+    n_classes = int(labels.max()) + 1
+    if labels.min() < 0 or len(np.unique(labels)) != n_classes:
+        raise UserError(
+            f"{path}: labels span {labels.min()}..{labels.max()} with {len(np.unique(labels))} "
+            "distinct values, expected every class from 0 to the largest"
+        )
+    present = adjacency.data != 0
+    edge_index, loops, duplicates = undirected_edges(
+        adjacency.row[present], adjacency.col[present], n_nodes
+    )
+    train_mask, validation_mask, test_mask = keyed_masks(n_nodes, n_validation, n_test)
+    return ParsedGraph(
+        features=(
+            SparseFeatures.from_scipy(attributes)
+            if scipy.sparse.issparse(attributes)
+            else attributes.astype(np.float32)
+        ),
+        edge_index=edge_index,
+        labels=labels.astype(np.int64),
+        train_mask=train_mask,
+        validation_mask=validation_mask,
+        test_mask=test_mask,
+        n_classes=n_classes,
+        loops_dropped=loops,
+        duplicates_dropped=duplicates,
+    )

@@ -1,0 +1,96 @@
+"""Writer of the Planetoid raw format: protocol-2 pickles with the globals of the originals.
+
+Written opcode by opcode, because ``pickle.dumps`` would name whatever modules today's NumPy and
+SciPy live in, and would pack bytes through ``_codecs.encode``, which the reader rightly refuses.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+
+def _global(module: str, name: str) -> bytes:
+    return pickle.GLOBAL + f"{module}\n{name}\n".encode("ascii")
+
+
+def _value(value: Any) -> bytes:
+    """Return the opcodes that push a small plain value, a tuple of such, an array or a dict."""
+    if value is None:
+        return pickle.NONE
+    if isinstance(value, bool):
+        return pickle.NEWTRUE if value else pickle.NEWFALSE
+    if isinstance(value, int):
+        return pickle.BININT + struct.pack("<i", value)
+    if isinstance(value, str):
+        raw = value.encode("ascii")
+        return pickle.SHORT_BINSTRING + struct.pack("<B", len(raw)) + raw
+    if isinstance(value, bytes):
+        return pickle.BINSTRING + struct.pack("<i", len(value)) + value
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    return pickle.MARK + b"".join(_value(item) for item in value) + pickle.TUPLE
+
+
+def _call(function: bytes, *arguments: Any) -> bytes:
+    packed = [item if isinstance(item, _Opcodes) else _value(item) for item in arguments]
+    return function + pickle.MARK + b"".join(packed) + pickle.TUPLE + pickle.REDUCE
+
+
+class _Opcodes(bytes):
+    """Opcodes that push one object, as opposed to bytes to be pushed."""
+
+
+def _array(array: np.ndarray) -> bytes:
+    array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    code = f"{array.dtype.kind}{array.dtype.itemsize}"
+    dtype = _call(_global("numpy", "dtype"), code, 0, 1)
+    dtype += _value((3, "<", None, None, None, -1, -1, 0)) + pickle.BUILD
+    empty = _call(
+        _global("numpy.core.multiarray", "_reconstruct"),
+        _Opcodes(_global("numpy", "ndarray")),
+        (0,),
+        "b",
+    )
+    state = _value(1) + _value(array.shape) + dtype + _value(False) + _value(array.tobytes())
+    return empty + pickle.MARK + state + pickle.TUPLE + pickle.BUILD
+
+
+def _pickle(body: bytes) -> bytes:
+    return pickle.PROTO + b"\x02" + body + pickle.STOP
+
+
+def pickled_array(array: np.ndarray) -> bytes:
+    """Pickle an array of numbers."""
+    return _pickle(_array(array))
+
+
+def pickled_csr(matrix: scipy.sparse.csr_matrix) -> bytes:
+    """Pickle a CSR matrix with float32 values and int32 indices."""
+    state = {
+        "format": "csr",
+        "_shape": tuple(int(size) for size in matrix.shape),
+        "maxprint": 50,
+        "indptr": matrix.indptr.astype(np.int32),
+        "indices": matrix.indices.astype(np.int32),
+        "data": matrix.data.astype(np.float32),
+    }
+    items = b"".join(_value(key) + _value(value) for key, value in state.items())
+    body = _global("scipy.sparse.csr", "csr_matrix") + pickle.EMPTY_TUPLE + pickle.NEWOBJ
+    body += pickle.EMPTY_DICT + pickle.MARK + items + pickle.SETITEMS + pickle.BUILD
+    return _pickle(body)
+
+
+def pickled_adjacency(neighbours: Mapping[int, Iterable[int]]) -> bytes:
+    """Pickle a ``defaultdict(list)`` from node ids to neighbour ids."""
+    body = _call(_global("collections", "defaultdict"), _Opcodes(_global("__builtin__", "list")))
+    items = []
+    for node, others in neighbours.items():
+        pushed = b"".join(_value(int(other)) for other in others)
+        items.append(_value(int(node)) + pickle.EMPTY_LIST + pickle.MARK + pushed + pickle.APPENDS)
+    return _pickle(body + pickle.MARK + b"".join(items) + pickle.SETITEMS)

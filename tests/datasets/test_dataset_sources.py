@@ -1,0 +1,422 @@
+"""Supplying raw files: mirror folder, HTTP mirror, wrong and truncated files, no network."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import http.server
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from private_graphs.datasets import sources
+from private_graphs.datasets.sources import DatasetSources, SourceFile, load_sources, supply
+from private_graphs.errors import UserError
+
+CONTENTS = {
+    "planetoid/ind.tiny.x": b"features " * 1000,
+    "planetoid/ind.tiny.y": b"labels",
+    "planetoid/ind.tiny.test.index": b"3\n2\n1\n",
+}
+
+
+def closed_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def use(monkeypatch, url_base: str, contents=CONTENTS) -> None:
+    """Let ``tiny`` be the only dataset, with its public URLs at ``url_base``."""
+    files = tuple(
+        SourceFile(
+            file=file,
+            url=f"{url_base}/{file}",
+            bytes=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+        for file, content in contents.items()
+    )
+    tiny = DatasetSources(licence="none", citation="none", files=files)
+    monkeypatch.setattr(sources, "load_sources", lambda: {"tiny": tiny})
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """The public URLs point to a port where nobody listens."""
+    use(monkeypatch, f"http://127.0.0.1:{closed_port()}")
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    for file, content in CONTENTS.items():
+        path = tmp_path / "mirror" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tmp_path / "mirror"
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        self.server.asked.append((self.command, self.path))
+
+
+@contextlib.contextmanager
+def serve(handler):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.asked = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", server.asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def files_below(folder: Path) -> list[str]:
+    if not folder.exists():
+        return []
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def assert_complete(raw: Path) -> None:
+    assert files_below(raw) == sorted(CONTENTS)
+    for file, content in CONTENTS.items():
+        assert (raw / file).read_bytes() == content
+
+
+@pytest.mark.parametrize("form", ["folder", "path", "file url", "home"])
+def test_a_mirror_folder_supplies_every_file(tmp_path, folder, offline, monkeypatch, form):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    mirror = {
+        "folder": str(folder), "path": folder, "file url": folder.as_uri(), "home": "~/mirror",
+    }[form]  # fmt: skip
+    paths = supply(["tiny"], tmp_path / "raw", mirror)
+    assert paths == [tmp_path / "raw" / file for file in CONTENTS]
+    assert_complete(tmp_path / "raw")
+
+
+def test_an_http_mirror_supplies_every_file(tmp_path, folder, offline):
+    with serve(functools.partial(Handler, directory=str(folder))) as (url, asked):
+        supply(["tiny"], tmp_path / "raw", url + "/")
+    assert_complete(tmp_path / "raw")
+    assert [path for command, path in asked if command == "GET"] == ["/" + f for f in CONTENTS]
+
+
+def test_the_public_url_is_used_without_a_mirror_and_for_what_the_mirror_lacks(
+    tmp_path, folder, monkeypatch
+):
+    with serve(functools.partial(Handler, directory=str(folder))) as (url, asked):
+        use(monkeypatch, url)
+        supply(["tiny"], tmp_path / "raw")
+        assert_complete(tmp_path / "raw")
+        partial = tmp_path / "partial"
+        (partial / "planetoid").mkdir(parents=True)
+        (partial / "planetoid/ind.tiny.x").write_bytes(CONTENTS["planetoid/ind.tiny.x"])
+        asked.clear()
+        supply(["tiny"], tmp_path / "raw2", partial)
+        assert_complete(tmp_path / "raw2")
+    assert ("GET", "/planetoid/ind.tiny.x") not in asked
+
+
+def test_files_that_are_there_are_kept_and_nothing_is_asked(tmp_path, folder, offline, capfd):
+    supply(["tiny"], tmp_path / "raw", folder)
+    times = {file: (tmp_path / "raw" / file).stat().st_mtime_ns for file in CONTENTS}
+    capfd.readouterr()
+    supply(["tiny", "tiny"], tmp_path / "raw", "http://127.0.0.1:1/nowhere")
+    assert {file: (tmp_path / "raw" / file).stat().st_mtime_ns for file in CONTENTS} == times
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_is_told_per_file_and_shown_on_standard_error(tmp_path, folder, offline, capfd):
+    told = []
+    supply(["tiny"], tmp_path / "a", folder, progress=lambda *state: told.append(state))
+    sizes = [len(content) for content in CONTENTS.values()]
+    total = sum(sizes)
+    assert told == [
+        (list(CONTENTS)[0], 0, total),
+        (list(CONTENTS)[1], sizes[0], total),
+        (list(CONTENTS)[2], sizes[0] + sizes[1], total),
+        ("", total, total),
+    ]
+    assert capfd.readouterr().err == ""
+    supply(["tiny"], tmp_path / "b", folder)
+    captured = capfd.readouterr()
+    assert "raw files" in captured.err and captured.out == ""
+
+
+@pytest.mark.parametrize("same_size", [True, False])
+@pytest.mark.parametrize("over_http", [True, False])
+def test_a_wrong_file_is_named_with_both_sums_and_not_left(
+    tmp_path, folder, offline, same_size, over_http
+):
+    content = CONTENTS["planetoid/ind.tiny.y"]
+    wrong = content[::-1] if same_size else content + b"!"
+    (folder / "planetoid/ind.tiny.y").write_bytes(wrong)
+    with contextlib.ExitStack() as stack:
+        mirror = folder
+        if over_http:
+            handler = functools.partial(Handler, directory=str(folder))
+            mirror, _ = stack.enter_context(serve(handler))
+        with pytest.raises(UserError) as raised:
+            supply(["tiny"], tmp_path / "raw", mirror)
+    message = str(raised.value)
+    assert "planetoid/ind.tiny.y: wrong " in message and str(mirror) in message
+    if same_size:
+        assert hashlib.sha256(wrong).hexdigest() in message
+        assert hashlib.sha256(content).hexdigest() in message
+    assert "Run again" in message
+    assert files_below(tmp_path / "raw") == sorted(set(CONTENTS) - {"planetoid/ind.tiny.y"})
+
+
+def test_a_wrong_file_put_by_hand_is_moved_aside_and_the_next_run_mends_it(
+    tmp_path, folder, offline
+):
+    supply(["tiny"], tmp_path / "raw", folder)
+    path = tmp_path / "raw/planetoid/ind.tiny.y"
+    path.write_bytes(b"lebals")
+    with pytest.raises(UserError, match="ind.tiny.y: wrong sha256.*moved to ind.tiny.y.rejected"):
+        supply(["tiny"], tmp_path / "raw", folder)
+    assert not path.exists()
+    assert path.with_name("ind.tiny.y.rejected").read_bytes() == b"lebals"
+    supply(["tiny"], tmp_path / "raw", folder)
+    assert path.read_bytes() == CONTENTS["planetoid/ind.tiny.y"]
+
+
+class Truncating(Handler):
+    """Announces the whole file, sends half of it and hangs up."""
+
+    announce = True
+
+    def do_GET(self):
+        content = CONTENTS[self.path.lstrip("/")]
+        self.send_response(200)
+        if self.announce:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2])
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.end_headers()
+
+
+class TruncatingSilently(Truncating):
+    announce = False
+
+
+class Failing(Handler):
+    def do_GET(self):
+        self.send_error(503)
+
+
+class Endless(Truncating):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            for _ in range(10_000):
+                self.wfile.write(b"x" * 65536)
+
+
+@pytest.mark.parametrize("handler", [Truncating, TruncatingSilently, Failing, Endless])
+def test_a_broken_download_is_an_error_and_leaves_nothing(tmp_path, offline, handler):
+    with serve(handler) as (url, _), pytest.raises(UserError) as raised:
+        supply(["tiny"], tmp_path / "raw", url)
+    assert "planetoid/ind.tiny.x" in str(raised.value)
+    assert files_below(tmp_path / "raw") == []
+
+
+def test_a_broken_transfer_is_tried_again(tmp_path, offline):
+    class Recovering(Truncating):
+        failed: set = set()
+
+        def do_GET(self):
+            if self.path not in self.failed:
+                self.failed.add(self.path)
+                return super().do_GET()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(CONTENTS[self.path.lstrip("/")])
+
+    with serve(Recovering) as (url, _):
+        supply(["tiny"], tmp_path / "raw", url)
+    assert_complete(tmp_path / "raw")
+
+
+def test_without_network_one_message_lists_every_file_and_both_ways(tmp_path, monkeypatch):
+    contents = {f"planetoid/ind.tiny.{number}": bytes([number]) for number in range(24)}
+    base = f"http://127.0.0.1:{closed_port()}"
+    use(monkeypatch, base, contents)
+    started = time.monotonic()
+    with pytest.raises(UserError) as raised:
+        supply(["tiny"], tmp_path / "raw", tmp_path / "no-mirror")
+    assert time.monotonic() - started < 20
+    message = str(raised.value)
+    assert message.startswith("24 raw files are missing:")
+    for file in contents:
+        assert f"{file}  {base}/{file}\n" in message
+    assert f"the mirror {tmp_path / 'no-mirror'} is not a folder" in message
+    assert message.count("cannot be reached") == 1
+    assert "mirror=DIR" in message and "--mirror DIR" in message
+    assert str(tmp_path / "raw" / "planetoid/ind.tiny.0") in message
+    assert files_below(tmp_path / "raw") == []
+
+
+def test_a_silent_host_is_given_up_once_for_all_files(tmp_path, monkeypatch):
+    contents = {f"planetoid/ind.tiny.{number}": bytes([number]) for number in range(24)}
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)  # accepts connections and never answers
+        use(monkeypatch, f"http://127.0.0.1:{listener.getsockname()[1]}", contents)
+        started = time.monotonic()
+        with pytest.raises(UserError, match="24 raw files are missing"):
+            supply(["tiny"], tmp_path / "raw")
+        assert time.monotonic() - started < 12
+
+
+def test_a_name_resolution_without_end_is_given_up(monkeypatch):
+    import requests
+
+    monkeypatch.setattr(sources, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(requests, "head", lambda *_, **__: time.sleep(5))
+    assert "did not answer within 0.2 s" in sources._probe("https://example.invalid/file")
+
+
+def test_what_the_mirror_has_is_kept_although_another_file_is_missing(tmp_path, folder, offline):
+    (folder / "planetoid/ind.tiny.x").unlink()
+    with pytest.raises(UserError, match="1 raw files are missing") as raised:
+        supply(["tiny"], tmp_path / "raw", folder)
+    assert "ind.tiny.y" not in str(raised.value)
+    assert files_below(tmp_path / "raw") == sorted(set(CONTENTS) - {"planetoid/ind.tiny.x"})
+
+
+def test_a_raw_folder_that_cannot_be_written_is_an_error_for_the_user(tmp_path, folder, offline):
+    (tmp_path / "raw").write_text("a file, not a folder")
+    with pytest.raises(UserError, match="cannot be written"):
+        supply(["tiny"], tmp_path / "raw", folder)
+
+
+KILLED = """
+import shutil, sys, time
+from private_graphs.datasets import sources
+from private_graphs.datasets.sources import DatasetSources, SourceFile
+
+def slow(origin, target):
+    with open(origin, "rb") as read, open(target, "wb") as write:
+        write.write(read.read(100))
+        write.flush()
+        print("half way", flush=True)
+        time.sleep(60)
+
+shutil.copyfile = slow
+source = SourceFile(file="planetoid/ind.tiny.x", url="http://127.0.0.1:9/x", bytes=int(sys.argv[3]),
+                    sha256=sys.argv[4])
+tiny = DatasetSources(licence="none", citation="none", files=(source,))
+sources.load_sources = lambda: {"tiny": tiny}
+sources.supply(["tiny"], sys.argv[1], sys.argv[2])
+"""
+
+
+def test_a_killed_copy_leaves_nothing_that_looks_finished(tmp_path, folder, offline):
+    content = CONTENTS["planetoid/ind.tiny.x"]
+    digest = hashlib.sha256(content).hexdigest()
+    arguments = [str(tmp_path / "raw"), str(folder), str(len(content)), digest]
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        assert process.stdout.readline() == "half way\n"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    (left,) = files_below(tmp_path / "raw")
+    assert left.endswith(".partial") and Path(left).name.startswith(".")
+    supply(["tiny"], tmp_path / "raw", folder)
+    for file in CONTENTS:
+        assert (tmp_path / "raw" / file).read_bytes() == CONTENTS[file]
+
+
+def test_embedded_datasets_are_generated_without_any_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(socket, "create_connection", None)
+    paths = supply(["synthetic-planetoid", "synthetic-npz"], tmp_path / "raw")
+    assert len(paths) == 9 and all(path.is_file() for path in paths)
+    assert tmp_path / "raw/planetoid/ind.synthetic.graph" in paths
+    assert tmp_path / "raw/citation-npz/synthetic.npz" in paths
+
+
+def test_an_unknown_dataset_is_an_error_before_anything_is_fetched(tmp_path, folder):
+    with pytest.raises(UserError, match="unknown dataset 'citseer'.*did you mean 'citeseer'"):
+        supply(["cora", "citseer"], tmp_path / "raw", folder)
+    assert files_below(tmp_path / "raw") == []
+
+
+def test_the_shipped_list_has_the_24_planetoid_files(root):
+    shipped = load_sources()
+    assert list(shipped) == ["cora", "citeseer", "pubmed"]
+    for name, dataset in shipped.items():
+        assert [source.file for source in dataset.files] == [
+            f"planetoid/ind.{name}.{part}"
+            for part in ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+        ]
+        assert dataset.licence and dataset.citation
+        for source in dataset.files:
+            assert source.url.endswith(source.file.removeprefix("planetoid/"))
+
+
+ENTRY = {"file": "a/b", "url": "https://x/b", "bytes": 1, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"sha256": "abc"}, "sha256"),
+        ({"bytes": 0}, "bytes"),
+        ({"url": "ftp://x/b"}, "url"),
+        ({"file": "../b"}, "file"),
+        ({"file": "/b"}, "file"),
+        ({"md5": "abc"}, "md5"),
+    ],
+)
+def test_a_wrong_entry_of_the_list_is_named(tmp_path, change, key):
+    import yaml
+
+    path = tmp_path / "sources.yaml"
+    tiny = {"licence": "none", "citation": "none", "files": [ENTRY | change]}
+    path.write_text(yaml.safe_dump({"datasets": {"tiny": tiny}}))
+    with pytest.raises(UserError, match=f"sources.yaml: datasets.tiny.files.0.{key}: found"):
+        load_sources(path)
+
+
+@pytest.mark.parametrize("content", [None, "a: [", "- 1", ""])
+def test_a_list_that_cannot_be_read_is_an_error_for_the_user(tmp_path, content):
+    path = tmp_path / "sources.yaml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UserError, match="sources.yaml"):
+        load_sources(path)
+
+
+def test_importing_the_module_does_not_load_the_network_libraries():
+    script = (
+        "import sys; import private_graphs.datasets.registry; "
+        "sys.exit(bool({'requests', 'pooch', 'torch'} & set(sys.modules)))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", script], env=environment).returncode == 0

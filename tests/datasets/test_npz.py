@@ -1,0 +1,181 @@
+"""The gnn-benchmark reader on a graph small enough to check by hand, and on malformed archives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from private_graphs.datasets import npz
+from private_graphs.datasets.npz import keyed_masks, read_npz
+from private_graphs.errors import UserError
+
+
+class Bomb:
+    """Unpickling it would raise AssertionError."""
+
+    def __reduce__(self):
+        return (exec, ("raise AssertionError('the object array was unpickled')",))
+
+
+def hand_arrays() -> dict[str, np.ndarray]:
+    """Citations 0->1, 1->0, 0->2 twice, 3->1, the loop 2->2, and 1->3 with weight 0."""
+    return {
+        "adj_data": np.array([1, 1, 1, 1, 0, 1, 2], dtype=np.float32),
+        "adj_indices": np.array([1, 2, 2, 0, 3, 2, 1], dtype=np.int32),
+        "adj_indptr": np.array([0, 3, 5, 6, 7], dtype=np.int32),
+        "adj_shape": np.array([4, 4]),
+        "attr_data": np.array([1.5, 2, 3], dtype=np.float32),
+        "attr_indices": np.array([1, 0, 1], dtype=np.int32),
+        "attr_indptr": np.array([0, 1, 1, 3, 3], dtype=np.int32),
+        "attr_shape": np.array([4, 2]),
+        "labels": np.array([0, 1, 2, 1]),
+    }
+
+
+def save(tmp_path, arrays):
+    path = tmp_path / "hand.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def check_hand_graph(graph):
+    features = graph.features
+    matrix = features if isinstance(features, np.ndarray) else features.to_scipy().toarray()
+    assert matrix.tolist() == [[0, 1.5], [0, 0], [2, 3], [0, 0]] and matrix.dtype == np.float32
+    assert graph.edge_index.tolist() == [[0, 0, 1], [1, 2, 3]]
+    assert (graph.loops_dropped, graph.duplicates_dropped) == (1, 1)
+    assert graph.labels.tolist() == [0, 1, 2, 1] and graph.n_classes == 3
+    masks = np.stack([graph.train_mask, graph.validation_mask, graph.test_mask])
+    assert masks.sum(axis=0).tolist() == [1, 1, 1, 1] and masks.sum(axis=1).tolist() == [2, 1, 1]
+
+
+def test_four_nodes_come_out_as_placed_by_hand(tmp_path):
+    check_hand_graph(read_npz(save(tmp_path, hand_arrays()), 1, 1))
+
+
+def test_the_dotted_key_names_are_read_too(tmp_path):
+    arrays = {
+        key.replace("adj_", "adj_matrix.").replace("attr_", "attr_matrix."): array
+        for key, array in hand_arrays().items()
+    }
+    check_hand_graph(read_npz(save(tmp_path, arrays), 1, 1))
+
+
+def test_dense_attributes_stay_dense(tmp_path):
+    arrays = {key: array for key, array in hand_arrays().items() if not key.startswith("attr")}
+    arrays["attr_matrix"] = np.array([[0, 1.5], [0, 0], [2, 3], [0, 0]])
+    graph = read_npz(save(tmp_path, arrays), 1, 1)
+    assert isinstance(graph.features, np.ndarray)
+    check_hand_graph(graph)
+
+
+def test_object_arrays_under_other_keys_are_never_touched(tmp_path):
+    arrays = hand_arrays() | {"metadata": np.array([Bomb()], dtype=object)}
+    check_hand_graph(read_npz(save(tmp_path, arrays), 1, 1))
+
+
+@pytest.mark.parametrize("key", hand_arrays())
+def test_an_object_array_under_a_needed_key_is_refused(tmp_path, key):
+    arrays = hand_arrays() | {key: np.array([Bomb()], dtype=object)}
+    with pytest.raises(UserError, match="cannot be read without unpickling") as raised:
+        read_npz(save(tmp_path, arrays), 1, 1)
+    assert "hand.npz" in str(raised.value) and repr(key) in str(raised.value)
+
+
+@pytest.mark.parametrize("key", hand_arrays())
+def test_a_missing_key_is_named(tmp_path, key):
+    arrays = hand_arrays()
+    del arrays[key]
+    with pytest.raises(UserError, match=key):
+        read_npz(save(tmp_path, arrays), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("adj_indices", [1, 2, 2, 0, 3, 2, 4], "expected 0..3"),
+        ("adj_indices", [1, 2, 2, 0, 3, 2, -1], "expected 0..3"),
+        ("adj_indptr", [0, 3, 2, 6, 7], "does not rise"),
+        ("adj_shape", [4, 5], "square"),
+        ("adj_shape", [4], "two integers"),
+        ("adj_shape", [4.0, 4.0], "two integers"),
+        ("attr_data", [1, np.nan, 3], "not finite"),
+        ("attr_data", [1, 2], "data has 2 entries"),
+        ("attr_shape", [4, 1], "expected 0..0"),
+        ("labels", [0, 1, 2], r"expected \(4,\) integers"),
+        ("labels", [0.0, 1, 2, 1], r"expected \(4,\) integers"),
+        ("labels", [0, 1, -1, 1], "every class"),
+        ("labels", [0, 1, 3, 1], "every class"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(tmp_path, key, value, expected):
+    with pytest.raises(UserError, match=expected) as raised:
+        read_npz(save(tmp_path, hand_arrays() | {key: np.array(value)}), 1, 1)
+    assert "hand.npz" in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", b"\x80\x04N.", None])
+def test_a_file_that_is_no_archive_is_refused(tmp_path, content):
+    path = tmp_path / "hand.npz"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match="hand.npz: cannot be read"):
+        read_npz(path)
+
+
+def test_a_truncated_archive_is_refused(tmp_path):
+    path = save(tmp_path, hand_arrays())
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(UserError, match="hand.npz"):
+        read_npz(path, 1, 1)
+
+
+def test_a_flipped_byte_is_refused(tmp_path):
+    path = save(tmp_path, hand_arrays())
+    content = path.read_bytes()
+    wrong = content.replace(np.float32(1.5).tobytes(), np.float32(1.75).tobytes(), 1)
+    assert wrong != content
+    path.write_bytes(wrong)
+    with pytest.raises(UserError, match="attr_data"):
+        read_npz(path, 1, 1)
+
+
+def test_an_array_above_the_size_limit_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "MAX_ARRAY_BYTES", 100)
+    with pytest.raises(UserError, match="expected at most 100"):
+        read_npz(save(tmp_path, hand_arrays()), 1, 1)
+
+
+def test_masks_depend_on_the_number_of_nodes_alone(tmp_path):
+    first = read_npz(save(tmp_path, hand_arrays()), 1, 1)
+    changed = hand_arrays() | {"labels": np.array([2, 1, 0, 1]), "adj_data": np.zeros(7)}
+    second = read_npz(save(tmp_path, changed), 1, 1)
+    for key in ("train_mask", "validation_mask", "test_mask"):
+        assert getattr(first, key).tolist() == getattr(second, key).tolist()
+
+
+def test_keyed_masks_are_fixed_for_ever():
+    train, validation, test = keyed_masks(2000)
+    assert (train.sum(), validation.sum(), test.sum()) == (500, 500, 1000)
+    assert np.all(train.astype(int) + validation + test == 1)
+    assert np.flatnonzero(validation)[:5].tolist() == [5, 9, 11, 12, 19]
+    assert np.flatnonzero(test)[:5].tolist() == [0, 2, 3, 4, 6]
+
+
+def test_too_small_a_graph_for_the_masks_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="4 nodes, expected more than the 500"):
+        read_npz(save(tmp_path, hand_arrays()))
+
+
+def test_csr_features_are_canonical(tmp_path):
+    arrays = hand_arrays() | {
+        "attr_data": np.array([1, 2, 0, 4.0]),
+        "attr_indices": np.array([1, 1, 0, 0]),
+        "attr_indptr": np.array([0, 2, 3, 4, 4]),
+    }
+    features = read_npz(save(tmp_path, arrays), 1, 1).features
+    expected = scipy.sparse.csr_matrix(np.array([[0, 3], [0, 0], [4, 0], [0, 0]]))
+    assert features.indptr.tolist() == expected.indptr.tolist()
+    assert features.indices.tolist() == expected.indices.tolist()
+    assert features.values.tolist() == expected.data.tolist()

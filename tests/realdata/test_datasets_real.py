@@ -1,0 +1,124 @@
+"""The real raw files: sizes, masks, and agreement with PyTorch Geometric's readers."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.io import read_planetoid_data
+
+from private_graphs.datasets import embedded
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.npz import read_npz
+from private_graphs.datasets.planetoid import read_planetoid
+from private_graphs.datasets.registry import DATASETS, GraphSize, build, raw_files
+from private_graphs.datasets.sources import supply
+from private_graphs.errors import UserError
+
+REAL = ("cora", "citeseer", "pubmed")
+EXPECTED = {
+    # nodes, edges, train, isolated, loops, duplicates, majority on test, class counts
+    "cora": (2708, 5278, 1208, 0, 0, 302, 0.319, [351, 217, 418, 818, 426, 298, 180]),
+    "citeseer": (3327, 4552, 1827, 48, 248, 112, 0.181, [249, 590, 668, 701, 596, 508]),
+    "pubmed": (19717, 44324, 18217, 0, 6, 22, 0.407, [4103, 7739, 7875]),
+}
+
+
+@pytest.fixture(scope="module")
+def raw(mirror, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw")
+    supply(REAL, folder, mirror, progress=lambda *_: None)
+    return folder
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_real_graphs_have_the_published_sizes(raw, tmp_path, name):
+    dataset = build(name, raw)
+    statistics = dataset.statistics()
+    nodes, edges, train, isolated, loops, duplicates, majority, counts = EXPECTED[name]
+    assert (dataset.n_nodes, dataset.n_edges) == (nodes, edges)
+    assert statistics["masks"] == {"train": train, "validation": 500, "test": 1000}
+    assert statistics["isolated_nodes"] == isolated
+    assert (dataset.info.loops_dropped, dataset.info.duplicates_dropped) == (loops, duplicates)
+    assert statistics["majority_share_on_test"] == pytest.approx(majority)
+    assert np.bincount(dataset.labels[dataset.labels >= 0]).tolist() == counts
+    assert DATASETS[name].size == GraphSize(
+        nodes, edges, statistics["feature_nonzeros"], dataset.n_features, len(counts), train
+    )
+    assert [source["url"] for source in statistics["sources"]] == [
+        source.url for source in raw_files(name)
+    ]
+    dataset.save(tmp_path)
+    assert GraphDataset.load(tmp_path).fingerprint == dataset.fingerprint
+
+
+def test_the_15_nodes_absent_from_citeseers_test_index_have_no_label_and_no_words(raw):
+    dataset = build("citeseer", raw)
+    absent = np.flatnonzero(dataset.labels < 0)
+    assert len(absent) == 15
+    assert dataset.train_mask[absent].all()
+    assert dataset.features.to_scipy()[absent].nnz == 0
+    assert dataset.statistics()["labelled"]["train"] == 1827 - 15
+
+
+def assert_same_as_pytorch_geometric(graph, folder, name):
+    other = read_planetoid_data(str(folder), name)
+    features = graph.features.to_scipy().toarray()
+    np.testing.assert_array_equal(features, other.x.to_dense().numpy())
+    labelled = graph.labels >= 0
+    assert graph.labels[labelled].tolist() == other.y[torch.from_numpy(labelled)].tolist()
+    ids = other.edge_index.numpy()
+    upper = ids[:, ids[0] < ids[1]]
+    order = np.lexsort((upper[1], upper[0]))
+    assert graph.edge_index.tolist() == upper[:, order].tolist()
+    assert graph.validation_mask.tolist() == other.val_mask.tolist()
+    assert graph.test_mask.tolist() == other.test_mask.tolist()
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_planetoid_reader_agrees_with_pytorch_geometric(raw, name):
+    folder = raw / "planetoid"
+    assert_same_as_pytorch_geometric(read_planetoid(folder, name), folder, name)
+
+
+def test_the_embedded_planetoid_files_are_read_alike_by_pytorch_geometric(tmp_path):
+    folder = embedded.write_raw("synthetic-planetoid", tmp_path)[0].parent
+    graph = read_planetoid(folder, "synthetic")
+    assert_same_as_pytorch_geometric(graph, folder, "synthetic")
+
+
+@pytest.mark.parametrize(
+    ("file", "nodes", "edges", "features", "classes"),
+    [("cora_ml.npz", 2995, 8158, 2879, 7), ("ms_academic.npz", 18333, 81894, 6805, 15)],
+)
+def test_the_real_npz_files_are_read_without_unpickling(
+    mirror, file, nodes, edges, features, classes
+):
+    path = mirror / "citation-npz" / file
+    if not path.is_file():
+        pytest.skip(f"the mirror has no citation-npz/{file}")
+    with np.load(path, allow_pickle=False) as archive:
+        objects = 0
+        for key in archive.files:
+            try:
+                archive[key]
+            except ValueError:
+                objects += 1
+    assert objects > 0  # other keys of the file do need unpickling
+    graph = read_npz(path)
+    assert len(graph.labels) == nodes and graph.edge_index.shape == (2, edges)
+    assert graph.features.n_columns == features and graph.n_classes == classes
+    assert (graph.validation_mask.sum(), graph.test_mask.sum()) == (500, 1000)
+    assert graph.train_mask.sum() == nodes - 1500
+
+
+def test_a_flipped_byte_in_a_real_file_is_found_before_parsing(raw, tmp_path):
+    shutil.copytree(raw / "planetoid", tmp_path / "planetoid")
+    path = tmp_path / "planetoid/ind.cora.allx"
+    content = bytearray(path.read_bytes())
+    content[1000] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(UserError, match="planetoid/ind.cora.allx: wrong sha256"):
+        build("cora", tmp_path)
