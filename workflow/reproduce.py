@@ -67,7 +67,8 @@ def release_stale_lock() -> None:
         for process in orphans:
             process.kill()
         psutil.wait_procs(orphans, timeout=10)
-        print(f"Ended {len(orphans)} job(s) that a killed run had left behind.", flush=True)
+        jobs = "1 job" if len(orphans) == 1 else f"{len(orphans)} jobs"
+        print(f"Ended {jobs} that a killed run had left behind.", flush=True)
     if locks:
         for lock in locks:
             lock.unlink(missing_ok=True)

@@ -125,6 +125,10 @@ def megabytes_of(plan):
     return 1500 + plan.n_replicas * nodes * plan.hidden * 8 * 20 // 2**20
 
 
+def counted(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(seconds):
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
@@ -141,10 +145,10 @@ def announce_training():
     cores = max(1, min(workflow.cores or 1, len(todo)))
     seconds = sum(map(seconds_of, todo)) / cores
     finished = len(PLANS) - len(todo)
-    kept = f"; {finished} more are finished and kept" if finished else ""
+    kept = f"; {counted(finished, 'finished job')} kept" if finished else ""
     say(
-        f"Training: {len(todo)} jobs with {replicas} runs, about {duration(seconds)} "
-        f"on {cores} core{'s' if cores > 1 else ''}{kept}"
+        f"Training: {counted(len(todo), 'job')} with {counted(replicas, 'run')}, "
+        f"about {duration(seconds)} on {counted(cores, 'core')}{kept}"
     )
 
 
@@ -203,7 +207,7 @@ def explain_failures():
     for log in sorted(Path(RESULTS, "logs").rglob("*.log")):
         if log.stat().st_mtime < STARTED:
             continue
-        text = "\n" + log.read_text(encoding="utf-8", errors="replace").strip()
+        text = f"\n{log.read_text(encoding='utf-8', errors='replace').strip()}"
         if text.rpartition("\n")[2].startswith("finished in"):
             continue
         _, failed, message = text.rpartition("\nfailed: ")

@@ -1,0 +1,191 @@
+"""Configuration: what is accepted, what is refused and with which words, what grids expand to."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from private_graphs import config
+from private_graphs.config import RunConfig, Study, load_study, plans, schema_text, widened
+from private_graphs.errors import UsageError, UserError
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    """The LREC study."""
+    return load_study("lrec2022")
+
+
+@pytest.mark.parametrize(
+    "given", ["cora,pubmed", "[cora,pubmed]", " [cora, pubmed] ", ["cora", "pubmed"]]
+)
+def test_lists_are_read_in_every_form(given: object) -> None:
+    assert RunConfig.parse({"datasets": given}).datasets == ("cora", "pubmed")
+
+
+def test_one_name_is_a_list_and_repeated_names_count_once() -> None:
+    assert RunConfig.parse({"protocols": "paper"}).protocols == ("paper",)
+    assert RunConfig.parse({"protocols": "paper,paper"}).protocols == ("paper",)
+
+
+@pytest.mark.parametrize("key", ["datasets", "experiments", "protocols", "seeds"])
+@pytest.mark.parametrize("nothing", ["all", None])
+def test_all_means_what_the_study_says(key: str, nothing: object) -> None:
+    assert getattr(RunConfig.parse({key: nothing}), key) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "seeds"),
+    [
+        (2, (0, 1)), ("2", (0, 1)), ("0,3,7", (0, 3, 7)), ("[0,3]", (0, 3)), ([4], (4,)),
+        ("[4]", (4,)), ("5,", None),
+    ],
+)  # fmt: skip
+def test_seeds_are_a_number_or_a_list(given: object, seeds: tuple[int, ...] | None) -> None:
+    if seeds is None:
+        with pytest.raises(UsageError, match="seeds"):
+            RunConfig.parse({"seeds": given})
+    else:
+        assert RunConfig.parse({"seeds": given}).seeds == seeds
+
+
+@pytest.mark.parametrize("given", [0, -1, "-1,2", "many", 1.5, True, ""])
+def test_seeds_that_are_no_seeds_are_refused(given: object) -> None:
+    with pytest.raises(UsageError, match="seeds: found"):
+        RunConfig.parse({"seeds": given})
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"dataset": "cora"}, "unknown key 'dataset'.*did you mean 'datasets'"),
+        ({"scale": "ful"}, "scale: unknown name 'ful'.*did you mean 'full'"),
+        ({"datasets": "coral"}, "datasets: unknown name 'coral'.*did you mean 'cora'"),
+        ({"experiments": "table2"}, "experiments: unknown name 'table2'.*did you mean 'table"),
+        ({"protocols": "papers"}, "protocols: unknown name 'papers'.*did you mean 'paper'"),
+        ({"datasets": "cora,,pubmed"}, "datasets: found 'cora,,pubmed'; expected names"),
+        ({"mirror": "no/such/folder"}, "mirror 'no/such/folder' is not a folder"),
+    ],
+)
+def test_unknown_keys_and_values_are_named_with_the_nearest_name(
+    raw: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        RunConfig.parse(raw)
+
+
+def test_default_configuration_is_the_demo_scale(root: Path) -> None:
+    run = RunConfig.parse(yaml.safe_load((root / "config.yaml").read_text()))
+    assert run == RunConfig()
+
+
+def test_demo_trains_every_protocol_optimizer_and_split_in_few_jobs(study: Study) -> None:
+    found = plans(study, RunConfig())
+    cells = {plan.cell.cell_id for plan in found}
+    assert len(cells) == len(found) <= 60
+    for plan in found:
+        assert len(plan.seeds) >= 3 and {1.0, 2.0} <= set(plan.epsilons) and plan.epochs == 100
+        assert (math.inf in plan.epsilons) == (plan.cell.splits == 1)
+    axes = {(p.cell.dataset, p.cell.optimizer, p.cell.protocol, p.cell.splits) for p in found}
+    assert len(axes) == 2 * 2 * 3 * 2
+
+
+def test_full_scale_has_the_grids_of_the_paper(study: Study) -> None:
+    run = RunConfig.parse({"scale": "full", "datasets": "cora", "protocols": "sound"})
+    by_cell = {(p.cell.optimizer, p.cell.splits): p for p in plans(study, run)}
+    assert set(by_cell) == {("sgd", 1), ("sgd", 10), ("adam", 1), ("adam", 10)}
+    adam, sgd = by_cell["adam", 10], by_cell["sgd", 1]
+    assert adam.epochs == 500 and sgd.epochs == 2000
+    assert adam.private_learning_rates == (0.01, 0.1, 1, 10, 50, 100)
+    assert sgd.private_learning_rates == sgd.learning_rates == (0.01,)
+    assert adam.epsilons == (1, 2) and sgd.epsilons == (math.inf, 2)
+    assert adam.seeds == (0, 1, 2, 3, 4) and adam.n_replicas == 5 * 2 * 6
+
+
+def test_noise_table_alone_needs_no_dataset(study: Study) -> None:
+    run = RunConfig.parse({"experiments": "table3"})
+    assert plans(study, run) == [] and config.datasets_of(study, run) == []
+    assert config.datasets_of(study, RunConfig.parse({"experiments": "table5"}))
+
+
+def _study_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: object) -> None:
+    raw = yaml.safe_load(config.resource("studies/lrec2022.yaml").read_text())
+    change(raw)
+    (tmp_path / "lrec2022.yaml").write_text(yaml.safe_dump(raw))
+    monkeypatch.setattr(
+        config, "resource", lambda name: tmp_path / Path(name).relative_to("studies")
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda raw: raw["scales"]["demo"]["training"].update(epoch=3),
+            r"scales.demo.training.epoch: unknown key; did you mean 'epochs'",
+        ),
+        (
+            lambda raw: raw["scales"]["demo"]["training"].update(delta=1.5),
+            r"scales.demo.training.delta: found 1.5",
+        ),
+        (lambda raw: raw["scales"]["demo"].pop("seeds"), r"scales.demo.seeds: missing"),
+        (
+            lambda raw: raw["scales"]["demo"]["training"]["epochs"].pop("sgd"),
+            r"training.epochs lacks sgd",
+        ),
+        (
+            lambda raw: raw["scales"]["demo"].update(datasets=["synthetic-planetoit"]),
+            r"did you mean 'synthetic-planetoid'",
+        ),
+        (
+            lambda raw: raw["scales"]["demo"]["experiments"]["table1"]["grid"].append(
+                {"splits": 1, "epsilons": [5]}
+            ),
+            r"two grid points have the same splits",
+        ),
+    ],
+)
+def test_mistakes_in_a_study_name_file_and_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: object, message: str
+) -> None:
+    _study_with(tmp_path, monkeypatch, change)
+    with pytest.raises(UserError, match=message) as caught:
+        load_study("lrec2022")
+    assert "studies/lrec2022.yaml" in str(caught.value)
+
+
+def test_unknown_study_is_an_error_with_a_suggestion() -> None:
+    with pytest.raises(UserError, match="did you mean 'lrec2022'"):
+        load_study("lrec2021")
+
+
+def test_a_finished_cell_with_more_seeds_stays_as_it_is(study: Study, tmp_path: Path) -> None:
+    plan = plans(study, RunConfig.parse({"seeds": 5}))[0]
+    saved = tmp_path / "plan.json"
+    assert widened(plan, saved) == plan
+    saved.write_text(plan.model_dump_json())
+    fewer = plan.model_copy(update={"seeds": (0, 1)})
+    assert widened(fewer, saved) == plan
+    other = plan.model_copy(update={"seeds": (0, 9)})
+    assert widened(other, saved) == other
+    shorter = fewer.model_copy(update={"epochs": 7})
+    assert widened(shorter, saved) == shorter
+    saved.write_text("{}")
+    assert widened(fewer, saved) == fewer
+
+
+@pytest.mark.parametrize("name", list(config.SCHEMAS))
+def test_schemas_are_in_step_with_the_models(root: Path, name: str) -> None:
+    path = root / "workflow" / "schemas" / f"{name}.schema.json"
+    assert path.read_text() == schema_text(name), "run: make schemas"
+
+
+def test_shipped_files_fit_the_published_schemas(root: Path) -> None:
+    for name, path in (("config", "config.yaml"), ("study", "studies/lrec2022.yaml")):
+        schema = json.loads((root / "workflow" / "schemas" / f"{name}.schema.json").read_text())
+        jsonschema.validate(yaml.safe_load((root / path).read_text()), schema)

@@ -1,0 +1,88 @@
+"""The import closure decides what a change of code reruns."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from private_graphs.errors import UserError
+from private_graphs.imports import PACKAGE, code_fingerprint, import_closure, package_data
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package ``demo`` with nested, relative and lazy imports."""
+    files = {
+        "demo/__init__.py": "",
+        "demo/first.py": "from demo.inner import second\n",
+        "demo/lonely.py": "",
+        "demo/lazy.py": "def work():\n    from .inner.third import x\n",
+        "demo/inner/__init__.py": "",
+        "demo/inner/second.py": "from . import fourth\nfrom ..lazy import work\n",
+        "demo/inner/third.py": "import numpy\nimport demo.first\nx = 1\n",
+        "demo/inner/fourth.py": "",
+        "demo/inner/templates/page.html": "<p>",
+        "scripts/work.py": "import helper\n",
+        "scripts/helper.py": "import demo.inner.fourth\n",
+        "scripts/other.py": "import demo.lonely\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "demo"
+
+
+def names(paths: list[Path], package: Path) -> set[str]:
+    return {path.relative_to(package.parent).as_posix() for path in paths}
+
+
+def test_closure_follows_submodules_relative_lazy_and_circular_imports(package: Path) -> None:
+    found = names(import_closure("demo.first", package), package)
+    assert found == {
+        "demo/__init__.py", "demo/first.py", "demo/lazy.py", "demo/inner/__init__.py",
+        "demo/inner/second.py", "demo/inner/third.py", "demo/inner/fourth.py",
+    }  # fmt: skip
+
+
+def test_closure_of_a_script_has_the_modules_beside_it_but_not_the_script(package: Path) -> None:
+    found = names(import_closure(package.parent / "scripts" / "work.py", package), package)
+    assert found == {
+        "scripts/helper.py", "demo/__init__.py", "demo/inner/__init__.py", "demo/inner/fourth.py",
+    }  # fmt: skip
+
+
+def test_templates_of_a_reached_subpackage_belong_to_its_data(package: Path) -> None:
+    closure = import_closure("demo.first", package)
+    assert names(package_data(closure, package), package) == {"demo/inner/templates/page.html"}
+    assert package_data(import_closure("demo.lonely", package), package) == []
+
+
+def test_fingerprint_changes_with_code_inside_the_closure_only(package: Path) -> None:
+    before = code_fingerprint("demo.inner.fourth", package)
+    assert len(before) == 16
+    (package / "lonely.py").write_text("x = 2\n")
+    assert code_fingerprint("demo.inner.fourth", package) == before
+    (package / "inner" / "fourth.py").write_text("x = 2\n")
+    assert code_fingerprint("demo.inner.fourth", package) != before
+
+
+def test_fingerprint_does_not_depend_on_where_the_package_lies(package: Path) -> None:
+    moved = package.parent / "elsewhere" / "demo"
+    shutil.copytree(package, moved)
+    assert code_fingerprint("demo.first", moved) == code_fingerprint("demo.first", package)
+
+
+@pytest.mark.parametrize("start", ["demo.absent", "numpy", "scripts/absent.py"])
+def test_unknown_start_is_an_error_that_names_it(package: Path, start: str) -> None:
+    with pytest.raises(UserError, match="absent|numpy"):
+        import_closure(start, package)
+
+
+def test_training_code_reaches_no_reporting_code(root: Path) -> None:
+    found = import_closure(root / "workflow" / "scripts" / "train.py")
+    folders = {path.relative_to(PACKAGE).parts[0] for path in found if path.is_relative_to(PACKAGE)}
+    assert {"methods", "training", "privacy", "datasets", "cells.py"} <= folders
+    assert not folders & {"reporting", "config.py", "cli.py"}

@@ -1,0 +1,142 @@
+"""A copy of the repository with a tiny study, and Snakemake to run in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+
+PARTS = ("src", "studies", "workflow", "profiles", "envs", "Snakefile", "config.yaml")
+UNREACHABLE = {
+    name: "http://127.0.0.1:9"
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+}
+"""Proxies that refuse every connection: nothing can be had from the network."""
+
+
+@dataclass
+class Project:
+    """A folder that holds what a run needs of the repository."""
+
+    path: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Return the environment in which the copy's own package is imported."""
+        own = {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1"}
+        return {**os.environ, **own, **variables}
+
+    def snakemake(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake to its end; standard output and error come together."""
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "snakemake"), *arguments],
+            cwd=self.path, env=self.environment(**variables), text=True, timeout=200,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def reproduce(self) -> subprocess.Popen[str]:
+        """Start what ``make reproduce`` starts after the installation."""
+        process = subprocess.Popen(
+            [sys.executable, "workflow/reproduce.py"],
+            cwd=self.path, env=self.environment(), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def jobs(self, *arguments: str, **variables: str) -> dict[str, int]:
+        """Return how many jobs of each rule a dry run announces."""
+        done = self.snakemake("--dry-run", *arguments, **variables)
+        assert done.returncode == 0, done.stdout
+        rows = re.findall(r"^(\w+) +(\d+)$", done.stdout, flags=re.MULTILINE)
+        return {rule: int(count) for rule, count in rows if rule not in ("total", "all")}
+
+    def append(self, file: str, text: str) -> None:
+        """Add text to a file, as an editor would."""
+        path = self.path / file
+        path.write_text(path.read_text() + text)
+
+    def cell(self, protocol: str, dataset: str = "synthetic-planetoid") -> Path:
+        """Return the folder of a cell of the tiny study."""
+        name = f"table1/{dataset}/raw/gcn/sgd/{protocol}/s1/f1"
+        return self.path / "results" / "demo" / "runs" / "lrec2022" / name
+
+    def edit_study(self, change: Callable[[dict], object]) -> None:
+        """Change the ``demo`` scale of the study."""
+        path = self.path / "studies" / "lrec2022.yaml"
+        study = yaml.safe_load(path.read_text())
+        change(study["scales"]["demo"])
+        path.write_text(yaml.safe_dump(study))
+
+
+def _tiny(scale: dict) -> None:
+    scale["datasets"] = ["synthetic-planetoid"]
+    scale["seeds"] = 2
+    scale["training"]["epochs"] = {"sgd": 3, "adam": 3}
+    table1 = scale["experiments"]["table1"]
+    table1["optimizers"] = ["sgd"]
+    table1["grid"] = [{"splits": 1, "epsilons": [2]}]
+
+
+def _make(root: Path, path: Path) -> Project:
+    path.mkdir(parents=True)
+    for part in PARTS:
+        if (root / part).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", ".snakemake")
+            shutil.copytree(root / part, path / part, ignore=ignored)
+        else:
+            shutil.copy2(root / part, path / part)
+    (path / "data").mkdir()
+    shutil.copy2(root / "data" / "sources.yaml", path / "data")
+    project = Project(path)
+    project.edit_study(_tiny)
+    text = (path / "config.yaml").read_text()
+    narrowed = text.replace("protocols: all", "protocols: released,paper")
+    assert narrowed != text
+    (path / "config.yaml").write_text(narrowed)
+    return project
+
+
+@pytest.fixture
+def project(root: Path, tmp_path: Path) -> Iterator[Project]:
+    """A project in which nothing has run; one dataset, two cells of three epochs."""
+    made = _make(root, tmp_path / "project")
+    yield made
+    _end(made)
+
+
+@pytest.fixture(scope="session")
+def first_run(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Project, subprocess.CompletedProcess[str]]:
+    """A project after its first run, with what that printed. Not to be changed."""
+    made = _make(root, tmp_path_factory.mktemp("first") / "project")
+    return made, made.snakemake(**UNREACHABLE)
+
+
+@pytest.fixture
+def finished(
+    first_run: tuple[Project, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> Iterator[Project]:
+    """A copy of the project after its first run, to be changed at will."""
+    origin, run = first_run
+    assert run.returncode == 0, run.stdout
+    shutil.copytree(origin.path, tmp_path / "project")  # keeps times
+    made = Project(tmp_path / "project")
+    yield made
+    _end(made)
+
+
+def _end(project: Project) -> None:
+    for process in project.started:
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=20)

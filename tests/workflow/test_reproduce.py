@@ -1,0 +1,186 @@
+"""`make reproduce` after the installation: what a killed run leaves, and how it continues."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from .conftest import Project
+
+GATE = """
+import os, time
+while os.path.exists("gate") and '"protocol":"paper"' in snakemake.params.plan:
+    time.sleep(0.05)
+
+main(snakemake)"""
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 90) -> None:
+    """Wait for a condition; fail with its name."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def held_jobs(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Return the training scripts that a run has started."""
+    return [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if any(word.endswith(".train.py") for word in child.cmdline())
+        and child.name().startswith("python")
+    ]
+
+
+@pytest.fixture
+def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
+    """A run whose first cell has finished and whose second cannot finish while ``gate`` exists."""
+    script = project.path / "workflow" / "scripts" / "train.py"
+    text = script.read_text()
+    assert text.count("\nmain(snakemake)") == 1
+    script.write_text(text.replace("\nmain(snakemake)", GATE))
+    (project.path / "gate").touch()
+    process = project.reproduce()
+    first = project.cell("released") / "plan.json"
+    wait_until(lambda: first.exists() or process.poll() is not None, "the first cell has finished")
+    assert process.poll() is None, process.communicate()[0]
+    wait_until(lambda: len(held_jobs(process)) == 1, "only the held cell is still training")
+    time.sleep(1.5)  # Snakemake notices that the first cell has finished
+    return project, process
+
+
+def test_a_killed_run_continues_and_repeats_only_what_was_interrupted(
+    held: tuple[Project, subprocess.Popen[str]],
+) -> None:
+    project, process = held
+    orphan = held_jobs(process)[0]
+    finished = project.cell("released") / "runs.parquet"
+    before = finished.stat().st_mtime_ns
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=20)
+    assert list((project.path / ".snakemake" / "locks").iterdir())
+
+    again = project.reproduce()
+    wait_until(
+        lambda: not orphan.is_running() or orphan.status() == "zombie", "the orphan is ended"
+    )
+    (project.path / "gate").unlink()
+    output = again.communicate(timeout=120)[0]
+    assert again.returncode == 0, output
+    assert "Ended 1 job that a killed run had left behind" in output
+    assert "An earlier run was killed: removed its lock" in output
+    assert "Training: 1 job with 2 runs" in output and "1 finished job kept" in output
+    assert output.count("trained table1/") == 1
+    assert finished.stat().st_mtime_ns == before
+    assert "results/index.html" in output.strip().splitlines()[-1]
+    assert (project.path / "results" / "index.html").exists()
+
+
+def test_a_live_lock_is_an_error_that_names_unlock(
+    held: tuple[Project, subprocess.Popen[str]],
+) -> None:
+    project, process = held
+    second = project.reproduce()
+    output = second.communicate(timeout=60)[0]
+    assert second.returncode == 1
+    assert "snakemake --unlock" in output and str(process.pid) in output
+    assert process.poll() is None
+    (project.path / "gate").unlink()
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, output
+
+
+@pytest.fixture
+def stub_python(tmp_path: Path) -> Callable[..., Path]:
+    """Write a stand-in for an interpreter that says which version it is."""
+
+    def write(name: str, version: str, has_venv: bool = True) -> Path:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        path = folder / name
+        path.write_text(
+            "#!/bin/sh\n"
+            f'case "$2" in *version_info*) echo {version} ;;\n'
+            f"*ensurepip*) exit {0 if has_venv else 1} ;; esac\n"
+            'case "$1 $2" in "-m venv")\n'
+            '  mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;\n'
+            '"-m pip") echo "$@" >>pip-calls ;; esac\n'
+        )
+        path.chmod(0o755)
+        return path
+
+    return write
+
+
+def install(project: Project, python: str, bin_folder: Path | None = None) -> tuple[int, str]:
+    """Run the installation with the interpreters named in ``python`` as the only candidates."""
+    path = f"{bin_folder}:{os.environ['PATH']}" if bin_folder else os.environ["PATH"]
+    done = subprocess.run(
+        ["sh", "workflow/install.sh", "venv"],
+        cwd=project.path, env={**os.environ, "PYTHON": python, "PATH": path}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def installable(project: Project, root: Path) -> Project:
+    """A project with the files that the installation reads."""
+    for name in ("requirements.lock", "pyproject.toml"):
+        (project.path / name).write_bytes((root / name).read_bytes())
+    return project
+
+
+def test_another_python_stops_at_once_and_is_named(
+    installable: Project, stub_python: Callable[..., Path]
+) -> None:
+    old, new = stub_python("python3.10", "3.10"), stub_python("python3.13", "3.13")
+    code, output = install(installable, f"{old} {new} no-such-python")
+    assert code == 1
+    assert "needs Python 3.11 or 3.12" in output
+    assert f"{old} (3.10)" in output and f"{new} (3.13)" in output
+    assert not (installable.path / "venv").exists()
+
+
+def test_python_without_venv_names_the_package_to_install(
+    installable: Project, stub_python: Callable[..., Path]
+) -> None:
+    code, output = install(installable, str(stub_python("python3.12", "3.12", has_venv=False)))
+    assert code == 1 and "python3.12-venv" in output
+
+
+def test_a_python_that_does_not_run_is_passed_over(
+    installable: Project, stub_python: Callable[..., Path]
+) -> None:
+    shim = stub_python("python3.11", "3.11")
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    code, output = install(installable, f"{shim} {stub_python('python3.12', '3.12')}")
+    assert code == 0, output
+    assert (installable.path / "venv" / "bin" / "python").exists()
+
+
+def test_an_unchanged_lock_is_not_installed_again(
+    installable: Project, stub_python: Callable[..., Path]
+) -> None:
+    python = str(stub_python("python3.11", "3.11"))
+    calls = installable.path / "pip-calls"
+
+    def installations() -> int:
+        return calls.read_text().count("pip install")
+
+    assert install(installable, python)[0] == 0
+    assert installations() == 2
+    assert "-r requirements.lock" in calls.read_text() and "--no-deps" in calls.read_text()
+    assert install(installable, python) == (0, "")
+    assert installations() == 2
+    installable.append("requirements.lock", "# changed\n")
+    assert install(installable, python)[0] == 0
+    assert installations() == 4

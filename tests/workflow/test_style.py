@@ -1,0 +1,108 @@
+"""The workflow's own quality: lint, format, and files that must agree with each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import yaml
+from packaging.utils import canonicalize_name
+
+from private_graphs.imports import import_closure
+
+from .conftest import Project
+
+BIN = Path(sys.executable).parent
+
+
+def pins(text: str) -> dict[str, str]:
+    """Return name -> version of every ``name==version`` line."""
+    return dict(re.findall(r"^[\s-]*([A-Za-z0-9_.-]+)==(\S+)$", text, flags=re.MULTILINE))
+
+
+def test_snakemake_lint_finds_nothing(project: Project) -> None:
+    run = project.snakemake("--lint")
+    assert run.returncode == 0, run.stdout
+
+
+def test_workflow_files_are_formatted(root: Path) -> None:
+    run = subprocess.run(
+        [BIN / "snakefmt", "--check", "Snakefile", "workflow"],
+        cwd=root, text=True, capture_output=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+
+
+def test_every_rule_has_a_script_of_its_name_a_log_a_benchmark_and_an_environment(
+    root: Path,
+) -> None:
+    rules = []
+    for path in sorted((root / "workflow" / "rules").glob("*.smk")):
+        text = path.read_text()
+        assert not re.search(r"^    (run|shell|notebook|wrapper):", text, flags=re.MULTILINE)
+        for name, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, flags=re.MULTILINE):
+            rules.append(name)
+            for directive in ("log:", "benchmark:", "conda:", "threads: 1", "resources:"):
+                assert f"    {directive}" in body, (name, directive)
+            assert f'"../scripts/{name}.py"' in body and f'code("{name}.py")' in body
+    assert {"sources", "dataset", "train", "tables", "site"} <= set(rules)
+
+
+def test_training_asks_for_gpu_memory_and_time(root: Path) -> None:
+    text = (root / "workflow" / "rules" / "train.smk").read_text()
+    for resource in ("gpu=0", "mem_mb=", "runtime="):
+        assert resource in text
+
+
+def test_environments_have_the_versions_of_the_lock(root: Path) -> None:
+    locked = pins((root / "requirements.lock").read_text())
+    files = sorted((root / "envs").glob("*.yaml"))
+    assert files
+    for path in files:
+        found = pins(path.read_text())
+        assert found and found == {name: locked[name] for name in found}, path.name
+        assert yaml.safe_load(path.read_text())["dependencies"]
+
+
+def imported_packages(script: Path) -> set[str]:
+    """Return the distributions that a script of the workflow and its closure import."""
+    distributions = packages_distributions()
+    names: set[str] = set()
+    for path in [script, *import_closure(script)]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names.add(node.module.partition(".")[0])
+    found = {distributions[name][0] for name in names if name in distributions}
+    return {canonicalize_name(name) for name in found} - {"private-graphs"}
+
+
+def test_environments_have_what_the_scripts_of_their_rules_import(root: Path) -> None:
+    rules = re.compile(r"^rule (\w+):.*?/envs/(\w+)\.yaml", flags=re.MULTILINE | re.DOTALL)
+    for path in sorted((root / "workflow" / "rules").glob("*.smk")):
+        for name, environment in rules.findall(path.read_text()):
+            script = root / "workflow" / "scripts" / f"{name}.py"
+            there = pins((root / "envs" / f"{environment}.yaml").read_text())
+            assert imported_packages(script) <= set(there), (name, environment)
+
+
+def test_lock_pins_versions_only(root: Path) -> None:
+    lines = (root / "requirements.lock").read_text().splitlines()
+    entries = [line for line in lines if line and not line.startswith("#")]
+    for line in entries:
+        assert re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line), line
+    names = [line.partition("==")[0] for line in entries]
+    assert names == sorted(set(names))
+
+
+def test_lock_has_everything_that_the_project_names(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    named = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    locked = pins((root / "requirements.lock").read_text())
+    assert not [each for each in named if re.split(r"[><=]", each)[0] not in locked]
