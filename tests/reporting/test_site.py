@@ -46,7 +46,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if "style" not in self._open:
-            self.text += data
+            self.text += f" {data}"
 
 
 def build(root, cell, statistics, *, scale="full", synthetic=False, title="Cora", **changes):
@@ -159,7 +159,7 @@ def test_a_statement_page_shows_every_field(tmp_path, cell, statistics):
         "predictions that were scored. ε = 2.0000 is claimed.",
         "formula of the published ε moments accountant, q = 1, T = 2000",
         "assumptions the guarantee supposes a secret seed",
-        "public by declaration Nthe masks",
+        "public by declaration N the masks",
         "runs released 3",
         "ε proved for all of them together 4.1000",
         "inference leaks: ",
