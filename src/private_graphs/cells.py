@@ -20,7 +20,7 @@ Epsilon = Annotated[
     float,
     BeforeValidator(_read_epsilon),
     PlainSerializer(_write_epsilon, when_used="json"),
-    Field(gt=0, allow_inf_nan=True),
+    Field(gt=0),
 ]
 """A privacy budget; infinity (JSON ``"inf"``) means training without DP."""
 

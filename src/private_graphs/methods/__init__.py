@@ -1,0 +1,1 @@
+"""One module per method: what it trains and which mechanisms it releases."""

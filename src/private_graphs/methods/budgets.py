@@ -1,0 +1,202 @@
+"""From a requested ε to noise, events and a privacy statement, as a protocol's fields say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from private_graphs.cells import CellPlan
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
+from private_graphs.privacy.calibration import (
+    gdp_noise,
+    moments_formula,
+    pld_noise,
+    published_noise,
+    target_epsilon,
+)
+from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
+from private_graphs.privacy.statements import PrivacyStatement, Selection, build_statement
+from private_graphs.protocols import Protocol
+
+UNIT, RELATION = "node", "replace"
+_DIFFERS = 1e-6
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one requested ε buys: the noise, and the statement of a run with it."""
+
+    epsilon: float
+    """As requested; infinity without DP."""
+    noise_multiplier: float
+    """In units of the clip norm; 0 without DP."""
+    clip: float | None
+    """Clip norm, None where nothing is clipped."""
+    built: PrivacyStatement
+
+    @property
+    def private(self) -> bool:
+        """Whether noise is added."""
+        return not math.isinf(self.epsilon)
+
+    @property
+    def statement_id(self) -> str:
+        """Identifier of the statement by its content."""
+        return self.built.statement_id
+
+    @cached_property
+    def statement(self) -> dict:
+        """The statement as JSON-able fields."""
+        return self.built.model_dump(mode="json")
+
+    @property
+    def epsilon_published(self) -> float | None:
+        """ε by the published formula, None where the protocol has none."""
+        return self.built.epsilon_published
+
+    @property
+    def epsilon_proved(self) -> float | None:
+        """Proved ε of one run, None where nothing is proved."""
+        return self.built.epsilon_proved
+
+    @property
+    def unit(self) -> str | None:
+        """Unit of the claim, None without DP."""
+        return self.built.unit if self.private else None
+
+    @property
+    def relation(self) -> str | None:
+        """Relation of the claim, None without DP."""
+        return self.built.relation if self.private else None
+
+
+def budget(
+    plan: CellPlan,
+    protocol: Protocol,
+    dataset: GraphDataset,
+    epsilon: float,
+    n_configs: int,
+    noise_source: str,
+) -> Budget:
+    """Calibrate the noise of ``epsilon`` and state what a run with it guarantees.
+
+    ``n_configs`` learning rates are tried at this ε. Raises UserError for a budget that the
+    protocol cannot be calibrated for, and, where the protocol claims a proof, for
+    delta · (number of training nodes) >= 1.
+    """
+    private = not math.isinf(epsilon)
+    n_units = int(dataset.train_mask.sum())
+    if private and protocol.calibration == "proved":
+        refuse_large_delta(plan.delta, n_units)
+    noise = _noise(plan, protocol, epsilon) if private else 0.0
+    clips = private and protocol.clipping == "global_norm"
+    built = build_statement(
+        events=[training_event(plan, protocol, noise)] if private else [],
+        unit=UNIT,
+        relation=RELATION,
+        delta=plan.delta,
+        n_units=n_units,
+        n_runs_released=len(plan.seeds) * n_configs,
+        noise_source=noise_source,
+        inference=protocol.inference,
+        selection=_selection(protocol, n_configs, private),
+        preprocessing="none: raw features; degrees are counted inside each message-passing graph",
+        public_facts=_public_facts(plan),
+        assumptions=[],
+        private=private,
+        epsilon_target=None if plan.noise_multiplier or not private else target_epsilon(epsilon),
+        **(_published(plan, protocol, noise) if private else _UNPUBLISHED),
+    )
+    return Budget(epsilon, noise, plan.clip_norm if clips else None, built)
+
+
+def training_event(plan: CellPlan, protocol: Protocol, noise_multiplier: float) -> NoisyGradients:
+    """Describe what a private run releases: noisy gradients, one release per step."""
+    splits, epochs = plan.cell.splits, plan.epochs
+    sampling: Sampling
+    if splits == 1 or protocol.visits == "epoch_sum":
+        sampling, releases = FullBatch(parts=splits), epochs
+    elif protocol.visits == "shuffled":
+        sampling, releases = Shuffled(parts=splits), splits * epochs
+    else:
+        sampling, releases = Poisson(rate=1 / splits), splits * epochs
+    stratified = protocol.subsampling == "stratified" and plan.cell.train_fraction < 1
+    return NoisyGradients(
+        clipping="gradient_global" if protocol.clipping == "global_norm" else "none",
+        clip_norm=plan.clip_norm,
+        noise_multiplier=noise_multiplier,
+        releases=releases,
+        epochs=epochs,
+        sampling=sampling,
+        relabel_touches=3 if stratified and splits > 1 else 1,
+    )
+
+
+def epsilon_of_noise(plan: CellPlan, protocol: Protocol, noise_multiplier: float) -> float:
+    """Return the ε that the protocol attaches to a given noise: published or proved."""
+    if protocol.calibration == "published":
+        rate, steps = 1 / plan.cell.splits, plan.cell.splits * plan.epochs
+        return moments_epsilon(noise_multiplier, steps, rate, plan.delta)
+    event = training_event(plan, protocol, noise_multiplier)
+    return price(event, UNIT, RELATION, plan.delta).epsilon
+
+
+def _noise(plan: CellPlan, protocol: Protocol, epsilon: float) -> float:
+    if plan.noise_multiplier is not None:
+        return plan.noise_multiplier
+    splits, epochs = plan.cell.splits, plan.epochs
+    if protocol.calibration == "published":
+        return published_noise(
+            epsilon, plan.cell.optimizer, splits, epochs, plan.delta
+        ).noise_multiplier
+    target = target_epsilon(epsilon)
+    if protocol.visits == "poisson" and splits > 1:
+        return pld_noise(target, splits * epochs, 1 / splits, plan.delta, RELATION)
+    return gdp_noise(target, epochs, plan.delta, RELATION)
+
+
+_UNPUBLISHED = {"epsilon_published": None, "published_formula": None}
+
+
+def _published(plan: CellPlan, protocol: Protocol, noise: float) -> dict[str, object]:
+    """Published ε of the noise; for unclipped training also what the authors' code prints."""
+    if protocol.calibration != "published":
+        return _UNPUBLISHED
+    rate, steps = 1 / plan.cell.splits, plan.cell.splits * plan.epochs
+    published = moments_epsilon(noise, steps, rate, plan.delta)
+    found: dict[str, object] = {
+        "epsilon_published": published,
+        "published_formula": moments_formula(rate, steps),
+    }
+    if protocol.clipping == "none":
+        printed = cancelling_moments_epsilon(noise, steps, rate, plan.delta)
+        if math.isfinite(printed) and abs(printed - published) > _DIFFERS:
+            found["authors_accountant_epsilon"] = printed
+    return found
+
+
+def _selection(protocol: Protocol, n_configs: int, private: bool) -> Selection:
+    graph = protocol.private_selection_graph if private else protocol.test_graph
+    public = graph == "evaluated_mask"
+    seen = "the graph that they induce" if public else "the whole graph, training nodes included"
+    data = (
+        f"mean micro-F1 over the seeds on the validation nodes, scored on {seen}"
+        if n_configs > 1
+        else "nothing: the learning rate is fixed in advance"
+    )
+    return Selection(n_configs=n_configs, data=data, public=public or n_configs == 1)
+
+
+def _public_facts(plan: CellPlan) -> list[str]:
+    facts = [
+        "the number of nodes, of words and of classes, and which nodes are in which mask",
+        "all validation and test nodes with their features, labels and mutual edges",
+        "the majority class of the training labels (baseline row)",
+        "all settings of the run: epochs, learning rates, clip norm, noise multiplier, splits",
+    ]
+    if plan.cell.splits > 1:
+        facts.append("the partition into parts, drawn without looking at the graph")
+    return facts

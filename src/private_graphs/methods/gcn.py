@@ -1,0 +1,293 @@
+"""Two-layer GCN with SGD or Adam, non-private or with clipped, noisy gradients.
+
+Source: Igamberdiev & Habernal, LREC 2022, Sections 3-5; Kipf & Welling, ICLR 2017. One call trains
+one cell: all its replicas (seed × ε × learning rate) together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import safetensors.numpy
+
+from private_graphs.cells import Cell, CellPlan
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
+from private_graphs.files import atomic_path, write_json
+from private_graphs.methods.budgets import Budget, budget
+from private_graphs.protocols import PROTOCOLS, Protocol
+from private_graphs.training import engine
+from private_graphs.training.blocks import Structure, build_structure
+from private_graphs.training.engine import Progress, ReplicaSpec, Settings
+from private_graphs.training.metrics import majority_score, random_score, scores
+from private_graphs.training.streams import Streams
+
+NoiseSource = Literal["seeded", "os_entropy"]
+
+
+def protocol_of(cell: Cell) -> Protocol:
+    """Return the protocol of a cell with the visits that the cell asks for."""
+    protocol = PROTOCOLS[cell.protocol]
+    if cell.visits == "protocol":
+        return protocol
+    if protocol.calibration != "proved":
+        raise UserError(
+            f"visits: {cell.visits!r} asked of the protocol {protocol.name!r}, whose own are "
+            f"{protocol.visits!r}; only sound has a choice: leave visits out"
+        )
+    return replace(protocol, visits=cell.visits)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One training run of the cell."""
+
+    seed: int
+    learning_rate: float
+    budget: Budget
+    streams: Streams
+    replica_id: str
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a finished cell holds; R replicas in the order of ``runs``, M test nodes."""
+
+    runs: pd.DataFrame
+    statements: dict[str, dict]
+    test_nodes: np.ndarray
+    test_predictions: np.ndarray
+    """(R, M) predicted classes."""
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write predictions, statements and, last, ``runs.parquet``, each atomically."""
+        folder = Path(folder)
+        tensors = {
+            "test_nodes": self.test_nodes.astype(np.int64),
+            "predictions": self.test_predictions.astype(np.int32),
+        }
+        order = json.dumps(self.runs["replica_id"].tolist())
+        with atomic_path(folder / "predictions.safetensors") as temporary:
+            safetensors.numpy.save_file(tensors, temporary, metadata={"replica_ids": order})
+        write_json(folder / "statement.json", self.statements)
+        with atomic_path(folder / "runs.parquet") as temporary:
+            self.runs.to_parquet(temporary, index=False)
+
+
+def train_cell(
+    plan: CellPlan,
+    dataset: GraphDataset,
+    *,
+    device: str = "auto",
+    threads: int = 1,
+    noise_source: NoiseSource = "seeded",
+    progress: Progress | None = None,
+    code_fingerprint: str = "",
+) -> CellResult:
+    """Train every replica of the plan and return runs, statements and test predictions.
+
+    ``device`` is auto, cpu or cuda; ``threads`` share out the replicas. Under ``os_entropy`` every
+    stream also depends on fresh secret bytes, and the run cannot be repeated. Raises UserError for
+    plans that cannot be carried out (too many splits, an impossible budget).
+    """
+    device = engine.resolve_device(device)
+    protocol = protocol_of(plan.cell)
+    replicas = _replicas(plan, protocol, dataset, noise_source)
+    frames, predictions, offset = [], [], 0
+    total = len(replicas) * plan.epochs
+    test_nodes = np.empty(0, dtype=np.int64)
+    for private in (False, True):
+        group = [each for each in replicas if each.budget.private == private]
+        if not group:
+            continue
+        report = _shifted(progress, offset, total)
+        structure, trained = _train_group(
+            plan, protocol, dataset, group, private, device, threads, report
+        )
+        frames.append(_rows(plan, protocol, dataset, group, structure, trained, device))
+        predictions.append(trained.test_predictions)
+        test_nodes = structure.test_nodes
+        offset += len(group) * plan.epochs
+    runs = pd.concat(frames, ignore_index=True)
+    runs["selected"] = _selected(runs)
+    runs["noise_source"] = noise_source
+    runs["code_fingerprint"] = code_fingerprint
+    runs["data_fingerprint"] = dataset.fingerprint
+    statements = {each.budget.statement_id: each.budget.statement for each in replicas}
+    return CellResult(runs, statements, test_nodes, np.concatenate(predictions))
+
+
+def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda done, _: progress(offset + done, total)
+
+
+def _replicas(
+    plan: CellPlan, protocol: Protocol, dataset: GraphDataset, noise_source: NoiseSource
+) -> list[Replica]:
+    secret = os.urandom(32) if noise_source == "os_entropy" else None
+    found = []
+    for epsilon in plan.epsilons:
+        grid = plan.learning_rates if math.isinf(epsilon) else plan.private_learning_rates
+        bought = budget(plan, protocol, dataset, epsilon, len(grid), noise_source)
+        for learning_rate in grid:
+            for seed in plan.seeds:
+                identity = {
+                    "data": dataset.fingerprint,
+                    "cell": plan.cell.model_dump(mode="json"),
+                    "visits": protocol.visits,
+                    "noise": bought.noise_multiplier,
+                    "learning_rate": learning_rate,
+                    "seed": seed,
+                }
+                text = json.dumps(identity, sort_keys=True)
+                found.append(
+                    Replica(
+                        seed=seed,
+                        learning_rate=learning_rate,
+                        budget=bought,
+                        streams=Streams.of(identity, secret),
+                        replica_id=hashlib.sha256(text.encode()).hexdigest()[:16],
+                    )
+                )
+    return found
+
+
+def _train_group(
+    plan: CellPlan,
+    protocol: Protocol,
+    dataset: GraphDataset,
+    group: list[Replica],
+    private: bool,
+    device: str,
+    threads: int,
+    progress: Progress | None,
+) -> tuple[Structure, engine.Trained]:
+    """Train the private or the non-private replicas, which differ in clipping and stopping."""
+    validation_graph = protocol.private_selection_graph if private else protocol.test_graph
+    structure = build_structure(
+        dataset,
+        protocol,
+        splits=plan.cell.splits,
+        train_fraction=plan.cell.train_fraction,
+        validation_graph=validation_graph,
+        streams=[each.streams for each in group],
+        hidden=plan.hidden,
+        dtype=np.dtype(plan.dtype),
+    )
+    settings = Settings(
+        optimizer=plan.cell.optimizer,
+        epochs=plan.epochs,
+        private=private,
+        clip_norm=plan.clip_norm,
+        weight_decay=0.0 if private else plan.weight_decay,
+        hidden=plan.hidden,
+        dropout=plan.dropout,
+        patience=None if private else plan.patience,
+        dtype=plan.dtype,
+        device=device,
+    )
+    specs = [
+        ReplicaSpec(each.streams, each.learning_rate, each.budget.noise_multiplier)
+        for each in group
+    ]
+    trained = engine.train(structure, protocol, settings, specs, threads=threads, progress=progress)
+    return structure, trained
+
+
+def _rows(
+    plan: CellPlan,
+    protocol: Protocol,
+    dataset: GraphDataset,
+    group: list[Replica],
+    structure: Structure,
+    trained: engine.Trained,
+    device: str,
+) -> pd.DataFrame:
+    """One row per replica, in the columns of the run table."""
+    cell = plan.cell
+    share = trained.seconds / trained.epochs.sum()
+    labels = structure.inputs.labels
+    test_labels = labels[structure.test_nodes]
+    validation_labels = labels[structure.validation_nodes]
+    last_missing = protocol.random_baseline == "without_last_class"
+    rows: list[dict[str, object]] = []
+    for index, each in enumerate(group):
+        test = scores(test_labels, trained.test_predictions[index])
+        validation = scores(validation_labels, trained.validation_predictions[index])
+        bought = each.budget
+        rows.append(
+            {
+                "replica_id": each.replica_id,
+                "statement_id": bought.statement_id,
+                "study": cell.study,
+                "experiment": cell.experiment,
+                "protocol": cell.protocol,
+                "dataset": cell.dataset,
+                "features": cell.features,
+                "method": cell.method,
+                "optimizer": cell.optimizer,
+                "visits": protocol.visits if cell.splits > 1 else "full_graph",
+                "n_splits": cell.splits,
+                "train_fraction": cell.train_fraction,
+                "lr": each.learning_rate,
+                "epochs": int(trained.epochs[index]),
+                "max_epochs": plan.epochs,
+                "epsilon": bought.epsilon,
+                "noise_multiplier": bought.noise_multiplier,
+                "clip": bought.clip,
+                "delta": plan.delta if bought.private else None,
+                "epsilon_published": bought.epsilon_published,
+                "epsilon_proved": bought.epsilon_proved,
+                "unit": bought.unit,
+                "relation": bought.relation,
+                "inference": protocol.inference,
+                "seed": each.seed,
+                **{f"test_{name}": value for name, value in test.items()},
+                "validation_micro_f1": validation["micro_f1"],
+                "validation_macro_f1": validation["macro_f1"],
+                "validation_loss": float(trained.validation_loss[index]),
+                "majority_micro_f1": majority_score(test_labels, structure.majority[index]),
+                "random_micro_f1": random_score(
+                    test_labels, dataset.n_classes, last_missing, each.streams
+                ),
+                "seconds": share * int(trained.epochs[index]),
+                "device": device,
+                "dtype": plan.dtype,
+            }
+        )
+    frame = pd.DataFrame(rows)
+    for column in ("clip", "delta", "epsilon_published", "epsilon_proved"):
+        frame[column] = frame[column].astype("float64")
+    return frame
+
+
+def _selected(runs: pd.DataFrame) -> np.ndarray:
+    """True where the learning rate has the highest mean validation micro-F1 of its ε.
+
+    Ties go to the smaller learning rate. Test scores play no part.
+    """
+    chosen = {epsilon: _best(part) for epsilon, part in _by_epsilon(runs)}
+    return np.array(
+        [lr == chosen[epsilon] for epsilon, lr in zip(runs["epsilon"], runs["lr"], strict=True)]
+    )
+
+
+def _by_epsilon(runs: pd.DataFrame) -> Iterator[tuple[float, pd.DataFrame]]:
+    for epsilon in runs["epsilon"].unique():
+        yield epsilon, runs[runs["epsilon"] == epsilon]
+
+
+def _best(runs: pd.DataFrame) -> float:
+    means = runs.groupby("lr")["validation_micro_f1"].mean().round(12)  # sorted by lr
+    return float(means.idxmax())
