@@ -1,0 +1,442 @@
+"""The three accountants, and what an event is worth.
+
+``moments`` is the published papers' formula, ``gdp`` exact Gaussian differential privacy, ``pld``
+dp-accounting's privacy loss distributions. Only ``price`` decides which of them may speak for an
+event. dp-accounting is imported where it is needed: it takes seconds. Section numbers refer to
+``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.metadata import version
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import binom, gammaln, log_ndtr, logsumexp
+
+from private_graphs.errors import UserError, suggest
+from private_graphs.privacy.checks import (
+    check_delta,
+    check_noise,
+    check_rate,
+    check_relation,
+    check_steps,
+)
+from private_graphs.privacy.events import Cyclic, FullBatch, NoisyGradients, Poisson
+from private_graphs.privacy.fourier import fourier_epsilon
+
+MAX_ORDER = 32
+"""Highest moment of the papers' accountant."""
+
+
+# --- exact Gaussian differential privacy (§0) -------------------------------------------------
+
+
+def gdp_log_delta(mu: float, epsilon: float) -> float:
+    """Return log δ of μ-GDP at ε (§0.1); minus infinity where δ underflows the difference."""
+    log_hit = log_ndtr(-epsilon / mu + mu / 2)
+    if log_hit == -math.inf:
+        return -math.inf
+    log_ratio = epsilon + log_ndtr(-epsilon / mu - mu / 2) - log_hit
+    return float(log_hit + np.log(-np.expm1(log_ratio))) if log_ratio < 0 else -math.inf
+
+
+def gdp_delta(mu: float, epsilon: float) -> float:
+    """Return δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) of μ-GDP (Dong, Roth & Su 2022)."""
+    return math.exp(gdp_log_delta(mu, epsilon))
+
+
+@lru_cache(maxsize=4096)
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest ε >= 0 with δ(ε) <= delta for μ-GDP."""
+    check_delta(delta)
+    if not (math.isfinite(mu) and mu > 0):
+        raise UserError(f"mu is {mu}; expected a positive number")
+    log_delta = math.log(delta)
+    if gdp_log_delta(mu, 0.0) <= log_delta:
+        return 0.0
+    highest = mu * mu / 2 + mu * math.sqrt(-2 * log_delta)  # the Gaussian tail bound
+    return float(
+        brentq(lambda epsilon: gdp_log_delta(mu, epsilon) - log_delta, 0.0, highest, xtol=1e-13)
+    )
+
+
+@lru_cache(maxsize=4096)
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """Return the largest μ whose ε at delta is at most epsilon (epsilon >= 0)."""
+    check_delta(delta)
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise UserError(f"epsilon is {epsilon}; expected a number of at least 0")
+    log_delta = math.log(delta)
+
+    def excess(mu: float) -> float:
+        return max(gdp_log_delta(mu, epsilon), -1e9) - log_delta
+
+    lowest = delta  # since δ(ε) <= δ(0) < 0.4 μ
+    highest = 1.0
+    while excess(highest) < 0:
+        highest *= 2
+    return float(brentq(excess, lowest, highest, xtol=1e-300, rtol=1e-14, maxiter=2000))
+
+
+def edge_epsilon(mu: float, delta: float, parts: int, n_runs: int = 1) -> float:
+    """Return the edge-level ε of runs of a μ-GDP mechanism on one random partition (§3).
+
+    Both ends of an edge fall into the same one of ``parts`` subgraphs with probability at most
+    1/parts, and elsewhere the edge has no effect: δ_edge(ε) <= δ_μ(ε)/parts. Holds where the
+    partition is drawn freshly and independently of the graph for these runs alone.
+    """
+    if parts * delta >= 1:
+        return 0.0
+    return gdp_epsilon(math.sqrt(n_runs) * mu, parts * delta)
+
+
+# --- the papers' moments accountant (§1) ------------------------------------------------------
+
+
+def moments_log(sampling_rate: float, noise_multiplier: float, order: int) -> float:
+    """Return α(order), the log moment of one step (Abadi et al. 2016), as an all-positive sum.
+
+    α(λ) = log Σ_k C(λ+1, k) (1-q)^(λ+1-k) q^k exp(k(k-1)/(2σ²)), k = 0..λ+1.
+    """
+    check_rate(sampling_rate)
+    check_noise(noise_multiplier)
+    n = order + 1
+    if sampling_rate == 1:
+        return order * n / (2 * noise_multiplier**2)
+    k = np.arange(n + 1)
+    log_binomial = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    log_weight = (n - k) * math.log1p(-sampling_rate) + k * math.log(sampling_rate)
+    return float(logsumexp(log_binomial + log_weight + k * (k - 1) / (2 * noise_multiplier**2)))
+
+
+def moments_epsilon(
+    noise_multiplier: float,
+    steps: int,
+    sampling_rate: float,
+    delta: float,
+    max_order: int = MAX_ORDER,
+) -> float:
+    """Return the papers' ε: min over λ = 1..max_order of (steps·α(λ) + ln(1/δ))/λ.
+
+    A bound for Poisson sampling under add/remove of one clipped term, and for nothing else.
+    Never below ln(1/δ)/max_order.
+    """
+    check_steps(steps)
+    check_delta(delta)
+    return min(
+        (steps * moments_log(sampling_rate, noise_multiplier, order) - math.log(delta)) / order
+        for order in range(1, max_order + 1)
+    )
+
+
+def _cancelling_moment(sampling_rate: float, noise_multiplier: float, order: int) -> float:
+    """One step's moment by the alternating double sum of 2016, float64 cancellation included."""
+    first = second = 0.0
+    for i in range(order + 1):
+        j = np.arange(i + 1)
+        signs = binom(i, j) * (-1.0) ** (i - j)
+        terms_first = signs * np.exp((j * j - j) / (2.0 * noise_multiplier**2))
+        terms_second = signs * np.exp((j * j + j) / (2.0 * noise_multiplier**2))
+        weight = binom(order, i) * sampling_rate**i
+        first += weight * sum(terms_first.tolist())
+        second += weight * sum(terms_second.tolist())
+    return (1.0 - sampling_rate) * first + sampling_rate * second
+
+
+@lru_cache(maxsize=1024)
+def cancelling_moments_epsilon(
+    noise_multiplier: float, steps: int, sampling_rate: float, delta: float
+) -> float:
+    """Return what the authors' accountant prints: the same formula, with cancellation (§1).
+
+    **Not a bound**: for λ >= 24 or so at σ >= 100 rounding errors make it too small, even
+    negative. It exists to show what the released code reports. Moments that come out negative
+    or infinite are left out, as there; infinity where none is left.
+    """
+    check_steps(steps)
+    check_delta(delta)
+    check_rate(sampling_rate)
+    check_noise(noise_multiplier)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = {
+            order: _cancelling_moment(sampling_rate, noise_multiplier, order)
+            for order in range(1, MAX_ORDER + 1)
+        }
+    return min(
+        (
+            (math.log(moment) * steps - math.log(delta)) / order
+            for order, moment in moments.items()
+            if math.isfinite(moment) and moment > 0
+        ),
+        default=math.inf,
+    )
+
+
+# --- privacy loss distributions (§0.2, §0.3) --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """``steps`` Gaussian releases of sums whose affected term joins with ``sampling_rate``.
+
+    ``relation`` says what may happen to the affected term of norm <= C: ``replace`` by another
+    such term, or vanish (``zero_out``, ``add_remove``).
+    """
+
+    noise_multiplier: float
+    steps: int
+    sampling_rate: float
+    relation: str
+
+    @property
+    def loss_spread(self) -> float:
+        """Size of one step's privacy loss: its standard deviation for small losses."""
+        shift = (2 if self.relation == "replace" else 1) / self.noise_multiplier
+        return min(self.sampling_rate * math.sqrt(math.expm1(min(shift**2, 700.0))), shift)
+
+
+def _discretisation(mechanism: SampledGaussian) -> float:
+    """Interval of the discretised loss: fine against one step's spread and against the total.
+
+    Rounding up costs about steps·interval² in ε, so many small steps need a finer grid, while
+    very long grids lose accuracy in the tails: 200,000 points of the composed loss are near the
+    best of both, at most two million are allowed. A coarser grid is only more pessimistic.
+    """
+    shift = (2 if mechanism.relation == "replace" else 1) / mechanism.noise_multiplier
+    spread = mechanism.loss_spread
+    mu = math.sqrt(mechanism.steps) * spread
+    span = max(mu * mu / 2 + 10 * mu, shift * shift / 2 + 10 * shift)
+    return max(min(1e-4, span / 2e5, spread / 40), span / 2e6)
+
+
+@lru_cache(maxsize=512)
+def _pld_of(mechanisms: tuple[SampledGaussian, ...], delta: float) -> float:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    relation = {
+        "add_remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "zero_out": dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
+        "replace": dp_accounting.NeighboringRelation.REPLACE_ONE,
+    }[mechanisms[0].relation]
+    accountant = PLDAccountant(
+        relation, value_discretization_interval=min(map(_discretisation, mechanisms))
+    )
+    for each in mechanisms:
+        if each.sampling_rate == 1:  # T releases are one with noise sigma/sqrt(T)
+            event = dp_accounting.GaussianDpEvent(each.noise_multiplier / math.sqrt(each.steps))
+        else:
+            gaussian = dp_accounting.GaussianDpEvent(each.noise_multiplier)
+            sampled = dp_accounting.PoissonSampledDpEvent(each.sampling_rate, gaussian)
+            event = dp_accounting.SelfComposedDpEvent(sampled, each.steps)
+        accountant.compose(event)
+    epsilon = float(accountant.get_epsilon(delta))
+    if not math.isfinite(epsilon):
+        raise UserError(
+            f"the PLD accountant gives no finite epsilon at delta = {delta:g} for {mechanisms}; "
+            "use a larger delta or more noise"
+        )
+    return epsilon
+
+
+def pld_epsilon(
+    noise_multiplier: float, steps: int, sampling_rate: float, delta: float, relation: str
+) -> float:
+    """Return ε of ``steps`` Gaussian releases under Poisson sampling, rounded up (pessimistic).
+
+    ``relation``: ``replace`` (the affected term becomes another one of norm <= C), ``add_remove``
+    or ``zero_out`` (it vanishes or appears; the worse direction). The noise multiplier is
+    relative to C under every relation; the library doubles the sensitivity for ``replace``.
+    Too large by less than 2e-4 for ε of practical size.
+    """
+    check_noise(noise_multiplier)
+    check_steps(steps)
+    check_rate(sampling_rate)
+    check_delta(delta)
+    check_relation(relation)
+    mechanism = SampledGaussian(noise_multiplier, int(steps), sampling_rate, relation)
+    return _pld_of((mechanism,), delta)
+
+
+def gdp_name() -> str:
+    """Name and version of the exact accountant, for statements."""
+    return f"exact Gaussian DP (scipy {version('scipy')})"
+
+
+def pld_name() -> str:
+    """Name and version of the PLD accountant, for statements."""
+    return f"privacy loss distribution (dp-accounting {version('dp-accounting')})"
+
+
+# --- what an event is worth -------------------------------------------------------------------
+
+PRICED_UNITS = ("node", "subgraph", "graph")
+
+
+@dataclass(frozen=True)
+class PricedEvent:
+    """What one event proves for a unit and a relation; ``epsilon`` None means: nothing."""
+
+    epsilon: float | None
+    accountant: str
+    proof: str
+    second_route: float | None = None
+    """ε by an independent computation, for comparison; None where there is none."""
+    mu: float | None = None
+    """μ of exact Gaussian DP; None where the event was priced by PLD or not at all."""
+    mechanism: SampledGaussian | None = None
+    """The equivalent sampled Gaussian, for composition."""
+    conditions: tuple[str, ...] = ()
+    """What the proof takes for granted about the code that trained."""
+
+
+def sensitivity(event: NoisyGradients, unit: str, relation: str) -> float | None:
+    """Return how far one unit moves one release that it touches, or None without a bound.
+
+    In the units of the gradient. A node's data moves the clipped gradient of its part from one
+    vector of norm <= C to any other, whatever the relation: 2C. A whole subgraph or graph that
+    vanishes takes a term of norm <= C away: C; replaced, 2C (§2, §3).
+    """
+    if event.clipping == "none":
+        return None
+    factor = 2.0 if unit == "node" or relation == "replace" else 1.0
+    if isinstance(event.sampling, FullBatch):
+        touched = {"node": min(event.relabel_touches, event.parts), "graph": event.parts}
+        factor *= touched.get(unit, 1)
+    if event.clipping == "gradient_per_tensor":
+        factor *= math.sqrt(event.n_tensors)
+    return factor * event.clip_norm
+
+
+def _touching_releases(event: NoisyGradients, unit: str) -> int:
+    """Releases that one unit can touch, without sampling."""
+    if isinstance(event.sampling, FullBatch):
+        return event.epochs
+    touched = {"node": min(event.relabel_touches, event.parts), "graph": event.parts}
+    return touched.get(unit, 1) * event.epochs
+
+
+def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, ...]:
+    listed = ["the number of steps and the divisor of the sums are public and fixed in advance"]
+    if event.parts > 1 or isinstance(event.sampling, Poisson):
+        listed.append(
+            "each part's forward pass sees its induced subgraph alone; neither the partition nor "
+            "the order of visits depends on the private graph"
+        )
+        if unit == "node" and relation == "add_remove":
+            listed.append("each node's part is drawn independently of all other nodes")
+    if isinstance(event.sampling, Poisson):
+        listed.append("which parts joined a step is secret and drawn independently every step")
+    return tuple(listed)
+
+
+def _refused(event: NoisyGradients) -> PricedEvent | None:
+    if event.clipping == "none":
+        return PricedEvent(
+            None, "none", "none: nothing is clipped, so one unit can move a gradient without bound"
+        )
+    if event.clipping == "gradient_per_tensor":
+        return PricedEvent(
+            None,
+            "none",
+            f"none: clipping per tensor bounds the joint norm of {event.n_tensors} tensors by "
+            f"sqrt({event.n_tensors})·C, not by C",
+        )
+    return None
+
+
+def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: float) -> PricedEvent:
+    moved = sensitivity(event, unit, relation) / event.clip_norm
+    count = _touching_releases(event, unit)
+    mu = moved * math.sqrt(count) / event.noise_multiplier
+    section = {FullBatch: "§2" if event.parts == 1 else "§3 A′", Cyclic: "§3 A"}.get(
+        type(event.sampling), "§3 A; a shuffled order is never amplified"
+    )
+    loss = "replace" if unit == "node" or relation == "replace" else "zero_out"
+    mechanism = SampledGaussian((2 if loss == "replace" else 1) / mu, 1, 1.0, loss)
+    return PricedEvent(
+        epsilon=gdp_epsilon(mu, delta),
+        accountant=gdp_name(),
+        proof=(
+            f"one {unit} touches {count} releases and moves each by at most {moved:g}C: "
+            f"mu = {moved:g}·sqrt({count})/{event.noise_multiplier:g} = {mu:.6g} ({section})"
+        ),
+        second_route=_pld_of((mechanism,), delta),
+        mu=mu,
+        mechanism=mechanism,
+        conditions=_conditions(event, unit, relation),
+    )
+
+
+def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float) -> PricedEvent:
+    if unit == "graph":
+        raise UserError(
+            "a whole graph moves every part that joins a Poisson step, which is not priced; "
+            "state the guarantee for unit 'node' or 'subgraph'"
+        )
+    if unit == "node" and event.relabel_touches > 1:
+        raise UserError(
+            f"a node touches up to {event.relabel_touches} Poisson-sampled parts under "
+            "class-stratified subsampling, which is not priced; draw an independent keyed coin "
+            "per node instead (docs/privacy.md §3)"
+        )
+    loss = "replace" if unit == "node" else relation
+    rate = event.sampling.rate
+    mechanism = SampledGaussian(event.noise_multiplier, event.releases, rate, loss)
+    pair = {
+        "replace": "a part's clipped term is replaced, so both sides move: (1-q)N(0)+qN(±C)",
+    }.get(loss, "a part's clipped term vanishes or appears: subsampled Gaussian, worse direction")
+    return PricedEvent(
+        epsilon=_pld_of((mechanism,), delta),
+        accountant=pld_name(),
+        proof=f"{event.releases} Poisson steps at q = {rate:g}; {pair} (§3 B, §0.2)",
+        second_route=fourier_epsilon(event.noise_multiplier, event.releases, rate, delta, loss),
+        mechanism=mechanism,
+        conditions=_conditions(event, unit, relation),
+    )
+
+
+@lru_cache(maxsize=1024)
+def price(event: NoisyGradients, unit: str, relation: str, delta: float) -> PricedEvent:
+    """Return what ``event`` proves for one unit under the relation, at delta.
+
+    ``unit`` is node, subgraph or graph. Gradients that are not clipped jointly prove nothing
+    (``epsilon`` None, ``proof`` says why). A shuffled order is priced as the cyclic one. What
+    cannot be priced soundly raises UserError.
+    """
+    check_delta(delta)
+    check_relation(relation)
+    if unit not in PRICED_UNITS:
+        raise UserError(
+            f"no proof for unit {unit!r}; expected one of {', '.join(PRICED_UNITS)}"
+            f"{suggest(unit, PRICED_UNITS)}"
+        )
+    refused = _refused(event)
+    if refused is not None:
+        return refused
+    if isinstance(event.sampling, Poisson):
+        return _price_poisson(event, unit, relation, delta)
+    return _price_gaussian(event, unit, relation, delta)
+
+
+def compose_runs(
+    priced: PricedEvent | Sequence[PricedEvent], n_runs: int, delta: float
+) -> float | None:
+    """Return ε of releasing ``n_runs`` runs, each made of the priced events; None if one has none.
+
+    Exact Gaussian DP where all events have a μ (sqrt of the sum of squares), PLD otherwise.
+    """
+    check_delta(delta)
+    check_steps(n_runs)
+    events = (priced,) if isinstance(priced, PricedEvent) else tuple(priced)
+    if not events or any(each.epsilon is None for each in events):
+        return None
+    if all(each.mu is not None for each in events):
+        return gdp_epsilon(math.sqrt(n_runs * sum(each.mu**2 for each in events)), delta)
+    mechanisms = [each.mechanism for each in events]
+    return _pld_of(tuple(replace(each, steps=n_runs * each.steps) for each in mechanisms), delta)

@@ -1,0 +1,265 @@
+"""Noise for a wanted ε, always rounded up to three decimals so that the promise holds.
+
+Section numbers refer to ``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scipy.optimize import brentq
+
+from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.privacy.accountants import (
+    MAX_ORDER,
+    gdp_epsilon,
+    gdp_mu,
+    moments_epsilon,
+    pld_epsilon,
+)
+from private_graphs.privacy.checks import (
+    check_delta,
+    check_epsilon,
+    check_noise,
+    check_rate,
+    check_relation,
+    check_steps,
+    delta_too_large,
+)
+
+ACCOUNTANTS = ("moments", "gdp", "pld")
+
+PRINTED_EPOCHS = {"sgd": 2000, "adam": 500}
+"""Epochs of the LREC 2022 paper by optimizer."""
+
+PRINTED_NOISE = {
+    "sgd": {2: 112, 5: 48, 10: 26, 137: 4},
+    "adam": {2: 56, 5: 24, 10: 13, 137: 2},
+}
+"""Noise printed in Table 3 of the LREC 2022 paper (full graph, delta 1e-5), by nominal ε."""
+
+PRINTED_DELTA = 1e-5
+
+TARGET_EPSILON = {137: 136.51}
+"""Nominal ε that stands for another value wherever noise is calibrated."""
+
+_LARGEST_NOISE = 1e9
+
+
+def target_epsilon(epsilon: float) -> float:
+    """Return the ε that noise is calibrated for: 136.51 for the nominal 137, else itself."""
+    return TARGET_EPSILON.get(epsilon, epsilon)
+
+
+def refuse_large_delta(delta: float, n_units: int) -> None:
+    """Raise UserError where ``delta * n_units >= 1``: such a delta proves nothing (§5)."""
+    if delta_too_large(delta, n_units):
+        raise UserError(
+            f"delta = {delta:g} with {n_units} units gives delta x units = {delta * n_units:g}; "
+            f"expected less than 1, or a mechanism that publishes one unit at random would pass: "
+            f"choose delta below {1 / n_units:.3g}"
+        )
+
+
+def _smallest_noise(epsilon_of: Callable[[float], float], target: float, guess: float) -> float:
+    """Return the smallest noise in whole thousandths with ``epsilon_of(noise) <= target``.
+
+    ``epsilon_of`` decreases in the noise. Brackets ``guess``, finds the root, then settles the
+    last thousandth by evaluating it.
+    """
+    cached = lru_cache(maxsize=None)(epsilon_of)
+    low = high = max(guess, 2e-3)
+    while cached(high) > target:
+        if high > _LARGEST_NOISE:
+            raise UserError(f"no noise up to {_LARGEST_NOISE:g} reaches epsilon = {target:g}")
+        low, high = high, 1.5 * high
+    while low > 2e-3 and cached(low) <= target:
+        low, high = max(low / 1.5, 2e-3), low
+    if cached(low) > target:
+        low = brentq(lambda noise: cached(noise) - target, low, high, xtol=1e-5, rtol=1e-12)
+    thousandths = math.ceil(1000 * low)
+    while cached(thousandths / 1000) > target:
+        thousandths += 1
+    while thousandths > 1 and cached((thousandths - 1) / 1000) <= target:
+        thousandths -= 1
+    return thousandths / 1000
+
+
+@lru_cache(maxsize=512)
+def moments_noise(epsilon: float, steps: int, sampling_rate: float, delta: float) -> float:
+    """Return the noise multiplier at which the papers' formula (§1) gives at most ``epsilon``.
+
+    UsageError where epsilon <= ln(1/delta)/32, which the formula cannot certify at any noise.
+    """
+    check_epsilon(epsilon)
+    check_steps(steps)
+    check_rate(sampling_rate)
+    check_delta(delta)
+    epsilon = target_epsilon(epsilon)
+    floor = -math.log(delta) / MAX_ORDER
+    if epsilon <= floor:
+        raise UsageError(
+            f"the moments accountant cannot certify epsilon = {epsilon:g}: at delta = {delta:g} "
+            f"it stays above ln(1/delta)/{MAX_ORDER} = {floor:.4f} at any noise; use a larger "
+            "epsilon, or the accountant gdp or pld"
+        )
+    return _smallest_noise(
+        lambda noise: moments_epsilon(noise, steps, sampling_rate, delta),
+        epsilon,
+        guess=sampling_rate * math.sqrt(steps) / gdp_mu(epsilon, delta),
+    )
+
+
+@lru_cache(maxsize=512)
+def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float:
+    """Return the noise multiplier of ``epochs`` full Gaussian releases with at most ``epsilon``.
+
+    Sensitivity 2C under ``replace``, C under ``add_remove`` and ``zero_out``. Node-level
+    guarantees of gradient mechanisms are ``replace`` (§2, §3 A).
+    """
+    check_epsilon(epsilon)
+    check_steps(epochs)
+    check_delta(delta)
+    check_relation(relation)
+    epsilon = target_epsilon(epsilon)
+    return _smallest_noise(
+        lambda noise: gdp_epsilon(_mu(noise, epochs, relation), delta),
+        epsilon,
+        guess=_mu(1.0, epochs, relation) / gdp_mu(epsilon, delta),
+    )
+
+
+@lru_cache(maxsize=512)
+def pld_noise(
+    epsilon: float, steps: int, sampling_rate: float, delta: float, relation: str
+) -> float:
+    """Return the noise multiplier of Poisson-sampled releases with at most ``epsilon`` (§0.2)."""
+    check_epsilon(epsilon)
+    check_steps(steps)
+    check_rate(sampling_rate)
+    check_delta(delta)
+    check_relation(relation)
+    epsilon = target_epsilon(epsilon)
+    return _smallest_noise(
+        lambda noise: pld_epsilon(noise, steps, sampling_rate, delta, relation),
+        epsilon,
+        guess=sampling_rate * _mu(1.0, steps, relation) / gdp_mu(epsilon, delta),
+    )
+
+
+def _mu(noise_multiplier: float, steps: int, relation: str) -> float:
+    """μ of ``steps`` Gaussian releases: sensitivity 2C under replace, C otherwise (§0.1)."""
+    return (2 if relation == "replace" else 1) * math.sqrt(steps) / noise_multiplier
+
+
+@dataclass(frozen=True)
+class PublishedNoise:
+    """The noise of a published protocol and the ε that its formula gives for it."""
+
+    noise_multiplier: float
+    epsilon_published: float
+    formula: str
+    printed: bool
+    """True where the paper's own Table 3 prints this noise."""
+
+
+def published_noise(
+    epsilon: float, optimizer: str, splits: int, epochs: int, delta: float
+) -> PublishedNoise:
+    """Return the noise of the LREC 2022 protocols: the moments formula with q = 1/s, T = s·E.
+
+    The full graph with the paper's own epochs and delta, and epsilon 2, 5, 10 or 137, takes the
+    noise that Table 3 prints; its ε is the formula's (1.9958, 4.9068, 9.7548, 136.5129).
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+    check_steps(splits)
+    check_steps(epochs)
+    if optimizer not in PRINTED_NOISE:
+        raise UserError(
+            f"optimizer is {optimizer!r}; expected one of {', '.join(PRINTED_NOISE)}"
+            f"{suggest(optimizer, PRINTED_NOISE)}"
+        )
+    rate, steps = 1 / splits, splits * epochs
+    printed = (
+        splits == 1
+        and epochs == PRINTED_EPOCHS[optimizer]
+        and delta == PRINTED_DELTA
+        and epsilon in PRINTED_NOISE[optimizer]
+    )
+    noise = (
+        float(PRINTED_NOISE[optimizer][epsilon])
+        if printed
+        else moments_noise(epsilon, steps, rate, delta)
+    )
+    return PublishedNoise(
+        noise_multiplier=noise,
+        epsilon_published=moments_epsilon(noise, steps, rate, delta),
+        formula=moments_formula(rate, steps),
+        printed=printed,
+    )
+
+
+def moments_formula(sampling_rate: float, steps: int) -> str:
+    """Name of the published formula with its arguments, for statements and tables."""
+    return f"moments accountant (Abadi et al. 2016) with q = {sampling_rate:g}, T = {steps}"
+
+
+def _check_accountant(accountant: str, sampling_rate: float, relation: str) -> None:
+    if accountant not in ACCOUNTANTS:
+        raise UsageError(
+            f"accountant is {accountant!r}; expected one of {', '.join(ACCOUNTANTS)}"
+            f"{suggest(accountant, ACCOUNTANTS)}"
+        )
+    check_relation(relation)
+    check_rate(sampling_rate)
+    if accountant == "moments" and relation != "add_remove":
+        better = "gdp or pld" if sampling_rate == 1 else "pld"
+        raise UsageError(
+            f"the accountant moments is the published formula and covers add_remove only, not "
+            f"{relation}; use the accountant {better}"
+        )
+    if accountant == "gdp" and sampling_rate != 1:
+        better = "pld or moments" if relation == "add_remove" else "pld"
+        raise UsageError(
+            f"the accountant gdp needs sampling rate 1, not {sampling_rate:g}; "
+            f"use the accountant {better}"
+        )
+
+
+def epsilon_for(
+    accountant: str,
+    noise_multiplier: float,
+    steps: int,
+    sampling_rate: float,
+    delta: float,
+    relation: str,
+) -> float:
+    """Return ε by the named accountant: moments (add_remove), gdp (sampling rate 1) or pld.
+
+    Other combinations raise UsageError, which names the accountant to use.
+    """
+    _check_accountant(accountant, sampling_rate, relation)
+    check_noise(noise_multiplier)
+    check_steps(steps)
+    check_delta(delta)
+    if accountant == "moments":
+        return moments_epsilon(noise_multiplier, steps, sampling_rate, delta)
+    if accountant == "gdp":
+        return gdp_epsilon(_mu(noise_multiplier, steps, relation), delta)
+    return pld_epsilon(noise_multiplier, steps, sampling_rate, delta, relation)
+
+
+def noise_for(
+    accountant: str, epsilon: float, steps: int, sampling_rate: float, delta: float, relation: str
+) -> float:
+    """Return the noise multiplier by the named accountant, rounded up to three decimals."""
+    _check_accountant(accountant, sampling_rate, relation)
+    if accountant == "moments":
+        return moments_noise(epsilon, steps, sampling_rate, delta)
+    if accountant == "gdp":
+        return gdp_noise(epsilon, steps, delta, relation)
+    return pld_noise(epsilon, steps, sampling_rate, delta, relation)

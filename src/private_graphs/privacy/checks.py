@@ -1,0 +1,58 @@
+"""Argument checks shared by accountants and calibration; messages name value and range."""
+
+from __future__ import annotations
+
+import math
+
+from private_graphs.errors import UsageError, suggest
+
+RELATIONS = ("add_remove", "zero_out", "replace")
+
+
+def check_delta(delta: float) -> None:
+    """Raise UsageError unless 0 < delta < 1."""
+    if not 0 < delta < 1:
+        raise UsageError(f"delta is {delta}; expected a number between 0 and 1, such as 1e-5")
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Raise UsageError unless epsilon is a positive finite number."""
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise UsageError(f"epsilon is {epsilon}; expected a positive number, such as 2")
+
+
+def check_noise(noise_multiplier: float) -> None:
+    """Raise UsageError unless the noise multiplier is a positive finite number."""
+    if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
+        raise UsageError(
+            f"noise multiplier is {noise_multiplier}; expected a positive number (the standard "
+            "deviation in units of the clip norm)"
+        )
+
+
+def check_steps(steps: int) -> None:
+    """Raise UsageError unless steps is a whole number of at least 1."""
+    if steps != int(steps) or steps < 1:
+        raise UsageError(f"steps is {steps}; expected a whole number of at least 1")
+
+
+def check_rate(sampling_rate: float) -> None:
+    """Raise UsageError unless 0 < sampling_rate <= 1."""
+    if not 0 < sampling_rate <= 1:
+        raise UsageError(
+            f"sampling rate is {sampling_rate}; expected a number above 0 and at most 1"
+        )
+
+
+def check_relation(relation: str) -> None:
+    """Raise UsageError for a relation that is not known."""
+    if relation not in RELATIONS:
+        raise UsageError(
+            f"relation is {relation!r}; expected one of {', '.join(RELATIONS)}"
+            f"{suggest(relation, RELATIONS)}"
+        )
+
+
+def delta_too_large(delta: float, n_units: int) -> bool:
+    """True where delta allows publishing a whole unit: delta · n_units >= 1 (§5)."""
+    return delta * n_units >= 1

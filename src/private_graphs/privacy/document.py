@@ -1,0 +1,232 @@
+"""The numbers of ``docs/privacy.md``: every table there is printed by this module.
+
+``python -m private_graphs.privacy.document docs/privacy.md`` writes the tables anew between
+their markers; a test keeps document and code in step.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.accountants import (
+    cancelling_moments_epsilon,
+    edge_epsilon,
+    gdp_epsilon,
+    gdp_mu,
+    moments_epsilon,
+    pld_epsilon,
+)
+from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
+from private_graphs.privacy.fourier import fourier_epsilon
+
+DELTA = 1e-5
+EPOCHS = 500
+
+
+def _markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    lines = [list(map(str, header))]
+    lines.append(["---"] * len(lines[0]))
+    lines += [[str(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def routes_table() -> str:
+    """§0.3: Poisson-sampled Gaussians by two routes that share no code."""
+    rows = []
+    for rate, noise, steps in ((0.1, 4, 5000), (0.25, 20, 8000)):
+        for relation in ("add_remove", "replace"):
+            pessimistic = pld_epsilon(noise, steps, rate, DELTA, relation)
+            estimate = fourier_epsilon(noise, steps, rate, DELTA, relation)
+            rows.append((rate, noise, steps, relation, f"{pessimistic:.4f}", f"{estimate:.4f}"))
+    return _markdown(("q", "σ", "T", "relation", "ε, PLD", "ε, Fourier inversion"), rows)
+
+
+def table3() -> str:
+    """§1: the paper's full-graph noise, its formula, and what is true."""
+    rows = []
+    for noise_sgd, noise_adam in ((4, 2), (26, 13), (48, 24), (112, 56)):
+        mu = math.sqrt(2000) / noise_sgd
+        rows.append(
+            (
+                noise_sgd,
+                noise_adam,
+                f"{moments_epsilon(noise_sgd, 2000, 1, DELTA):.4f}",
+                f"{gdp_epsilon(mu, DELTA):.4f}",
+                f"{gdp_epsilon(2 * mu, DELTA):.4f}",
+            )
+        )
+    header = ("noise, SGD", "noise, Adam", "published formula", "zero-out, exact", "replace, exact")
+    return _markdown(header, rows)
+
+
+def table4() -> str:
+    """§1: the paper's MNIST settings by three accountants and by the authors' one."""
+    rows = []
+    for rate, noise, steps in (
+        (0.01, 4, 10000),
+        (0.1, 4, 1000),
+        (1, 4, 100),
+        (1, 50, 100),
+        (1, 100, 100),
+    ):
+        rows.append(
+            (
+                rate,
+                noise,
+                steps,
+                f"{cancelling_moments_epsilon(noise, steps, rate, DELTA):.4f}",
+                f"{moments_epsilon(noise, steps, rate, DELTA):.4f}",
+                f"{pld_epsilon(noise, steps, rate, DELTA, 'add_remove'):.3f}",
+                f"{pld_epsilon(noise, steps, rate, DELTA, 'replace'):.3f}",
+            )
+        )
+    header = ("q", "σ", "T", "as released", "formula", "add/remove", "replace")
+    return _markdown(header, rows)
+
+
+def splits_table() -> str:
+    """§3: noise for 500 epochs by schedule and unit, rounded up to three decimals."""
+    rows = []
+    for epsilon in (1, 2, 5, 10):
+        for splits in (2, 10):
+            steps, rate = splits * EPOCHS, 1 / splits
+            rows.append(
+                (
+                    epsilon,
+                    splits,
+                    f"{moments_noise(epsilon, steps, rate, DELTA):.3f}",
+                    f"{gdp_noise(epsilon, EPOCHS, DELTA, 'replace'):.3f}",
+                    f"{gdp_noise(epsilon, EPOCHS, DELTA, 'zero_out'):.3f}",
+                    f"{pld_noise(epsilon, steps, rate, DELTA, 'replace'):.3f}",
+                    f"{pld_noise(epsilon, steps, rate, DELTA, 'zero_out'):.3f}",
+                )
+            )
+    header = ("ε", "s", "paper's formula", "A, node", "A, subgraph", "B, node", "B, subgraph")
+    return _markdown(header, rows)
+
+
+def published_table() -> str:
+    """§3: what the paper's shuffled splits prove, s = 10, 500 epochs."""
+    rows = []
+    for epsilon in (1, 2):
+        noise = moments_noise(epsilon, 10 * EPOCHS, 0.1, DELTA)
+        mu = 2 * math.sqrt(EPOCHS) / noise
+        rows.append(
+            (
+                epsilon,
+                f"{noise:.3f}",
+                f"{gdp_epsilon(mu, DELTA):.3f}",
+                f"{gdp_epsilon(mu / 2, DELTA):.3f}",
+            )
+        )
+    return _markdown(("ε published", "σ", "ε proved, node", "ε proved, subgraph"), rows)
+
+
+def edge_table() -> str:
+    """§3: edge-level ε of schedule A at σ = 89.166, 500 epochs."""
+    mu = 2 * math.sqrt(EPOCHS) / 89.166
+    parts = (1, 2, 4, 6, 8, 10, 100)
+    return _markdown(
+        ("s", *parts),
+        [("ε, edge", *(f"{edge_epsilon(mu, DELTA, part):.4f}" for part in parts))],
+    )
+
+
+def selected_delta(mu: float, epsilon: float, n_runs: int) -> float:
+    """Return δ(ε), the worse direction, of the largest of ``n_runs`` μ-GDP outputs.
+
+    One-dimensional: every run releases N(0, 1) on one dataset and N(μ, 1) on its neighbour, and
+    the largest value is selected. Its likelihood ratio increases, so half-lines are optimal.
+    """
+
+    def log_ratio(x: float) -> float:
+        others = (n_runs - 1) * float(log_ndtr(x - mu) - log_ndtr(x))
+        return mu * x - mu * mu / 2 + others
+
+    def tail(x: float, shift: float) -> float:
+        return float(-np.expm1(n_runs * log_ndtr(x - shift)))
+
+    reach = 40 + epsilon / mu + mu
+    upper = brentq(lambda x: log_ratio(x) - epsilon, -reach, reach)
+    lower = brentq(lambda x: log_ratio(x) + epsilon, -reach, reach)
+    above = tail(upper, mu) - math.exp(epsilon) * tail(upper, 0.0)
+    below = math.exp(n_runs * log_ndtr(lower)) - math.exp(epsilon + n_runs * log_ndtr(lower - mu))
+    return max(above, below)
+
+
+def selection_table() -> str:
+    """§5: the largest of k runs against the budget of one and of all."""
+    rows = []
+    for epsilon in (1, 2):
+        mu = gdp_mu(epsilon, DELTA)
+        for n_runs in (1, 6, 30):
+            together = gdp_epsilon(math.sqrt(n_runs) * mu, DELTA)
+            selected = brentq(
+                lambda e, mu=mu, k=n_runs: math.log(selected_delta(mu, e, k) / DELTA),
+                epsilon / 2,
+                1.01 * together,
+            )
+            rows.append(
+                (
+                    epsilon,
+                    n_runs,
+                    f"{selected_delta(mu, epsilon, n_runs):.2e}",
+                    f"{selected:.4f}",
+                    f"{together:.4f}",
+                )
+            )
+    header = (
+        "ε of one run",
+        "k",
+        "δ of the selected run at that ε",
+        "ε of the selected run at δ = 1e-5",
+        "ε of all k runs at δ = 1e-5",
+    )
+    return _markdown(header, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "routes": routes_table,
+    "table3": table3,
+    "table4": table4,
+    "splits": splits_table,
+    "published": published_table,
+    "edges": edge_table,
+    "selection": selection_table,
+}
+
+
+def refresh(text: str) -> str:
+    """Return the document with every table between its ``begin`` and ``end`` markers renewed."""
+    for name, table in TABLES.items():
+        begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise UserError(
+                f"the document has {text.count(begin)} x '{begin}' and {text.count(end)} x "
+                f"'{end}'; expected each exactly once"
+            )
+        block = f"{begin}\n{table()}\n{end}"
+        text = re.sub(f"{begin}.*?{end}", lambda _, block=block: block, text, flags=re.DOTALL)
+    return text
+
+
+def main(path: str) -> None:
+    """Renew the tables of the document at ``path`` in place."""
+    document = Path(path)
+    temporary = document.with_name(f".{document.name}.partial")
+    temporary.write_text(refresh(document.read_text(encoding="utf-8")), encoding="utf-8")
+    os.replace(temporary, document)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,359 @@
+"""The privacy statement that every result row carries, as one immutable, JSON-safe value.
+
+Fields and rules: ``docs/privacy.md`` §11. A statement is built from the events that a training
+run emitted; nothing in it is typed by hand but what no code can know (what is public, what is
+assumed).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.accountants import (
+    PricedEvent,
+    compose_runs,
+    price,
+    sensitivity,
+)
+from private_graphs.privacy.checks import check_delta, delta_too_large
+from private_graphs.privacy.events import Clipping, NoisyGradients
+
+Unit = Literal[
+    "graph",
+    "subgraph",
+    "node",
+    "node_out_list",
+    "edge_directed",
+    "edge_undirected",
+    "record",
+    "class",
+    "subclass",
+]
+Relation = Literal["add_remove", "zero_out", "replace"]
+Inference = Literal["params_only", "joint_dp_predictions", "inductive_disjoint", "leaks"]
+Status = Literal["proved", "published_only", "refuted", "not_private"]
+NoiseSource = Literal["seeded", "os_entropy"]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+VACUOUS_EPSILON = 20.0
+"""Above it a guarantee says next to nothing and the statement is flagged."""
+
+AUDIT_CONFIDENCE = 0.999
+"""Lowest confidence at which an audit may contradict a claim."""
+
+FLOATING_POINT = (
+    "noise is float32 Box-Muller over Philox4x32-10, a counter-based generator with a 40-bit "
+    "radius: not a cryptographic generator, not hardened against floating-point attacks; the "
+    "proof supposes exact Gaussian noise"
+)
+SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"
+ONLY_THESE_RUNS = "only the runs counted in n_runs_released are released from the private data"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Mechanism(_Frozen):
+    """One mechanism as it was run."""
+
+    type: str
+    clipping: Clipping
+    clip_norm: Finite
+    sensitivity: Finite | None
+    """Farthest that one unit moves one release it touches; null where nothing bounds it."""
+    noise_multiplier: Finite
+    count: int
+    sampling: str
+    relation: Relation
+
+
+class Selection(_Frozen):
+    """How the released configuration was chosen. ``build_statement`` writes ``cost``."""
+
+    n_configs: int = Field(ge=1)
+    data: str
+    """What the choosing score was computed on, in words."""
+    public: bool = True
+    """True where the score reads public data and a graph without private nodes only."""
+    cost: str = ""
+
+
+class Audit(_Frozen):
+    """An attack that bounds ε from below."""
+
+    design: str
+    unit: Unit
+    relation: Relation
+    delta: Finite
+    runs: int
+    epsilon_lower: Finite
+    confidence: Finite
+
+
+class PrivacyStatement(_Frozen):
+    """What one result row guarantees, and under which assumptions."""
+
+    statement_id: str = ""
+    """First 12 hexadecimal digits of the sha256 of the canonical JSON without this field."""
+    status: Status
+    unit: Unit
+    relation: Relation
+    delta: Finite
+    n_units: int = Field(ge=1)
+    epsilon_target: Finite | None
+    """ε that the noise was calibrated for; null where the noise was given."""
+    epsilon_published: Finite | None
+    published_formula: str | None
+    authors_accountant_epsilon: Finite | None
+    """What the authors' cancelling accountant prints, where it differs."""
+    epsilon_proved: Finite | None
+    """Per run, with its settings fixed in advance; null where nothing is proved."""
+    proof: str
+    vacuous: bool
+    n_runs_released: int = Field(ge=1)
+    epsilon_all_runs: Finite | None
+    accountant: str
+    epsilon_second_route: Finite | None
+    mechanisms: tuple[Mechanism, ...]
+    noise_source: NoiseSource
+    public_facts: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    inference: Inference
+    selection: Selection
+    preprocessing: str
+    audit: Audit | None = None
+
+    @model_validator(mode="after")
+    def _identify(self) -> PrivacyStatement:
+        content = self.model_dump(mode="json", exclude={"statement_id"})
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        expected = hashlib.sha256(canonical.encode()).hexdigest()[:12]
+        if self.statement_id not in ("", expected):
+            raise ValueError(
+                f"statement_id is {self.statement_id}, its content gives {expected}: "
+                "the statement was changed after it was written"
+            )
+        object.__setattr__(self, "statement_id", expected)
+        return self
+
+
+def _mechanism(event: NoisyGradients, unit: Unit, relation: Relation) -> Mechanism:
+    return Mechanism(
+        type="gaussian_gradient",
+        clipping=event.clipping,
+        clip_norm=event.clip_norm,
+        sensitivity=sensitivity(event, unit, relation),
+        noise_multiplier=event.noise_multiplier,
+        count=event.releases,
+        sampling=event.sampling.describe(),
+        relation=relation,
+    )
+
+
+def _with_cost(selection: Selection, private: bool, epsilon_all: float | None) -> Selection:
+    """Write what the choice costs: never less than the composition of all trained runs (§5)."""
+    n_configs = selection.n_configs
+    if not private:
+        cost = "none: the run is not private"
+    elif n_configs == 1:
+        cost = "none: the settings were fixed in advance"
+    elif not selection.public:
+        cost = (
+            f"not accounted: the scores that choose among {n_configs} configurations read the "
+            "private graph and are a further query"
+        )
+    elif epsilon_all is None:
+        cost = f"nothing is proved for any of the {n_configs} configurations, nor for the choice"
+    else:
+        cost = (
+            f"the choice among {n_configs} configurations reads public data only and costs "
+            "nothing beyond the composition of all trained runs: the selected run, as a "
+            "selection, has epsilon_all_runs; epsilon_proved is that of one run whose learning "
+            "rate is fixed in advance"
+        )
+    return selection.model_copy(update={"cost": cost})
+
+
+def _assumptions(
+    given: Sequence[str], priced: Sequence[PricedEvent], private: bool, noise_source: str
+) -> tuple[str, ...]:
+    listed = list(given)
+    if private:
+        for each in priced:
+            listed += each.conditions
+        listed += [FLOATING_POINT, ONLY_THESE_RUNS]
+        if noise_source == "seeded":
+            listed.append(SECRET_SEED)
+    return tuple(dict.fromkeys(listed))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _check_audit(
+    audit: Audit, unit: str, relation: str, delta: float, proved: float | None
+) -> None:
+    """Raise UserError where audit and claim cannot be compared, or the audit breaks the proof."""
+    covered = audit.relation == relation or relation == "replace"
+    confident = audit.confidence >= AUDIT_CONFIDENCE
+    if not (covered and confident and audit.unit == unit and audit.delta == delta):
+        raise UserError(
+            f"the audit '{audit.design}' ({audit.unit}, {audit.relation}, delta {audit.delta:g}, "
+            f"confidence {audit.confidence:g}) cannot be compared with a claim for {unit}, "
+            f"{relation}, delta {delta:g}; expected the same unit and delta, an equal or weaker "
+            f"relation and confidence >= {AUDIT_CONFIDENCE}"
+        )
+    if proved is not None and audit.epsilon_lower > proved:
+        raise UserError(
+            f"the audit '{audit.design}' shows epsilon >= {audit.epsilon_lower:g} where "
+            f"{proved:g} is proved: the training code breaks its proof; mend it before "
+            "publishing any result"
+        )
+
+
+def _status(
+    private: bool, published: float | None, proved: float | None, audit: Audit | None
+) -> Status:
+    if not private:
+        return "not_private"
+    if audit is not None and published is not None and audit.epsilon_lower > published:
+        return "refuted"
+    return "published_only" if proved is None else "proved"
+
+
+def _proved(
+    events: Sequence[NoisyGradients], unit: Unit, relation: Relation, delta: float, n_units: int
+) -> tuple[tuple[PricedEvent, ...], float | None, str]:
+    """Priced events, ε of one run, and the proof in words."""
+    priced = tuple(price(event, unit, relation, delta) for event in events)
+    proof = "; ".join(each.proof for each in priced)
+    if delta_too_large(delta, n_units):
+        refusal = f"none: delta x units = {delta * n_units:g} is not below 1"
+        return priced, None, f"{refusal} ({proof})"
+    return priced, compose_runs(priced, 1, delta), proof
+
+
+def _check_consistency(
+    events: Sequence[NoisyGradients], private: bool, n_runs_released: int, selection: Selection
+) -> None:
+    if private != bool(events):
+        raise UserError(
+            f"private is {private} with {len(events)} mechanisms; expected at least one mechanism "
+            "of a private run and none of a non-private one"
+        )
+    if n_runs_released < selection.n_configs:
+        raise UserError(
+            f"n_runs_released is {n_runs_released} with {selection.n_configs} configurations to "
+            "choose from; every run whose score was compared counts as released"
+        )
+
+
+def build_statement(
+    *,
+    events: Sequence[NoisyGradients],
+    unit: Unit,
+    relation: Relation,
+    delta: float,
+    n_units: int,
+    epsilon_published: float | None,
+    published_formula: str | None,
+    n_runs_released: int,
+    noise_source: NoiseSource,
+    inference: Inference,
+    selection: Selection,
+    preprocessing: str,
+    public_facts: Sequence[str],
+    assumptions: Sequence[str],
+    private: bool,
+    epsilon_target: float | None = None,
+    authors_accountant_epsilon: float | None = None,
+    audit: Audit | None = None,
+) -> PrivacyStatement:
+    """Price the events of one run and state what is proved, published, assumed and public.
+
+    ``events`` are those of one run (empty where ``private`` is False); ``n_runs_released`` counts
+    all runs that are released or whose scores were compared: seeds × configurations.
+    ``n_units`` is the number of private units (nodes for unit ``node``). Raises UserError where
+    an event cannot be priced soundly, or an audit exceeds what is proved.
+    """
+    check_delta(delta)
+    _check_consistency(events, private, n_runs_released, selection)
+    priced, proved, proof = _proved(events, unit, relation, delta, n_units)
+    together = None if proved is None else compose_runs(priced, n_runs_released, delta)
+    published = _finite(epsilon_published) if private else None
+    flagged = proved if proved is not None else published
+    if audit is not None:
+        _check_audit(audit, unit, relation, delta, proved)
+    return PrivacyStatement(
+        status=_status(private, published, proved, audit),
+        unit=unit,
+        relation=relation,
+        delta=delta,
+        n_units=n_units,
+        epsilon_target=_finite(epsilon_target) if private else None,
+        epsilon_published=published,
+        published_formula=published_formula if published is not None else None,
+        authors_accountant_epsilon=_finite(authors_accountant_epsilon) if private else None,
+        epsilon_proved=proved,
+        proof=proof or "none: the run uses no noise",
+        vacuous=flagged is not None and flagged > VACUOUS_EPSILON,
+        n_runs_released=n_runs_released,
+        epsilon_all_runs=together,
+        accountant="; ".join(dict.fromkeys(each.accountant for each in priced)) or "none",
+        epsilon_second_route=priced[0].second_route if len(priced) == 1 and proved else None,
+        mechanisms=tuple(_mechanism(event, unit, relation) for event in events),
+        noise_source=noise_source,
+        public_facts=tuple(public_facts),
+        assumptions=_assumptions(assumptions, priced, private, noise_source),
+        inference=inference,
+        selection=_with_cost(selection, private, together),
+        preprocessing=preprocessing,
+        audit=audit,
+    )
+
+
+def _budget(epsilon: float | None) -> str:
+    return "none" if epsilon is None else f"{epsilon:.4g}"
+
+
+def render_text(statement: PrivacyStatement) -> str:
+    """Return the statement as a few lines for a terminal."""
+    if statement.status == "not_private":
+        head = "not private: no noise was added"
+        return f"privacy     {head}\nstatement   {statement.statement_id}"
+    proved = (
+        f"epsilon {_budget(statement.epsilon_proved)} per run"
+        f"{' (vacuous)' if statement.vacuous else ''}"
+        if statement.epsilon_proved is not None
+        else "nothing"
+    )
+    lines = [
+        ("privacy", statement.status.replace("_", " ")),
+        ("proved", f"{proved}, delta {statement.delta:g}, {statement.unit}, {statement.relation}"),
+        ("because", statement.proof),
+    ]
+    if statement.epsilon_published is not None:
+        formula = f" ({statement.published_formula})" if statement.published_formula else ""
+        lines.append(("published", f"epsilon {_budget(statement.epsilon_published)}{formula}"))
+    if statement.epsilon_all_runs is not None and statement.n_runs_released > 1:
+        together = _budget(statement.epsilon_all_runs)
+        lines.append(("all runs", f"epsilon {together} for {statement.n_runs_released} runs"))
+    if statement.selection.n_configs > 1:
+        lines.append(("selection", statement.selection.cost))
+    lines += [
+        ("inference", statement.inference),
+        ("noise", statement.noise_source),
+        ("supposing", "; ".join(statement.assumptions)),
+        ("public", "; ".join(statement.public_facts) or "nothing"),
+        ("statement", statement.statement_id),
+    ]
+    return "\n".join(f"{name:<12}{value}" for name, value in lines)
