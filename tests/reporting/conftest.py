@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable
@@ -12,8 +11,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.reporting.runs import RUN_COLUMNS
 
+MECHANISM = {
+    "type": "gaussian_gradient", "clipping": "gradient_global", "clip_norm": 1.0,
+    "sensitivity": 2.0, "count": 2000, "sampling": "none", "relation": "replace",
+}  # fmt: skip
 PROVED = {"released": None, "paper": 3.3802, "sound": 2.0}
 INFERENCE = {"released": "leaks", "paper": "leaks", "sound": "inductive_disjoint"}
 
@@ -40,18 +44,15 @@ def statement(protocol: str, epsilon: float, noise: float, **changes: Any) -> di
         "accountant": "gdp 1",
         "epsilon_second_route": None,
         "authors_accountant_epsilon": None,
-        "mechanisms": [{"type": "gaussian", "clipped": "gradient_global", "sampling": "none"}]
-        if private
-        else [],
+        "mechanisms": [MECHANISM | {"noise_multiplier": noise}] if private else [],
         "noise_source": "seeded",
         "assumptions": ["the guarantee supposes a secret seed"],
         "inference": INFERENCE[protocol],
-        "selection": {"n_configs": 3, "data": "public validation nodes", "cost": None},
+        "selection": {"n_configs": 3, "data": "validation scores", "cost": "as all runs"},
         "preprocessing": "row-normalised",
         "audit": None,
     } | changes
-    text = json.dumps([protocol, noise, values], sort_keys=True)
-    return {"statement_id": hashlib.sha256(text.encode()).hexdigest()[:12], **values}
+    return PrivacyStatement.model_validate(values).model_dump(mode="json")
 
 
 def write_cell(
@@ -77,7 +78,7 @@ def write_cell(
     for epsilon, values in scores.items():
         private = math.isfinite(epsilon)
         noise = 112.0 / epsilon if private else 0.0
-        said = statement(protocol, epsilon, noise + splits, **changes)
+        said = statement(protocol, epsilon, noise or 1.0, **changes)
         statements[said["statement_id"]] = said
         for rate in rates:
             for seed, value in enumerate(values):
@@ -127,3 +128,9 @@ def cell() -> Callable[..., Path]:
 def statistics() -> Callable[..., dict[str, Any]]:
     """The function that returns a dataset's statistics."""
     return statistics_of
+
+
+@pytest.fixture
+def mechanism() -> dict[str, Any]:
+    """The fields of a statement's mechanism but for the noise."""
+    return MECHANISM | {"noise_multiplier": 112.0}

@@ -55,6 +55,14 @@ def test_a_broken_statement_file_is_an_error_that_names_it(tmp_path, cell, text)
         collect([folder])
 
 
+def test_a_statement_that_was_changed_after_it_was_written_is_refused(tmp_path, cell):
+    folder = cell(tmp_path, scores={2.0: [0.5]})
+    path = folder / "statement.json"
+    path.write_text(path.read_text().replace("3.3802", "0.1"))
+    with pytest.raises(UserError, match=r"statement\.json: .*was changed after it was written"):
+        collect([folder])
+
+
 def test_a_broken_run_table_is_an_error_that_names_it(tmp_path, cell):
     folder = cell(tmp_path, scores={2.0: [0.5]})
     (folder / "runs.parquet").write_bytes(b"half")

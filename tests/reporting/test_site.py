@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from private_graphs.errors import UserError
+from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.reporting.figures import write_figure1
 from private_graphs.reporting.site import write_site
+from private_graphs.reporting.statement_view import SECTIONS
 from private_graphs.reporting.tables import write_tables
 
 VOID = {"meta", "link", "br", "img"}
@@ -69,7 +71,7 @@ def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(
     build(tmp_path, cell, statistics)
     build(tmp_path, cell, statistics, scale="demo", synthetic=True)
     pages = [tmp_path / "index.html", *tmp_path.glob("*/statements/*.html")]
-    assert len(pages) == 1 + 2 * 6
+    assert len(pages) == 1 + 2 * 5  # without DP, released and paper state the same
     for path in pages:
         for link in Page(path).links:
             if link.startswith(("https://", "data:")):
@@ -96,7 +98,8 @@ def test_each_protocol_shows_its_score_and_what_is_proved(tmp_path, cell, statis
     text = build(tmp_path, cell, statistics).text
     assert "0.550 ± 0.071 none proved" in text
     assert "0.550 ± 0.071 proved ε 3.38 per node model only" in text
-    assert "0.550 ± 0.071 proved ε 2.00 per node" in text
+    assert "0.550 ± 0.071 proved ε 2.00 per node all 3 runs: ε 4.10" in text
+    assert "proved: ε 3.38 per node and run; all runs of a row together: up to 4.10" in text
     assert "none proved, for any of 1 DP settings" in text
     assert "claimed: ε 1–2" in text
 
@@ -119,11 +122,12 @@ def test_synthetic_data_has_a_banner_and_real_data_has_none(tmp_path, cell, stat
         assert "embedded synthetic data" in Page(path).text
 
 
-def test_hostile_titles_and_statements_stay_text(tmp_path, cell, statistics):
+def test_hostile_titles_and_statements_stay_text(tmp_path, cell, statistics, mechanism):
     hostile = "<script>alert('x')</script>\"&"
     page = build(
         tmp_path, cell, statistics, title=hostile, proof=hostile, assumptions=[hostile],
-        mechanisms=[{"type": hostile, hostile: 1}], selection={"data": hostile},
+        mechanisms=[mechanism | {"type": hostile}],
+        selection={"n_configs": 3, "data": hostile},
     )  # fmt: skip
     assert hostile in page.text
     paths = [tmp_path / "index.html", *tmp_path.glob("*/statements/*.html")]
@@ -151,26 +155,25 @@ def test_a_scale_with_table_3_alone_needs_no_runs(tmp_path):
 
 
 def test_a_statement_page_shows_every_field(tmp_path, cell, statistics):
-    build(tmp_path, cell, statistics, novel_field="an addition")
+    build(tmp_path, cell, statistics)
     texts = [Page(path).text for path in (tmp_path / "full" / "statements").glob("*.html")]
     (proved,) = [text for text in texts if "cora, GCN with SGD, paper, full graph, ε = 2" in text]
     for words in (
-        "Proved: ε = 3.3802 at δ = 1e-5 per node (replace). It covers the model, not the "
-        "predictions that were scored. ε = 2.0000 is claimed.",
+        "Proved: ε = 3.3802 at δ = 1e-5 per node (replace). That covers the model, not the "
+        "predictions that were scored. All 3 runs together: ε = 4.1000. ε = 2.0000 is claimed.",
         "formula of the published ε moments accountant, q = 1, T = 2000",
         "assumptions the guarantee supposes a secret seed",
         "public by declaration N the masks",
         "runs released 3",
         "ε proved for all of them together 4.1000",
         "inference leaks: ",
-        "selection n configs: 3; data: public validation nodes; cost: –",
-        "gaussian",
-        "novel field an addition",
+        "selection n configs: 3; data: validation scores; public: yes; cost: as all runs",
+        "gaussian_gradient gradient_global 1 2 56 2000 none replace",
         "2 runs",
     ):
         assert words in proved
     assert sum("Nothing is proved: no finite ε holds." in text for text in texts) == 1
-    assert sum("Trained without differential privacy" in text for text in texts) == 3
+    assert sum("Trained without differential privacy" in text for text in texts) == 2
 
 
 def test_tables_are_accessible(tmp_path, cell, statistics):
@@ -197,7 +200,9 @@ def test_how_the_numbers_were_made_is_said(tmp_path, cell, statistics):
     assert "Command: snakemake --config scale=full datasets=cora" in text
     assert "Seeds 2 (0 to 1); means and standard deviations (n - 1)" in text
     assert "Epochs SGD 2000 at most; ε is charged for all of them." in text
-    assert "released, paper, sound: n configs: 3" in text
+    assert (
+        "released, paper, sound: 3 configurations by validation scores. Cost: as all runs." in text
+    )
 
 
 def test_nothing_to_show_is_an_error(tmp_path):
@@ -218,3 +223,8 @@ def test_the_style_sheet_is_small_and_knows_phones_and_dark_screens(tmp_path, ce
     style = re.search(r"<style>(.*)</style>", (tmp_path / "index.html").read_text(), re.S)[1]
     assert "prefers-color-scheme: dark" in style and "max-width: 44rem" in style
     assert len(style) < 10_000
+
+
+def test_every_field_of_the_statement_model_has_its_place_on_the_page():
+    named = {name for fields in SECTIONS.values() for name in fields}
+    assert named | {"statement_id", "mechanisms"} == set(PrivacyStatement.model_fields)

@@ -21,7 +21,14 @@ _TEXT_COLUMNS = (
     "inference", "status", "statement_id",
 )  # fmt: skip
 _FLAG_COLUMNS = ("vacuous", "synthetic")
-_FOUR_DECIMALS = ("_mean", "_std", "epsilon_published", "epsilon_proved", "authors_epsilon")
+_FOUR_DECIMALS = (
+    "_mean",
+    "_std",
+    "epsilon_published",
+    "epsilon_proved",
+    "epsilon_all_runs",
+    "authors_epsilon",
+)
 
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",

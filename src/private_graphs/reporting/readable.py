@@ -22,8 +22,9 @@ _SETTING_TITLES = {
 }
 
 PROVED_NOTE = (
-    "ε proved is per run and holds for the unit that stands beside it, rounded to the nearest; "
-    "none: no finite ε is proved."
+    "ε proved is of one run whose settings are fixed in advance and holds for the unit that stands "
+    "beside it, rounded to the nearest; none: no finite ε is proved. All seeds and learning rates "
+    "of a row together have epsilon_all_runs of the CSV."
 )
 VACUOUS_NOTE = "vacuous: ε above 20, which promises next to nothing."
 MODEL_ONLY_NOTE = (
@@ -73,9 +74,9 @@ def warnings(row: Mapping[str, Any], protocol: str) -> list[str]:
     Under ``released`` also the ε of the authors' own accountant where it is another one.
     """
     found = []
-    authors = row.get(f"{protocol}_authors_epsilon")
-    if not is_missing(authors):
-        found.append(f"authors’ accountant: {number(authors, 2)}")
+    authors = authors_epsilon(row, protocol)
+    if authors:
+        found.append(f"authors’ accountant: {authors}")
     proved = not is_missing(row[f"{protocol}_epsilon_proved"])
     if proved and row[f"{protocol}_inference"] == "leaks":
         found.append("model only")
@@ -147,8 +148,17 @@ def table3(frame: pd.DataFrame) -> Readable:
 def formula_epsilon(row: Mapping[str, Any], protocol: str) -> str:
     """Return the formula's ε of a cell of Table 3, with the authors' number where it differs."""
     words = number(row[f"{protocol}_epsilon_published"], 2)
-    authors = row.get(f"{protocol}_authors_epsilon")
-    return words if is_missing(authors) else f"{words} [{number(authors, 2)}]"
+    authors = authors_epsilon(row, protocol)
+    return f"{words} [{authors}]" if authors else words
+
+
+def authors_epsilon(row: Mapping[str, Any], protocol: str) -> str:
+    """Return what the authors' accountant prints if two decimals show a difference, else ``""``."""
+    value = row.get(f"{protocol}_authors_epsilon")
+    if is_missing(value):
+        return ""
+    words = number(value, 2)
+    return "" if words == number(row[f"{protocol}_epsilon_published"], 2) else words
 
 
 def noise_epsilon_proved(row: Mapping[str, Any], protocol: str) -> str:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import ValidationError
 
 from private_graphs.errors import UserError
+from private_graphs.privacy.statements import PrivacyStatement
 
 RUN_COLUMNS: tuple[str, ...] = (
     "replica_id", "statement_id", "selected", "study", "experiment", "protocol", "dataset",
@@ -71,7 +73,7 @@ def _read_runs(path: Path) -> pd.DataFrame:
             f"{', '.join(missing)}; delete {path.parent} and train the cell again"
         )
     # Optional numbers are null where nothing applies; a column of nulls would else be of objects.
-    optional = ["clip", "epsilon_published", "epsilon_proved"]
+    optional = ["clip", "delta", "epsilon_published", "epsilon_proved"]
     return frame.assign(**{name: frame[name].astype("float64") for name in optional})
 
 
@@ -83,9 +85,27 @@ def _read_statements(path: Path) -> dict[str, dict[str, Any]]:
             f"{path}: not a readable privacy statement ({error}); delete {path.parent} and train "
             "the cell again"
         ) from error
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    if not isinstance(found, dict):
         raise UserError(
             f"{path}: expected an object from statement_id to statement; delete {path.parent} and "
             "train the cell again"
         )
-    return found
+    return {name: _checked(path, name, each) for name, each in found.items()}
+
+
+def _checked(path: Path, name: str, value: Any) -> dict[str, Any]:
+    """Return the statement if all its fields are right and its content gives its identifier."""
+    try:
+        statement = PrivacyStatement.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, (name, *first["loc"])))
+        raise UserError(
+            f"{path}: {key}: {first['msg']}; delete {path.parent} and train the cell again"
+        ) from error
+    if statement.statement_id != name:
+        raise UserError(
+            f"{path}: {name} holds the statement {statement.statement_id}; delete {path.parent} "
+            "and train the cell again"
+        )
+    return statement.model_dump(mode="json")

@@ -9,7 +9,7 @@ from typing import Any
 from private_graphs.reporting.formats import is_missing, number
 from private_graphs.reporting.views import record_text
 
-_SECTIONS: dict[str, dict[str, str]] = {
+SECTIONS: dict[str, dict[str, str]] = {
     "What is claimed": {
         "epsilon_published": "ε published",
         "published_formula": "formula of the published ε",
@@ -18,7 +18,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
     },
     "What is proved": {
         "status": "status",
-        "epsilon_proved": "ε proved, per run",
+        "epsilon_proved": "ε proved, one run with settings fixed in advance",
         "proof": "proof",
         "delta": "δ",
         "unit": "unit that is protected",
@@ -44,6 +44,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "audit": "audit",
     },
 }
+"""Fields of the statement by section, each with the words for it."""
 
 _INFERENCE = {
     "params_only": "only the parameters are released",
@@ -75,19 +76,13 @@ class StatementView:
 
 
 def statement_view(statement: Mapping[str, Any]) -> StatementView:
-    """Return all fields of ``statement`` in sections; unknown fields stand in a last one."""
+    """Return all fields of ``statement``, the JSON of a ``PrivacyStatement``, in sections."""
     headline, tone = _headline(statement)
-    known = {"statement_id", "mechanisms"}
     sections = []
-    for title, names in _SECTIONS.items():
-        known |= set(names)
-        fields = (_field(label, name, statement.get(name)) for name, label in names.items())
+    for title, names in SECTIONS.items():
+        fields = (_field(label, name, statement[name]) for name, label in names.items())
         sections.append((title, tuple(fields)))
-    others = [name for name in statement if name not in known]
-    if others:
-        fields = (_field(_words(name), name, statement[name]) for name in others)
-        sections.append(("Other fields", tuple(fields)))
-    mechanisms = list(statement.get("mechanisms") or ())
+    mechanisms = list(statement["mechanisms"])
     columns = tuple(dict.fromkeys(name for each in mechanisms for name in each))
     return StatementView(
         headline=headline,
@@ -102,20 +97,23 @@ def statement_view(statement: Mapping[str, Any]) -> StatementView:
 
 def _headline(statement: Mapping[str, Any]) -> tuple[str, str]:
     delta = f"δ = {number(statement.get('delta'))}"
-    claimed = statement.get("epsilon_published")
+    claimed = statement["epsilon_published"]
     claim = "" if is_missing(claimed) else f" ε = {number(claimed, 4)} is claimed."
-    status = statement.get("status")
+    status = statement["status"]
     if status == "not_private":
         return "Trained without differential privacy: nothing is claimed or proved.", "plain"
     if status == "refuted":
         return f"The claim is refuted by an audit.{claim}", "none"
-    proved = statement.get("epsilon_proved")
+    proved = statement["epsilon_proved"]
     if is_missing(proved):
         return f"Nothing is proved: no finite ε holds.{claim}", "none"
-    unit, relation = _words(statement.get("unit")), _words(statement.get("relation"))
-    vacuous = " That is vacuous: above 20." if statement.get("vacuous") else ""
-    leaks = statement.get("inference") == "leaks"
-    scope = " It covers the model, not the predictions that were scored." if leaks else ""
+    unit, relation = _words(statement["unit"]), _words(statement["relation"])
+    vacuous = " That is vacuous: above 20." if statement["vacuous"] else ""
+    leaks = statement["inference"] == "leaks"
+    scope = " That covers the model, not the predictions that were scored." if leaks else ""
+    count, all_runs = statement["n_runs_released"], statement["epsilon_all_runs"]
+    if count > 1 and not is_missing(all_runs):
+        scope += f" All {count} runs together: ε = {number(all_runs, 4)}."
     return (
         f"Proved: ε = {number(proved, 4)} at {delta} per {unit} ({relation})."
         f"{vacuous}{scope}{claim}",
@@ -124,8 +122,6 @@ def _headline(statement: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _field(label: str, name: str, value: Any) -> Field:
-    if isinstance(value, bool):
-        return Field(label, "yes" if value else "no")
     if isinstance(value, list | tuple):
         items = tuple(record_text(each) for each in value)
         return Field(label, "" if items else "none", items)

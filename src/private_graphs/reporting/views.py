@@ -29,6 +29,8 @@ class ScoreCell:
     tone: str
     """``proved``, ``none``, ``plain`` (no privacy is at stake) or ``absent`` (not run)."""
     warnings: tuple[str, ...] = ()
+    together: str = ""
+    """ε of all runs of the row, in words."""
     href: str | None = None
     """Address of the statement, from the folder of ``index.html``."""
 
@@ -128,14 +130,22 @@ def _score_cell(row: Mapping[str, Any], protocol: str, statements: str) -> Score
         return ScoreCell(text, "", "plain")
     href = f"{statements}/{row[f'{protocol}_statement_id']}.html"
     if status == "not_private":
-        return ScoreCell(text, "no privacy claimed", "plain", (), href)
+        return ScoreCell(text, "no privacy claimed", "plain", href=href)
     limits = tuple(warnings(row, protocol))
     proved = row[f"{protocol}_epsilon_proved"]
     if is_missing(proved):
         words = "claim refuted" if status == "refuted" else "none proved"
-        return ScoreCell(text, words, "none", limits, href)
+        return ScoreCell(text, words, "none", limits, href=href)
     unit = row[f"{protocol}_unit"].replace("_", " ")
-    return ScoreCell(text, f"proved ε {number(proved, 2)} per {unit}", "proved", limits, href)
+    words = f"proved ε {number(proved, 2)} per {unit}"
+    return ScoreCell(text, words, "proved", limits, _together(row, protocol), href)
+
+
+def _together(row: Mapping[str, Any], protocol: str) -> str:
+    count, epsilon = row[f"{protocol}_runs_released"], row[f"{protocol}_epsilon_all_runs"]
+    if is_missing(count) or is_missing(epsilon) or count == 1:
+        return ""
+    return f"all {int(count)} runs: ε {number(epsilon, 2)}"
 
 
 def glance(frame: pd.DataFrame, titles: Mapping[str, str]) -> tuple[Glance, ...]:
@@ -187,10 +197,14 @@ def _privacy_summary(private: pd.DataFrame, protocol: str) -> tuple[str, str]:
         return f"none proved, for any of {len(ran)} DP settings", "none"
     units = " or ".join(sorted(proved[f"{protocol}_unit"].unique())).replace("_", " ")
     words = f"proved: ε {_range(proved[f'{protocol}_epsilon_proved'], '{:.2f}')} per {units}"
+    words += " and run"
     if len(proved) < len(ran):
         words += f", for {len(proved)} of {len(ran)} DP settings"
+    together = proved[f"{protocol}_epsilon_all_runs"].max()
+    if not is_missing(together):
+        words += f"; all runs of a row together: up to {together:.2f}"
     limits = {each for row in proved.to_dict("records") for each in warnings(row, protocol)}
-    return ", ".join([words, *sorted(limits)]), "proved"
+    return "; ".join([words, *sorted(limits)]), "proved"
 
 
 _NOISE_SOURCES = {
@@ -248,9 +262,16 @@ def _selections(
     protocols: dict[str, list[str]] = {}
     for protocol in PROTOCOLS:
         identifiers = chosen.loc[chosen["protocol"] == protocol, "statement_id"]
-        for text in sorted({record_text(statements[each]["selection"]) for each in identifiers}):
+        for text in sorted({_selection(statements[each]["selection"]) for each in identifiers}):
             protocols.setdefault(text, []).append(protocol)
     return (f"{_joined(names)}: {text}" for text, names in protocols.items())
+
+
+def _selection(selection: Mapping[str, Any]) -> str:
+    count = selection["n_configs"]
+    if count == 1:
+        return "one configuration, fixed in advance"
+    return f"{count} configurations by {selection['data']}. Cost: {selection['cost']}."
 
 
 def record_text(value: Any) -> str:
@@ -259,6 +280,8 @@ def record_text(value: Any) -> str:
         return "; ".join(
             f"{name.replace('_', ' ')}: {record_text(each)}" for name, each in value.items()
         )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return number(value)
     return NOTHING if is_missing(value) else str(value)
