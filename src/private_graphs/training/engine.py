@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from private_graphs.errors import UserError, suggest
 from private_graphs.protocols import Protocol
-from private_graphs.training import kernels
 from private_graphs.training.blocks import Structure
+from private_graphs.training.cpu_backend import CpuBackend
 from private_graphs.training.kernels import Rule, State, Step
 from private_graphs.training.streams import Streams
 
@@ -43,7 +43,8 @@ class Settings:
     validate_every_epoch: bool = False
     """Score the validation nodes after each epoch even where nothing depends on it."""
     dtype: Literal["float32", "float64"] = "float32"
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Literal["cpu", "cuda", "torch-cpu"] = "cpu"
+    """``torch-cpu`` runs what a GPU runs, on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,10 @@ def train(
         else:
             with ThreadPoolExecutor(len(chunks)) as pool:
                 batches = list(pool.map(run, range(len(chunks))))
-        validation = [batch.score(structure.validation, True) for batch in batches]
-        test = [batch.score(structure.test, True) for batch in batches]
+        validation = [batch.score(structure.validation) for batch in batches]
+        test = [batch.score(structure.test) for batch in batches]
     return Trained(
-        parameters=np.concatenate([batch.state.parameters for batch in batches]),
+        parameters=np.concatenate([batch.backend.parameters() for batch in batches]),
         epochs=np.concatenate([batch.epochs for batch in batches]),
         validation_loss=np.concatenate([loss for loss, _ in validation]),
         validation_predictions=np.concatenate([predictions for _, predictions in validation]),
@@ -168,35 +169,38 @@ class _Batch:
         self.structure, self.protocol, self.settings = structure, protocol, settings
         self.rows = rows  # rows of the structure
         self.replicas = [replicas[row] for row in rows]
-        inputs = structure.inputs
-        self.dtype = np.dtype(settings.dtype)
-        n_features = structure.n_features
-        self.state = self._state(n_features)
-        self.scratch = kernels.make_scratch(
-            len(inputs.labels), n_features, settings.hidden, inputs.n_classes, self.dtype
-        )
-        self.rule = self._rule()
         self.splits = structure.parts.shape[1]
         self.visits = protocol.visits if self.splits > 1 else "epoch_sum"
         self.orders = [replica.streams.generator("order") for replica in self.replicas]
         self.epochs = np.zeros(len(rows), dtype=np.int64)
         self.steps = 0
+        self.backend = self._backend()
 
-    def _state(self, n_features: int) -> State:
+    def _backend(self):
+        """Compiled kernels on the CPU, PyTorch elsewhere."""
+        structure, settings = self.structure, self.settings
+        common = (structure.inputs, structure.blocks, self._rule(), self._state(), settings.hidden)
+        if settings.device == "cpu":
+            return CpuBackend(*common)
+        from private_graphs.training.torch_backend import TorchBackend  # imports torch
+
+        return TorchBackend(*common, device=settings.device.removeprefix("torch-"))
+
+    def _state(self) -> State:
         settings, replicas = self.settings, self.replicas
-        n_classes = self.structure.inputs.n_classes
+        n_features, n_classes = self.structure.n_features, self.structure.inputs.n_classes
         parameters = np.stack(
             [
                 initial_parameters(each.streams, n_features, settings.hidden, n_classes)
                 for each in replicas
             ]
-        ).astype(self.dtype)
+        ).astype(settings.dtype)
         moments = parameters.shape if settings.optimizer == "adam" else (len(replicas), 0)
         noise = [each.noise_multiplier * settings.clip_norm for each in replicas]
         return State(
             parameters=parameters,
-            first_moment=np.zeros(moments, self.dtype),
-            second_moment=np.zeros(moments, self.dtype),
+            first_moment=np.zeros(moments, settings.dtype),
+            second_moment=np.zeros(moments, settings.dtype),
             learning_rate=np.array([each.learning_rate for each in replicas], dtype=np.float64),
             noise_std=np.array(noise, dtype=np.float64),
             noise_key=np.stack([each.streams.key("noise") for each in replicas]),
@@ -206,11 +210,11 @@ class _Batch:
     def _rule(self) -> Rule:
         settings = self.settings
         clips = settings.private and self.protocol.clipping == "global_norm"
-        sums_parts = self.structure.parts.shape[1] > 1 and self.protocol.visits == "epoch_sum"
+        sums_parts = self.splits > 1 and self.protocol.visits == "epoch_sum"
         threshold = round(256 * settings.dropout)
         return Rule(
             clip=settings.clip_norm if clips else np.inf,
-            divisor=float(self.structure.parts.shape[1]) if sums_parts else 1.0,
+            divisor=float(self.splits) if sums_parts else 1.0,
             weight_decay=settings.weight_decay,
             adam=settings.optimizer == "adam",
             keep_threshold=threshold,
@@ -223,29 +227,28 @@ class _Batch:
         count = len(self.rows)
         active = np.arange(count)
         watched = settings.patience is not None
+        keeps_best = watched and self.protocol.stopped_weights == "best_validation"
         best_loss, stale = np.full(count, np.inf), np.zeros(count, dtype=np.int64)
-        keep_best = watched and self.protocol.stopped_weights == "best_validation"
-        best = self.state.parameters.copy() if keep_best else None
         for epoch in range(settings.epochs):
             self._epoch(active, epoch)
             self.epochs[active] += 1
             if watched or settings.validate_every_epoch:
-                loss, _ = self._score(active, self.structure.validation, False)
+                loss, _ = self._score(active, self.structure.validation)
             if watched:
                 better = loss < best_loss[active]
                 improved = active[better]
                 best_loss[improved] = loss[better]
                 stale[active] += 1
                 stale[improved] = 0
-                if best is not None:
-                    best[improved] = self.state.parameters[improved]
+                if keeps_best:
+                    self.backend.keep_best(improved)
                 active = active[stale[active] < settings.patience]
             left = (settings.epochs - epoch - 1) * len(active)
             report(count * settings.epochs - left)
             if not len(active):
                 break
-        if best is not None:
-            self.state = self.state._replace(parameters=best)
+        if keeps_best:
+            self.backend.restore_best()
 
     def _epoch(self, active: np.ndarray, epoch: int) -> None:
         dropout = self.settings.dropout > 0 and (
@@ -260,14 +263,7 @@ class _Batch:
                 number=self.steps,
                 dropout=dropout,
             )
-            kernels.train_step(
-                self.structure.inputs,
-                self.structure.blocks,
-                step,
-                self.rule,
-                self.state,
-                self.scratch,
-            )
+            self.backend.train_step(step)
             self.steps += 1
 
     def _schedule(self, active: np.ndarray) -> list[list[np.ndarray]]:
@@ -281,35 +277,15 @@ class _Batch:
             return [list(visited[:, t : t + 1]) for t in range(self.splits)]
         joins = np.stack(
             [self.orders[a].random((self.splits, self.splits)) < 1 / self.splits for a in active]
-        )
+        )  # (replicas, steps, parts)
         return [
             [row[joined[t]] for row, joined in zip(parts, joins, strict=True)]
             for t in range(self.splits)
         ]
 
-    def score(self, block_of: np.ndarray, predict: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Mean loss (R,) and, if asked, predictions (R, nodes) of all replicas of the batch."""
-        return self._score(np.arange(len(self.rows)), block_of, predict)
+    def score(self, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean loss (R,) and predictions (R, nodes) of all replicas of the batch."""
+        return self._score(np.arange(len(self.rows)), block_of)
 
-    def _score(
-        self, replicas: np.ndarray, block_of: np.ndarray, predict: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        blocks = self.structure.blocks
-        chosen = block_of[self.rows[replicas]]
-        sizes = blocks.rows2_start[chosen + 1] - blocks.rows2_start[chosen]
-        predictions = np.zeros((len(replicas), int(sizes[0]) if predict else 0), dtype=np.int32)
-        loss = np.zeros(len(replicas))
-        correct = np.zeros(len(replicas), dtype=np.int64)
-        kernels.evaluate(
-            self.structure.inputs,
-            blocks,
-            replicas,
-            chosen,
-            self.rule,
-            self.state,
-            self.scratch,
-            loss,
-            correct,
-            predictions,
-        )
-        return loss, predictions
+    def _score(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.backend.evaluate(replicas, block_of[self.rows[replicas]])

@@ -1,0 +1,54 @@
+"""The compiled kernels behind the contract that the engine calls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from private_graphs.training import kernels
+from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
+
+
+class CpuBackend:
+    """State and work space of one thread's replicas."""
+
+    def __init__(
+        self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State, hidden: int
+    ) -> None:
+        self.inputs, self.blocks, self.rule, self.state = inputs, blocks, rule, state
+        n_parameters = state.parameters.shape[1]
+        n_features = (n_parameters - hidden - (hidden + 1) * inputs.n_classes) // hidden
+        self.scratch = kernels.make_scratch(
+            len(inputs.labels), n_features, hidden, inputs.n_classes, state.parameters.dtype
+        )
+        self.best: np.ndarray | None = None
+
+    def train_step(self, step: Step) -> None:
+        """One step of every replica of ``step``."""
+        kernels.train_step(self.inputs, self.blocks, step, self.rule, self.state, self.scratch)
+
+    def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
+        starts = self.blocks.rows2_start
+        scored = starts[block_of + 1] - starts[block_of]
+        predictions = np.zeros((len(replicas), int(scored[0])), dtype=np.int32)
+        loss = np.zeros(len(replicas))
+        kernels.evaluate(
+            self.inputs, self.blocks, replicas, block_of, self.rule, self.state, self.scratch,
+            loss, predictions,
+        )  # fmt: skip
+        return loss, predictions
+
+    def keep_best(self, replicas: np.ndarray) -> None:
+        """Remember the present parameters of ``replicas``."""
+        if self.best is None:
+            self.best = self.state.parameters.copy()
+        self.best[replicas] = self.state.parameters[replicas]
+
+    def restore_best(self) -> None:
+        """Go back to the remembered parameters."""
+        if self.best is not None:
+            self.state.parameters[:] = self.best
+
+    def parameters(self) -> np.ndarray:
+        """Return (R, P)."""
+        return self.state.parameters
