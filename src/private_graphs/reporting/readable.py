@@ -41,12 +41,16 @@ def setting_title(row: Mapping[str, Any]) -> str:
     return _SETTING_TITLES[row["setting"]]
 
 
-def score(mean: Any, std: Any, decimals: int = 3) -> str:
-    """Return ``0.552 ± 0.021``; without ± where there is one value or no spread at all."""
+def score(row: Mapping[str, Any], protocol: str) -> str:
+    """Return ``0.552 ± 0.021`` for a cell of Table 1; without ± for one seed.
+
+    The majority class has none either, unless the seeds draw different training nodes.
+    """
+    mean, std = row[f"{protocol}_mean"], row[f"{protocol}_std"]
     if is_missing(mean):
         return NOTHING
-    spread = "" if is_missing(std) or std == 0 else f" ± {std:.{decimals}f}"
-    return f"{mean:.{decimals}f}{spread}"
+    fixed = is_missing(std) or (row["setting"] == "majority" and std == 0)
+    return f"{mean:.3f}" + ("" if fixed else f" ± {std:.3f}")
 
 
 def epsilon_proved(row: Mapping[str, Any], protocol: str) -> str:
@@ -97,7 +101,7 @@ def table1(frame: pd.DataFrame) -> Readable:
             number(row["epsilon"]), number(row["published"], 2),
         ]  # fmt: skip
         for protocol in PROTOCOLS:
-            cells.append(score(row[f"{protocol}_mean"], row[f"{protocol}_std"]))
+            cells.append(score(row, protocol))
             cells.append(epsilon_proved(row, protocol) or NOTHING)
         rows.append(tuple(cells))
     return Readable(

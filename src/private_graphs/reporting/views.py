@@ -121,10 +121,9 @@ def _score_row(row: Mapping[str, Any], statements: str) -> ScoreRow:
 
 
 def _score_cell(row: Mapping[str, Any], protocol: str, statements: str) -> ScoreCell:
-    mean = row[f"{protocol}_mean"]
-    if is_missing(mean):
+    if is_missing(row[f"{protocol}_mean"]):
         return ScoreCell("not run", "", "absent")
-    text = score(mean, row[f"{protocol}_std"])
+    text = score(row, protocol)
     status = row[f"{protocol}_status"]
     if is_missing(status):
         return ScoreCell(text, "", "plain")
@@ -232,7 +231,7 @@ def notes(
         ("δ", _joined(number(each) for each in sorted(private["delta"].unique()))),
         ("Noise", f"{'; '.join(kinds)}."),
         ("Arithmetic", _joined(f"{each.dtype} on {each.device}" for each in machines)),
-        ("Code", f"fingerprint {_joined(sorted(runs['code_fingerprint'].unique()))}"),
+        ("Code fingerprint", _joined(sorted(runs["code_fingerprint"].unique()))),
     ]
     return tuple((name, text) for name, text in found if text)
 
