@@ -18,7 +18,7 @@ from private_graphs.datasets.graph_dataset import (
 from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.planetoid import read_planetoid
 from private_graphs.datasets.sources import SourceFile, check_file, load_sources
-from private_graphs.errors import UserError, suggest
+from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import sha256_of
 
 PUBLIC_FACTS = (
@@ -128,10 +128,10 @@ def dataset_spec(name: str) -> DatasetSpec:
     """Return the entry of a dataset.
 
     Raises:
-        UserError: no dataset has this name; lists the names and suggests the nearest.
+        UsageError: no dataset has this name; lists the names and suggests the nearest.
     """
     if name not in DATASETS:
-        raise UserError(
+        raise UsageError(
             f"unknown dataset {name!r}, expected one of {', '.join(DATASETS)}"
             f"{suggest(name, DATASETS)}"
         )

