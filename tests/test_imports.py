@@ -24,6 +24,7 @@ def package(tmp_path: Path) -> Path:
         "demo/inner/third.py": "import numpy\nimport demo.first\nx = 1\n",
         "demo/inner/fourth.py": "",
         "demo/inner/templates/page.html": "<p>",
+        "demo/inner/__pycache__/kernels.nbc": "",
         "scripts/work.py": "import helper\n",
         "scripts/helper.py": "import demo.inner.fourth\n",
         "scripts/other.py": "import demo.lonely\n",

@@ -44,11 +44,13 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
 def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]:
     """Return the files other than code (templates, styles) in the subpackages of a closure."""
     folders = {path.parent for path in closure if path.name == "__init__.py"} - {package}
+    files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     return sorted(
         path
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc") and not path.name.startswith(".")
+        for path in files
+        if path.suffix != ".py"
+        and "__pycache__" not in path.parts  # bytecode and compiled kernels come and go
+        and not path.name.startswith(".")
     )
 
 

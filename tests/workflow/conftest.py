@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -105,38 +106,53 @@ def _make(root: Path, path: Path) -> Project:
     return project
 
 
-@pytest.fixture
-def project(root: Path, tmp_path: Path) -> Iterator[Project]:
-    """A project in which nothing has run; one dataset, two cells of three epochs."""
-    made = _make(root, tmp_path / "project")
-    yield made
-    _end(made)
-
-
-@pytest.fixture(scope="session")
-def first_run(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Project, subprocess.CompletedProcess[str]]:
-    """A project after its first run, with what that printed. Not to be changed."""
-    made = _make(root, tmp_path_factory.mktemp("first") / "project")
-    return made, made.snakemake(**UNREACHABLE)
-
-
-@pytest.fixture
-def finished(
-    first_run: tuple[Project, subprocess.CompletedProcess[str]], tmp_path: Path
-) -> Iterator[Project]:
-    """A copy of the project after its first run, to be changed at will."""
-    origin, run = first_run
-    assert run.returncode == 0, run.stdout
-    shutil.copytree(origin.path, tmp_path / "project")  # keeps times
-    made = Project(tmp_path / "project")
-    yield made
-    _end(made)
-
-
 def _end(project: Project) -> None:
     for process in project.started:
         if process.poll() is None:
-            process.kill()
-        process.wait(timeout=20)
+            children = psutil.Process(process.pid).children(recursive=True)
+            for each in [psutil.Process(process.pid), *children]:
+                each.kill()
+        process.communicate()
+
+
+@dataclass
+class FirstRun:
+    """A project after its first run, with what that printed; not to be changed."""
+
+    project: Project
+    result: subprocess.CompletedProcess[str]
+    place: Path
+    """Where it ran. Every other project takes this place in turn: compiled kernels are looked up
+    by the path of their source, and compiling them takes longer than the tests."""
+
+
+@pytest.fixture(scope="session")
+def first_run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> FirstRun:
+    """The first run of a project without network."""
+    base = tmp_path_factory.mktemp("workflow")
+    made = _make(root, base / "project")
+    result = made.snakemake(**UNREACHABLE)
+    made.path.rename(base / "first")
+    return FirstRun(Project(base / "first"), result, base / "project")
+
+
+@pytest.fixture
+def finished(first_run: FirstRun) -> Iterator[Project]:
+    """A copy of the project after its first run, to be changed at will."""
+    assert first_run.result.returncode == 0, first_run.result.stdout
+    shutil.rmtree(first_run.place, ignore_errors=True)
+    shutil.copytree(first_run.project.path, first_run.place)  # keeps times
+    made = Project(first_run.place)
+    yield made
+    _end(made)
+
+
+@pytest.fixture
+def project(root: Path, first_run: FirstRun) -> Iterator[Project]:
+    """A project in which nothing has run; one dataset, two cells of three epochs."""
+    shutil.rmtree(first_run.place, ignore_errors=True)
+    made = _make(root, first_run.place)
+    for compiled in first_run.project.path.glob("src/**/__pycache__/compiled-*"):
+        shutil.copytree(compiled, made.path / compiled.relative_to(first_run.project.path))
+    yield made
+    _end(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,13 +32,14 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 90) -> Non
 
 
 def held_jobs(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Return the training scripts that a run has started."""
-    return [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if any(word.endswith(".train.py") for word in child.cmdline())
-        and child.name().startswith("python")
-    ]
+    """Return the training scripts that a run has started and that are alive."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            runs_script = any(word.endswith(".train.py") for word in child.cmdline())
+            if runs_script and child.name().startswith("python"):
+                found.append(child)
+    return found
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 import time
 from pathlib import Path
 
-from .conftest import UNREACHABLE, Project
+from .conftest import UNREACHABLE, FirstRun, Project
 
 TABLES = [f"lrec2022_table{n}.{kind}" for n in (1, 3, 5) for kind in ("csv", "md", "tex")]
 
@@ -19,9 +18,9 @@ def trained(folder: Path) -> dict[str, int]:
 
 
 def test_a_first_run_without_network_leaves_tables_figures_and_page(
-    first_run: tuple[Project, subprocess.CompletedProcess[str]],
+    first_run: FirstRun,
 ) -> None:
-    project, run = first_run
+    project, run = first_run.project, first_run.result
     assert run.returncode == 0, run.stdout
     results = project.path / "results"
     assert sorted(path.name for path in (results / "demo" / "tables").iterdir()) == TABLES
@@ -34,9 +33,9 @@ def test_a_first_run_without_network_leaves_tables_figures_and_page(
 
 
 def test_number_of_jobs_and_time_are_said_before_training_and_the_place_at_the_end(
-    first_run: tuple[Project, subprocess.CompletedProcess[str]],
+    first_run: FirstRun,
 ) -> None:
-    _, run = first_run
+    run = first_run.result
     announced = run.stdout.index("Training: 2 jobs with 4 runs, about")
     first = run.stdout.index("trained table1/synthetic-planetoid")
     last = run.stdout.index("Results: results/index.html")
