@@ -14,9 +14,9 @@ from private_graphs.privacy.calibration import (
     moments_formula,
     pld_noise,
     published_noise,
+    refuse_large_delta,
     target_epsilon,
 )
-from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
 from private_graphs.privacy.statements import PrivacyStatement, Selection, build_statement
 from private_graphs.protocols import Protocol

@@ -175,16 +175,6 @@ def _train_group(
 ) -> tuple[Structure, engine.Trained]:
     """Train the private or the non-private replicas, which differ in clipping and stopping."""
     validation_graph = protocol.private_selection_graph if private else protocol.test_graph
-    structure = build_structure(
-        dataset,
-        protocol,
-        splits=plan.cell.splits,
-        train_fraction=plan.cell.train_fraction,
-        validation_graph=validation_graph,
-        streams=[each.streams for each in group],
-        hidden=plan.hidden,
-        dtype=np.dtype(plan.dtype),
-    )
     settings = Settings(
         optimizer=plan.cell.optimizer,
         epochs=plan.epochs,
@@ -196,6 +186,19 @@ def _train_group(
         patience=None if private else plan.patience,
         dtype=plan.dtype,
         device=device,
+    )
+    structure = build_structure(
+        dataset,
+        protocol,
+        splits=plan.cell.splits,
+        train_fraction=plan.cell.train_fraction,
+        validation_graph=validation_graph,
+        streams=[each.streams for each in group],
+        hidden=plan.hidden,
+        dtype=np.dtype(plan.dtype),
+        join_validation=engine.joins_validation(
+            protocol, settings, plan.cell.splits, plan.cell.train_fraction
+        ),
     )
     specs = [
         ReplicaSpec(each.streams, each.learning_rate, each.budget.noise_multiplier)

@@ -32,6 +32,8 @@ class Structure:
     """(R,) block that scores the test nodes."""
     validation_nodes: np.ndarray
     test_nodes: np.ndarray
+    joined: bool
+    """Whether training blocks score the validation nodes too."""
     majority: np.ndarray
     """(R,) most frequent class of the labelled training nodes of each replica."""
 
@@ -43,6 +45,7 @@ class _Builder:
         self.features = features
         self.graphs: list[sp.csr_array] = []
         self.graph_of: list[int] = []
+        self.n_loss: list[int] = []
         self.lists: dict[str, list[np.ndarray]] = {
             "rows0": [], "rows1": [], "rows2": [], "words": [],
         }  # fmt: skip
@@ -51,19 +54,31 @@ class _Builder:
         self.graphs.append(gcn_propagation(edge_index, self.features.shape[0]))
         return len(self.graphs) - 1
 
-    def add_block(self, graph: int, rows2: np.ndarray) -> int:
-        """Add the block whose loss or score reads the nodes ``rows2`` of ``graph``."""
+    def add_block(
+        self, graph: int, loss_nodes: np.ndarray, scored_nodes: np.ndarray | None = None
+    ) -> int:
+        """Add the block whose loss reads ``loss_nodes`` of ``graph``.
+
+        ``scored_nodes`` are scored in the same forward pass, without entering the loss.
+        """
         matrix = self.graphs[graph]
+        rows2 = loss_nodes
+        if scored_nodes is not None:
+            rows2 = np.concatenate([loss_nodes, scored_nodes])
         rows1 = _columns(matrix, rows2)
         rows0 = _columns(matrix, rows1)
         words = _columns(self.features, rows0)
         for name, nodes in zip(self.lists, (rows0, rows1, rows2, words), strict=True):
             self.lists[name].append(nodes.astype(np.int32))
         self.graph_of.append(graph)
+        self.n_loss.append(len(loss_nodes))
         return len(self.graph_of) - 1
 
     def blocks(self) -> Blocks:
-        fields: dict[str, np.ndarray] = {"graph": np.array(self.graph_of, dtype=np.int64)}
+        fields: dict[str, np.ndarray] = {
+            "graph": np.array(self.graph_of, dtype=np.int64),
+            "n_loss": np.array(self.n_loss, dtype=np.int64),
+        }
         for name, lists in self.lists.items():
             sizes = [len(each) for each in lists]
             fields[f"{name}_start"] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -138,11 +153,14 @@ def build_structure(
     streams: Sequence[Streams],
     hidden: int,
     dtype,
+    join_validation: bool = False,
 ) -> Structure:
     """Build the blocks of all replicas.
 
-    ``validation_graph`` is ``whole_graph`` or ``evaluated_mask``. Replicas share blocks wherever
-    nothing random tells them apart. Raises UserError for more splits than training nodes.
+    ``validation_graph`` is ``whole_graph`` or ``evaluated_mask``. ``join_validation`` lets the
+    training blocks score the validation nodes too (see ``engine.joins_validation``). Replicas
+    share blocks wherever nothing random tells them apart. Raises UserError for more splits than
+    training nodes.
     """
     labels = training_labels(dataset, protocol)
     builder = _Builder(_feature_matrix(dataset))
@@ -165,8 +183,12 @@ def build_structure(
         else:
             graph = builder.add_graph(edges_within(dataset.edge_index, group))
         loss_nodes = kept[labels[kept] >= 0]
+        scored = validation_nodes if join_validation else None
         parts.append(
-            [builder.add_block(graph, loss_nodes[group[loss_nodes] == p]) for p in range(splits)]
+            [
+                builder.add_block(graph, loss_nodes[group[loss_nodes] == p], scored)
+                for p in range(splits)
+            ]
         )
         for kind, mask, nodes, blocks in (
             (validation_graph, "validation_mask", validation_nodes, validation),
@@ -190,6 +212,7 @@ def build_structure(
         test=np.array(test, dtype=np.int64),
         validation_nodes=validation_nodes,
         test_nodes=test_nodes,
+        joined=join_validation,
         majority=np.array(majority, dtype=np.int64),
     )
 

@@ -28,9 +28,17 @@ class CpuBackend:
         self.train_step(Step(nobody, np.zeros(1, dtype=np.int64), nobody, 0, False))
         self.evaluate(nobody, nobody)
 
-    def train_step(self, step: Step) -> None:
-        """One step of every replica of ``step``."""
-        kernels.train_step(self.inputs, self.blocks, step, self.rule, self.state, self.scratch)
+    def train_step(self, step: Step) -> np.ndarray:
+        """One step of every replica of ``step``; returns the loss (A,) of rows scored only."""
+        scored = np.zeros(len(step.replicas))
+        kernels.train_step(
+            self.inputs, self.blocks, step, self.rule, self.state, self.scratch, scored
+        )
+        return scored
+
+    def undo(self, replicas: np.ndarray) -> None:
+        """Take back the last step of ``replicas``."""
+        self.state.parameters[replicas] = self.state.previous[replicas]
 
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""

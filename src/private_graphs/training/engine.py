@@ -95,6 +95,28 @@ def resolve_device(device: str) -> str:
     return "cpu"
 
 
+def joins_validation(
+    protocol: Protocol, settings: Settings, splits: int, train_fraction: float
+) -> bool:
+    """Whether an epoch's forward pass can score the validation nodes on the way, exactly.
+
+    It sees the weights of the epoch before, on the graph of validation: so it can where training
+    and validation share one graph, there is one step per epoch, dropout is over after the first
+    epoch, and the last weights are kept (not those of an earlier epoch).
+    """
+    watched = settings.patience is not None or settings.validate_every_epoch
+    return (
+        watched
+        and not settings.private
+        and settings.device == "cpu"
+        and splits == 1
+        and train_fraction == 1
+        and protocol.dropout == "first_epoch"
+        and protocol.message_passing == protocol.test_graph == "whole_graph"
+        and protocol.stopped_weights == "last"
+    )
+
+
 def initial_parameters(
     streams: Streams, n_features: int, hidden: int, n_classes: int
 ) -> np.ndarray:
@@ -152,6 +174,27 @@ def train(
     )
 
 
+class _Watch:
+    """Early stopping of many replicas on the validation loss."""
+
+    def __init__(self, count: int, patience: int | None) -> None:
+        self.patience = patience
+        self.best = np.full(count, np.inf)
+        self.stale = np.zeros(count, dtype=np.int64)
+
+    @property
+    def on(self) -> bool:
+        return self.patience is not None
+
+    def update(self, active: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take in the losses of ``active``; return which improved and which are to stop."""
+        improved = active[loss < self.best[active]]
+        self.best[active] = np.fmin(self.best[active], loss)
+        self.stale[active] += 1
+        self.stale[improved] = 0
+        return improved, active[self.stale[active] >= self.patience]
+
+
 class _Batch:
     """The replicas of one thread."""
 
@@ -193,6 +236,7 @@ class _Batch:
             ]
         ).astype(settings.dtype)
         moments = parameters.shape if settings.optimizer == "adam" else (len(replicas), 0)
+        previous = parameters.shape if self.structure.joined else (len(replicas), 0)
         noise = [each.noise_multiplier * settings.clip_norm for each in replicas]
         return State(
             parameters=parameters,
@@ -200,6 +244,7 @@ class _Batch:
             second_moment=np.zeros(moments, settings.dtype),
             learning_rate=np.array([each.learning_rate for each in replicas], dtype=np.float64),
             noise_std=np.array(noise, dtype=np.float64),
+            previous=np.zeros(previous, settings.dtype),
             noise_key=np.stack([each.streams.key("noise") for each in replicas]),
             dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
         )
@@ -223,23 +268,24 @@ class _Batch:
         settings = self.settings
         count = len(self.rows)
         active = np.arange(count)
-        watched = settings.patience is not None
-        keeps_best = watched and self.protocol.stopped_weights == "best_validation"
-        best_loss, stale = np.full(count, np.inf), np.zeros(count, dtype=np.int64)
+        watch = _Watch(count, settings.patience)
+        keeps_best = watch.on and self.protocol.stopped_weights == "best_validation"
         for epoch in range(settings.epochs):
-            self._epoch(active, epoch)
-            self.epochs[active] += 1
-            if watched or settings.validate_every_epoch:
-                loss, _ = self._score(active, self.structure.validation)
-            if watched:
-                better = loss < best_loss[active]
-                improved = active[better]
-                best_loss[improved] = loss[better]
-                stale[active] += 1
-                stale[improved] = 0
+            loss = self._epoch(active, epoch)  # of the weights before, where blocks are joined
+            joined = self.structure.joined
+            if not joined:
+                self.epochs[active] += 1
+                if watch.on or settings.validate_every_epoch:
+                    loss, _ = self._score(active, self.structure.validation)
+            if watch.on and not (joined and epoch == 0):
+                improved, stopped = watch.update(active, loss)
                 if keeps_best:
                     self.backend.keep_best(improved)
-                active = active[stale[active] < settings.patience]
+                if joined:
+                    self.backend.undo(stopped)
+                active = np.setdiff1d(active, stopped)
+            if joined:
+                self.epochs[active] += 1
             left = (settings.epochs - epoch - 1) * len(active)
             report(count * settings.epochs - left)
             if not len(active):
@@ -247,7 +293,8 @@ class _Batch:
         if keeps_best:
             self.backend.restore_best()
 
-    def _epoch(self, active: np.ndarray, epoch: int) -> None:
+    def _epoch(self, active: np.ndarray, epoch: int) -> np.ndarray:
+        """One epoch; returns the validation loss (A,) before it where blocks are joined."""
         dropout = self.settings.dropout > 0 and (
             self.protocol.dropout == "every_epoch" or epoch == 0
         )
@@ -260,8 +307,9 @@ class _Batch:
                 number=self.steps,
                 dropout=dropout,
             )
-            self.backend.train_step(step)
+            loss = self.backend.train_step(step)
             self.steps += 1
+        return loss
 
     def _schedule(self, active: np.ndarray) -> list[list[np.ndarray]]:
         """Blocks to visit: one list of replicas' blocks for each step of an epoch."""

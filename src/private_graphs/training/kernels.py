@@ -52,6 +52,7 @@ class Blocks(NamedTuple):
     rows1: np.ndarray
     rows2_start: np.ndarray
     rows2: np.ndarray
+    n_loss: np.ndarray  # (B,) int64, leading rows2 that enter the loss; the others are scored only
     words_start: np.ndarray
     words: np.ndarray  # int32 columns of X with a non-zero in rows0
 
@@ -85,6 +86,7 @@ class State(NamedTuple):
     second_moment: np.ndarray
     learning_rate: np.ndarray  # (R,) float64
     noise_std: np.ndarray  # (R,) float64, of the sum: noise multiplier times clip norm
+    previous: np.ndarray  # (R, P) parameters before the last step, or (R, 0): not kept
     noise_key: np.ndarray  # (R, 4) uint32
     dropout_key: np.ndarray  # (R, 4) uint32
 
@@ -104,7 +106,7 @@ class Scratch(NamedTuple):
     w2: np.ndarray  # (hidden, width), W2 padded with zero columns
     g2: np.ndarray  # (hidden, width), its gradient
     bias: np.ndarray  # (width,)
-    visit: np.ndarray  # (P,) gradient of one visit, valid on the block's words only
+    visit: np.ndarray  # (P,) gradient of a further visit, valid on the block's words only
     total: np.ndarray  # (P,) sum of the visits, zero between steps
     normals: np.ndarray  # (4n,)
     words: np.ndarray  # (4, n) uint32
@@ -293,8 +295,36 @@ def _probabilities(n, n_classes, s):
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
-    """Mean cross-entropy gradient of block ``b`` into ``s.visit``; return its squared norm."""
+def _cross_entropy(begin, rows2, inputs, s):
+    """Mean cross-entropy of the logits from row ``begin`` on, which it overwrites."""
+    end, width = rows2.shape[0], s.logits.shape[1]
+    total = 0.0
+    for i in range(begin, end):
+        row = s.logits[i]
+        largest = row[0]
+        for c in range(1, inputs.n_classes):
+            largest = max(largest, row[c])
+        total += largest - row[inputs.labels[rows2[i]]]
+        for c in range(width):
+            row[c] -= largest
+    flat = s.logits.reshape(s.logits.size)[begin * width : end * width]
+    _exponentials(flat, s.powers[: flat.shape[0]])
+    for i in range(begin, end):
+        row = s.logits[i]
+        exponentials = 0.0
+        for c in range(inputs.n_classes):
+            exponentials += row[c]
+        total += np.log(exponentials)
+    return total / max(end - begin, 1)
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient, s):
+    """Mean cross-entropy gradient of block ``b`` into ``gradient`` (P,); return its squared norm.
+
+    ``gradient`` is zero on the block's words before, and is written there and behind W1 only.
+    Second result: the mean cross-entropy of the rows that are scored only.
+    """
     hidden = inputs.n_hidden
     _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s)
     k = inputs.n_classes
@@ -305,11 +335,12 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     xp, xi, xv = inputs.x_pointers, inputs.x_indices, inputs.x_values
     ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
-    n1, n2 = rows1.shape[0], rows2.shape[0]
+    n1, n2 = rows1.shape[0], blocks.n_loss[b]
     n_features = (theta.shape[0] - hidden - (hidden + 1) * k) // hidden
-    g1 = s.visit[: n_features * hidden].reshape(n_features, hidden)
-    g_bias1 = s.visit[n_features * hidden : (n_features + 1) * hidden]
-    g_tail = s.visit[(n_features + 1) * hidden :]
+    g1 = gradient[: n_features * hidden].reshape(n_features, hidden)
+    g_bias1 = gradient[n_features * hidden : (n_features + 1) * hidden]
+    g_tail = gradient[(n_features + 1) * hidden :]
+    scored = _cross_entropy(n2, rows2, inputs, s)
     _probabilities(n2, k, s)
     weight = theta.dtype.type(1.0 / n2)
     s.bias[:] = 0
@@ -329,17 +360,15 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     np.dot(s.h1[:n1].T, s.y_compact[:n1], s.g2)
     np.dot(s.y_compact[:n1], s.w2.T, s.d1[:n1])
     scale = theta.dtype.type(rule.keep_scale) if dropout else theta.dtype.type(1)
-    active, gradient = s.h1.reshape(s.h1.size), s.d1.reshape(s.d1.size)
+    active, passed = s.h1.reshape(s.h1.size), s.d1.reshape(s.d1.size)
     for i in range(n1 * hidden):  # a unit that ReLU or dropout silenced passes nothing back
-        gradient[i] = gradient[i] * scale if active[i] > 0 else theta.dtype.type(0)
+        passed[i] = passed[i] * scale if active[i] > 0 else theta.dtype.type(0)
     np.dot(s.ones[:n1], s.d1[:n1], g_bias1)
     for node in rows0:
         copy_row(wide, s.zeros, 0, s.z0, np.int64(node))
     for i in range(n1):
         node = rows1[i]
         scatter_row(wide, ap[node], ap[node + 1], ai, av, s.d1, i, s.z0)
-    for word in words:
-        copy_row(wide, s.zeros, 0, g1, np.int64(word))
     for node in rows0:
         scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.z0, np.int64(node), g1)
     square = 0.0
@@ -357,47 +386,76 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     for c in range(k):
         g_tail[hidden * k + c] = s.bias[c]
         square += s.bias[c] * s.bias[c]
-    return square
+    return square, scored
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _accumulate(blocks, b, factor, n_features, hidden, s):
-    """Add ``factor`` times the visit's gradient to the total."""
-    words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
-    factor = s.total.dtype.type(factor)
+def _combine(words, n_weights, hidden, keep, factor, visit, total):
+    """total = keep * total + factor * visit on the rows of ``words`` and behind W1.
+
+    A factor of 0 leaves out what it would multiply, which may not be finite.
+    """
+    keep, factor = total.dtype.type(keep), total.dtype.type(factor)
+    zero = total.dtype.type(0)
     for word in words:
-        source = s.visit[word * hidden : (word + 1) * hidden]
-        target = s.total[word * hidden : (word + 1) * hidden]
-        for h in range(hidden):
-            target[h] += factor * source[h]
-    for i in range(n_features * hidden, s.total.shape[0]):
-        s.total[i] += factor * s.visit[i]
+        start = word * hidden
+        for i in range(start, start + hidden):
+            old = keep * total[i] if keep != zero else zero
+            total[i] = old + factor * visit[i] if factor != zero else old
+    for i in range(n_weights, total.shape[0]):
+        old = keep * total[i] if keep != zero else zero
+        total[i] = old + factor * visit[i] if factor != zero else old
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def train_step(inputs, blocks, step, rule, state, s):
-    """One step of every replica of ``step``."""
+def _clip_factor(square, clip, margin):
+    """What a gradient of this squared norm is multiplied by: at most clip / norm.
+
+    0 for one that is not finite, which counts as the zero vector (docs/privacy.md §2).
+    """
+    if not np.isfinite(square):
+        return 0.0
+    bounded = np.sqrt(square) * (1.0 + margin)
+    return clip / bounded if bounded > clip else 1.0
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def train_step(inputs, blocks, step, rule, state, s, scored):
+    """One step of every replica of ``step``.
+
+    ``scored`` (A,) receives the mean cross-entropy of the rows that a replica's last block scores
+    only, with the parameters and the dropout of before the update.
+    """
     hidden = inputs.n_hidden
     margin = _CLIP_MARGIN32 if s.total.itemsize == 4 else _CLIP_MARGIN64
     for a in range(step.replicas.shape[0]):
         r = step.replicas[a]
         theta = state.parameters[r]
-        n_features = (theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes) // hidden
-        key, first = state.dropout_key[r], 0
+        n_weights = theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes
+        key, first, seen = state.dropout_key[r], 0, 0
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]
-            if blocks.rows2_start[b + 1] == blocks.rows2_start[b]:
+            if blocks.n_loss[b] == 0:
                 continue  # no labelled node: the gradient of an empty sum is zero
-            square = _visit(
-                inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, s
+            words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
+            if seen > 0:
+                for word in words:
+                    for i in range(word * hidden, (word + 1) * hidden):
+                        s.visit[i] = 0
+            gradient = s.visit if seen > 0 else s.total  # the first visit needs no copy
+            square, scored[a] = _visit(
+                inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
             )
+            factor = _clip_factor(square, rule.clip, margin)
+            if seen > 0:
+                _combine(words, n_weights, hidden, 1.0, factor, s.visit, s.total)
+            elif factor != 1.0:
+                _combine(words, n_weights, hidden, factor, 0.0, s.visit, s.total)
             n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
             first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
-            if not np.isfinite(square):
-                continue  # a non-finite gradient counts as zero (docs/privacy.md §2)
-            bounded = np.sqrt(square) * (1.0 + margin)
-            factor = rule.clip / bounded if bounded > rule.clip else 1.0
-            _accumulate(blocks, b, factor, n_features, hidden, s)
+            seen += 1
+        if state.previous.shape[1] > 0:
+            state.previous[r] = theta
         _add_noise_and_update(r, step.number, state, rule, s)
 
 
@@ -408,30 +466,15 @@ def evaluate(inputs, blocks, replicas, block_of, rule, state, s, loss, predictio
     ``block_of`` (A,) block of each of ``replicas`` (A,). Writes the mean cross-entropy (A,) and
     the predicted classes (A, M); a tie goes to the smaller class.
     """
-    width = s.logits.shape[1]
     for a in range(replicas.shape[0]):
         r, b = replicas[a], block_of[a]
         rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
-        n = rows2.shape[0]
         _forward(inputs, blocks, b, state.parameters[r], rule, False, state.dropout_key[r], 0, 0, s)
-        total = 0.0
-        for i in range(n):
+        for i in range(rows2.shape[0]):
             row = s.logits[i]
             best = 0
             for c in range(1, inputs.n_classes):
                 if row[c] > row[best]:
                     best = c
             predictions[a, i] = best
-            largest = row[best]
-            total += largest - row[inputs.labels[rows2[i]]]
-            for c in range(width):
-                row[c] -= largest
-        flat = s.logits.reshape(s.logits.size)[: n * width]
-        _exponentials(flat, s.powers[: n * width])
-        for i in range(n):
-            row = s.logits[i]
-            exponentials = 0.0
-            for c in range(inputs.n_classes):
-                exponentials += row[c]
-            total += np.log(exponentials)
-        loss[a] = total / n
+        loss[a] = _cross_entropy(0, rows2, inputs, s)

@@ -179,8 +179,8 @@ class TorchBackend:
     def prepare(self) -> None:
         """Nothing to compile."""
 
-    def train_step(self, step: Step) -> None:
-        """One step of every replica of ``step``."""
+    def train_step(self, step: Step) -> np.ndarray:
+        """One step of every replica of ``step``; no row is scored on the way."""
         total = torch.zeros(
             (len(step.replicas), self.theta.shape[1]), dtype=self.dtype, device=self.device
         )
@@ -193,6 +193,7 @@ class TorchBackend:
             gradients = self._clipped(step, place, blocks)
             total.index_add_(0, torch.from_numpy(place).to(self.device), gradients)
         self._update(step, total)
+        return np.zeros(0)
 
     def _clipped(self, step: Step, place: np.ndarray, blocks: list[_Block]) -> torch.Tensor:
         """Clipped gradients (visits, P); non-finite ones are zero (docs/privacy.md §2)."""

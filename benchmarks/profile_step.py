@@ -1,0 +1,2 @@
+def profile(dataset, make_batch):
+    return []
