@@ -8,11 +8,6 @@ take turns within a round, and the median over the rounds counts.
 
 from __future__ import annotations
 
-import os
-
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[_name] = "1"
-
 import argparse
 import platform
 import statistics
