@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy.optimize import brentq
-
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.privacy.accountants import (
     MAX_ORDER,
@@ -29,6 +27,7 @@ from private_graphs.privacy.checks import (
     check_steps,
     delta_too_large,
 )
+from private_graphs.privacy.fourier import fourier_epsilon
 
 ACCOUNTANTS = ("moments", "gdp", "pld")
 
@@ -67,25 +66,22 @@ def refuse_large_delta(delta: float, n_units: int) -> None:
 def _smallest_noise(epsilon_of: Callable[[float], float], target: float, guess: float) -> float:
     """Return the smallest noise in whole thousandths with ``epsilon_of(noise) <= target``.
 
-    ``epsilon_of`` decreases in the noise. Brackets ``guess``, finds the root, then settles the
-    last thousandth by evaluating it.
+    ``epsilon_of`` decreases in the noise. Walks away from ``guess`` in doubling strides until the
+    answer is enclosed, then bisects; an exact guess costs two or three evaluations.
     """
-    cached = lru_cache(maxsize=None)(epsilon_of)
-    low = high = max(guess, 2e-3)
-    while cached(high) > target:
-        if high > _LARGEST_NOISE:
+    holds = lru_cache(maxsize=None)(lambda thousandths: epsilon_of(thousandths / 1000) <= target)
+    low = high = max(1, math.ceil(1000 * guess))
+    stride = 1
+    while not holds(high):
+        if high > 1000 * _LARGEST_NOISE:
             raise UserError(f"no noise up to {_LARGEST_NOISE:g} reaches epsilon = {target:g}")
-        low, high = high, 1.5 * high
-    while low > 2e-3 and cached(low) <= target:
-        low, high = max(low / 1.5, 2e-3), low
-    if cached(low) > target:
-        low = brentq(lambda noise: cached(noise) - target, low, high, xtol=1e-5, rtol=1e-12)
-    thousandths = math.ceil(1000 * low)
-    while cached(thousandths / 1000) > target:
-        thousandths += 1
-    while thousandths > 1 and cached((thousandths - 1) / 1000) <= target:
-        thousandths -= 1
-    return thousandths / 1000
+        low, high, stride = high, high + stride, 2 * stride
+    while low > 0 and holds(low):
+        low, high, stride = (max(low - stride, low // 2), low, 2 * stride)
+    while high - low > 1:  # low fails (or is no noise at all), high holds
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high / 1000
 
 
 @lru_cache(maxsize=512)
@@ -136,18 +132,26 @@ def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float
 def pld_noise(
     epsilon: float, steps: int, sampling_rate: float, delta: float, relation: str
 ) -> float:
-    """Return the noise multiplier of Poisson-sampled releases with at most ``epsilon`` (§0.2)."""
+    """Return the noise multiplier of Poisson-sampled releases with at most ``epsilon`` (§0.2).
+
+    The independent route of ``fourier`` finds the neighbourhood, PLD alone decides.
+    """
     check_epsilon(epsilon)
     check_steps(steps)
     check_rate(sampling_rate)
     check_delta(delta)
     check_relation(relation)
     epsilon = target_epsilon(epsilon)
-    return _smallest_noise(
-        lambda noise: pld_epsilon(noise, steps, sampling_rate, delta, relation),
-        epsilon,
-        guess=sampling_rate * _mu(1.0, steps, relation) / gdp_mu(epsilon, delta),
-    )
+
+    def priced(noise: float) -> float:
+        return pld_epsilon(noise, steps, sampling_rate, delta, relation)
+
+    def estimated(noise: float) -> float:
+        estimate = fourier_epsilon(noise, steps, sampling_rate, delta, relation)
+        return priced(noise) if estimate is None else estimate
+
+    first = sampling_rate * _mu(1.0, steps, relation) / gdp_mu(epsilon, delta)
+    return _smallest_noise(priced, epsilon, guess=_smallest_noise(estimated, epsilon, first))
 
 
 def _mu(noise_multiplier: float, steps: int, relation: str) -> float:

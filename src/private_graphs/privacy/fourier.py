@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 
-_MAX_POINTS = 1_000_000
+_MAX_POINTS = 200_000
 _MAX_FREQUENCIES = 40_000
 _NEGLIGIBLE = math.log(1e-13)
 

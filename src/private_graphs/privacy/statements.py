@@ -336,9 +336,10 @@ def render_text(statement: PrivacyStatement) -> str:
         if statement.epsilon_proved is not None
         else "nothing"
     )
+    claim = f"{statement.unit}, {statement.relation}, at delta {statement.delta:g}"
     lines = [
         ("privacy", statement.status.replace("_", " ")),
-        ("proved", f"{proved}, delta {statement.delta:g}, {statement.unit}, {statement.relation}"),
+        ("proved", f"{proved} for {claim}"),
         ("because", statement.proof),
     ]
     if statement.epsilon_published is not None:

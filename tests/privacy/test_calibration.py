@@ -1,0 +1,237 @@
+"""Noise for a wanted ε: published tables, the safe side, refusals."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from private_graphs.errors import UsageError, UserError
+from private_graphs.privacy.accountants import gdp_epsilon, moments_epsilon, pld_epsilon
+from private_graphs.privacy.calibration import (
+    PRINTED_EPOCHS,
+    PRINTED_NOISE,
+    epsilon_for,
+    gdp_noise,
+    moments_noise,
+    noise_for,
+    pld_noise,
+    published_noise,
+    refuse_large_delta,
+    target_epsilon,
+)
+
+DELTA = 1e-5
+EPOCHS = 500
+
+# epsilon: (A node, A zero-out, {splits: (B subgraph, B node, paper's formula)})
+SPLITS = {
+    1: (
+        166.839,
+        83.420,
+        {
+            2: (59.016, 117.972, 77.539),
+            4: (41.743, 83.419, 54.844),
+            10: (26.410, 52.758, 34.696),
+            100: (8.379, 16.684, 10.993),
+        },
+    ),
+    2: (
+        89.166,
+        44.583,
+        {
+            2: (31.557, 63.048, 39.557),
+            4: (22.329, 44.581, 27.988),
+            10: (14.137, 28.195, 17.715),
+            100: (4.521, 8.916, 5.643),
+        },
+    ),
+    5: (
+        39.886,
+        19.943,
+        {
+            2: (14.137, 28.199, 16.716),
+            4: (10.018, 19.938, 11.842),
+            10: (6.363, 12.610, 7.514),
+            100: (2.118, 3.989, 2.468),
+        },
+    ),
+    10: (
+        22.356,
+        11.178,
+        {
+            2: (7.943, 15.800, 9.056),
+            4: (5.647, 11.170, 6.435),
+            10: (3.616, 7.063, 4.111),
+            100: (1.309, 2.240, 1.452),
+        },
+    ),
+}
+CELLS = [(epsilon, splits, *row) for epsilon, (_, _, rows) in SPLITS.items()
+         for splits, row in rows.items()]  # fmt: skip
+
+
+@pytest.mark.parametrize(("epsilon", "node", "zero_out"), [(e, *r[:2]) for e, r in SPLITS.items()])
+def test_noise_of_the_cyclic_schedule(epsilon: int, node: float, zero_out: float) -> None:
+    assert gdp_noise(epsilon, EPOCHS, DELTA, "replace") == pytest.approx(node, abs=1.5e-3)
+    assert gdp_noise(epsilon, EPOCHS, DELTA, "zero_out") == pytest.approx(zero_out, abs=1.5e-3)
+    assert gdp_noise(epsilon, EPOCHS, DELTA, "add_remove") == gdp_noise(
+        epsilon, EPOCHS, DELTA, "zero_out"
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "splits", "subgraph", "node", "formula"), CELLS)
+def test_noise_of_poisson_splits_and_of_the_paper(
+    epsilon: int, splits: int, subgraph: float, node: float, formula: float
+) -> None:
+    steps, rate = splits * EPOCHS, 1 / splits
+    assert moments_noise(epsilon, steps, rate, DELTA) == pytest.approx(formula, abs=1.5e-3)
+    for relation, expected in (("zero_out", subgraph), ("replace", node)):
+        noise = pld_noise(epsilon, steps, rate, DELTA, relation)
+        assert noise == pytest.approx(expected, abs=1.5e-3), relation
+        assert pld_epsilon(noise, steps, rate, DELTA, relation) <= epsilon
+
+
+def _check_safe_side(epsilon_of, noise: float, target: float) -> None:
+    assert round(1000 * noise) / 1000 == noise
+    assert epsilon_of(noise) <= target
+    assert noise <= 0.001 or epsilon_of(noise - 0.001) > target
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.floats(0.05, 100),
+    st.integers(1, 5000),
+    st.floats(1e-10, 1e-2),
+    st.sampled_from(["add_remove", "zero_out", "replace"]),
+)
+def test_gdp_noise_is_the_smallest_that_holds(
+    epsilon: float, epochs: int, delta: float, relation: str
+) -> None:
+    noise = gdp_noise(epsilon, epochs, delta, relation)
+    _check_safe_side(lambda x: epsilon_for("gdp", x, epochs, 1, delta, relation), noise, epsilon)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.4, 100), st.integers(1, 5000), st.floats(0.01, 1))
+def test_moments_noise_is_the_smallest_that_holds(epsilon: float, steps: int, rate: float) -> None:
+    noise = moments_noise(epsilon, steps, rate, DELTA)
+    _check_safe_side(lambda x: moments_epsilon(x, steps, rate, DELTA), noise, epsilon)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.floats(0.5, 15), st.integers(100, 3000), st.floats(0.05, 0.9))
+def test_pld_noise_is_the_smallest_that_holds(epsilon: float, steps: int, rate: float) -> None:
+    noise = pld_noise(epsilon, steps, rate, DELTA, "replace")
+    _check_safe_side(lambda x: pld_epsilon(x, steps, rate, DELTA, "replace"), noise, epsilon)
+
+
+@pytest.mark.parametrize(("published", "proved"), [(1, 5.889), (2, 13.371)])
+def test_shuffled_splits_of_the_paper_prove_far_less(published: int, proved: float) -> None:
+    noise = published_noise(published, "adam", 10, EPOCHS, DELTA)
+    assert not noise.printed
+    assert noise.epsilon_published <= published
+    assert noise.formula == "moments accountant (Abadi et al. 2016) with q = 0.1, T = 5000"
+    mu = 2 * math.sqrt(EPOCHS) / noise.noise_multiplier
+    assert gdp_epsilon(mu, DELTA) == pytest.approx(proved, abs=6e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("epsilon", "formula"), [(2, 1.9958), (5, 4.9068), (10, 9.7548), (137, 136.5129)]
+)
+def test_full_graph_takes_the_printed_noise(optimizer: str, epsilon: int, formula: float) -> None:
+    noise = published_noise(epsilon, optimizer, 1, PRINTED_EPOCHS[optimizer], DELTA)
+    assert noise.printed
+    assert noise.noise_multiplier == PRINTED_NOISE[optimizer][epsilon]
+    assert noise.epsilon_published == pytest.approx(formula, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "splits", "epochs", "delta"),
+    [(1, 1, 500, DELTA), (2, 1, 100, DELTA), (2, 10, 500, DELTA), (2, 1, 500, 1e-6)],
+)
+def test_everything_else_takes_the_formula(
+    epsilon: int, splits: int, epochs: int, delta: float
+) -> None:
+    noise = published_noise(epsilon, "adam", splits, epochs, delta)
+    assert not noise.printed
+    assert noise.noise_multiplier == moments_noise(epsilon, splits * epochs, 1 / splits, delta)
+
+
+def test_nominal_137_means_136_51_wherever_noise_is_calibrated() -> None:
+    assert target_epsilon(137) == 136.51
+    assert target_epsilon(2) == 2
+    for accountant, relation in (("moments", "add_remove"), ("gdp", "replace"), ("pld", "replace")):
+        noise = noise_for(accountant, 137, 100, 1, DELTA, relation)
+        assert epsilon_for(accountant, noise, 100, 1, DELTA, relation) <= 136.51
+
+
+def test_moments_floor_is_named() -> None:
+    with pytest.raises(UsageError, match=r"0\.3598"):
+        moments_noise(0.3, 2000, 1, DELTA)
+    with pytest.raises(UsageError, match=r"0\.3598"):
+        noise_for("moments", math.log(1e5) / 32, 2000, 1, DELTA, "add_remove")
+    assert moments_noise(0.36, 2000, 1, DELTA) > 1000
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
+@pytest.mark.parametrize("accountant", ["moments", "gdp", "pld"])
+def test_epsilon_must_be_positive(accountant: str, epsilon: float) -> None:
+    with pytest.raises(UsageError, match="epsilon is"):
+        noise_for(accountant, epsilon, 100, 1, DELTA, "add_remove")
+
+
+@pytest.mark.parametrize("delta", [0, 1, -0.1, 2, math.nan])
+def test_delta_must_lie_between_zero_and_one(delta: float) -> None:
+    for accountant in ("moments", "gdp", "pld"):
+        with pytest.raises(UsageError, match="delta is"):
+            noise_for(accountant, 2, 100, 1, delta, "add_remove")
+        with pytest.raises(UsageError, match="delta is"):
+            epsilon_for(accountant, 2, 100, 1, delta, "add_remove")
+
+
+@pytest.mark.parametrize(
+    ("accountant", "rate", "relation", "use"),
+    [
+        ("moments", 1, "replace", "use the accountant gdp or pld"),
+        ("moments", 0.1, "zero_out", "use the accountant pld"),
+        ("gdp", 0.1, "replace", "use the accountant pld"),
+        ("gdp", 0.1, "add_remove", "use the accountant pld or moments"),
+        ("plds", 1, "replace", "did you mean 'pld'"),
+        ("gdp", 1, "replac", "did you mean 'replace'"),
+    ],
+)
+def test_wrong_combinations_name_the_accountant_to_use(
+    accountant: str, rate: float, relation: str, use: str
+) -> None:
+    with pytest.raises(UsageError, match=use):
+        epsilon_for(accountant, 10, 100, rate, DELTA, relation)
+    with pytest.raises(UsageError, match=use):
+        noise_for(accountant, 2, 100, rate, DELTA, relation)
+
+
+def test_accountants_answer_for_what_they_cover() -> None:
+    assert epsilon_for("moments", 112, 2000, 1, DELTA, "add_remove") == pytest.approx(1.995762)
+    assert epsilon_for("gdp", 112, 2000, 1, DELTA, "zero_out") == pytest.approx(1.55196, abs=1e-5)
+    assert epsilon_for("gdp", 112, 2000, 1, DELTA, "replace") == pytest.approx(3.38015, abs=1e-5)
+    assert epsilon_for("pld", 4, 5000, 0.1, DELTA, "replace") == pytest.approx(20.605, abs=2e-4)
+
+
+@pytest.mark.parametrize("noise", [0, -1, math.inf])
+def test_noise_must_be_positive(noise: float) -> None:
+    with pytest.raises(UsageError, match="noise multiplier is"):
+        epsilon_for("moments", noise, 100, 1, DELTA, "add_remove")
+
+
+def test_unknown_optimizer_suggests_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'adam'"):
+        published_noise(2, "adams", 1, 500, DELTA)
+
+
+def test_delta_that_could_publish_a_unit_is_refused() -> None:
+    refuse_large_delta(1e-5, 99_999)
+    with pytest.raises(UserError, match="delta x units = 1.2"):
+        refuse_large_delta(1e-3, 1200)

@@ -1,0 +1,117 @@
+"""Exact Gaussian DP against published vectors, high-precision arithmetic and itself."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.accountants import edge_epsilon, gdp_delta, gdp_epsilon, gdp_mu
+
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon"),
+    [
+        (0.1, 0.3406694),
+        (0.25, 0.9263415),
+        (0.5, 1.9930914),
+        (1, 4.3771781),
+        (2, 9.9972561),
+        (5, 33.1037323),
+    ],
+)
+def test_epsilon_of_mu(mu: float, epsilon: float) -> None:
+    assert gdp_epsilon(mu, DELTA) == pytest.approx(epsilon, abs=6e-8)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "mu"),
+    [(1, 0.2680511), (2, 0.5015517), (5, 1.1212418), (8, 1.6660306), (10, 2.0004456)],
+)
+def test_mu_of_epsilon(epsilon: float, mu: float) -> None:
+    assert gdp_mu(epsilon, DELTA) == pytest.approx(mu, abs=6e-8)
+
+
+def test_delta_of_mu_one_and_epsilon_one() -> None:
+    assert gdp_delta(1, 1) == pytest.approx(0.1269367375, abs=5e-11)
+
+
+def _exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
+    with mpmath.workdps(60):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-3, 60), st.floats(0, 1500))
+def test_delta_agrees_with_sixty_digits(mu: float, epsilon: float) -> None:
+    exact = _exact_delta(mu, epsilon)
+    if exact < 1e-290:  # float64 has nothing to compare
+        assert gdp_delta(mu, epsilon) < 1e-280
+    else:
+        assert gdp_delta(mu, epsilon) == pytest.approx(float(exact), rel=1e-7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-3, 50), st.floats(1e-14, 0.5))
+def test_epsilon_spends_exactly_delta(mu: float, delta: float) -> None:
+    epsilon = gdp_epsilon(mu, delta)
+    if epsilon == 0:
+        assert _exact_delta(mu, 0) <= delta * (1 + 1e-9)
+    else:
+        assert float(_exact_delta(mu, epsilon)) == pytest.approx(delta, rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-3, 300), st.floats(1e-14, 0.5))
+def test_mu_inverts_epsilon(epsilon: float, delta: float) -> None:
+    assert gdp_epsilon(gdp_mu(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-6, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 30), st.floats(1.001, 3), st.floats(1e-10, 0.1))
+def test_epsilon_grows_with_mu_and_falls_with_delta(mu: float, more: float, delta: float) -> None:
+    epsilon = gdp_epsilon(mu, delta)
+    assert gdp_epsilon(mu * more, delta) > epsilon or epsilon == 0
+    assert gdp_epsilon(mu, delta * more) < epsilon or epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("parts", "epsilon"),
+    [
+        (1, 2.0000),
+        (2, 1.9151),
+        (4, 1.8268),
+        (6, 1.7734),
+        (8, 1.7347),
+        (10, 1.7041),
+        (100, 1.3573),
+    ],
+)
+def test_edge_level_epsilon_of_the_cyclic_schedule(parts: int, epsilon: float) -> None:
+    mu = 2 * math.sqrt(500) / 89.166
+    assert edge_epsilon(mu, DELTA, parts) == pytest.approx(epsilon, abs=6e-5)
+
+
+def test_edge_level_composes_runs_on_one_partition_before_it_divides() -> None:
+    assert edge_epsilon(0.5, DELTA, 10, n_runs=4) == gdp_epsilon(1.0, 10 * DELTA)
+    assert edge_epsilon(0.5, DELTA, 1) == gdp_epsilon(0.5, DELTA)
+    assert edge_epsilon(0.5, 0.1, 10) == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
+def test_delta_outside_the_unit_interval_is_refused(delta: float) -> None:
+    with pytest.raises(UserError, match="delta is"):
+        gdp_epsilon(1.0, delta)
+
+
+@pytest.mark.parametrize("mu", [0.0, -1.0, math.inf])
+def test_mu_must_be_positive_and_finite(mu: float) -> None:
+    with pytest.raises(UserError, match="mu is"):
+        gdp_epsilon(mu, DELTA)

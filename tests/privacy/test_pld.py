@@ -1,0 +1,159 @@
+"""Privacy loss distributions: two routes, library traps, monotonicity."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import dp_accounting
+import mpmath
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from private_graphs.errors import UsageError
+from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
+from private_graphs.privacy.fourier import fourier_epsilon
+
+DELTA = 1e-5
+
+POISSON = [
+    (0.1, 4, 5000, "add_remove", 8.79792),
+    (0.1, 4, 5000, "zero_out", 8.79792),
+    (0.1, 4, 5000, "replace", 20.60497),
+    (0.25, 20, 8000, "add_remove", 4.99011),
+    (0.25, 20, 8000, "zero_out", 4.99011),
+    (0.25, 20, 8000, "replace", 11.47668),
+]
+
+
+@pytest.mark.parametrize(("rate", "noise", "steps", "relation", "epsilon"), POISSON)
+def test_poisson_sampling_by_two_routes(
+    rate: float, noise: float, steps: int, relation: str, epsilon: float
+) -> None:
+    estimate = fourier_epsilon(noise, steps, rate, DELTA, relation)
+    assert estimate == pytest.approx(epsilon, abs=6e-6)
+    assert -1e-6 <= pld_epsilon(noise, steps, rate, DELTA, relation) - estimate <= 2e-4
+
+
+def test_replace_doubles_the_sensitivity() -> None:
+    assert pld_epsilon(1, 1, 1, DELTA, "replace") == pytest.approx(9.99726, abs=2e-5)
+    assert pld_epsilon(1, 1, 1, DELTA, "replace") == pytest.approx(gdp_epsilon(2, DELTA), abs=2e-4)
+    assert pld_epsilon(1, 1, 1, DELTA, "zero_out") == pytest.approx(gdp_epsilon(1, DELTA), abs=2e-4)
+
+
+def test_library_rdp_accountant_forgets_to_double_so_it_is_never_used() -> None:
+    accountant = RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    ).compose(dp_accounting.GaussianDpEvent(1.0))
+    wrong = accountant.get_epsilon(DELTA)
+    assert wrong == pytest.approx(4.72851, abs=1e-4)
+    assert pld_epsilon(1, 1, 1, DELTA, "replace") > 2 * wrong
+
+
+def test_zero_out_is_the_wrong_relation_for_a_replaced_term() -> None:
+    assert pld_epsilon(4, 1000, 0.1, DELTA, "replace") > 2 * pld_epsilon(
+        4, 1000, 0.1, DELTA, "zero_out"
+    )
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "zero_out", "replace"])
+@pytest.mark.parametrize(("noise", "steps"), [(4, 100), (50, 100), (112, 2000), (2, 500)])
+def test_rate_one_agrees_with_exact_gaussian_dp(noise: float, steps: int, relation: str) -> None:
+    factor = 2 if relation == "replace" else 1
+    exact = gdp_epsilon(factor * math.sqrt(steps) / noise, DELTA)
+    assert -1e-6 <= pld_epsilon(noise, steps, 1, DELTA, relation) - exact <= 2e-4
+    assert fourier_epsilon(noise, steps, 1, DELTA, relation) == pytest.approx(exact, abs=1e-7)
+
+
+def _one_step_delta(noise: float, rate: float, epsilon: float) -> float:
+    """δ of one Poisson-sampled step under replace, by thirty-digit quadrature."""
+    with mpmath.workdps(30):
+        q, sigma, e = mpmath.mpf(rate), mpmath.mpf(noise), mpmath.exp(mpmath.mpf(epsilon))
+        assert sigma >= 1  # brackets the crossing below
+
+        def gap(x: mpmath.mpf) -> mpmath.mpf:
+            still = (1 - q) * mpmath.npdf(x, 0, sigma)
+            upper = still + q * mpmath.npdf(x, 1, sigma)
+            lower = still + q * mpmath.npdf(x, -1, sigma)
+            return upper - e * lower
+
+        start = mpmath.findroot(gap, (2 * sigma, 6 * sigma), solver="bisect")
+        return float(
+            mpmath.quad(gap, [start, start + sigma, start + 4 * sigma, start + 20 * sigma])
+        )
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.1), (2.0, 0.5)])
+def test_one_replaced_step_agrees_with_quadrature(noise: float, rate: float) -> None:
+    epsilon = pld_epsilon(noise, 1, rate, DELTA, "replace")
+    assert _one_step_delta(noise, rate, epsilon) <= DELTA
+    assert _one_step_delta(noise, rate, epsilon - 3e-4) >= DELTA
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.1, 0.9), st.floats(2, 60), st.integers(500, 4000), st.booleans())
+def test_library_never_undercuts_the_independent_route(
+    rate: float, noise: float, steps: int, replaced: bool
+) -> None:
+    relation = "replace" if replaced else "zero_out"
+    estimate = fourier_epsilon(noise, steps, rate, DELTA, relation)
+    priced = pld_epsilon(noise, steps, rate, DELTA, relation)
+    assert estimate is not None
+    assert -1e-6 <= priced - estimate <= 2e-4 * max(1.0, priced / 10)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(0.05, 0.9), st.floats(2, 60), st.integers(50, 2000))
+def test_epsilon_falls_with_noise_and_grows_with_steps_and_rate(
+    rate: float, noise: float, steps: int
+) -> None:
+    epsilon = pld_epsilon(noise, steps, rate, DELTA, "replace")
+    assert pld_epsilon(1.1 * noise, steps, rate, DELTA, "replace") < epsilon
+    assert pld_epsilon(noise, steps + steps // 10, rate, DELTA, "replace") > epsilon
+    assert pld_epsilon(noise, steps, 1.1 * rate, DELTA, "replace") > epsilon
+    assert pld_epsilon(noise, steps, rate, DELTA, "zero_out") < epsilon
+
+
+def test_independent_route_admits_where_it_is_unreliable() -> None:
+    assert fourier_epsilon(1.0, 1, 0.1, DELTA, "replace") is None
+    assert fourier_epsilon(0.01, 100, 0.1, DELTA, "replace") is None
+
+
+def test_independent_route_reports_zero_where_delta_alone_covers_the_loss() -> None:
+    assert fourier_epsilon(100.0, 10, 0.5, 0.4, "replace") == 0.0
+
+
+def test_tiny_noise_is_priced_in_bounded_memory() -> None:
+    assert pld_epsilon(0.01, 100, 0.1, DELTA, "replace") > 1e5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 1, 1, DELTA, "replace"), "noise multiplier is 0"),
+        ((1, 0, 1, DELTA, "replace"), "steps is 0"),
+        ((1, 1, 0, DELTA, "replace"), "sampling rate is 0"),
+        ((1, 1, 1.5, DELTA, "replace"), "sampling rate is 1.5"),
+        ((1, 1, 1, 1.0, "replace"), "delta is 1.0"),
+        ((1, 1, 1, DELTA, "replaced"), "did you mean 'replace'"),
+    ],
+)
+def test_wrong_arguments_name_the_value(arguments: tuple, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        pld_epsilon(*arguments)
+
+
+def test_gdp_and_moments_load_neither_dp_accounting_nor_torch() -> None:
+    code = (
+        "import sys\n"
+        "from private_graphs.privacy import statements\n"
+        "from private_graphs.privacy.calibration import noise_for, published_noise\n"
+        "noise_for('gdp', 2.0, 500, 1, 1e-5, 'replace')\n"
+        "noise_for('moments', 2.0, 500, 1, 1e-5, 'add_remove')\n"
+        "published_noise(1.0, 'adam', 10, 500, 1e-5)\n"
+        "assert not {'dp_accounting', 'torch'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,260 @@
+"""Privacy statements: status rules, honesty about selection, safe JSON, identity."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
+from private_graphs.privacy.statements import (
+    FLOATING_POINT,
+    SECRET_SEED,
+    Audit,
+    PrivacyStatement,
+    Selection,
+    build_statement,
+    render_text,
+)
+
+DELTA = 1e-5
+
+
+def _event(
+    sampling: Sampling | None = None, noise: float | None = None, **changes: object
+) -> NoisyGradients:
+    sampling = sampling or FullBatch()
+    releases = 500 * getattr(sampling, "parts", 1) if isinstance(sampling, Shuffled) else 500
+    fields = {"clipping": "gradient_global", "clip_norm": 1.0, "releases": releases}
+    noise = gdp_noise(2, 500, DELTA, "replace") if noise is None else noise
+    fields |= {"noise_multiplier": noise, "epochs": 500, "sampling": sampling}
+    return NoisyGradients(**{**fields, **changes})
+
+
+def _statement(**changes: object) -> PrivacyStatement:
+    arguments = {
+        "events": [_event()],
+        "unit": "node",
+        "relation": "replace",
+        "delta": DELTA,
+        "n_units": 1208,
+        "epsilon_published": 1.5,
+        "published_formula": "moments accountant",
+        "n_runs_released": 5,
+        "noise_source": "seeded",
+        "inference": "inductive_disjoint",
+        "selection": Selection(n_configs=1, data="none"),
+        "preprocessing": "none",
+        "public_facts": ["number of nodes"],
+        "assumptions": ["validation nodes are public"],
+        "private": True,
+        "epsilon_target": 2.0,
+    }
+    return build_statement(**{**arguments, **changes})
+
+
+def _audit(**changes: object) -> Audit:
+    fields = {"design": "canary", "unit": "node", "relation": "replace", "delta": DELTA}
+    fields |= {"runs": 2000, "epsilon_lower": 1.0, "confidence": 0.999}
+    return Audit(**{**fields, **changes})
+
+
+def test_a_clipped_run_is_proved() -> None:
+    statement = _statement()
+    assert statement.status == "proved"
+    assert statement.epsilon_proved == pytest.approx(2.0, abs=1e-4)
+    assert statement.epsilon_proved <= 2.0
+    assert statement.epsilon_second_route == pytest.approx(statement.epsilon_proved, abs=2e-4)
+    assert statement.epsilon_all_runs == pytest.approx(5.00136, abs=2e-4)
+    assert statement.accountant.startswith("exact Gaussian DP (scipy ")
+    assert not statement.vacuous
+    [mechanism] = statement.mechanisms
+    assert (mechanism.sensitivity, mechanism.count, mechanism.sampling) == (2.0, 500, "none")
+
+
+def test_an_unclipped_run_is_published_only() -> None:
+    statement = _statement(events=[_event(Shuffled(10), 34.696, clipping="none")])
+    assert statement.status == "published_only"
+    assert statement.epsilon_proved is None
+    assert statement.epsilon_all_runs is None
+    assert statement.epsilon_published == 1.5
+    assert statement.mechanisms[0].sensitivity is None
+    assert "nothing is clipped" in statement.proof
+
+
+def test_a_run_without_noise_is_not_private() -> None:
+    statement = _statement(private=False, events=[], epsilon_published=None)
+    assert statement.status == "not_private"
+    assert statement.epsilon_proved is None
+    assert statement.mechanisms == ()
+    assert FLOATING_POINT not in statement.assumptions
+    assert statement.selection.cost == "none: the run is not private"
+
+
+def test_large_delta_is_never_proved() -> None:
+    statement = _statement(n_units=100_000)
+    assert statement.status == "published_only"
+    assert statement.epsilon_proved is None
+    assert statement.proof.startswith("none: delta x units = 1 is not below 1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "vacuous"),
+    [
+        ({"events": [_event(noise=2.0)]}, True),
+        ({"events": [_event(noise=2.0, clipping="none")], "epsilon_published": 136.5}, True),
+        ({"events": [_event(noise=2.0, clipping="none")], "epsilon_published": 2.0}, False),
+        ({"epsilon_published": 136.5}, False),
+    ],
+)
+def test_a_guarantee_above_twenty_is_flagged_vacuous(changes: dict, vacuous: bool) -> None:
+    assert _statement(**changes).vacuous is vacuous
+
+
+def test_seeded_noise_supposes_a_secret_seed() -> None:
+    assert SECRET_SEED in _statement().assumptions
+    assert SECRET_SEED not in _statement(noise_source="os_entropy").assumptions
+
+
+def test_generator_and_floating_point_are_listed_as_assumptions() -> None:
+    assumptions = _statement().assumptions
+    assert FLOATING_POINT in assumptions
+    assert "Philox4x32-10" in FLOATING_POINT and "not a cryptographic generator" in FLOATING_POINT
+    assert assumptions[0] == "validation nodes are public"
+    assert len(set(assumptions)) == len(assumptions)
+
+
+def test_a_public_choice_costs_the_composition_of_all_trained_runs() -> None:
+    chosen = Selection(n_configs=6, data="public validation nodes")
+    statement = _statement(selection=chosen, n_runs_released=30)
+    assert "has epsilon_all_runs" in statement.selection.cost
+    assert "fixed in advance" in statement.selection.cost
+    assert statement.epsilon_all_runs == pytest.approx(14.8888, abs=2e-3)
+    assert statement.epsilon_proved == _statement().epsilon_proved
+
+
+def test_a_choice_on_private_scores_is_not_accounted() -> None:
+    chosen = Selection(n_configs=6, data="validation scores on the whole graph", public=False)
+    assert _statement(selection=chosen, n_runs_released=30).selection.cost.startswith(
+        "not accounted"
+    )
+
+
+def test_a_choice_among_unproved_runs_promises_nothing() -> None:
+    chosen = Selection(n_configs=6, data="public validation nodes")
+    event = _event(clipping="none")
+    cost = _statement(selection=chosen, n_runs_released=30, events=[event]).selection.cost
+    assert cost.startswith("nothing is proved")
+
+
+def test_every_compared_run_counts_as_released() -> None:
+    with pytest.raises(UserError, match="n_runs_released is 5 with 6 configurations"):
+        _statement(selection=Selection(n_configs=6, data="public validation nodes"))
+
+
+@pytest.mark.parametrize("changes", [{"events": []}, {"private": False}])
+def test_privacy_and_mechanisms_must_agree(changes: dict) -> None:
+    with pytest.raises(UserError, match="expected at least one mechanism"):
+        _statement(**changes)
+
+
+def test_two_mechanisms_compose_into_one_claim() -> None:
+    statement = _statement(events=[_event(), _event(Shuffled(10), 50.0)])
+    assert statement.epsilon_proved > _statement().epsilon_proved
+    assert statement.epsilon_second_route is None
+    assert len(statement.mechanisms) == 2
+
+
+def test_poisson_statement_names_the_library() -> None:
+    event = _event(Poisson(0.1), 28.196, releases=5000)
+    statement = _statement(events=[event])
+    assert "dp-accounting" in statement.accountant
+    assert statement.epsilon_second_route == pytest.approx(statement.epsilon_proved, abs=2e-4)
+    assert any("which parts joined" in each for each in statement.assumptions)
+
+
+def test_json_round_trip_keeps_identity() -> None:
+    statement = _statement()
+    text = statement.model_dump_json()
+    again = PrivacyStatement.model_validate_json(text)
+    assert again == statement
+    assert len(statement.statement_id) == 12
+    int(statement.statement_id, 16)
+    assert json.loads(text)["mechanisms"][0]["clipping"] == "gradient_global"
+
+
+def test_identity_follows_content() -> None:
+    assert _statement().statement_id == _statement().statement_id
+    assert _statement().statement_id != _statement(n_runs_released=6).statement_id
+
+
+def test_a_changed_statement_is_detected() -> None:
+    content = _statement().model_dump(mode="json")
+    content["epsilon_proved"] = 1.0
+    with pytest.raises(ValidationError, match="changed after it was written"):
+        PrivacyStatement.model_validate(content)
+
+
+def test_unknown_fields_are_errors() -> None:
+    content = _statement().model_dump(mode="json")
+    with pytest.raises(ValidationError, match="epsilon_proven"):
+        PrivacyStatement.model_validate({**content, "epsilon_proven": 1.0})
+
+
+def test_json_never_holds_infinity_or_nan() -> None:
+    statement = _statement(
+        epsilon_published=math.inf, authors_accountant_epsilon=math.nan, epsilon_target=math.inf
+    )
+    json.dumps(statement.model_dump(mode="json"), allow_nan=False)
+    assert statement.epsilon_published is None
+    assert statement.published_formula is None
+    assert statement.authors_accountant_epsilon is None
+
+
+def test_negative_number_of_the_authors_accountant_is_kept() -> None:
+    assert _statement(authors_accountant_epsilon=-0.148).authors_accountant_epsilon == -0.148
+
+
+def test_an_audit_above_the_published_value_refutes_it() -> None:
+    statement = _statement(
+        events=[_event(clipping="none")], audit=_audit(relation="zero_out", epsilon_lower=3.28)
+    )
+    assert statement.status == "refuted"
+    assert _statement(audit=_audit()).status == "proved"
+
+
+def test_an_audit_above_the_proved_value_fails() -> None:
+    with pytest.raises(UserError, match="breaks its proof"):
+        _statement(audit=_audit(epsilon_lower=2.5))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"unit": "graph"}, {"delta": 1e-6}, {"confidence": 0.95}]
+)  # fmt: skip
+def test_an_audit_of_something_else_is_not_compared(changes: dict) -> None:
+    with pytest.raises(UserError, match="cannot be compared"):
+        _statement(audit=_audit(**changes))
+
+
+def test_a_stronger_audit_relation_is_not_compared() -> None:
+    with pytest.raises(UserError, match="cannot be compared"):
+        _statement(unit="graph", relation="zero_out", audit=_audit(unit="graph"))
+
+
+def test_text_tells_the_claim_and_its_limits() -> None:
+    chosen = Selection(n_configs=6, data="public validation nodes")
+    text = render_text(_statement(selection=chosen, n_runs_released=30))
+    for part in (
+        "epsilon 2 per run",
+        "node, replace, at delta 1e-05",
+        "for 30 runs",
+        "secret seed",
+    ):
+        assert part in text
+    assert "nothing for node" in render_text(_statement(events=[_event(clipping="none")]))
+    assert "(vacuous)" in render_text(_statement(events=[_event(noise=2.0)]))
+    assert "not private" in render_text(_statement(private=False, events=[]))
