@@ -33,6 +33,9 @@ from private_graphs.training.streams import Streams
 
 NoiseSource = Literal["seeded", "os_entropy"]
 
+_SETTINGS = {"epochs", "delta", "clip_norm", "weight_decay", "hidden", "dropout"}
+"""Settings that, beside cell, noise, learning rate and seed, tell replicas apart."""
+
 
 def protocol_of(cell: Cell) -> Protocol:
     """Return the protocol of a cell with the visits that the cell asks for."""
@@ -146,6 +149,7 @@ def _replicas(
                     "data": dataset.fingerprint,
                     "cell": plan.cell.model_dump(mode="json"),
                     "visits": protocol.visits,
+                    "settings": plan.model_dump(mode="json", include=_SETTINGS),
                     "noise": bought.noise_multiplier,
                     "learning_rate": learning_rate,
                     "seed": seed,
