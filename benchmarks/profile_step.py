@@ -47,11 +47,11 @@ def _sparse_products(batch, b: int) -> float:
     rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
     x = (inputs.x_pointers, inputs.x_indices, inputs.x_values)
     a = (inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values)
-    n_weights = batch.structure.n_features * inputs.n_hidden
+    n_weights = inputs.n_features * inputs.n_hidden
     w1 = batch.backend.state.parameters[0][:n_weights].reshape(-1, inputs.n_hidden)
-    gradient = np.zeros_like(w1)
+    gradient = kernels.aligned_zeros(w1.shape, w1.dtype)
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
-    hidden_out, class_out = np.empty_like(s.h1), np.empty_like(s.y)
+    hidden_out, class_out = (kernels.aligned_zeros(e.shape, e.dtype) for e in (s.h1, s.y))
 
     def run() -> None:
         _gather(wide, rows0, *x, w1, s.zeros, s.z0)

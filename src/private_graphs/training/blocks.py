@@ -23,7 +23,6 @@ class Structure:
 
     inputs: Inputs
     blocks: Blocks
-    n_features: int
     parts: np.ndarray
     """(R, s) block of each part of each replica."""
     validation: np.ndarray
@@ -99,6 +98,7 @@ class _Builder:
             a_indices=np.concatenate([graph.indices for graph in self.graphs]).astype(np.int32),
             a_values=np.concatenate([graph.data for graph in self.graphs]).astype(dtype),
             labels=labels.astype(np.int32),
+            n_features=self.features.shape[1],
             n_classes=n_classes,
             n_hidden=hidden,
             hidden_lanes=(True,) * hidden,
@@ -206,7 +206,6 @@ def build_structure(
     return Structure(
         inputs=builder.inputs(labels, dataset.n_classes, hidden, dtype),
         blocks=builder.blocks(),
-        n_features=builder.features.shape[1],
         parts=np.array(parts, dtype=np.int64),
         validation=np.array(validation, dtype=np.int64),
         test=np.array(test, dtype=np.int64),

@@ -11,14 +11,14 @@ from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
 class CpuBackend:
     """State and work space of one thread's replicas."""
 
-    def __init__(
-        self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State, hidden: int
-    ) -> None:
+    def __init__(self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State) -> None:
         self.inputs, self.blocks, self.rule, self.state = inputs, blocks, rule, state
-        n_parameters = state.parameters.shape[1]
-        n_features = (n_parameters - hidden - (hidden + 1) * inputs.n_classes) // hidden
         self.scratch = kernels.make_scratch(
-            len(inputs.labels), n_features, hidden, inputs.n_classes, state.parameters.dtype
+            len(inputs.labels),
+            inputs.n_features,
+            inputs.n_hidden,
+            inputs.n_classes,
+            state.parameters.dtype,
         )
         self.best: np.ndarray | None = None
 
@@ -64,5 +64,7 @@ class CpuBackend:
             self.state.parameters[:] = self.best
 
     def parameters(self) -> np.ndarray:
-        """Return (R, P)."""
-        return self.state.parameters
+        """Return (R, P) without the unused ends of the rows."""
+        inputs = self.inputs
+        used = kernels.n_parameters(inputs.n_features, inputs.n_hidden, inputs.n_classes)
+        return self.state.parameters[:, :used].copy()

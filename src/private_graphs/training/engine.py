@@ -19,7 +19,7 @@ from private_graphs.errors import UserError, suggest
 from private_graphs.protocols import Protocol
 from private_graphs.training.blocks import Structure
 from private_graphs.training.cpu_backend import CpuBackend
-from private_graphs.training.kernels import Rule, State, Step
+from private_graphs.training.kernels import Rule, State, Step, aligned_zeros, row_length
 from private_graphs.training.streams import Streams
 
 Progress = Callable[[int, int], None]
@@ -219,7 +219,7 @@ class _Batch:
     def _backend(self):
         """Compiled kernels on the CPU, PyTorch elsewhere."""
         structure, settings = self.structure, self.settings
-        common = (structure.inputs, structure.blocks, self._rule(), self._state(), settings.hidden)
+        common = (structure.inputs, structure.blocks, self._rule(), self._state())
         if settings.device == "cpu":
             return CpuBackend(*common)
         from private_graphs.training.torch_backend import TorchBackend  # imports torch
@@ -227,24 +227,22 @@ class _Batch:
         return TorchBackend(*common, device=settings.device.removeprefix("torch-"))
 
     def _state(self) -> State:
-        settings, replicas = self.settings, self.replicas
-        n_features, n_classes = self.structure.n_features, self.structure.inputs.n_classes
-        parameters = np.stack(
-            [
-                initial_parameters(each.streams, n_features, settings.hidden, n_classes)
-                for each in replicas
-            ]
-        ).astype(settings.dtype)
-        moments = parameters.shape if settings.optimizer == "adam" else (len(replicas), 0)
-        previous = parameters.shape if self.structure.joined else (len(replicas), 0)
+        settings, replicas, inputs = self.settings, self.replicas, self.structure.inputs
+        sizes = (inputs.n_features, inputs.n_hidden, inputs.n_classes)
+        full, none = (len(replicas), row_length(*sizes)), (len(replicas), 0)
+        parameters = aligned_zeros(full, settings.dtype)
+        for row, each in zip(parameters, replicas, strict=True):
+            start = initial_parameters(each.streams, *sizes)
+            row[: len(start)] = start
+        moments = full if settings.optimizer == "adam" else none
         noise = [each.noise_multiplier * settings.clip_norm for each in replicas]
         return State(
             parameters=parameters,
-            first_moment=np.zeros(moments, settings.dtype),
-            second_moment=np.zeros(moments, settings.dtype),
+            first_moment=aligned_zeros(moments, settings.dtype),
+            second_moment=aligned_zeros(moments, settings.dtype),
             learning_rate=np.array([each.learning_rate for each in replicas], dtype=np.float64),
             noise_std=np.array(noise, dtype=np.float64),
-            previous=np.zeros(previous, settings.dtype),
+            previous=aligned_zeros(full if self.structure.joined else none, settings.dtype),
             noise_key=np.stack([each.streams.key("noise") for each in replicas]),
             dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
         )

@@ -6,7 +6,8 @@ units on ``rows1`` (their neighbours), X·W1 on ``rows0`` (their neighbours' nei
 adds the visits' clipped gradients, then noise, then updates, replica by replica, so that one
 replica's parameters stay in the cache. Nothing here depends on which replicas train together.
 
-Parameters of a replica are one flat row: W1 (features, hidden), b1, W2 (hidden, classes), b2.
+Parameters of a replica are one flat row: W1 (features, hidden), b1, W2 (hidden, classes), b2, and
+unused numbers up to a whole cache line: a vector that straddles two lines costs a third more time.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Inputs(NamedTuple):
     a_indices: np.ndarray  # int32, node ids
     a_values: np.ndarray
     labels: np.ndarray  # (N,) int32
+    n_features: int
     n_classes: int
     n_hidden: int
     hidden_lanes: tuple[bool, ...]
@@ -79,7 +81,7 @@ class Rule(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that belongs to replicas. R replicas, P parameters."""
+    """Everything that belongs to replicas. R replicas, rows of ``row_length`` P."""
 
     parameters: np.ndarray  # (R, P)
     first_moment: np.ndarray  # (R, P) for Adam, else (R, 0)
@@ -120,14 +122,32 @@ def padded(n_classes: int) -> int:
     return -(-n_classes // 8) * 8
 
 
+def n_parameters(n_features: int, hidden: int, n_classes: int) -> int:
+    """Number of parameters of one replica."""
+    return n_features * hidden + hidden + hidden * n_classes + n_classes
+
+
+def row_length(n_features: int, hidden: int, n_classes: int) -> int:
+    """Length of a replica's row: its parameters, rounded up to a whole cache line."""
+    return -(-n_parameters(n_features, hidden, n_classes) // 16) * 16
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype) -> np.ndarray:
+    """Zeros that start at a cache line (64 bytes)."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
 def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dtype) -> Scratch:
     """Allocate the work space of one thread."""
     width = padded(n_classes)
-    n_parameters = n_features * hidden + hidden + hidden * n_classes + n_classes
-    quarter = -(-n_parameters // 4)
+    length = row_length(n_features, hidden, n_classes)
+    quarter = length // 4
 
     def empty(*shape):
-        return np.zeros(shape, dtype)
+        return aligned_zeros(shape, dtype)
 
     return Scratch(
         z0=empty(n_nodes, hidden),
@@ -138,17 +158,17 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
         y=empty(n_nodes, width),
         y_compact=empty(n_nodes, width),
         logits=empty(n_nodes, width),
-        powers=np.zeros(n_nodes * width, np.int32),
+        powers=aligned_zeros((n_nodes * width,), np.int32),
         w2=empty(hidden, width),
         g2=empty(hidden, width),
         bias=empty(width),
-        visit=empty(n_parameters),
-        total=empty(n_parameters),
-        normals=empty(4 * quarter),
-        words=np.zeros((4, quarter), np.uint32),
-        exponent=np.zeros(quarter, np.float32),
-        mantissa=np.zeros(quarter, np.float32),
-        bits=np.zeros(-(-n_nodes * hidden // 16) * 4, np.uint32),
+        visit=empty(length),
+        total=empty(length),
+        normals=empty(length),
+        words=aligned_zeros((4, quarter), np.uint32),
+        exponent=aligned_zeros((quarter,), np.float32),
+        mantissa=aligned_zeros((quarter,), np.float32),
+        bits=aligned_zeros((-(-n_nodes * hidden // 16) * 4,), np.uint32),
     )
 
 
@@ -239,7 +259,7 @@ def _activate(size, rule, dropout, key, number, first, s):
 def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     """Logits of block ``b`` into ``s.logits``; hidden units into ``s.h1``."""
     hidden = inputs.n_hidden
-    n_features = (theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes) // hidden
+    n_features = inputs.n_features
     w1 = theta[: n_features * hidden].reshape(n_features, hidden)
     b1 = theta[n_features * hidden : (n_features + 1) * hidden]
     tail = theta[(n_features + 1) * hidden :]
@@ -336,7 +356,7 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
     ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
     n1, n2 = rows1.shape[0], blocks.n_loss[b]
-    n_features = (theta.shape[0] - hidden - (hidden + 1) * k) // hidden
+    n_features = inputs.n_features
     g1 = gradient[: n_features * hidden].reshape(n_features, hidden)
     g_bias1 = gradient[n_features * hidden : (n_features + 1) * hidden]
     g_tail = gradient[(n_features + 1) * hidden :]
@@ -431,7 +451,7 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
     for a in range(step.replicas.shape[0]):
         r = step.replicas[a]
         theta = state.parameters[r]
-        n_weights = theta.shape[0] - hidden - (hidden + 1) * inputs.n_classes
+        n_weights = inputs.n_features * hidden
         key, first, seen = state.dropout_key[r], 0, 0
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]

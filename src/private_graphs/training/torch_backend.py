@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from private_graphs.training import noise
-from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
+from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step, n_parameters
 
 
 class _Rows(NamedTuple):
@@ -35,9 +35,9 @@ class TorchBackend:
     """Same contract as ``CpuBackend``; parameters stay on ``device`` between steps."""
 
     def __init__(
-        self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State, hidden: int, device: str
+        self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State, device: str
     ) -> None:
-        self.inputs, self.blocks, self.rule, self.hidden = inputs, blocks, rule, hidden
+        self.inputs, self.blocks, self.rule, self.hidden = inputs, blocks, rule, inputs.n_hidden
         self.device = torch.device(device)
         self.theta = torch.from_numpy(state.parameters.copy()).to(self.device)
         self.dtype = self.theta.dtype
@@ -45,7 +45,8 @@ class TorchBackend:
         self.learning_rate = self._tensor(state.learning_rate)[:, None]
         self.noise_std = self._tensor(state.noise_std)[:, None]
         self.keys = state
-        self.n_features = (self.theta.shape[1] - hidden - (hidden + 1) * inputs.n_classes) // hidden
+        self.n_features = inputs.n_features
+        self.used = n_parameters(inputs.n_features, inputs.n_hidden, inputs.n_classes)
         self.cache: dict[int, _Block] = {}
         self.best = self.theta.clone()
         self.generators = self._generators(state) if self.device.type == "cuda" else None
@@ -122,7 +123,7 @@ class TorchBackend:
     ) -> torch.Tensor:
         """Logits of all stacked blocks; ``theta`` is (visits, P), ``keep`` scales hidden units."""
         f, h, k = self.n_features, self.hidden, self.inputs.n_classes
-        first, bias1, second, bias2 = theta.split([f * h, h, h * k, k], dim=1)
+        first, bias1, second, bias2 = theta[:, : self.used].split([f * h, h, h * k, k], dim=1)
         rows0 = [len(each.features.lengths) for each in blocks]
         rows1 = [len(each.first.lengths) for each in blocks]
         rows2 = [len(each.second.lengths) for each in blocks]
@@ -249,5 +250,5 @@ class TorchBackend:
         self.theta = self.best.clone()
 
     def parameters(self) -> np.ndarray:
-        """Return (R, P)."""
-        return self.theta.cpu().numpy()
+        """Return (R, P) without the unused ends of the rows."""
+        return self.theta[:, : self.used].cpu().numpy()
