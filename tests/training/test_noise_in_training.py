@@ -1,0 +1,114 @@
+"""The noise that reaches the parameters has the variance that the accounting supposes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from small_graphs import fit, random_graph, start
+
+from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+
+SIGMA, CLIP, LR = 3.0, 0.4, 0.05
+
+
+@pytest.fixture(scope="module")
+def silent():
+    """A graph without training labels: every gradient is zero, what moves is noise."""
+    dataset = random_graph(0, features=300)
+    return replace(dataset, labels=np.where(dataset.train_mask, -1, dataset.labels))
+
+
+def moved(dataset, protocol, **how) -> np.ndarray:
+    """Displacement (R, P) of the parameters, in units of lr."""
+    seeds = how.setdefault("seeds", (0,))
+    trained = fit(dataset, protocol, lr=LR, clip_norm=CLIP, **how)
+    before = np.stack([start(dataset, seed) for seed in seeds])
+    return (trained.parameters - before) / LR
+
+
+def assert_normal(sample: np.ndarray, std: float) -> None:
+    """Two-sided chi-square and Kolmogorov-Smirnov tests at 1e-4 each."""
+    n = sample.size
+    tail = stats.chi2.cdf(float(np.sum(sample**2)) / std**2, n)
+    assert 1e-4 < tail < 1 - 1e-4, f"std {sample.std()} where {std} is stated"
+    assert stats.kstest(sample.ravel() / std, "norm").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("protocol", "splits", "std_of_an_epoch"),
+    [
+        (PAPER, 1, SIGMA * CLIP),
+        (SOUND, 1, SIGMA * CLIP),
+        (SOUND, 10, SIGMA * CLIP / 10),  # one draw per epoch, divided by the number of parts
+        (PAPER, 10, SIGMA * CLIP * np.sqrt(10)),  # ten steps, each with its own full draw
+        (SOUND_POISSON, 10, SIGMA * CLIP * np.sqrt(10)),
+    ],
+    ids=["full-graph", "full-graph-sound", "epoch-sum", "shuffled", "poisson"],
+)
+def test_the_noise_of_an_epoch_has_the_stated_variance(
+    silent, protocol, splits, std_of_an_epoch, dtype, device
+):
+    sample = moved(silent, protocol, splits=splits, noise=SIGMA, dtype=dtype, device=device)
+    assert sample.size > 9_000
+    assert_normal(sample, std_of_an_epoch)
+
+
+def test_every_coordinate_of_every_tensor_is_noised():
+    for classes in (3, 4, 5, 6):  # the number of parameters leaves every rest modulo 4
+        dataset = random_graph(0, classes=classes)
+        unlabelled = replace(dataset, labels=np.where(dataset.train_mask, -1, dataset.labels))
+        assert np.all(moved(unlabelled, SOUND, noise=SIGMA) != 0)
+
+
+def test_noise_adds_up_over_epochs_and_differs_between_replicas(silent):
+    first = moved(silent, PAPER, seeds=(0, 1, 2), noise=SIGMA)
+    second = moved(silent, PAPER, seeds=(0, 1, 2), noise=SIGMA, epochs=2) - first
+    rows = np.concatenate([first, second])
+    assert_normal(second, SIGMA * CLIP)
+    correlation = np.corrcoef(rows) - np.eye(len(rows))
+    assert np.abs(correlation).max() < 6 / np.sqrt(rows.shape[1])
+
+
+def test_each_replica_has_its_own_noise_multiplier_and_zero_adds_none(silent):
+    sample = moved(silent, PAPER, seeds=(0, 1, 2), noise=(0.0, 1.0, 5.0))
+    assert np.all(sample[0] == 0)
+    assert_normal(sample[1], CLIP)
+    assert_normal(sample[2], 5 * CLIP)
+
+
+def test_the_released_protocol_adds_its_noise_to_the_unclipped_gradient():
+    dataset = random_graph(1, features=300)
+    with_noise = moved(dataset, RELEASED, noise=SIGMA)
+    without = moved(dataset, RELEASED, noise=0.0, private=True)
+    assert_normal(with_noise - without, SIGMA * CLIP)
+
+
+def test_noise_does_not_depend_on_the_data():
+    """The same replica on another graph draws the same noise: it can be told from the gradient."""
+    found = []
+    for seed in (1, 2):
+        dataset = random_graph(seed, features=300)
+        how = dict(private=True, splits=4)
+        found.append(
+            moved(dataset, SOUND, noise=SIGMA, **how) - moved(dataset, SOUND, noise=0.0, **how)
+        )
+    np.testing.assert_allclose(found[0], found[1], atol=1e-10)
+
+
+def test_adam_sees_the_noisy_gradient_and_nothing_else(silent):
+    """Adam's first step is lr times the sign of its gradient: here of the noise."""
+    sgd = moved(silent, PAPER, noise=SIGMA)
+    adam = moved(silent, PAPER, noise=SIGMA, optimizer="adam")
+    clear = np.abs(sgd) > 1e-2  # elsewhere Adam's 1e-8 in the denominator shows
+    np.testing.assert_allclose(adam[clear], np.sign(sgd)[clear], atol=1e-5)
+
+
+def test_weight_decay_is_added_after_the_noise_and_not_divided(silent):
+    decayed = moved(silent, SOUND, splits=10, noise=SIGMA, weight_decay=0.3)
+    plain = moved(silent, SOUND, splits=10, noise=SIGMA)
+    np.testing.assert_allclose(decayed - plain, -0.3 * start(silent)[None], atol=1e-9)
