@@ -1,0 +1,51 @@
+"""Scores and baselines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from private_graphs.training.metrics import majority_score, random_score, scores
+from private_graphs.training.streams import Streams
+
+
+def test_scores_are_those_worked_out_by_hand():
+    found = scores(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 1]))
+    # class 0: precision 1, recall 1/2; class 1: precision 1/3, recall 1; class 2: never predicted
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+    assert found["micro_f1"] == found["accuracy"] == 0.5
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=50))
+def test_micro_f1_is_the_accuracy(pairs):
+    labels, predictions = np.array(pairs).T
+    found = scores(labels, predictions)
+    assert found["micro_f1"] == pytest.approx(np.mean(labels == predictions))
+    assert found["micro_f1"] == pytest.approx(found["accuracy"])
+
+
+def test_the_majority_is_scored_on_the_given_labels():
+    assert majority_score(np.array([3, 3, 1, 0]), 3) == 0.5
+    assert majority_score(np.array([3, 3, 1, 0]), 2) == 0.0
+
+
+def test_the_released_random_baseline_never_draws_the_last_class():
+    stream = Streams("random")
+    last = np.full(20_000, 6)
+    assert random_score(last, 7, True, stream) == 0.0
+    assert random_score(last, 7, False, stream) == pytest.approx(1 / 7, abs=0.02)
+    first = np.zeros(20_000, dtype=int)
+    assert random_score(first, 7, True, stream) == pytest.approx(1 / 6, abs=0.02)
+    assert random_score(first, 1, True, stream) == 1.0  # one class only: nothing to leave out
+
+
+def test_the_random_baseline_is_the_same_for_the_same_stream():
+    labels = np.arange(1000) % 7
+    assert random_score(labels, 7, False, Streams("a")) == random_score(
+        labels, 7, False, Streams("a")
+    )
+    assert random_score(labels, 7, False, Streams("a")) != random_score(
+        labels, 7, False, Streams("b")
+    )
