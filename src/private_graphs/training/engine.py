@@ -251,7 +251,7 @@ class _Batch:
         settings = self.settings
         clips = settings.private and self.protocol.clipping == "global_norm"
         sums_parts = self.splits > 1 and self.protocol.visits == "epoch_sum"
-        threshold = round(256 * settings.dropout)
+        threshold = min(255, round(256 * settings.dropout))
         return Rule(
             clip=settings.clip_norm if clips else np.inf,
             divisor=float(self.splits) if sums_parts else 1.0,
