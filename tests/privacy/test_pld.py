@@ -10,7 +10,7 @@ import dp_accounting
 import mpmath
 import pytest
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from private_graphs.errors import UsageError
@@ -99,6 +99,8 @@ def test_library_never_undercuts_the_independent_route(
     rate: float, noise: float, steps: int, replaced: bool
 ) -> None:
     relation = "replace" if replaced else "zero_out"
+    # beyond this the losses are in the hundreds, where both routes lose digits and none is of use
+    assume(rate * math.sqrt(steps) / noise < 5)
     estimate = fourier_epsilon(noise, steps, rate, DELTA, relation)
     priced = pld_epsilon(noise, steps, rate, DELTA, relation)
     assert estimate is not None

@@ -98,7 +98,6 @@ class Scratch(NamedTuple):
 
     z0: np.ndarray  # (N, hidden), row = node
     h1: np.ndarray  # (N, hidden), compact
-    d1: np.ndarray  # (N, hidden), gradient of h1, compact
     ones: np.ndarray  # (N,)
     zeros: np.ndarray  # (1, max(hidden, width))
     y: np.ndarray  # (N, width), row = node
@@ -152,7 +151,6 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
     return Scratch(
         z0=empty(n_nodes, hidden),
         h1=empty(n_nodes, hidden),
-        d1=empty(n_nodes, hidden),
         ones=np.ones(n_nodes, dtype),
         zeros=empty(1, max(hidden, width)),
         y=empty(n_nodes, width),
@@ -378,19 +376,21 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
     for i in range(n1):
         copy_row(narrow, s.y, np.int64(rows1[i]), s.y_compact, i)
     np.dot(s.h1[:n1].T, s.y_compact[:n1], s.g2)
-    np.dot(s.y_compact[:n1], s.w2.T, s.d1[:n1])
+    # two buffers serve four roles, for the cache: z0 now takes the gradient of the hidden units
+    # (compact), then h1, read a last time as their mask, that of z0 (row = node)
+    np.dot(s.y_compact[:n1], s.w2.T, s.z0[:n1])
     scale = theta.dtype.type(rule.keep_scale) if dropout else theta.dtype.type(1)
-    active, passed = s.h1.reshape(s.h1.size), s.d1.reshape(s.d1.size)
+    active, passed = s.h1.reshape(s.h1.size), s.z0.reshape(s.z0.size)
     for i in range(n1 * hidden):  # a unit that ReLU or dropout silenced passes nothing back
         passed[i] = passed[i] * scale if active[i] > 0 else theta.dtype.type(0)
-    np.dot(s.ones[:n1], s.d1[:n1], g_bias1)
+    np.dot(s.ones[:n1], s.z0[:n1], g_bias1)
     for node in rows0:
-        copy_row(wide, s.zeros, 0, s.z0, np.int64(node))
+        copy_row(wide, s.zeros, 0, s.h1, np.int64(node))
     for i in range(n1):
         node = rows1[i]
-        scatter_row(wide, ap[node], ap[node + 1], ai, av, s.d1, i, s.z0)
+        scatter_row(wide, ap[node], ap[node + 1], ai, av, s.z0, i, s.h1)
     for node in rows0:
-        scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.z0, np.int64(node), g1)
+        scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.h1, np.int64(node), g1)
     square = 0.0
     for word in words:
         row = g1[word]
