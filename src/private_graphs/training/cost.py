@@ -29,7 +29,8 @@ def estimate_seconds(plan: CellPlan, size: GraphSize) -> float:
         training = whole * cell.train_fraction * size.train_nodes / size.nodes
     else:  # with splits each step reads the neighbours' neighbours of one part
         training = whole * min(cell.splits, 1 + 0.45 * (cell.splits - 1))
-    steps = 1 if protocol.visits == "epoch_sum" else cell.splits
+    visits = protocol.visits if cell.visits == "protocol" else cell.visits
+    steps = 1 if visits == "epoch_sum" else cell.splits
     parameters = plan.hidden * (size.features + size.classes + 1) + size.classes
     update = _ADAM if cell.optimizer == "adam" else _SGD
     total = 0.0
