@@ -452,7 +452,7 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
         r = step.replicas[a]
         theta = state.parameters[r]
         n_weights = inputs.n_features * hidden
-        key, first, seen = state.dropout_key[r], 0, 0
+        key, first, seen = state.dropout_key[r], np.int64(0), 0
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]
             if blocks.n_loss[b] == 0:
@@ -475,7 +475,8 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
             first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
             seen += 1
         if state.previous.shape[1] > 0:
-            state.previous[r] = theta
+            for i in range(theta.shape[0]):
+                state.previous[r, i] = theta[i]
         _add_noise_and_update(r, step.number, state, rule, s)
 
 
@@ -486,6 +487,8 @@ def evaluate(inputs, blocks, replicas, block_of, rule, state, s, loss, predictio
     ``block_of`` (A,) block of each of ``replicas`` (A,). Writes the mean cross-entropy (A,) and
     the predicted classes (A, M); a tie goes to the smaller class.
     """
+    start = 0 * replicas.shape[0]  # no literal: Numba would compile everything once more for it
+    dropout = start > 0
     for a in range(replicas.shape[0]):
         r, b = replicas[a], block_of[a]
         rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
