@@ -492,7 +492,8 @@ def evaluate(inputs, blocks, replicas, block_of, rule, state, s, loss, predictio
     for a in range(replicas.shape[0]):
         r, b = replicas[a], block_of[a]
         rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
-        _forward(inputs, blocks, b, state.parameters[r], rule, False, state.dropout_key[r], 0, 0, s)
+        theta, key = state.parameters[r], state.dropout_key[r]
+        _forward(inputs, blocks, b, theta, rule, dropout, key, start, start, s)
         for i in range(rows2.shape[0]):
             row = s.logits[i]
             best = 0
