@@ -290,7 +290,11 @@ def test_a_name_resolution_without_end_is_given_up(monkeypatch):
     import requests
 
     monkeypatch.setattr(sources, "PROBE_SECONDS", 0.2)
-    monkeypatch.setattr(requests, "head", lambda *_, **__: time.sleep(5))
+    def silent(*_, **__):
+        time.sleep(5)
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(requests, "head", silent)
     assert "did not answer within 0.2 s" in sources._probe("https://example.invalid/file")
 
 
