@@ -1,0 +1,92 @@
+"""Training on the real graphs: the known scores, and one step of PyTorch Geometric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_graphs import HIDDEN, by_tensor, fit, start
+from torch.nn import functional
+from torch_geometric.nn import GCNConv
+
+from private_graphs.cells import Cell, CellPlan
+from private_graphs.datasets.registry import build
+from private_graphs.datasets.sources import supply
+from private_graphs.methods.gcn import train_cell
+from private_graphs.protocols import PAPER, RELEASED
+from private_graphs.training.blocks import training_labels
+
+
+@pytest.fixture(scope="module")
+def real(mirror, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw")
+    supply(["cora", "citeseer"], folder, mirror, progress=lambda *_: None)
+    return {name: build(name, folder) for name in ("cora", "citeseer")}
+
+
+def train(dataset, protocol: str, optimizer: str, **settings):
+    cell = Cell(
+        study="s", experiment="e", dataset=dataset.info.name, optimizer=optimizer,
+        protocol=protocol, splits=settings.pop("splits", 1),
+    )  # fmt: skip
+    defaults = dict(seeds=(0,), epsilons=(float("inf"),), epochs=500)
+    return train_cell(CellPlan(cell=cell, **(defaults | settings)), dataset, device="cpu").runs
+
+
+def test_cora_is_learned_as_in_the_paper_and_better_than_its_majority(real):
+    runs = train(real["cora"], "released", "adam", seeds=(0, 1))
+    assert runs["majority_micro_f1"].tolist() == pytest.approx([0.319, 0.319])
+    assert runs["test_micro_f1"].min() >= 0.86
+    assert (runs["epochs"] < 500).all()  # stopped early
+    assert runs["random_micro_f1"].between(0.1, 0.25).all()
+
+
+def test_citeseer_is_learned_and_its_majority_is_that_of_the_paper(real):
+    runs = train(real["citeseer"], "released", "adam")
+    assert runs["majority_micro_f1"].item() == pytest.approx(0.181)
+    assert runs["test_micro_f1"].item() >= 0.75
+
+
+def test_joint_clipping_on_cora_leaves_little_of_what_released_learns(real):
+    """The printed noise of ε = 2: unclipped gradients still learn, clipped ones do not."""
+    private = dict(epsilons=(2.0,), private_learning_rates=(10.0,))
+    released = train(real["cora"], "released", "adam", **private)
+    paper = train(real["cora"], "paper", "adam", **private)
+    assert released["noise_multiplier"].item() == paper["noise_multiplier"].item() == 56
+    assert released["test_micro_f1"].item() > 0.4
+    assert paper["test_micro_f1"].item() < 0.35
+
+
+def test_the_15_citeseer_nodes_without_a_label_are_class_0_or_outside_the_loss(real):
+    dataset = real["citeseer"]
+    absent = np.flatnonzero(dataset.labels < 0)
+    assert len(absent) == 15 and dataset.train_mask[absent].all()
+    assert (training_labels(dataset, RELEASED)[absent] == 0).all()
+    assert (training_labels(dataset, PAPER)[absent] == -1).all()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_three_steps_on_cora_are_those_of_pytorch_geometric(real, optimizer):
+    dataset = real["cora"]
+    first, second = GCNConv(1433, HIDDEN).double(), GCNConv(HIDDEN, 7).double()
+    weights1, bias1, weights2, bias2 = by_tensor(torch.from_numpy(start(dataset)), dataset)
+    with torch.no_grad():
+        first.lin.weight.copy_(weights1.T)
+        second.lin.weight.copy_(weights2.T)
+    x = torch.from_numpy(dataset.features.to_scipy().toarray().astype(np.float64))
+    edges = torch.from_numpy(dataset.edge_index)
+    edges = torch.cat([edges, edges.flip(0)], 1)
+    nodes, labels = torch.from_numpy(dataset.train_mask), torch.from_numpy(dataset.labels)
+    kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adam
+    step = kind([*first.parameters(), *second.parameters()], lr=0.01, weight_decay=0.01)
+    for _ in range(3):
+        step.zero_grad()
+        logits = second(torch.relu(first(x, edges)), edges)
+        functional.cross_entropy(logits[nodes], labels[nodes]).backward()
+        step.step()
+    expected = torch.cat([
+        each.reshape(-1)
+        for each in (first.lin.weight.T, first.bias, second.lin.weight.T, second.bias)
+    ])  # fmt: skip
+    trained = fit(dataset, RELEASED, optimizer=optimizer, lr=0.01, weight_decay=0.01, epochs=3)
+    assert np.abs(trained.parameters[0] - expected.detach().numpy()).max() <= 1e-9

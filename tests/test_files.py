@@ -1,0 +1,86 @@
+"""Files are whole or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from private_graphs import files
+from private_graphs.errors import UserError, suggest
+
+
+def test_a_file_appears_under_its_name_only_when_it_is_complete(tmp_path):
+    target = tmp_path / "deep" / "file.txt"
+    with files.atomic_path(target) as temporary:
+        assert temporary.parent == target.parent and temporary != target
+        temporary.write_text("whole")
+        assert not target.exists()
+    assert target.read_text() == "whole"
+    assert os.listdir(target.parent) == ["file.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_error_while_writing_keeps_the_former_file_and_leaves_no_other(tmp_path, error):
+    target = tmp_path / "file.txt"
+    files.write_text(target, "former")
+    with pytest.raises(error):
+        with files.atomic_path(target) as temporary:
+            temporary.write_text("half")
+            raise error
+    assert target.read_text() == "former" and os.listdir(tmp_path) == ["file.txt"]
+
+
+def test_a_killed_process_leaves_nothing_under_the_final_name(tmp_path):
+    code = (
+        "import os, signal, sys\n"
+        "from private_graphs.files import atomic_path\n"
+        "with atomic_path(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    target = tmp_path / "file.txt"
+    done = subprocess.run([sys.executable, "-c", code, str(target)], env=_environment())
+    assert done.returncode == -signal.SIGKILL
+    assert not target.exists()
+    assert all(name.endswith(".partial") for name in os.listdir(tmp_path))
+    files.write_text(target, "whole")
+    assert target.read_text() == "whole"
+
+
+def _environment() -> dict[str, str]:
+    source = str(files._PACKAGE.parent)
+    return {**os.environ, "PYTHONPATH": source}
+
+
+def test_json_is_strict_and_text_is_utf_8(tmp_path):
+    for value in (math.inf, math.nan):
+        with pytest.raises(ValueError):
+            files.write_json(tmp_path / "value.json", {"epsilon": value})
+    assert os.listdir(tmp_path) == []
+    files.write_json(tmp_path / "value.json", {"ε": [1, None]})
+    text = (tmp_path / "value.json").read_bytes().decode("utf-8")
+    assert json.loads(text) == {"ε": [1, None]} and text.endswith("\n")
+
+
+def test_sha256_of_a_file_is_that_of_its_bytes(tmp_path):
+    content = os.urandom(300_000)
+    (tmp_path / "bytes").write_bytes(content)
+    assert files.sha256_of(tmp_path / "bytes") == hashlib.sha256(content).hexdigest()
+
+
+def test_resources_are_found_and_a_missing_one_is_named():
+    assert files.resource("data/sources.yaml").is_file()
+    with pytest.raises(UserError, match="data/nothing.yaml is missing.*reinstall"):
+        files.resource("data/nothing.yaml")
+
+
+def test_the_nearest_name_is_suggested_and_a_far_one_is_not():
+    assert suggest("coar", ["cora", "citeseer"]) == "; did you mean 'cora'?"
+    assert suggest("zzz", ["cora", "citeseer"]) == ""
