@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ import typer
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.privacy.calibration import PRINTED_EPOCHS, epsilon_for, noise_for
+from private_graphs.privacy.checks import SMALLEST_NOISE
 
 app = typer.Typer(
     help="Differentially private graph learning: data, accounting, training, with a privacy "
@@ -141,9 +143,9 @@ def _budget(epsilon: str | None, noise_multiplier: float | None) -> float | None
     if epsilon is not None and noise_multiplier is not None:
         raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
     if noise_multiplier is not None:
-        if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
+        if not (math.isfinite(noise_multiplier) and noise_multiplier >= SMALLEST_NOISE):
             raise UsageError(
-                f"--noise-multiplier is {noise_multiplier}; expected a positive number"
+                f"--noise-multiplier is {noise_multiplier}; expected at least {SMALLEST_NOISE}"
             )
         return None
     if epsilon is None:
@@ -199,6 +201,19 @@ def _plan(options: dict[str, Any]) -> CellPlan:
         value = epsilon_of_noise(plan, protocol_of(plan.cell), options["noise_multiplier"])
         plan = plan.model_copy(update={"epsilons": (value,)})
     return plan
+
+
+def _prepare_folder(out: Path) -> None:
+    """Make the folder of --out before training rather than find out after it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        writable = os.access(out, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise UserError(
+            f"--out is {out}, which cannot be made or written; expected a folder: choose another"
+        )
 
 
 def _progress_bar(total: int):
@@ -311,6 +326,9 @@ def train(
     from private_graphs.imports import code_fingerprint
     from private_graphs.methods.gcn import train_cell
 
+    _choice("--device", device, ("auto", "cpu", "cuda"))
+    if out is not None:
+        _prepare_folder(out)
     graph = _load(dataset, mirror, data)
     secret = plan.cell.protocol == "sound" and seed is None
     _say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
@@ -318,7 +336,7 @@ def train(
         result = train_cell(
             plan,
             graph,
-            device=_choice("--device", device, ("auto", "cpu", "cuda")),
+            device=device,
             threads=threads,
             noise_source="os_entropy" if secret else "seeded",
             progress=lambda done, _: bar.update(done - bar.n),

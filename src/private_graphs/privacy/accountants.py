@@ -230,15 +230,18 @@ def _pld_of(mechanisms: tuple[SampledGaussian, ...], delta: float) -> float:
     accountant = PLDAccountant(
         relation, value_discretization_interval=min(map(_discretisation, mechanisms))
     )
-    for each in mechanisms:
-        if each.sampling_rate == 1:  # T releases are one with noise sigma/sqrt(T)
-            event = dp_accounting.GaussianDpEvent(each.noise_multiplier / math.sqrt(each.steps))
-        else:
-            gaussian = dp_accounting.GaussianDpEvent(each.noise_multiplier)
-            sampled = dp_accounting.PoissonSampledDpEvent(each.sampling_rate, gaussian)
-            event = dp_accounting.SelfComposedDpEvent(sampled, each.steps)
-        accountant.compose(event)
-    epsilon = float(accountant.get_epsilon(delta))
+    try:
+        for each in mechanisms:
+            if each.sampling_rate == 1:  # T releases are one with noise sigma/sqrt(T)
+                event = dp_accounting.GaussianDpEvent(each.noise_multiplier / math.sqrt(each.steps))
+            else:
+                gaussian = dp_accounting.GaussianDpEvent(each.noise_multiplier)
+                sampled = dp_accounting.PoissonSampledDpEvent(each.sampling_rate, gaussian)
+                event = dp_accounting.SelfComposedDpEvent(sampled, each.steps)
+            accountant.compose(event)
+        epsilon = float(accountant.get_epsilon(delta))
+    except OverflowError:  # a loss too large for the library's grid
+        epsilon = math.inf
     if not math.isfinite(epsilon):
         raise UserError(
             f"the PLD accountant gives no finite epsilon at delta = {delta:g} for {mechanisms}; "
@@ -353,6 +356,14 @@ def _refused(event: NoisyGradients) -> PricedEvent | None:
     return None
 
 
+def _second_route(mechanism: SampledGaussian, delta: float) -> float | None:
+    """ε by PLD beside an exact value; None where ε is too large for the library's grid."""
+    try:
+        return _pld_of((mechanism,), delta)
+    except UserError:
+        return None
+
+
 def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: float) -> PricedEvent:
     moved = sensitivity(event, unit, relation) / event.clip_norm
     count = _touching_releases(event, unit)
@@ -369,7 +380,7 @@ def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: floa
             f"one {unit} touches {count} releases and moves each by at most {moved:g}C: "
             f"mu = {moved:g}·sqrt({count})/{event.noise_multiplier:g} = {mu:.6g} ({section})"
         ),
-        second_route=_pld_of((mechanism,), delta),
+        second_route=_second_route(mechanism, delta),
         mu=mu,
         mechanism=mechanism,
         conditions=_conditions(event, unit, relation),

@@ -7,6 +7,7 @@ import math
 from private_graphs.errors import UsageError, suggest
 
 RELATIONS = ("add_remove", "zero_out", "replace")
+SMALLEST_NOISE = 0.001
 
 
 def check_delta(delta: float) -> None:
@@ -22,11 +23,14 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_noise(noise_multiplier: float) -> None:
-    """Raise UsageError unless the noise multiplier is a positive finite number."""
-    if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
+    """Raise UsageError unless the noise multiplier is finite and at least 0.001.
+
+    Less noise hides nothing (one release has epsilon near a million) and overflows the accountants.
+    """
+    if not (math.isfinite(noise_multiplier) and noise_multiplier >= SMALLEST_NOISE):
         raise UsageError(
-            f"noise multiplier is {noise_multiplier}; expected a positive number (the standard "
-            "deviation in units of the clip norm)"
+            f"noise multiplier is {noise_multiplier}; expected a positive number of at least "
+            f"{SMALLEST_NOISE} (the standard deviation in units of the clip norm)"
         )
 
 
