@@ -290,6 +290,7 @@ def test_a_name_resolution_without_end_is_given_up(monkeypatch):
     import requests
 
     monkeypatch.setattr(sources, "PROBE_SECONDS", 0.2)
+
     def silent(*_, **__):
         time.sleep(5)
         raise requests.ConnectionError
