@@ -28,12 +28,13 @@ def test_each_class_keeps_the_floor_of_its_share(labels, percent, seed):
         assert np.sum(of_kept == label) == members * percent // 100
 
 
-@pytest.mark.parametrize(("count", "fraction", "kept"), [(30, 0.1, 3), (10, 0.7, 7), (9, 0.1, 0)])
+@pytest.mark.parametrize(("count", "fraction", "kept"), [(100, 0.29, 29), (50, 0.58, 29)])
 def test_floors_are_those_of_the_decimal_fraction(count, fraction, kept):
-    assert math.floor(30 * 0.1) == 3 and math.floor(10 * 0.7) == 7
+    assert math.floor(count * fraction) == kept - 1  # what binary fractions would give
     generator = np.random.default_rng(0)
     labels = np.zeros(count, dtype=np.int64)
     assert len(stratified_sample(np.arange(count), labels, fraction, generator)) == kept
+    assert len(stratified_sample(np.arange(9), labels[:9], 0.1, generator)) == 0
 
 
 def test_every_member_of_a_class_is_as_likely_to_be_kept():
