@@ -22,10 +22,11 @@ rule all:
 
 onstart:
     announce_training()
+    mention_kept_seeds()
 
 
 onsuccess:
-    say("Results: results/index.html")
+    say_where()
 
 
 onerror:

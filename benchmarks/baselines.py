@@ -29,7 +29,8 @@ class PlainLoop:
     """One epoch at a time; validation after each.
 
     ``splits`` > 1 makes one step per random part: ``induced`` False runs the whole graph and
-    masks the loss (as the released code does), True runs the part's induced subgraph.
+    masks the loss (as the released code does), True runs the part's induced subgraph. ``dropout``
+    False is every epoch but the first of the released code.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class PlainLoop:
         noise_multiplier: float = 0.0,
         splits: int = 1,
         induced: bool = False,
+        dropout: bool = True,
     ) -> None:
         torch.manual_seed(0)
         dense = dataset.features
@@ -58,6 +60,7 @@ class PlainLoop:
         decay = 0.0 if noise_multiplier else 0.01
         self.optimizer = kind(self.model.parameters(), lr=0.01, weight_decay=decay)
         self.noise = noise_multiplier
+        self.dropout = dropout
 
     def _part(self, nodes: torch.Tensor, induced: bool) -> Callable[[], torch.Tensor]:
         """Return a function that computes the loss of one part."""
@@ -72,7 +75,7 @@ class PlainLoop:
 
     def epoch(self) -> float:
         """Train one epoch and return the validation accuracy."""
-        self.model.train()
+        self.model.train(self.dropout)
         for loss_of in self.parts:
             self.optimizer.zero_grad()
             loss_of().backward()

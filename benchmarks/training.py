@@ -104,7 +104,7 @@ def cases(replicas: int) -> list[Case]:
 
     found = [
         Case(
-            f"non-private, {name}", protocol, "sgd", 0.0, 1, both(),
+            f"non-private, {name}", protocol, "sgd", 0.0, 1, both(dropout=name != "released"),
             {"float64 loop": 70, "float32 loop": 28},
         )
         for name, protocol in PROTOCOLS.items()
@@ -124,6 +124,7 @@ def cases(replicas: int) -> list[Case]:
         )
     split = dict(noise_multiplier=35.0, splits=10, optimizer="adam")
     for name in ("released", "paper"):
+        split["dropout"] = name != "released"
         found.append(
             Case(
                 f"DP, 10 splits, {name}",

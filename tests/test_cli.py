@@ -230,7 +230,7 @@ def test_a_delta_that_could_publish_a_node_is_refused_under_sound_and_only_publi
 
 
 def test_poisson_visits_are_for_sound_alone(train):
-    refused(train("--epsilon", "2", "--protocol", "paper", "--visits", "poisson"), 1, "only sound")
+    refused(train("--epsilon", "2", "--protocol", "paper", "--visits", "poisson"), 2, "only sound")
 
 
 def test_a_gpu_that_is_not_there_is_named(train, monkeypatch):

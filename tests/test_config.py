@@ -164,7 +164,7 @@ def test_unknown_study_is_an_error_with_a_suggestion() -> None:
         load_study("lrec2021")
 
 
-def test_a_finished_cell_with_more_seeds_stays_as_it_is(study: Study, tmp_path: Path) -> None:
+def test_a_cell_never_loses_finished_seeds(study: Study, tmp_path: Path) -> None:
     plan = plans(study, RunConfig.parse({"seeds": 5}))[0]
     saved = tmp_path / "plan.json"
     assert widened(plan, saved) == plan
@@ -172,7 +172,7 @@ def test_a_finished_cell_with_more_seeds_stays_as_it_is(study: Study, tmp_path: 
     fewer = plan.model_copy(update={"seeds": (0, 1)})
     assert widened(fewer, saved) == plan
     other = plan.model_copy(update={"seeds": (0, 9)})
-    assert widened(other, saved) == other
+    assert widened(other, saved).seeds == (0, 1, 2, 3, 4, 9)
     shorter = fewer.model_copy(update={"epochs": 7})
     assert widened(shorter, saved) == shorter
     saved.write_text("{}")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    field_validator,
+)
 
 
 def _read_epsilon(value: object) -> object:
@@ -76,6 +83,14 @@ class CellPlan(BaseModel):
     patience: int | None = Field(default=20, ge=1)
     """Epochs without a better validation loss before a non-private replica stops; None: never."""
     dtype: Literal["float32", "float64"] = "float32"
+
+    @field_validator("seeds", "epsilons", "learning_rates", "private_learning_rates")
+    @classmethod
+    def _distinct(cls, values: tuple) -> tuple:
+        """Equal values would make equal replicas, which share every draw."""
+        if len(set(values)) < len(values):
+            raise ValueError(f"expected distinct values, found {list(values)}")
+        return values
 
     @property
     def n_replicas(self) -> int:

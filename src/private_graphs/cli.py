@@ -197,8 +197,9 @@ def _plan(options: dict[str, Any]) -> CellPlan:
         patience=_early_stopping(options["early_stopping"], private),
         dtype=_choice("--dtype", options["dtype"], ("float32", "float64")),
     )
+    protocol = protocol_of(plan.cell)
     if requested is None:
-        value = epsilon_of_noise(plan, protocol_of(plan.cell), options["noise_multiplier"])
+        value = epsilon_of_noise(plan, protocol, options["noise_multiplier"])
         plan = plan.model_copy(update={"epsilons": (value,)})
     return plan
 
@@ -216,10 +217,28 @@ def _prepare_folder(out: Path) -> None:
         )
 
 
-def _progress_bar(total: int):
-    from tqdm import tqdm
+class _ProgressBar:
+    """A bar on standard error that opens when training starts, and only on a terminal."""
 
-    return tqdm(total=total, unit="epoch", desc="training", file=sys.stderr, leave=False)
+    def __init__(self) -> None:
+        self.bar = None
+
+    def __call__(self, done: int, total: int) -> None:
+        from tqdm import tqdm
+
+        if self.bar is None:
+            self.bar = tqdm(
+                total=total, unit="epoch", desc="training", file=sys.stderr, leave=False,
+                disable=None,
+            )  # fmt: skip
+        self.bar.update(done - self.bar.n)
+
+    def __enter__(self) -> _ProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 def _report(result, as_json: bool) -> None:
@@ -229,13 +248,14 @@ def _report(result, as_json: bool) -> None:
     statement = result.statements[runs["statement_id"].iloc[0]]
     if as_json:
         columns = ["seed", "lr", "test_micro_f1", "validation_micro_f1", "epochs"]
+        secret = result.runs["seconds"].isna().any()  # Poisson steps: their time tells who joined
         seconds = float(result.runs["seconds"].sum() / result.runs["epochs"].sum())
         _print_json(
             {
                 "scores": runs[columns].to_dict("records"),
                 "epochs": int(runs["max_epochs"].iloc[0]),
                 "noise_multiplier": float(runs["noise_multiplier"].iloc[0]),
-                "seconds_per_epoch": seconds,
+                "seconds_per_epoch": None if secret else seconds,
                 "statement": statement,
             }
         )
@@ -332,14 +352,14 @@ def train(
     graph = _load(dataset, mirror, data)
     secret = plan.cell.protocol == "sound" and seed is None
     _say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
-    with _progress_bar(plan.n_replicas * plan.epochs) as bar:
+    with _ProgressBar() as progress:
         result = train_cell(
             plan,
             graph,
             device=device,
             threads=threads,
             noise_source="os_entropy" if secret else "seeded",
-            progress=lambda done, _: bar.update(done - bar.n),
+            progress=progress,
             code_fingerprint=code_fingerprint("private_graphs.methods.gcn"),
         )
     if out is not None:

@@ -235,6 +235,10 @@ class RunConfig(_Strict):
         studies = load_studies() if studies is None else studies
         experiments = [name for each in studies for name in each.scales[run.scale].experiments]
         _known_names("experiments", run.experiments or (), experiments)
+        if run.mirror is not None and not run.mirror.strip():
+            raise UsageError(
+                "configuration: mirror is empty; expected a folder or an address, or no mirror"
+            )
         if run.mirror and "://" not in run.mirror and not Path(run.mirror).expanduser().is_dir():
             raise UsageError(
                 f"configuration: mirror {run.mirror!r} is not a folder; expected a folder that "
@@ -320,17 +324,18 @@ def _experiment_plans(
 
 
 def widened(plan: CellPlan, earlier: Path) -> CellPlan:
-    """Return the plan of ``earlier`` (a JSON file) if it only has more seeds, else ``plan``.
+    """Return ``plan`` with the seeds of ``earlier`` (a JSON file) added, if else they are alike.
 
-    A run that asks for fewer seeds than an earlier one had then finds its cell finished. This is
-    exact: a replica's draws do not depend on what trains beside it.
+    A run never takes finished seeds away; one that asks for some of them finds its cell finished.
+    This is exact: a replica's draws do not depend on what trains beside it.
     """
     try:
         before = CellPlan.model_validate_json(earlier.read_bytes())
     except (OSError, ValidationError):
         return plan
-    same = before.model_copy(update={"seeds": plan.seeds}) == plan
-    return before if same and set(before.seeds) >= set(plan.seeds) else plan
+    if before.model_copy(update={"seeds": plan.seeds}) != plan:
+        return plan
+    return before.model_copy(update={"seeds": tuple(sorted({*before.seeds, *plan.seeds}))})
 
 
 # --- schemas and messages --------------------------------------------------------------------

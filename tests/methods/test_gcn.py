@@ -184,7 +184,7 @@ def test_test_scores_play_no_part_in_the_choice(monkeypatch):
 
 def identities(dataset=DATASET, noise_source="seeded", **changes) -> list[str]:
     plan = plan_of(**changes)
-    replicas = gcn._replicas(plan, protocol_of(plan.cell), dataset, noise_source)
+    replicas = gcn._replicas(plan, protocol_of(plan.cell), dataset, noise_source, "cpu")
     return [each.streams.identity for each in replicas]
 
 

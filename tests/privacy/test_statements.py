@@ -12,7 +12,7 @@ from private_graphs.errors import UserError
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
 from private_graphs.privacy.statements import (
-    FLOATING_POINT,
+    NOISE_GENERATORS,
     SECRET_SEED,
     Audit,
     PrivacyStatement,
@@ -91,7 +91,7 @@ def test_a_run_without_noise_is_not_private() -> None:
     assert statement.status == "not_private"
     assert statement.epsilon_proved is None
     assert statement.mechanisms == ()
-    assert FLOATING_POINT not in statement.assumptions
+    assert not set(NOISE_GENERATORS.values()) & set(statement.assumptions)
     assert statement.selection.cost == "none: the run is not private"
 
 
@@ -122,8 +122,10 @@ def test_seeded_noise_supposes_a_secret_seed() -> None:
 
 def test_generator_and_floating_point_are_listed_as_assumptions() -> None:
     assumptions = _statement().assumptions
-    assert FLOATING_POINT in assumptions
-    assert "Philox4x32-10" in FLOATING_POINT and "not a cryptographic generator" in FLOATING_POINT
+    assert NOISE_GENERATORS["philox_float32"] in assumptions
+    for name, text in NOISE_GENERATORS.items():
+        assert "not a cryptographic generator" in text
+        assert text in _statement(noise_generator=name).assumptions
     assert assumptions[0] == "validation nodes are public"
     assert len(set(assumptions)) == len(assumptions)
 

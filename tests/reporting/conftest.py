@@ -16,7 +16,7 @@ from private_graphs.reporting.runs import RUN_COLUMNS
 
 MECHANISM = {
     "type": "gaussian_gradient", "clipping": "gradient_global", "clip_norm": 1.0,
-    "sensitivity": 2.0, "count": 2000, "sampling": "none", "relation": "replace",
+    "sensitivity": 2.0, "count": 2000, "parts": 1, "sampling": "none", "relation": "replace",
 }  # fmt: skip
 PROVED = {"released": None, "paper": 3.3802, "sound": 2.0}
 INFERENCE = {"released": "leaks", "paper": "leaks", "sound": "inductive_disjoint"}
@@ -88,7 +88,8 @@ def write_cell(
                     "selected": rate == rates[-1],
                     "study": "lrec2022", "experiment": "table1", "protocol": protocol,
                     "dataset": dataset, "features": "raw", "method": "gcn",
-                    "optimizer": optimizer, "n_splits": splits, "train_fraction": 1.0,
+                    "optimizer": optimizer, "visits": "full_graph",
+                    "n_splits": splits, "train_fraction": 1.0,
                     "lr": rate, "epochs": 2000, "max_epochs": 2000, "epsilon": epsilon,
                     "noise_multiplier": noise, "clip": 1.0 if private else None, "delta": 1e-5,
                     "epsilon_published": said["epsilon_published"],

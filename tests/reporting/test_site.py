@@ -168,7 +168,7 @@ def test_a_statement_page_shows_every_field(tmp_path, cell, statistics):
         "ε proved for all of them together 4.1000",
         "inference leaks: ",
         "selection n configs: 3; data: validation scores; public: yes; cost: as all runs",
-        "gaussian_gradient gradient_global 1 2 56 2000 none replace",
+        "gaussian_gradient gradient_global 1 2 56 2000 1 none replace",
         "2 runs",
     ):
         assert words in proved

@@ -48,6 +48,6 @@ def test_poisson_visits_take_a_step_per_part():
 
 
 def test_the_full_table_on_cora_is_a_matter_of_minutes():
-    """Within an order of magnitude of the trial: 2,000 epochs of 5 replicas at about .3 ms."""
+    """Within an order of magnitude of 2,000 epochs of 5 replicas at about .3 ms."""
     found = seconds(seeds=tuple(range(5)), epsilons=(2.0,), epochs=2000) - JOB_SECONDS
     assert 0.5 < found < 60

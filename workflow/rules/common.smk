@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from private_graphs import config as configuration
 from private_graphs.datasets.registry import DATASETS as REGISTRY
+from private_graphs.datasets.registry import raw_files
 from private_graphs.errors import UserError
 from private_graphs.imports import import_closure, package_data
 from private_graphs.training.cost import estimate_seconds
@@ -104,9 +105,13 @@ def say(text):
 def withdraw_receipts():
     """Remove receipts of raw files that are no longer there, so that they are supplied again."""
     for receipt in Path(RAW, "receipts").glob("*.json"):
-        files = json.loads(receipt.read_text(encoding="utf-8"))["files"]
-        if not all(Path(RAW, each["file"]).is_file() for each in files):
-            receipt.unlink()
+        try:
+            files = json.loads(receipt.read_text(encoding="utf-8"))["files"]
+            present = all(Path(RAW, each["file"]).is_file() for each in files)
+        except (OSError, ValueError, KeyError, TypeError):
+            present = False
+        if not present:
+            receipt.unlink(missing_ok=True)
 
 
 withdraw_receipts()
@@ -143,13 +148,34 @@ def announce_training():
     todo = [plan_of(job.wildcards) for job in jobs]
     replicas = sum(plan.n_replicas for plan in todo)
     cores = max(1, min(workflow.cores or 1, len(todo)))
-    seconds = sum(map(seconds_of, todo)) / cores
+    longest = max(map(seconds_of, todo))
+    seconds = max(sum(map(seconds_of, todo)) / cores, longest)
     finished = len(PLANS) - len(todo)
     kept = f"; {counted(finished, 'finished job')} kept" if finished else ""
     say(
         f"Training: {counted(len(todo), 'job')} with {counted(replicas, 'run')}, "
         f"about {duration(seconds)} on {counted(cores, 'core')}{kept}"
     )
+
+
+def mention_kept_seeds():
+    """Say where cells hold more seeds than asked for: tables use all that are finished."""
+    asked = {seed for seed in RUN.seeds or ()}
+    wider = [plan for plan in PLANS.values() if asked and set(plan.seeds) - asked]
+    if wider:
+        say(
+            f"{counted(len(wider), 'cell')} keep further seeds from earlier runs; "
+            "the tables use all of them"
+        )
+
+
+def say_where():
+    """Say where the results of the targets that were asked for are."""
+    made = {job.rule.name for job in workflow.dag.jobs}
+    if "site" in made:
+        say("Results: results/index.html")
+    elif "tables" in made:
+        say(f"Tables: {RESULTS}/tables")
 
 
 # --- report ---

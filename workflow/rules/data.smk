@@ -42,5 +42,10 @@ rule dataset:
     resources:
         mem_mb=2000,
         runtime=10,
+    params:
+        # what the raw files must be: a new version of one rebuilds its dataset, and no other
+        files=lambda wildcards: [
+            each.model_dump(mode="json") for each in raw_files(wildcards.dataset)
+        ],
     script:
         "../scripts/dataset.py"

@@ -80,6 +80,7 @@ def budget(
     epsilon: float,
     n_configs: int,
     noise_source: str,
+    device: str = "cpu",
 ) -> Budget:
     """Calibrate the noise of ``epsilon`` and state what a run with it guarantees.
 
@@ -101,6 +102,7 @@ def budget(
         n_units=n_units,
         n_runs_released=len(plan.seeds) * n_configs,
         noise_source=noise_source,
+        noise_generator="torch_cuda" if device == "cuda" else f"philox_{plan.dtype}",
         inference=protocol.inference,
         selection=_selection(protocol, n_configs, private),
         preprocessing="none: raw features; degrees are counted inside each message-passing graph",
@@ -195,6 +197,7 @@ def _public_facts(plan: CellPlan) -> list[str]:
         "the number of nodes, of words and of classes, and which nodes are in which mask",
         "all validation and test nodes with their features, labels and mutual edges",
         "the majority class of the training labels (baseline row)",
+        "a hash of the dataset and its sizes: they identify the data and are not covered",
         "all settings of the run: epochs, learning rates, clip norm, noise multiplier, splits",
     ]
     if plan.cell.splits > 1:

@@ -6,7 +6,6 @@ one cell: all its replicas (seed × ε × learning rate) together.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -21,7 +20,7 @@ import safetensors.numpy
 
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError
 from private_graphs.files import atomic_path, write_json
 from private_graphs.methods.budgets import Budget, budget
 from private_graphs.protocols import PROTOCOLS, Protocol
@@ -43,7 +42,7 @@ def protocol_of(cell: Cell) -> Protocol:
     if cell.visits == "protocol":
         return protocol
     if protocol.calibration != "proved":
-        raise UserError(
+        raise UsageError(
             f"visits: {cell.visits!r} asked of the protocol {protocol.name!r}, whose own are "
             f"{protocol.visits!r}; only sound has a choice: leave visits out"
         )
@@ -104,7 +103,7 @@ def train_cell(
     """
     device = engine.resolve_device(device)
     protocol = protocol_of(plan.cell)
-    replicas = _replicas(plan, protocol, dataset, noise_source)
+    replicas = _replicas(plan, protocol, dataset, noise_source, device)
     frames, predictions, offset = [], [], 0
     total = len(replicas) * plan.epochs
     test_nodes = np.empty(0, dtype=np.int64)
@@ -136,13 +135,17 @@ def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | N
 
 
 def _replicas(
-    plan: CellPlan, protocol: Protocol, dataset: GraphDataset, noise_source: NoiseSource
+    plan: CellPlan,
+    protocol: Protocol,
+    dataset: GraphDataset,
+    noise_source: NoiseSource,
+    device: str,
 ) -> list[Replica]:
     secret = os.urandom(32) if noise_source == "os_entropy" else None
     found = []
     for epsilon in plan.epsilons:
         grid = plan.learning_rates if math.isinf(epsilon) else plan.private_learning_rates
-        bought = budget(plan, protocol, dataset, epsilon, len(grid), noise_source)
+        bought = budget(plan, protocol, dataset, epsilon, len(grid), noise_source, device)
         for learning_rate in grid:
             for seed in plan.seeds:
                 identity = {
@@ -150,18 +153,19 @@ def _replicas(
                     "cell": plan.cell.model_dump(mode="json"),
                     "visits": protocol.visits,
                     "settings": plan.model_dump(mode="json", include=_SETTINGS),
+                    "epsilon": "inf" if math.isinf(epsilon) else epsilon,
                     "noise": bought.noise_multiplier,
                     "learning_rate": learning_rate,
                     "seed": seed,
                 }
-                text = json.dumps(identity, sort_keys=True)
+                streams = Streams.of(identity, secret)
                 found.append(
                     Replica(
                         seed=seed,
                         learning_rate=learning_rate,
                         budget=bought,
-                        streams=Streams.of(identity, secret),
-                        replica_id=hashlib.sha256(text.encode()).hexdigest()[:16],
+                        streams=streams,
+                        replica_id=streams.public_id,
                     )
                 )
     return found
@@ -224,6 +228,7 @@ def _rows(
     """One row per replica, in the columns of the run table."""
     cell = plan.cell
     share = trained.seconds / trained.epochs.sum()
+    secret_time = protocol.visits == "poisson" and cell.splits > 1  # docs/privacy.md §0.2
     labels = structure.inputs.labels
     test_labels = labels[structure.test_nodes]
     validation_labels = labels[structure.validation_nodes]
@@ -233,6 +238,7 @@ def _rows(
         test = scores(test_labels, trained.test_predictions[index])
         validation = scores(validation_labels, trained.validation_predictions[index])
         bought = each.budget
+        timeless = secret_time and bought.private
         rows.append(
             {
                 "replica_id": each.replica_id,
@@ -268,13 +274,13 @@ def _rows(
                 "random_micro_f1": random_score(
                     test_labels, dataset.n_classes, last_missing, each.streams
                 ),
-                "seconds": share * int(trained.epochs[index]),
+                "seconds": None if timeless else share * int(trained.epochs[index]),
                 "device": device,
                 "dtype": plan.dtype,
             }
         )
     frame = pd.DataFrame(rows)
-    for column in ("clip", "delta", "epsilon_published", "epsilon_proved"):
+    for column in ("clip", "delta", "epsilon_published", "epsilon_proved", "seconds"):
         frame[column] = frame[column].astype("float64")
     return frame
 

@@ -331,13 +331,16 @@ def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, .
     listed = ["the number of steps and the divisor of the sums are public and fixed in advance"]
     if event.parts > 1 or isinstance(event.sampling, Poisson):
         listed.append(
-            "each part's forward pass sees its induced subgraph alone; neither the partition nor "
-            "the order of visits depends on the private graph"
+            "each part's forward pass sees its induced subgraph alone; the partition and the "
+            "order of visits are drawn independently of the private graph"
         )
         if unit == "node" and relation == "add_remove":
             listed.append("each node's part is drawn independently of all other nodes")
     if isinstance(event.sampling, Poisson):
-        listed.append("which parts joined a step is secret and drawn independently every step")
+        listed.append(
+            "which parts joined a step is secret and drawn independently every step; neither the "
+            "progress nor the run time of the training is observed or published"
+        )
     return tuple(listed)
 
 

@@ -23,7 +23,7 @@ from private_graphs.privacy.accountants import (
     sensitivity,
 )
 from private_graphs.privacy.checks import check_delta, delta_too_large
-from private_graphs.privacy.events import Clipping, NoisyGradients
+from private_graphs.privacy.events import Clipping, NoisyGradients, Poisson
 
 Unit = Literal[
     "graph",
@@ -48,11 +48,19 @@ VACUOUS_EPSILON = 20.0
 AUDIT_CONFIDENCE = 0.999
 """Lowest confidence at which an audit may contradict a claim."""
 
-FLOATING_POINT = (
-    "noise is float32 Box-Muller over Philox4x32-10, a counter-based generator with a 40-bit "
-    "radius: not a cryptographic generator, not hardened against floating-point attacks; the "
-    "proof supposes exact Gaussian noise"
+_NOT_HARDENED = (
+    ": not a cryptographic generator, not hardened against floating-point attacks; the proof "
+    "supposes exact Gaussian noise"
 )
+NOISE_GENERATORS = {
+    "philox_float32": "noise is float32 Box-Muller over Philox4x32-10, a counter-based generator "
+    "with a 128-bit key and a 40-bit radius" + _NOT_HARDENED,
+    "philox_float64": "noise is float64 Box-Muller over Philox4x32-10, a counter-based generator "
+    "with a 128-bit key and a 40-bit radius" + _NOT_HARDENED,
+    "torch_cuda": "noise is PyTorch's normal generator on the GPU, Philox with a 64-bit key"
+    + _NOT_HARDENED,
+}
+"""What stands in the assumptions about the noise, by the generator that drew it."""
 SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"
 ONLY_THESE_RUNS = "only the runs counted in n_runs_released are released from the private data"
 
@@ -71,6 +79,8 @@ class Mechanism(_Frozen):
     """Farthest that one unit moves one release it touches; null where nothing bounds it."""
     noise_multiplier: Finite
     count: int
+    parts: int
+    """Disjoint parts of the training graph: 1 on the full graph."""
     sampling: str
     relation: Relation
 
@@ -146,6 +156,7 @@ class PrivacyStatement(_Frozen):
 
 
 def _mechanism(event: NoisyGradients, unit: Unit, relation: Relation) -> Mechanism:
+    sampled = isinstance(event.sampling, Poisson)
     return Mechanism(
         type="gaussian_gradient",
         clipping=event.clipping,
@@ -153,6 +164,7 @@ def _mechanism(event: NoisyGradients, unit: Unit, relation: Relation) -> Mechani
         sensitivity=sensitivity(event, unit, relation),
         noise_multiplier=event.noise_multiplier,
         count=event.releases,
+        parts=round(1 / event.sampling.rate) if sampled else event.parts,
         sampling=event.sampling.describe(),
         relation=relation,
     )
@@ -183,13 +195,17 @@ def _with_cost(selection: Selection, private: bool, epsilon_all: float | None) -
 
 
 def _assumptions(
-    given: Sequence[str], priced: Sequence[PricedEvent], private: bool, noise_source: str
+    given: Sequence[str],
+    priced: Sequence[PricedEvent],
+    private: bool,
+    noise_source: str,
+    generator: str,
 ) -> tuple[str, ...]:
     listed = list(given)
     if private:
         for each in priced:
             listed += each.conditions
-        listed += [FLOATING_POINT, ONLY_THESE_RUNS]
+        listed += [NOISE_GENERATORS[generator], ONLY_THESE_RUNS]
         if noise_source == "seeded":
             listed.append(SECRET_SEED)
     return tuple(dict.fromkeys(listed))
@@ -275,6 +291,7 @@ def build_statement(
     assumptions: Sequence[str],
     private: bool,
     epsilon_target: float | None = None,
+    noise_generator: str = "philox_float32",
     authors_accountant_epsilon: float | None = None,
     audit: Audit | None = None,
 ) -> PrivacyStatement:
@@ -282,8 +299,9 @@ def build_statement(
 
     ``events`` are those of one run (empty where ``private`` is False); ``n_runs_released`` counts
     all runs that are released or whose scores were compared: seeds × configurations.
-    ``n_units`` is the number of private units (nodes for unit ``node``). Raises UserError where
-    an event cannot be priced soundly, or an audit exceeds what is proved.
+    ``n_units`` is the number of private units (nodes for unit ``node``); ``noise_generator`` a key
+    of ``NOISE_GENERATORS``. Raises UserError where an event cannot be priced soundly, or an audit
+    exceeds what is proved.
     """
     check_delta(delta)
     _check_consistency(events, private, n_runs_released, selection)
@@ -313,7 +331,7 @@ def build_statement(
         mechanisms=tuple(_mechanism(event, unit, relation) for event in events),
         noise_source=noise_source,
         public_facts=tuple(public_facts),
-        assumptions=_assumptions(assumptions, priced, private, noise_source),
+        assumptions=_assumptions(assumptions, priced, private, noise_source, noise_generator),
         inference=inference,
         selection=_with_cost(selection, private, together),
         preprocessing=preprocessing,

@@ -243,14 +243,14 @@ def _activate(size, rule, dropout, key, number, first, s):
     zero = s.h1.dtype.type(0)
     if not dropout:
         for i in range(size):
-            h1[i] = h1[i] if h1[i] > zero else zero
+            h1[i] = zero if h1[i] <= zero else h1[i]  # lets NaN through, to be noticed later
         return
     scale = s.h1.dtype.type(rule.keep_scale)
     threshold = np.uint8(rule.keep_threshold)
     fill_flat_words(key, number, first, s.bits[: (size + 15) // 16 * 4])
     random = s.bits.view(np.uint8)
     for i in range(size):
-        h1[i] = h1[i] * scale if h1[i] > zero and random[i] >= threshold else zero
+        h1[i] = zero if h1[i] <= zero or random[i] < threshold else h1[i] * scale
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)

@@ -26,6 +26,11 @@ class Streams:
         text = json.dumps(dict(fields), sort_keys=True, allow_nan=False)
         return cls(hashlib.sha256((secret or b"") + b"|" + text.encode()).hexdigest())
 
+    @property
+    def public_id(self) -> str:
+        """Name of the replica in tables: 16 hexadecimal digits that reveal no key."""
+        return self._digest("name").hex()[:16]
+
     def _digest(self, purpose: str) -> bytes:
         return hashlib.sha256(f"{self.identity}/{purpose}".encode()).digest()
 

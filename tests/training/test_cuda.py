@@ -1,0 +1,38 @@
+"""What only a GPU runs: its generators, and agreement with the CPU where nothing is drawn."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from small_graphs import fit, random_graph
+
+from private_graphs.protocols import SOUND
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="PyTorch finds no usable GPU on this machine"
+)
+
+train = partial(fit, random_graph(), SOUND, splits=4, private=True)
+
+
+def test_without_draws_the_gpu_agrees_with_the_compiled_kernels():
+    on_cpu = train(seeds=range(3), epochs=3).parameters
+    on_gpu = train(seeds=range(3), epochs=3, device="cuda").parameters
+    assert np.abs(on_gpu - on_cpu).max() < 1e-9
+
+
+def test_on_the_gpu_a_replica_draws_the_same_whatever_trains_beside_it():
+    together = train(seeds=range(5), epochs=3, noise=3.0, dropout=0.5, device="cuda").parameters
+    alone = train(seeds=[3], epochs=3, noise=3.0, dropout=0.5, device="cuda").parameters
+    assert np.abs(together[3] - alone[0]).max() < 1e-9
+    assert np.abs(together[3] - together[4]).max() > 1e-3
+
+
+def test_on_the_gpu_the_noise_of_a_step_has_the_stated_variance():
+    noisy = train(seeds=range(40), noise=50.0, lr=1.0, device="cuda").parameters
+    drawn = noisy - train(seeds=range(40), lr=1.0, device="cuda").parameters
+    expected = 50.0 / 4  # noise multiplier times clip norm, divided by the number of parts
+    assert abs(drawn.std() / expected - 1) < 5 / np.sqrt(2 * drawn.size)
