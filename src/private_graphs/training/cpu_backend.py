@@ -25,7 +25,7 @@ class CpuBackend:
     def prepare(self) -> None:
         """Compile the kernels for these types, or load them from Numba's cache."""
         nobody = np.zeros(0, dtype=np.int64)
-        self.train_step(Step(nobody, np.zeros(1, dtype=np.int64), nobody, 0, False))
+        self.train_step(Step(nobody, np.zeros(1, dtype=np.int64), nobody, 0, False, np.zeros(0)))
         self.evaluate(nobody, nobody)
 
     def train_step(self, step: Step) -> np.ndarray:
@@ -35,10 +35,6 @@ class CpuBackend:
             self.inputs, self.blocks, step, self.rule, self.state, self.scratch, scored
         )
         return scored
-
-    def undo(self, replicas: np.ndarray) -> None:
-        """Take back the last step of ``replicas``."""
-        self.state.parameters[replicas] = self.state.previous[replicas]
 
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""

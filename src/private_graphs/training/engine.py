@@ -186,6 +186,13 @@ class _Watch:
     def on(self) -> bool:
         return self.patience is not None
 
+    def limits(self, active: np.ndarray, deciding: bool) -> np.ndarray:
+        """Loss (A,) that stops a replica if it is not below; NaN where patience lasts longer."""
+        if not deciding:
+            return np.full(len(active), np.nan)
+        last = self.stale[active] + 1 >= self.patience
+        return np.where(last, self.best[active], np.nan)
+
     def update(self, active: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take in the losses of ``active``; return which improved and which are to stop."""
         improved = active[loss < self.best[active]]
@@ -242,7 +249,6 @@ class _Batch:
             second_moment=aligned_zeros(moments, settings.dtype),
             learning_rate=np.array([each.learning_rate for each in replicas], dtype=np.float64),
             noise_std=np.array(noise, dtype=np.float64),
-            previous=aligned_zeros(full if self.structure.joined else none, settings.dtype),
             noise_key=np.stack([each.streams.key("noise") for each in replicas]),
             dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
         )
@@ -269,18 +275,18 @@ class _Batch:
         watch = _Watch(count, settings.patience)
         keeps_best = watch.on and self.protocol.stopped_weights == "best_validation"
         for epoch in range(settings.epochs):
-            loss = self._epoch(active, epoch)  # of the weights before, where blocks are joined
             joined = self.structure.joined
+            # where blocks are joined, an epoch scores the weights before it, and decides on them
+            judged = watch.on and not (joined and epoch == 0)
+            loss = self._epoch(active, epoch, watch.limits(active, judged and joined))
             if not joined:
                 self.epochs[active] += 1
                 if watch.on or settings.validate_every_epoch:
                     loss, _ = self._score(active, self.structure.validation)
-            if watch.on and not (joined and epoch == 0):
+            if judged:
                 improved, stopped = watch.update(active, loss)
                 if keeps_best:
                     self.backend.keep_best(improved)
-                if joined:
-                    self.backend.undo(stopped)
                 active = np.setdiff1d(active, stopped)
             if joined:
                 self.epochs[active] += 1
@@ -291,8 +297,11 @@ class _Batch:
         if keeps_best:
             self.backend.restore_best()
 
-    def _epoch(self, active: np.ndarray, epoch: int) -> np.ndarray:
-        """One epoch; returns the validation loss (A,) before it where blocks are joined."""
+    def _epoch(self, active: np.ndarray, epoch: int, stop_at: np.ndarray) -> np.ndarray:
+        """One epoch; returns the validation loss (A,) before it where blocks are joined.
+
+        There, replicas whose loss is not below ``stop_at`` (A,) do not step.
+        """
         dropout = self.settings.dropout > 0 and (
             self.protocol.dropout == "every_epoch" or epoch == 0
         )
@@ -304,6 +313,7 @@ class _Batch:
                 visits=np.concatenate(blocks).astype(np.int64),
                 number=self.steps,
                 dropout=dropout,
+                stop_at=stop_at,
             )
             loss = self.backend.train_step(step)
             self.steps += 1

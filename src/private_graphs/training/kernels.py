@@ -67,6 +67,7 @@ class Step(NamedTuple):
     visits: np.ndarray  # int64 block numbers
     number: int  # 0, 1, … within the run; the counter of noise and dropout
     dropout: bool
+    stop_at: np.ndarray  # (A,) a replica whose scored-only loss is not below does not step; or NaN
 
 
 class Rule(NamedTuple):
@@ -88,7 +89,6 @@ class State(NamedTuple):
     second_moment: np.ndarray
     learning_rate: np.ndarray  # (R,) float64
     noise_std: np.ndarray  # (R,) float64, of the sum: noise multiplier times clip norm
-    previous: np.ndarray  # (R, P) parameters before the last step, or (R, 0): not kept
     noise_key: np.ndarray  # (R, 4) uint32
     dropout_key: np.ndarray  # (R, 4) uint32
 
@@ -452,7 +452,8 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
         r = step.replicas[a]
         theta = state.parameters[r]
         n_weights = inputs.n_features * hidden
-        key, first, seen = state.dropout_key[r], np.int64(0), 0
+        key, first, seen, stops = state.dropout_key[r], np.int64(0), 0, False
+        limit = step.stop_at[a]
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]
             if blocks.n_loss[b] == 0:
@@ -466,7 +467,8 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
             square, scored[a] = _visit(
                 inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
             )
-            factor = _clip_factor(square, rule.clip, margin)
+            stops = not np.isnan(limit) and not scored[a] < limit
+            factor = 0.0 if stops else _clip_factor(square, rule.clip, margin)
             if seen > 0:
                 _combine(words, n_weights, hidden, 1.0, factor, s.visit, s.total)
             elif factor != 1.0:
@@ -474,10 +476,8 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
             n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
             first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
             seen += 1
-        if state.previous.shape[1] > 0:
-            for i in range(theta.shape[0]):
-                state.previous[r, i] = theta[i]
-        _add_noise_and_update(r, step.number, state, rule, s)
+        if not stops:
+            _add_noise_and_update(r, step.number, state, rule, s)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
