@@ -208,7 +208,7 @@ def page(dataset: str, replicas: int, rows: list[str], csv: list[str], parts: li
             f"{dataset}, {replicas} replicas, milliseconds per replica-epoch, validation included "
             "on both sides. The baselines are what a user would write: a plain loop with "
             "`GCNConv`, dense features, one replica, on the whole graph. Both sides ran in turns "
-            "within one run; the mean over about half a second, fastest of the rounds on each side.",
+            "within one run; means over a round, of the fastest round of each side.",
             "",
             f"Machine: {machine()}.",
             "",
