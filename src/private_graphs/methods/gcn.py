@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,7 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UsageError
 from private_graphs.files import atomic_path, write_json
 from private_graphs.methods.budgets import Budget, budget
-from private_graphs.protocols import PROTOCOLS, Protocol
+from private_graphs.protocols import PROTOCOLS, SOUND_POISSON, Protocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import Progress, ReplicaSpec, Settings
@@ -46,7 +46,7 @@ def protocol_of(cell: Cell) -> Protocol:
             f"visits: {cell.visits!r} asked of the protocol {protocol.name!r}, whose own are "
             f"{protocol.visits!r}; only sound has a choice: leave visits out"
         )
-    return replace(protocol, visits=cell.visits)
+    return SOUND_POISSON if cell.visits == "poisson" else protocol
 
 
 @dataclass(frozen=True)
