@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from private_graphs import config
+from private_graphs.cells import RateChoice
 from private_graphs.config import RunConfig, Study, load_study, plans, schema_text, widened
 from private_graphs.errors import UsageError, UserError
 
@@ -87,12 +88,25 @@ def test_default_configuration_is_the_demo_scale(root: Path) -> None:
 def test_demo_trains_every_protocol_optimizer_and_split_in_few_jobs(study: Study) -> None:
     found = plans(study, RunConfig())
     cells = {plan.cell.cell_id for plan in found}
-    assert len(cells) == len(found) <= 60
-    for plan in found:
-        assert len(plan.seeds) >= 3 and {1.0, 2.0} <= set(plan.epsilons) and plan.epochs == 100
+    assert len(cells) == len(found) <= 90
+    assert all(len(plan.seeds) >= 3 for plan in found)
+    table1 = [plan for plan in found if plan.cell.experiment == "table1"]
+    for plan in table1:
+        assert {1.0, 2.0} <= set(plan.epsilons)
         assert (math.inf in plan.epsilons) == (plan.cell.splits == 1)
-    axes = {(p.cell.dataset, p.cell.optimizer, p.cell.protocol, p.cell.splits) for p in found}
-    assert len(axes) == 2 * 2 * 3 * 2
+    axes = {(p.cell.dataset, p.cell.optimizer, p.cell.protocol, p.cell.splits) for p in table1}
+    assert len(axes) == len(table1) == 2 * 2 * 3 * 2
+
+
+@pytest.mark.parametrize("scale", ["demo", "full"])
+def test_every_curve_has_three_points(study: Study, scale: str) -> None:
+    found = plans(study, RunConfig.parse({"scale": scale, "experiments": "A,B,C"}))
+    for experiment, axis in (("A", "train_fraction"), ("B", "train_fraction"), ("C", "splits")):
+        cells = [plan.cell for plan in found if plan.cell.experiment == experiment]
+        points = {getattr(cell, axis) for cell in cells}
+        lines = {cell.model_copy(update={axis: 1}) for cell in cells}
+        assert len(points) >= 3 and 1 in points
+        assert len(cells) == len(points) * len(lines), "every line has every point"
 
 
 def test_full_scale_has_the_grids_of_the_paper(study: Study) -> None:
@@ -105,6 +119,122 @@ def test_full_scale_has_the_grids_of_the_paper(study: Study) -> None:
     assert sgd.private_learning_rates == sgd.learning_rates == (0.01,)
     assert adam.epsilons == (1, 2) and sgd.epsilons == (math.inf, 2)
     assert adam.seeds == (0, 1, 2, 3, 4) and adam.n_replicas == 5 * 2 * 6
+
+
+def test_experiments_at_full_scale_have_the_points_of_the_paper(study: Study) -> None:
+    run = RunConfig.parse({"scale": "full", "experiments": "A,B,C", "datasets": "cora"})
+    found = plans(study, run)
+
+    def values(experiment: str, axis: str) -> set[float]:
+        return {getattr(p.cell, axis) for p in found if p.cell.experiment == experiment}
+
+    def budgets(experiment: str) -> set[tuple[float, ...]]:
+        return {p.epsilons for p in found if p.cell.experiment == experiment}
+
+    assert values("A", "train_fraction") == {n / 10 for n in range(1, 11)}
+    assert values("B", "train_fraction") == {0.25, 0.5, 0.75, 1}
+    assert values("C", "splits") == {1, 4, 6, 8, 10, 100}
+    assert values("A", "splits") == values("B", "splits") == values("C", "train_fraction") == {1}
+    assert budgets("A") == {(math.inf,)} and budgets("B") == {(2, 5, 10, 137)}
+    assert budgets("C") == {(math.inf, 1, 2, 5, 10, 137)}
+
+
+def test_experiments_that_take_hours_run_only_where_they_are_named(study: Study) -> None:
+    def made(experiments: str) -> list[str]:
+        run = RunConfig.parse({"scale": "full", "experiments": experiments})
+        return list(config.experiments_of(study, run))
+
+    assert made("all") == ["table1", "table3", "table5"]
+    assert made("all,A") == ["table1", "A", "table3", "table5"]
+    assert made("A,B,C") == ["A", "B", "C"]
+    assert list(config.experiments_of(study, RunConfig())) == [
+        "table1", "A", "B", "C", "table3", "table5",
+    ]  # fmt: skip
+
+
+def test_datasets_of_an_experiment_hold_where_the_run_names_none(study: Study) -> None:
+    def trained(**raw: str) -> set[str]:
+        return {p.cell.dataset for p in plans(study, RunConfig.parse({"experiments": "A"} | raw))}
+
+    assert trained() == {"synthetic-planetoid"}
+    assert trained(datasets="synthetic-npz,cora") == {"synthetic-npz", "cora"}
+    assert trained(scale="full") == {"cora", "citeseer", "pubmed"}
+    assert config.datasets_of(study, RunConfig.parse({"experiments": "A,table5"})) == [
+        "synthetic-planetoid", "synthetic-npz",
+    ]  # fmt: skip
+
+
+def test_one_private_learning_rate_per_graph_protocol_and_splits_is_chosen_at_epsilon_2(
+    study: Study,
+) -> None:
+    run = RunConfig.parse({"scale": "full", "experiments": "B,C", "datasets": "cora", "seeds": 2})
+    by_id = {plan.cell.cell_id: plan for plan in plans(study, run)}
+    for plan in by_id.values():
+        cell = plan.cell
+        if cell.experiment in ("table1", "selection"):
+            assert plan.chosen_in is None
+            continue
+        if cell.optimizer == "sgd":  # one rate is tried: nothing is chosen
+            assert plan.chosen_in is None
+            continue
+        assert plan.chosen_in.epsilon == 2
+        searched = by_id[plan.chosen_in.cell.cell_id]
+        assert searched.cell.model_copy(
+            update={"experiment": cell.experiment, "train_fraction": cell.train_fraction}
+        ) == cell  # fmt: skip
+        assert 2 in searched.epsilons and searched.cell.train_fraction == 1
+        assert searched.private_learning_rates == plan.private_learning_rates
+        assert (searched.seeds, searched.epochs) == (plan.seeds, plan.epochs) == ((0, 1), 500)
+        private = [epsilon for epsilon in plan.epsilons if not math.isinf(epsilon)]
+        assert plan.n_replicas == len(plan.seeds) * len(plan.epsilons)
+        assert [plan.n_learning_rates(epsilon) for epsilon in private] == [1] * len(private)
+
+
+def test_the_table_is_searched_where_it_holds_the_choice_and_a_cell_of_its_own_elsewhere(
+    study: Study,
+) -> None:
+    run = RunConfig.parse({"scale": "full", "experiments": "C", "datasets": "cora"})
+    found = plans(study, run)
+    searched = {
+        plan.chosen_in.cell.splits: plan.chosen_in.cell.experiment
+        for plan in found
+        if plan.chosen_in
+    }
+    assert searched == {n: "selection" for n in (4, 6, 8, 100)} | {1: "table1", 10: "table1"}
+    alone = [plan for plan in found if plan.cell.experiment == "selection"]
+    assert len(alone) == 4 * 3 and {plan.epsilons for plan in alone} == {(2.0,)}
+    assert all(plan.n_replicas == 5 * 6 for plan in alone)
+    table1 = plans(study, RunConfig.parse({"scale": "full", "datasets": "cora"}))
+    assert {p.cell: p for p in found if p.cell.experiment == "table1"}.items() <= {
+        plan.cell: plan for plan in table1
+    }.items()
+
+
+def test_no_cell_is_planned_twice(study: Study) -> None:
+    run = RunConfig.parse({"scale": "full", "experiments": "all,A,B,C"})
+    cells = [plan.cell.cell_id for plan in plans(study, run)]
+    assert len(set(cells)) == len(cells) == 3 * (12 + 60 + 24 + 36 + 12)
+
+
+def test_selection_keeps_to_the_protocols_of_the_run(study: Study) -> None:
+    found = plans(study, RunConfig.parse({"experiments": "C", "protocols": "paper"}))
+    assert {plan.cell.protocol for plan in found} == {"paper"}
+
+
+def test_without_dp_nothing_is_searched(study: Study) -> None:
+    found = plans(study, RunConfig.parse({"experiments": "A"}))
+    assert {plan.cell.experiment for plan in found} == {"A"}
+    assert not any(plan.chosen_in for plan in found)
+
+
+def test_figures_and_tables_follow_from_the_experiments(study: Study) -> None:
+    run = RunConfig.parse({"scale": "full", "experiments": "all,C", "datasets": "cora"})
+    found = {each.name: each for each in config.exhibits(study, run)}
+    assert list(found) == ["table1", "figure3", "figure4", "table3", "table5"]
+    assert [each.name for each in found.values() if each.picture_per_dataset] == [
+        "figure3", "figure4",
+    ]  # fmt: skip
+    assert found["figure3"].datasets == ("cora",) and found["table3"].datasets == ()
 
 
 def test_noise_table_alone_needs_no_dataset(study: Study) -> None:
@@ -148,6 +278,16 @@ def _study_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: object)
             ),
             r"two grid points have the same splits",
         ),
+        (
+            lambda raw: raw["scales"]["demo"]["experiments"]["A"].update(
+                datasets=["synthetic-nps"]
+            ),
+            r"did you mean 'synthetic-npz'",
+        ),
+        (
+            lambda raw: raw["scales"]["demo"]["experiments"].update(selection={"kind": "datasets"}),
+            r"selection has a meaning of its own",
+        ),
     ],
 )
 def test_mistakes_in_a_study_name_file_and_key(
@@ -175,6 +315,10 @@ def test_a_cell_never_loses_finished_seeds(study: Study, tmp_path: Path) -> None
     assert widened(other, saved).seeds == (0, 1, 2, 3, 4, 9)
     shorter = fewer.model_copy(update={"epochs": 7})
     assert widened(shorter, saved) == shorter
+    elsewhere = fewer.model_copy(update={"chosen_in": RateChoice(cell=plan.cell, epsilon=2)})
+    assert widened(elsewhere, saved) == elsewhere
+    saved.write_text(elsewhere.model_copy(update={"seeds": (0, 1, 5)}).model_dump_json())
+    assert widened(elsewhere, saved).seeds == (0, 1, 5)
     saved.write_text("{}")
     assert widened(fewer, saved) == fewer
 

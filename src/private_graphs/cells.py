@@ -59,6 +59,17 @@ class Cell(BaseModel):
         )
 
 
+class RateChoice(BaseModel):
+    """Where the learning rate of private replicas is chosen once, to be used in further cells."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cell: Cell
+    """The cell that tried every learning rate of the grid."""
+    epsilon: Epsilon
+    """Its runs at this ε were compared."""
+
+
 class CellPlan(BaseModel):
     """A cell with its training settings and the axes of its replicas (seed × ε × learning rate)."""
 
@@ -71,6 +82,8 @@ class CellPlan(BaseModel):
     """Learning rates of non-private replicas."""
     private_learning_rates: tuple[float, ...] = Field(default=(0.01,), min_length=1)
     """Grid of the private replicas; the choice is made on validation scores, per ε."""
+    chosen_in: RateChoice | None = None
+    """Cell whose choice the private replicas use, at every ε; None: each ε tries the whole grid."""
     epochs: int = Field(ge=1)
     noise_multiplier: float | None = Field(default=None, gt=0)
     """Given noise in place of a calibrated one (every private replica then has this noise)."""
@@ -92,11 +105,13 @@ class CellPlan(BaseModel):
             raise ValueError(f"expected distinct values, found {list(values)}")
         return values
 
+    def n_learning_rates(self, epsilon: float) -> int:
+        """Number of learning rates that the cell itself trains at ``epsilon``."""
+        if math.isinf(epsilon):
+            return len(self.learning_rates)
+        return 1 if self.chosen_in else len(self.private_learning_rates)
+
     @property
     def n_replicas(self) -> int:
         """Number of training runs of the cell."""
-        grids = (
-            len(self.learning_rates if math.isinf(epsilon) else self.private_learning_rates)
-            for epsilon in self.epsilons
-        )
-        return len(self.seeds) * sum(grids)
+        return len(self.seeds) * sum(map(self.n_learning_rates, self.epsilons))

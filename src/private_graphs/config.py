@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -22,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from private_graphs.cells import Cell, CellPlan, Epsilon
+from private_graphs.cells import Cell, CellPlan, Epsilon, RateChoice
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import resource, write_text
 from private_graphs.protocols import PROTOCOLS
@@ -30,6 +32,11 @@ from private_graphs.protocols import PROTOCOLS
 ScaleName = Literal["demo", "full"]
 OptimizerName = Literal["sgd", "adam"]
 Model = TypeVar("Model", bound=BaseModel)
+
+ALL = "all"
+"""In place of names: what the study has; for experiments, those that are made by default."""
+SELECTION = "selection"
+"""Experiment of the cells that only choose a learning rate."""
 
 
 class _Strict(BaseModel):
@@ -46,10 +53,21 @@ class GridPoint(_Strict):
     epsilons: tuple[Epsilon, ...] = Field(min_length=1)
 
 
-class TrainingExperiment(_Strict):
-    """A table of scores: one cell per dataset, optimizer, protocol, splits and train fraction."""
+class _Experiment(_Strict):
+    """What all kinds of experiments have in common."""
+
+    default: bool = True
+    """Whether a run that names no experiments makes it."""
+
+
+class TrainingExperiment(_Experiment):
+    """Scores: one cell per dataset, optimizer, protocol, splits and train fraction."""
 
     kind: Literal["training"]
+    figures: tuple[str, ...] = ()
+    """Drawn of it, a picture per dataset; without any it is a table of the experiment's name."""
+    datasets: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """In place of those of the scale; a run that names datasets uses what it names."""
     method: Literal["gcn"] = "gcn"
     features: tuple[str, ...] = Field(default=("raw",), min_length=1)
     optimizers: tuple[OptimizerName, ...] = Field(min_length=1)
@@ -57,6 +75,9 @@ class TrainingExperiment(_Strict):
     train_fractions: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
         default=(1.0,), min_length=1
     )
+    rate_chosen_at: float | None = Field(default=None, gt=0)
+    """ε at which the private learning rate is chosen, once per dataset, protocol and splits, on
+    all training nodes, to be used at every ε and fraction. Without it each cell chooses per ε."""
 
     @model_validator(mode="after")
     def _one_point_per_splits(self) -> TrainingExperiment:
@@ -65,8 +86,22 @@ class TrainingExperiment(_Strict):
             raise ValueError("two grid points have the same splits; put their epsilons together")
         return self
 
+    def searches(self, experiment: TrainingExperiment, optimizer: str, splits: int) -> bool:
+        """Whether a cell of this experiment compares the rates that ``experiment`` needs chosen."""
+        return (
+            self.rate_chosen_at is None
+            and self.method == experiment.method
+            and set(experiment.features) <= set(self.features)
+            and optimizer in self.optimizers
+            and 1 in self.train_fractions
+            and any(
+                point.splits == splits and experiment.rate_chosen_at in point.epsilons
+                for point in self.grid
+            )
+        )
 
-class NoiseExperiment(_Strict):
+
+class NoiseExperiment(_Experiment):
     """A table of calibrated noise: nothing is trained."""
 
     kind: Literal["noise"]
@@ -75,7 +110,7 @@ class NoiseExperiment(_Strict):
     delta: float = Field(gt=0, lt=1)
 
 
-class DatasetsExperiment(_Strict):
+class DatasetsExperiment(_Experiment):
     """A table of dataset statistics: nothing is trained."""
 
     kind: Literal["datasets"]
@@ -108,6 +143,12 @@ class Scale(_Strict):
     seeds: int = Field(ge=1)
     training: TrainingSettings
     experiments: dict[str, Experiment] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _free_names(self) -> Scale:
+        if taken := {ALL, SELECTION} & set(self.experiments):
+            raise ValueError(f"experiments: {', '.join(taken)} has a meaning of its own; rename it")
+        return self
 
     @model_validator(mode="after")
     def _settings_for_every_optimizer(self) -> Scale:
@@ -153,7 +194,9 @@ def load_study(study_id: str) -> Study:
     if study.id != study_id:
         raise UserError(f"studies/{path.name}: id is {study.id!r}; expected {study_id!r}")
     for scale in study.scales.values():
-        _known_names("datasets", scale.datasets, dataset_names(), f"studies/{path.name}: ")
+        own = [getattr(each, "datasets", None) or () for each in scale.experiments.values()]
+        named = list(chain(scale.datasets, *own))
+        _known_names("datasets", named, dataset_names(), f"studies/{path.name}: ")
     return study
 
 
@@ -162,7 +205,7 @@ def load_study(study_id: str) -> Study:
 
 def _read_names(value: object) -> object:
     """Read ``a,b``, ``[a,b]``, a list or one name; ``all`` and nothing given are None."""
-    if value is None or value == "all":
+    if value is None or value == ALL:
         return None
     parts = value if isinstance(value, list | tuple) else str(value).strip().strip("[]").split(",")
     names = [str(part).strip().strip("'\"") for part in parts]
@@ -208,7 +251,7 @@ class RunConfig(_Strict):
 
     scale: ScaleName = Field(default="demo", description="demo: embedded data; full: the paper's")
     datasets: _Names = Field(default=None, description="a,b,c or a list; all: those of the study")
-    experiments: _Names = Field(default=None, description="such as table1,table3,table5; or all")
+    experiments: _Names = Field(default=None, description="such as table1,A; all: the default ones")
     protocols: _Names = Field(default=None, description="some of released,paper,sound; or all")
     seeds: _Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
     mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
@@ -234,7 +277,7 @@ class RunConfig(_Strict):
         _known_names("protocols", run.protocols or (), PROTOCOLS)
         studies = load_studies() if studies is None else studies
         experiments = [name for each in studies for name in each.scales[run.scale].experiments]
-        _known_names("experiments", run.experiments or (), experiments)
+        _known_names("experiments", run.experiments or (), [*experiments, ALL])
         if run.mirror is not None and not run.mirror.strip():
             raise UsageError(
                 "configuration: mirror is empty; expected a folder or an address, or no mirror"
@@ -261,66 +304,137 @@ def dataset_names() -> list[str]:
 
 def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:
     """Return the experiments of ``study`` that ``run`` asks for, by name."""
-    experiments = study.scales[run.scale].experiments
+    asked = run.experiments or (ALL,)
     return {
         name: experiment
-        for name, experiment in experiments.items()
-        if run.experiments is None or name in run.experiments
+        for name, experiment in study.scales[run.scale].experiments.items()
+        if name in asked or (experiment.default and ALL in asked)
     }
 
 
-def datasets_of(study: Study, run: RunConfig) -> list[str]:
-    """Return the datasets that ``run`` needs for ``study``: none if it only tabulates noise."""
-    if all(isinstance(each, NoiseExperiment) for each in experiments_of(study, run).values()):
+def experiment_datasets(study: Study, run: RunConfig, experiment: Experiment) -> list[str]:
+    """Return the datasets that ``run`` needs for ``experiment``: none if it tabulates noise."""
+    if isinstance(experiment, NoiseExperiment):
         return []
-    return list(run.datasets or study.scales[run.scale].datasets)
+    own = experiment.datasets if isinstance(experiment, TrainingExperiment) else None
+    return list(run.datasets or own or study.scales[run.scale].datasets)
 
 
-def plans(study: Study, run: RunConfig) -> list[CellPlan]:
-    """Expand the grids of ``study`` into one plan per training job that ``run`` asks for."""
+def datasets_of(study: Study, run: RunConfig) -> list[str]:
+    """Return the datasets that ``run`` needs for ``study``."""
+    needed = (experiment_datasets(study, run, each) for each in experiments_of(study, run).values())
+    return list(dict.fromkeys(chain.from_iterable(needed)))
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One table or figure that a run makes of one experiment."""
+
+    name: str
+    """Such as table1 or figure2."""
+    kind: Literal["training", "noise", "datasets"]
+    datasets: tuple[str, ...]
+    picture_per_dataset: bool
+    """A figure; a table of scores has one picture of all datasets, other tables have none."""
+
+
+def exhibits(study: Study, run: RunConfig) -> list[Exhibit]:
+    """Return the tables and figures that ``run`` makes of ``study``, in the study's order."""
     return [
-        plan
+        Exhibit(
+            name=shown,
+            kind=experiment.kind,
+            datasets=tuple(experiment_datasets(study, run, experiment)),
+            picture_per_dataset=shown in figures,
+        )
         for name, experiment in experiments_of(study, run).items()
-        if isinstance(experiment, TrainingExperiment)
-        for plan in _experiment_plans(study, name, experiment, run)
+        for figures in [getattr(experiment, "figures", ())]
+        for shown in figures or (name,)
     ]
 
 
-def _experiment_plans(
-    study: Study, name: str, experiment: TrainingExperiment, run: RunConfig
-) -> list[CellPlan]:
-    scale = study.scales[run.scale]
-    settings = scale.training
-    axes = product(
-        datasets_of(study, run),
-        experiment.features,
-        experiment.optimizers,
-        run.protocols or tuple(PROTOCOLS),
-        experiment.grid,
-        experiment.train_fractions,
-    )
-    return [
-        CellPlan(
+# --- plans -----------------------------------------------------------------------------------
+
+
+def plans(study: Study, run: RunConfig) -> list[CellPlan]:
+    """Expand the grids of ``study`` into one plan per training job that ``run`` asks for.
+
+    Cells in which a learning rate is chosen for others come along, whether asked for or not.
+    """
+    found: dict[str, CellPlan] = {}
+    for name, experiment in experiments_of(study, run).items():
+        if not isinstance(experiment, TrainingExperiment):
+            continue
+        grid = _Grid(study, run, name, experiment)
+        axes = product(
+            experiment_datasets(study, run, experiment),
+            experiment.features,
+            experiment.optimizers,
+            run.protocols or tuple(PROTOCOLS),
+            experiment.grid,
+            experiment.train_fractions,
+        )
+        for dataset, features, optimizer, protocol, point, fraction in axes:
+            place = dict(dataset=dataset, features=features, optimizer=optimizer, protocol=protocol)
+            plan = grid.plan(place, point, fraction)
+            searched = grid.searched(place, point) if grid.needs_choice(optimizer, point) else None
+            if searched is not None:
+                found.setdefault(searched.cell.cell_id, searched)
+                choice = RateChoice(cell=searched.cell, epsilon=experiment.rate_chosen_at)
+                plan = plan.model_copy(update={"chosen_in": choice})
+            found[plan.cell.cell_id] = plan
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """An experiment of a run, to make plans of its cells and of those that these depend on."""
+
+    study: Study
+    run: RunConfig
+    name: str
+    experiment: TrainingExperiment
+
+    @property
+    def _scale(self) -> Scale:
+        return self.study.scales[self.run.scale]
+
+    def plan(self, place: Mapping[str, str], point: GridPoint, fraction: float) -> CellPlan:
+        """Plan of one cell; ``place`` names dataset, features, optimizer and protocol."""
+        settings, optimizer = self._scale.training, place["optimizer"]
+        return CellPlan(
             cell=Cell(
-                study=study.id,
-                experiment=name,
-                dataset=dataset,
-                features=features,
-                method=experiment.method,
-                optimizer=optimizer,
-                protocol=protocol,
+                study=self.study.id,
+                experiment=self.name,
+                method=self.experiment.method,
                 splits=point.splits,
                 train_fraction=fraction,
+                **place,
             ),
-            seeds=run.seeds or tuple(range(scale.seeds)),
+            seeds=self.run.seeds or tuple(range(self._scale.seeds)),
             epsilons=point.epsilons,
             epochs=settings.epochs[optimizer],
             learning_rates=settings.learning_rates[optimizer],
             private_learning_rates=settings.private_learning_rates[optimizer],
             **settings.model_dump(exclude={"epochs", "learning_rates", "private_learning_rates"}),
         )
-        for dataset, features, optimizer, protocol, point, fraction in axes
-    ]
+
+    def needs_choice(self, optimizer: str, point: GridPoint) -> bool:
+        """Whether private replicas use a rate that is chosen elsewhere among several."""
+        private = any(not math.isinf(epsilon) for epsilon in point.epsilons)
+        several = len(self._scale.training.private_learning_rates[optimizer]) > 1
+        return self.experiment.rate_chosen_at is not None and private and several
+
+    def searched(self, place: Mapping[str, str], point: GridPoint) -> CellPlan:
+        """Plan of the cell that compares the rates: one of another experiment, or its own."""
+        for name, other in self._scale.experiments.items():
+            if isinstance(other, TrainingExperiment) and other.searches(
+                self.experiment, place["optimizer"], point.splits
+            ):
+                same = next(each for each in other.grid if each.splits == point.splits)
+                return replace(self, name=name, experiment=other).plan(place, same, 1.0)
+        alone = GridPoint(splits=point.splits, epsilons=(self.experiment.rate_chosen_at,))
+        return replace(self, name=SELECTION).plan(place, alone, 1.0)
 
 
 def widened(plan: CellPlan, earlier: Path) -> CellPlan:
