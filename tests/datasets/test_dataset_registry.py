@@ -12,7 +12,10 @@ EMBEDDED = [name for name, spec in DATASETS.items() if spec.synthetic]
 
 
 def test_the_registered_names_are_these():
-    assert list(DATASETS) == ["cora", "citeseer", "pubmed", "synthetic-planetoid", "synthetic-npz"]
+    assert list(DATASETS) == [
+        "cora", "citeseer", "pubmed", "cora-ml", "ms-academic",
+        "synthetic-planetoid", "synthetic-npz",
+    ]  # fmt: skip
 
 
 def test_an_unknown_dataset_lists_the_names_and_suggests_the_nearest(tmp_path):
@@ -23,9 +26,10 @@ def test_an_unknown_dataset_lists_the_names_and_suggests_the_nearest(tmp_path):
         assert "synthetic-npz" in str(raised.value) and "did you mean 'cora'?" in str(raised.value)
 
 
-def test_downloaded_datasets_have_eight_raw_files_and_embedded_ones_none():
+def test_planetoid_datasets_have_eight_raw_files_npz_ones_one_and_embedded_ones_none():
     assert {name: len(raw_files(name)) for name in DATASETS} == {
-        "cora": 8, "citeseer": 8, "pubmed": 8, "synthetic-planetoid": 0, "synthetic-npz": 0,
+        "cora": 8, "citeseer": 8, "pubmed": 8, "cora-ml": 1, "ms-academic": 1,
+        "synthetic-planetoid": 0, "synthetic-npz": 0,
     }  # fmt: skip
 
 

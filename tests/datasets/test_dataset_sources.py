@@ -372,17 +372,21 @@ def test_an_unknown_dataset_is_an_error_before_anything_is_fetched(tmp_path, fol
     assert files_below(tmp_path / "raw") == []
 
 
-def test_the_shipped_list_has_the_24_planetoid_files(root):
+def test_the_shipped_list_has_the_24_planetoid_files_and_the_two_archives():
     shipped = load_sources()
-    assert list(shipped) == ["cora", "citeseer", "pubmed"]
+    assert list(shipped) == ["cora", "citeseer", "pubmed", "cora-ml", "ms-academic"]
+    archives = {"cora-ml": "cora_ml.npz", "ms-academic": "ms_academic.npz"}
     for name, dataset in shipped.items():
-        assert [source.file for source in dataset.files] == [
+        expected = [
             f"planetoid/ind.{name}.{part}"
             for part in ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
         ]
+        if name in archives:
+            expected = [f"citation-npz/{archives[name]}"]
+        assert [source.file for source in dataset.files] == expected
         assert dataset.licence and dataset.citation
         for source in dataset.files:
-            assert source.url.endswith(source.file.removeprefix("planetoid/"))
+            assert source.url.endswith(f"/{source.file.split('/')[1]}")
 
 
 ENTRY = {"file": "a/b", "url": "https://x/b", "bytes": 1, "sha256": "0" * 64}

@@ -105,7 +105,8 @@ def test_a_missing_key_is_named(tmp_path, key):
         ("attr_shape", [4, 1], "expected 0..0"),
         ("labels", [0, 1, 2], r"expected \(4,\) integers"),
         ("labels", [0.0, 1, 2, 1], r"expected \(4,\) integers"),
-        ("labels", [0, 1, -1, 1], "every class"),
+        ("labels", [0, 1, -2, 1], "every class"),
+        ("labels", [-1, -1, -1, -1], "span nothing"),
         ("labels", [0, 1, 3, 1], "every class"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse
 
@@ -61,18 +63,29 @@ def checked_csr(
     return matrix
 
 
-def undirected_edges(
-    sources: np.ndarray, targets: np.ndarray, n_nodes: int
-) -> tuple[np.ndarray, int, int]:
+@dataclass(frozen=True, eq=False)
+class UndirectedEdges:
+    """Undirected edges, and what became of the raw entries.
+
+    Every entry is accounted for: entries = loops + duplicates + 2 E - one_way.
+    """
+
+    edge_index: np.ndarray
+    """(2, E) int64 with i < j, each edge once, sorted lexicographically."""
+    loops: int
+    """Entries left out because they lead from a node to itself."""
+    duplicates: int
+    """Entries left out because the same directed entry came before; the two directions of one edge
+    are not duplicates of each other."""
+    one_way: int
+    """Edges of which the entries have one direction only."""
+
+
+def undirected_edges(sources: np.ndarray, targets: np.ndarray, n_nodes: int) -> UndirectedEdges:
     """Turn directed entries into undirected edges, each once.
 
-    Args:
-        sources, targets: (entries,) node ids in 0..n_nodes-1.
-
-    Returns:
-        ``edge_index`` (2, E) int64 with i < j, sorted lexicographically; the number of loop entries
-        left out; the number of entries left out because the same directed entry came before
-        (the two directions of one edge are not duplicates of each other).
+    ``sources`` and ``targets`` are (entries,) node ids in 0..n_nodes-1, in any order, with loops
+    and repetitions.
     """
     sources, targets = sources.astype(np.int64), targets.astype(np.int64)
     straight = sources != targets
@@ -80,8 +93,12 @@ def undirected_edges(
     directed = np.unique(sources * n_nodes + targets)
     first, second = np.divmod(directed, n_nodes)
     edges = np.unique(np.minimum(first, second) * n_nodes + np.maximum(first, second))
-    edge_index = np.stack(np.divmod(edges, n_nodes))
-    return edge_index, int(np.sum(~straight)), len(sources) - len(directed)
+    return UndirectedEdges(
+        edge_index=np.stack(np.divmod(edges, n_nodes)),
+        loops=int(np.sum(~straight)),
+        duplicates=len(sources) - len(directed),
+        one_way=2 * len(edges) - len(directed),
+    )
 
 
 def classes_of_one_hot(one_hot: np.ndarray, where: str) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 import scipy.sparse
+import scipy.sparse.csgraph
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from private_graphs.datasets.invariants import check_graph
@@ -87,6 +88,8 @@ class DatasetInfo(BaseModel):
     """Entries of the raw adjacency from a node to itself."""
     duplicates_dropped: int = Field(ge=0)
     """Directed entries of the raw adjacency that repeat an earlier one."""
+    one_way_edges: int | None = Field(default=None, ge=0)
+    """Edges of which the raw adjacency has one direction only; None: not counted."""
     sources: list[RawFile]
     licence: str
     citation: str
@@ -107,6 +110,7 @@ class ParsedGraph:
     n_classes: int
     loops_dropped: int
     duplicates_dropped: int
+    one_way_edges: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,18 +218,24 @@ class GraphDataset:
         )
 
     def statistics(self) -> dict[str, Any]:
-        """Return counts, baselines and sources as a JSON-able dict (scores in 0..1)."""
+        """Return counts, baselines and sources as a JSON-able dict (scores in 0..1).
+
+        ``classes_missing`` names the classes of which a mask has no labelled node; ``components``
+        are those of the whole graph, an isolated node being one.
+        """
         masks = {key.removesuffix("_mask"): getattr(self, key) for key in _MASKS}
         labelled = self.labels >= 0
         ends = {key: mask[self.edge_index] for key, mask in masks.items()}  # (2, E)
         inside = {key: int(end.all(axis=0).sum()) for key, end in ends.items()}
-        train_counts = np.bincount(
-            self.labels[self.train_mask & labelled], minlength=self.n_classes
-        )
+        class_counts = {
+            key: np.bincount(self.labels[mask & labelled], minlength=self.n_classes)
+            for key, mask in masks.items()
+        }
+        train_counts = class_counts["train"]
+        component_sizes = self._component_sizes()
         test_labels = self.labels[self.test_mask & labelled]
         majority = int(train_counts.argmax())
-        features = self.features
-        nonzeros = features.values if isinstance(features, SparseFeatures) else features
+        words = self._features_per_node()
         return {
             "name": self.info.name,
             "title": self.info.title,
@@ -233,14 +243,24 @@ class GraphDataset:
             "nodes": self.n_nodes,
             "edges": self.n_edges,
             "features": self.n_features,
-            "feature_nonzeros": int(np.count_nonzero(nonzeros)),
+            "feature_nonzeros": int(words.sum()),
+            "nodes_without_features": int(np.sum(words == 0)),
             "classes": self.n_classes,
             "masks": {key: int(mask.sum()) for key, mask in masks.items()},
             "labelled": {key: int((mask & labelled).sum()) for key, mask in masks.items()},
             "train_class_counts": dict(zip(self.info.classes, train_counts.tolist(), strict=True)),
-            "isolated_nodes": int(self.n_nodes - len(np.unique(self.edge_index))),
+            "classes_missing": {
+                key: [
+                    name for name, count in zip(self.info.classes, counts, strict=True) if not count
+                ]
+                for key, counts in class_counts.items()
+            },
+            "isolated_nodes": int(np.sum(component_sizes == 1)),
+            "components": len(component_sizes),
+            "largest_component": int(component_sizes.max()),
             "loops_dropped": self.info.loops_dropped,
             "duplicates_dropped": self.info.duplicates_dropped,
+            "one_way_edges": self.info.one_way_edges,
             "majority_class": self.info.classes[majority],
             "majority_share_on_test": (
                 float(np.mean(test_labels == majority)) if len(test_labels) else None
@@ -252,6 +272,19 @@ class GraphDataset:
             "licence": self.info.licence,
             "citation": self.info.citation,
         }
+
+    def _features_per_node(self) -> np.ndarray:
+        """Return (N,) numbers of features that are not zero."""
+        if isinstance(self.features, SparseFeatures):
+            return np.diff(self.features.indptr)
+        return np.count_nonzero(self.features, axis=1)
+
+    def _component_sizes(self) -> np.ndarray:
+        """Return the numbers of nodes of the connected components."""
+        ones = np.ones(self.n_edges, dtype=np.int8)
+        adjacency = scipy.sparse.coo_array((ones, self.edge_index), shape=(self.n_nodes,) * 2)
+        _, component = scipy.sparse.csgraph.connected_components(adjacency, directed=False)
+        return np.bincount(component)
 
 
 _REBUILD = "delete the folder and build the dataset again"

@@ -114,8 +114,42 @@ class _Archive:
         return dense
 
 
-def read_npz(path: Path, n_validation: int = N_VALIDATION, n_test: int = N_TEST) -> ParsedGraph:
+def _checked_labels(
+    archive: _Archive, n_nodes: int, n_classes: int | None
+) -> tuple[np.ndarray, int]:
+    """Return labels (n_nodes,) int64, -1 where there is none, and the number of classes."""
+    labels = archive.read("labels")
+    if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
+        raise UserError(
+            f"{archive.path}: labels has type {labels.dtype} and shape {labels.shape}, expected "
+            f"({n_nodes},) integers"
+        )
+    labels = labels.astype(np.int64)
+    present = np.unique(labels[labels != -1])
+    found = f"{archive.path}: labels other than -1 (none) span " + (
+        f"{present[0]}..{present[-1]} with {len(present)} distinct values"
+        if len(present)
+        else "nothing"
+    )
+    if n_classes is None:
+        n_classes = int(present[-1]) + 1 if len(present) else 0
+        if not np.array_equal(present, np.arange(n_classes)) or n_classes == 0:
+            raise UserError(f"{found}, expected every class from 0 to the largest")
+    elif len(present) and (present[0] < 0 or present[-1] >= n_classes):
+        raise UserError(f"{found}, expected the {n_classes} declared classes 0..{n_classes - 1}")
+    return labels, n_classes
+
+
+def read_npz(
+    path: Path,
+    n_validation: int = N_VALIDATION,
+    n_test: int = N_TEST,
+    n_classes: int | None = None,
+) -> ParsedGraph:
     """Read a gnn-benchmark graph; directed adjacencies become symmetric, weights are ignored.
+
+    An entry of weight 0 is no edge, a label of -1 means none. With ``n_classes`` declared, classes
+    may be without a node; otherwise every class from 0 to the largest has to occur.
 
     Raises:
         UserError: the file is missing or malformed, or its parts contradict each other.
@@ -125,27 +159,14 @@ def read_npz(path: Path, n_validation: int = N_VALIDATION, n_test: int = N_TEST)
     # Repeated entries are counted below, so they must not be added up here.
     adjacency = scipy.sparse.coo_matrix(archive.matrix("adj", canonical=False))
     attributes = archive.matrix("attr")
-    labels = archive.read("labels")
     n_nodes = adjacency.shape[0]
     if adjacency.shape[1] != n_nodes:
         raise UserError(f"{path}: adj has shape {adjacency.shape}, expected a square matrix")
     if attributes.shape[0] != n_nodes:
         raise UserError(f"{path}: attr has {attributes.shape[0]} rows, expected {n_nodes} nodes")
-    if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
-        raise UserError(
-            f"{path}: labels has type {labels.dtype} and shape {labels.shape}, expected "
-            f"({n_nodes},) integers"
-        )
-    n_classes = int(labels.max()) + 1
-    if labels.min() < 0 or len(np.unique(labels)) != n_classes:
-        raise UserError(
-            f"{path}: labels span {labels.min()}..{labels.max()} with {len(np.unique(labels))} "
-            "distinct values, expected every class from 0 to the largest"
-        )
+    labels, n_classes = _checked_labels(archive, n_nodes, n_classes)
     present = adjacency.data != 0
-    edge_index, loops, duplicates = undirected_edges(
-        adjacency.row[present], adjacency.col[present], n_nodes
-    )
+    edges = undirected_edges(adjacency.row[present], adjacency.col[present], n_nodes)
     train_mask, validation_mask, test_mask = keyed_masks(n_nodes, n_validation, n_test)
     return ParsedGraph(
         features=(
@@ -153,12 +174,13 @@ def read_npz(path: Path, n_validation: int = N_VALIDATION, n_test: int = N_TEST)
             if scipy.sparse.issparse(attributes)
             else attributes.astype(np.float32)
         ),
-        edge_index=edge_index,
-        labels=labels.astype(np.int64),
+        edge_index=edges.edge_index,
+        labels=labels,
         train_mask=train_mask,
         validation_mask=validation_mask,
         test_mask=test_mask,
         n_classes=n_classes,
-        loops_dropped=loops,
-        duplicates_dropped=duplicates,
+        loops_dropped=edges.loops,
+        duplicates_dropped=edges.duplicates,
+        one_way_edges=edges.one_way,
     )

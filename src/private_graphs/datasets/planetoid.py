@@ -128,17 +128,16 @@ def read_planetoid(folder: Path, name: str, n_validation: int = N_VALIDATION) ->
     validation_mask, test_mask = np.zeros((2, n_nodes), dtype=bool)
     validation_mask[n_labelled : n_labelled + n_validation] = True
     test_mask[test_index] = True
-    edge_index, loops, duplicates = undirected_edges(
-        *_directed_entries(paths["graph"], n_nodes), n_nodes
-    )
+    edges = undirected_edges(*_directed_entries(paths["graph"], n_nodes), n_nodes)
     return ParsedGraph(
         features=SparseFeatures.from_scipy(matrix),
-        edge_index=edge_index,
+        edge_index=edges.edge_index,
         labels=node_labels,
         train_mask=~(validation_mask | test_mask),
         validation_mask=validation_mask,
         test_mask=test_mask,
         n_classes=labels["ally"].shape[1],
-        loops_dropped=loops,
-        duplicates_dropped=duplicates,
+        loops_dropped=edges.loops,
+        duplicates_dropped=edges.duplicates,
+        one_way_edges=edges.one_way,
     )

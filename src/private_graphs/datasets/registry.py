@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from private_graphs.datasets import embedded
 from private_graphs.datasets.graph_dataset import (
     DatasetInfo,
@@ -15,7 +17,7 @@ from private_graphs.datasets.graph_dataset import (
     RawFile,
     SparseFeatures,
 )
-from private_graphs.datasets.npz import read_npz
+from private_graphs.datasets.npz import N_TEST, N_VALIDATION, read_npz
 from private_graphs.datasets.planetoid import read_planetoid
 from private_graphs.datasets.sources import SourceFile, check_file, load_sources
 from private_graphs.errors import UsageError, UserError, suggest
@@ -54,16 +56,21 @@ class DatasetSpec:
     raw: str
     """Raw name: ``cora`` in ``planetoid/ind.cora.*``, or the path of the ``.npz`` file."""
     classes: tuple[str, ...]
+    """Names of the labels 0..K-1: public, so declared here and not read off private labels."""
     size: GraphSize
     synthetic: bool = False
+    n_validation: int = N_VALIDATION
+    n_test: int = N_TEST
+    """Of an ``.npz`` graph; the test nodes of a Planetoid one are listed in its files."""
 
 
 def _numbered(n_classes: int) -> tuple[str, ...]:
     return tuple(f"class {label}" for label in range(n_classes))
 
 
-# The raw files carry no names of classes. Cora's and CiteSeer's follow from the class counts of the
-# original corpora (Sen et al., 2008).
+# The Planetoid files carry no names of classes. Cora's and CiteSeer's follow from the class counts
+# of the original corpora (Sen et al., 2008). The .npz files carry them under `class_names`:
+# Cora-ML's are the last parts of its topic paths; MS Academic's, a pickled array, are as they are.
 _SPECS = (
     DatasetSpec(
         "cora",
@@ -96,6 +103,46 @@ _SPECS = (
         "pubmed",
         _numbered(3),
         GraphSize(19717, 44324, 988031, 500, 3, 18217),
+    ),
+    DatasetSpec(
+        "cora-ml",
+        "Cora-ML (gnn-benchmark)",
+        "npz",
+        "citation-npz/cora_ml.npz",
+        (
+            "Case-Based",
+            "Theory",
+            "Genetic_Algorithms",
+            "Probabilistic_Methods",
+            "Neural_Networks",
+            "Rule_Learning",
+            "Reinforcement_Learning",
+        ),
+        GraphSize(2995, 8158, 151171, 2879, 7, 1495),
+    ),
+    DatasetSpec(
+        "ms-academic",
+        "MS Academic, computer science (gnn-benchmark)",
+        "npz",
+        "citation-npz/ms_academic.npz",
+        (
+            "bioinformatics",
+            "machine_learning",
+            "computer_vision",
+            "NLP",
+            "graphics",
+            "networks",
+            "security",
+            "databases",
+            "data_mining",
+            "game_theory",
+            "HCI",
+            "information_theory",
+            "medical_informatics",
+            "robotics",
+            "theoretical_cs",
+        ),
+        GraphSize(18333, 81894, 1092079, 6805, 15, 16833),
     ),
     DatasetSpec(
         "synthetic-planetoid",
@@ -172,9 +219,9 @@ def build(name: str, raw_dir: str | os.PathLike[str]) -> GraphDataset:
     spec, raw_dir = dataset_spec(name), Path(raw_dir)
     sources = _raw_records(spec, raw_dir)
     if spec.format == "planetoid":
-        parsed = read_planetoid(raw_dir / "planetoid", spec.raw)
+        parsed = read_planetoid(raw_dir / "planetoid", spec.raw, spec.n_validation)
     else:
-        parsed = read_npz(raw_dir / spec.raw)
+        parsed = read_npz(raw_dir / spec.raw, spec.n_validation, spec.n_test, len(spec.classes))
     return _dataset(spec, parsed, sources)
 
 
@@ -184,6 +231,13 @@ def _dataset(spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile]) -> 
             f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
             f"{len(spec.classes)}"
         )
+    for name in ("train_mask", "validation_mask", "test_mask"):
+        if not np.any(getattr(parsed, name) & (parsed.labels >= 0)):
+            raise UserError(
+                f"{spec.name}: {name}: no node of it has a label, expected at least one to learn "
+                "from or to score; supply labels, or declare other numbers of validation and test "
+                "nodes"
+            )
     sparse = isinstance(parsed.features, SparseFeatures)
     origin = None if spec.synthetic else load_sources()[spec.name]
     info = DatasetInfo(
@@ -198,6 +252,7 @@ def _dataset(spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile]) -> 
         n_features=parsed.features.n_columns if sparse else parsed.features.shape[1],
         loops_dropped=parsed.loops_dropped,
         duplicates_dropped=parsed.duplicates_dropped,
+        one_way_edges=parsed.one_way_edges,
         sources=sources,
         licence=origin.licence if origin else _SYNTHETIC_LICENCE,
         citation=origin.citation if origin else _SYNTHETIC_CITATION,
