@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from small_graphs import random_graph
 
-from private_graphs.cells import Cell, CellPlan
+from private_graphs.cells import Cell, CellPlan, RateChoice
 from private_graphs.errors import UserError
 from private_graphs.methods.budgets import Budget, budget, epsilon_of_noise, training_event
-from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.methods.search import Search
+from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
 from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
 from private_graphs.protocols import PAPER, PROTOCOLS, RELEASED, SOUND, SOUND_POISSON
 
@@ -28,11 +29,20 @@ def plan_of(protocol="paper", optimizer="adam", splits=1, train_fraction=1.0, **
     return CellPlan(cell=cell, **settings)
 
 
-def bought(epsilon: float, protocol="paper", *, value=None, n_configs=1, **how) -> Budget:
+def bought(epsilon: float, protocol="paper", *, value=None, search=None, **how) -> Budget:
     source = how.pop("noise_source", "seeded")
     dataset = how.pop("dataset", None) or random_graph(0)
     plan = plan_of(protocol, **how)
-    return budget(plan, value or PROTOCOLS[protocol], dataset, epsilon, n_configs, source)
+    return budget(plan, value or PROTOCOLS[protocol], dataset, epsilon, source, search=search)
+
+
+SIX = (0.01, 0.1, 1, 10, 50, 100)
+
+
+def searched(protocol="paper", *, noise_multiplier=50.0, n_runs=30, **where) -> Search:
+    """A finished choice among six rates at ε = 2."""
+    choice = RateChoice(cell=plan_of(protocol, **where).cell, epsilon=2)
+    return Search(choice, 10.0, 6, n_runs, noise_multiplier, 500)
 
 
 @pytest.mark.parametrize("protocol", ["released", "paper"])
@@ -187,13 +197,63 @@ def test_without_dp_nothing_is_claimed(protocol):
 
 
 def test_all_released_runs_compose():
-    plan = plan_of("sound", seeds=(0, 1, 2, 3, 4))
-    found = budget(plan, SOUND, random_graph(0), 2.0, 1, "seeded").built
+    found = bought(2, "sound", seeds=(0, 1, 2, 3, 4)).built
     assert found.n_runs_released == 5
     assert found.epsilon_all_runs == pytest.approx(5.00136, abs=5e-4)  # docs/privacy.md §5
-    six = budget(plan, SOUND, random_graph(0), 2.0, 6, "seeded").built
+    six = bought(2, "sound", seeds=(0, 1, 2, 3, 4), private_learning_rates=SIX).built
     assert six.n_runs_released == 30 and six.selection.n_configs == 6
     assert six.epsilon_all_runs > found.epsilon_all_runs
+
+
+@pytest.mark.parametrize("protocol", ["paper", "sound"])
+def test_a_rate_chosen_elsewhere_is_paid_for_with_the_runs_of_the_search(protocol):
+    search = searched(protocol, splits=10)
+    plain = bought(5, protocol, splits=10, seeds=(0, 1, 2))
+    found = bought(
+        5, protocol, splits=10, seeds=(0, 1, 2), private_learning_rates=SIX,
+        chosen_in=search.choice, search=search,
+    )  # fmt: skip
+    own, other = (2 * math.sqrt(500) / noise for noise in (found.noise_multiplier, 50.0))
+    assert found.built.epsilon_all_runs == pytest.approx(
+        gdp_epsilon(math.sqrt(3 * own**2 + 30 * other**2), 1e-5), rel=1e-9
+    )
+    assert found.noise_multiplier == plain.noise_multiplier
+    assert found.epsilon_proved == plain.epsilon_proved
+    assert found.built.n_runs_released == 3 + 30 and found.built.selection.n_configs == 6
+    words = found.built.selection.data
+    assert "30 runs at epsilon = 2 (noise multiplier 50)" in words and "reused here" in words
+    assert plain.built.selection.n_configs == 1
+
+
+def test_a_search_under_released_proves_nothing_and_reads_the_private_graph():
+    search = searched("released")
+    found = bought(5, "released", chosen_in=search.choice, search=search).built
+    assert found.epsilon_all_runs is None and found.n_runs_released == 31
+    assert found.selection.cost.startswith("not accounted")
+
+
+def test_the_search_of_poisson_visits_is_composed_by_pld():
+    search = searched("sound", splits=10, noise_multiplier=28.195, n_runs=6)
+    found = bought(
+        2, "sound", value=SOUND_POISSON, splits=10, chosen_in=search.choice, search=search
+    ).built
+    assert found.epsilon_all_runs == pytest.approx(
+        pld_epsilon(28.195, 7 * 5000, 0.1, 1e-5, "replace"), abs=2e-3
+    )
+
+
+def test_without_dp_a_search_costs_nothing():
+    search = searched("sound")
+    found = bought(math.inf, "sound", chosen_in=search.choice, search=search).built
+    assert found.n_runs_released == 1 and found.selection.n_configs == 1
+
+
+def test_a_train_fraction_does_not_change_what_a_full_graph_run_costs():
+    for protocol in ("paper", "sound"):
+        whole, part = (bought(2, protocol, train_fraction=fraction).built for fraction in (1, 0.25))
+        assert part.epsilon_proved == whole.epsilon_proved
+        used = [fact for fact in part.public_facts if "which training nodes are used" in fact]
+        assert len(used) == (protocol == "sound")  # stratified draws depend on the labels
 
 
 def test_a_kept_seed_is_said_to_be_supposed_secret_and_entropy_is_not():
@@ -208,7 +268,7 @@ def test_a_kept_seed_is_said_to_be_supposed_secret_and_entropy_is_not():
 
 def test_the_choice_of_a_learning_rate_is_free_on_public_nodes_and_not_under_released():
     def selection(protocol):
-        return bought(2, protocol, n_configs=6).built.selection
+        return bought(2, protocol, private_learning_rates=SIX).built.selection
 
     assert selection("paper").public and selection("sound").public
     assert not selection("released").public

@@ -12,10 +12,11 @@ import safetensors
 import safetensors.numpy
 from small_graphs import dense_features, random_graph, with_parts
 
-from private_graphs.cells import Cell, CellPlan
+from private_graphs.cells import Cell, CellPlan, RateChoice
 from private_graphs.errors import UserError
 from private_graphs.methods import gcn
 from private_graphs.methods.gcn import protocol_of, train_cell
+from private_graphs.methods.search import read_search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON
 from private_graphs.reporting.runs import RUN_COLUMNS, collect
 from private_graphs.training import engine
@@ -180,6 +181,65 @@ def test_test_scores_play_no_part_in_the_choice(monkeypatch):
     for _ in range(5):
         generator.shuffle(test_rows)
         assert chosen(epsilons=(2.0,)) == found == {2.0: {1.0}}
+
+
+@pytest.fixture
+def finished_search(tmp_path) -> tuple[RateChoice, object]:
+    """A cell that compared two rates at ε = 2, and the choice made in it."""
+    plan = plan_of(experiment="selection", seeds=(0, 1, 2), epsilons=(2.0,))
+    train_cell(plan, DATASET, device="cpu").save(tmp_path)
+    return RateChoice(cell=plan.cell, epsilon=2), tmp_path / "runs.parquet"
+
+
+def test_a_rate_chosen_elsewhere_is_the_only_one_trained_and_is_paid_for(finished_search):
+    choice, path = finished_search
+    searched = pd.read_parquet(path)
+    search = read_search(choice, path)
+    assert {search.learning_rate} == set(searched.loc[searched["selected"], "lr"])
+    assert (search.n_runs, search.n_rates, search.epochs) == (6, 2, 4)
+    plan = plan_of(
+        experiment="B", train_fraction=0.5, epsilons=(math.inf, 2.0, 5.0), chosen_in=choice
+    )
+    result = train_cell(plan, DATASET, device="cpu", search=search)
+    runs = result.runs
+    assert len(runs) == plan.n_replicas == 2 * 3 and runs["selected"].all()
+    private = runs[np.isfinite(runs["epsilon"])]
+    assert set(private["lr"]) == {search.learning_rate}
+    assert set(runs.loc[np.isinf(runs["epsilon"]), "lr"]) == {0.01}
+    for name in private["statement_id"].unique():
+        statement = result.statements[name]
+        assert statement["n_runs_released"] == 2 + 6
+        assert statement["selection"]["n_configs"] == 2
+        assert statement["epsilon_all_runs"] > statement["epsilon_proved"]
+
+
+def test_a_rate_that_is_still_to_be_chosen_is_an_error(finished_search):
+    choice, path = finished_search
+    with pytest.raises(UserError, match="train that cell first"):
+        train(chosen_in=choice)
+    with pytest.raises(UserError, match="to be chosen in None"):
+        train_cell(plan_of(), DATASET, device="cpu", search=read_search(choice, path))
+
+
+def test_a_search_that_is_absent_or_of_another_cell_names_what_is_wrong(finished_search):
+    choice, path = finished_search
+    with pytest.raises(UserError, match="not a readable run table"):
+        read_search(choice, path.with_name("absent.parquet"))
+    other = choice.model_copy(update={"cell": choice.cell.model_copy(update={"splits": 4})})
+    with pytest.raises(UserError, match=r"n_splits is \['1'\]; expected 4: train selection"):
+        read_search(other, path)
+    with pytest.raises(UserError, match="0 learning rates are selected at epsilon = 5"):
+        read_search(choice.model_copy(update={"epsilon": 5.0}), path)
+    pd.read_parquet(path).assign(selected=True).to_parquet(path)
+    with pytest.raises(UserError, match="2 learning rates are selected at epsilon = 2"):
+        read_search(choice, path)
+
+
+def test_identical_replicas_of_two_cells_share_no_draw():
+    first, second = (
+        identities(experiment=name, epsilons=(2.0,), seeds=(0,)) for name in ("selection", "C")
+    )
+    assert not set(first) & set(second)
 
 
 def identities(dataset=DATASET, noise_source="seeded", **changes) -> list[str]:

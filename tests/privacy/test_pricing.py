@@ -9,6 +9,7 @@ import pytest
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import (
+    compose_groups,
     compose_runs,
     gdp_epsilon,
     gdp_mu,
@@ -208,6 +209,27 @@ def test_different_events_compose() -> None:
     poisson = price(_event(Poisson(0.1), 28.196), "node", "replace", DELTA)
     mixed = compose_runs([cyclic, poisson], 1, DELTA)
     assert max(cyclic.epsilon, poisson.epsilon) < mixed < cyclic.epsilon + poisson.epsilon
+
+
+def test_groups_of_runs_compose_each_with_its_number() -> None:
+    few, many = (price(_event(FullBatch(), n), "node", "replace", DELTA) for n in (50.0, 90.0))
+    mu = math.sqrt(3 * few.mu**2 + 30 * many.mu**2)
+    assert compose_groups([([few], 3), ([many], 30)], DELTA) == pytest.approx(
+        gdp_epsilon(mu, DELTA)
+    )
+    poisson = price(_event(Poisson(0.1), 28.196), "node", "replace", DELTA)
+    assert compose_groups([([poisson], 1), ([poisson], 2)], DELTA) == pytest.approx(
+        compose_runs(poisson, 3, DELTA), abs=2e-3
+    )
+
+
+def test_events_priced_under_different_relations_do_not_compose() -> None:
+    first, second = (
+        price(_event(Poisson(0.1), 28.196), "subgraph", relation, DELTA)
+        for relation in ("replace", "zero_out")
+    )
+    with pytest.raises(UserError, match="different relations"):
+        compose_runs([first, second], 1, DELTA)
 
 
 @pytest.mark.parametrize(

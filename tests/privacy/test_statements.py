@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from private_graphs.errors import UserError
+from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
 from private_graphs.privacy.statements import (
@@ -16,6 +17,7 @@ from private_graphs.privacy.statements import (
     SECRET_SEED,
     Audit,
     PrivacyStatement,
+    SearchRuns,
     Selection,
     build_statement,
     render_text,
@@ -137,6 +139,52 @@ def test_a_public_choice_costs_the_composition_of_all_trained_runs() -> None:
     assert "fixed in advance" in statement.selection.cost
     assert statement.epsilon_all_runs == pytest.approx(14.8888, abs=2e-3)
     assert statement.epsilon_proved == _statement().epsilon_proved
+
+
+@pytest.mark.parametrize(("own", "other"), [(5, 30), (1, 1), (3, 0)])
+def test_a_choice_among_other_runs_composes_both_with_their_own_noise(own: int, other: int) -> None:
+    event, searched = _event(Shuffled(10), 60.0), _event(Shuffled(10), 90.0)
+    search = SearchRuns(events=(searched,), n_runs=other) if other else None
+    chosen = Selection(n_configs=6 if other > 5 else 1, data="public validation nodes")
+    statement = _statement(
+        events=[event], search=search, n_runs_released=own, selection=chosen
+    )  # fmt: skip
+    mu, mu_searched = (2 * math.sqrt(500) / noise for noise in (60.0, 90.0))
+    together = math.sqrt(own * mu**2 + other * mu_searched**2)
+    assert statement.epsilon_all_runs == pytest.approx(gdp_epsilon(together, DELTA), rel=1e-9)
+    assert statement.epsilon_proved == pytest.approx(gdp_epsilon(mu, DELTA), rel=1e-9)
+    assert statement.n_runs_released == own + other
+    assert len(statement.mechanisms) == 1
+
+
+def test_poisson_runs_chosen_by_other_poisson_runs_compose_by_pld() -> None:
+    event, searched = (_event(Poisson(0.1), noise, releases=5000) for noise in (28.196, 40.0))
+    alone = _statement(events=[event], n_runs_released=2)
+    both = _statement(
+        events=[event], n_runs_released=2, search=SearchRuns(events=(event,), n_runs=1)
+    )
+    assert both.epsilon_all_runs == pytest.approx(
+        _statement(events=[event], n_runs_released=3).epsilon_all_runs, abs=2e-3
+    )
+    weaker = _statement(
+        events=[event], n_runs_released=2, search=SearchRuns(events=(searched,), n_runs=1)
+    )
+    assert alone.epsilon_all_runs < weaker.epsilon_all_runs < both.epsilon_all_runs
+
+
+def test_a_search_without_a_proof_leaves_all_runs_unproved() -> None:
+    search = SearchRuns(events=(_event(clipping="none"),), n_runs=30)
+    statement = _statement(search=search)
+    assert statement.epsilon_all_runs is None and statement.n_runs_released == 35
+    assert statement.epsilon_proved is not None
+
+
+def test_runs_of_a_search_that_were_compared_count_as_released() -> None:
+    chosen = Selection(n_configs=6, data="public validation nodes")
+    with pytest.raises(UserError, match="n_runs_released is 5 with 6 configurations"):
+        _statement(
+            selection=chosen, n_runs_released=2, search=SearchRuns(events=(_event(),), n_runs=3)
+        )
 
 
 def test_a_choice_on_private_scores_is_not_accounted() -> None:

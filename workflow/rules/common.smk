@@ -68,6 +68,14 @@ def dataset_file(file):
     )
 
 
+def searched_runs(wildcards):
+    """Return the runs of the cell in which a learning rate is chosen for this one, if any."""
+    choice = plan_of(wildcards).chosen_in
+    if choice is None:
+        return []
+    return f"{cell_folder(wildcards.study, choice.cell.cell_id)}/runs.parquet"
+
+
 def requested(file):
     """Return ``file`` of every cell that this run asks for."""
     return [f"{cell_folder(*key)}/{file}" for key in PLANS]

@@ -3,6 +3,7 @@ rule train:
     input:
         graph=dataset_file("graph.safetensors"),
         info=dataset_file("dataset.json"),
+        search=searched_runs,
         code=code("train.py"),
     output:
         runs=f"{RUNS}/{{study}}/{{cell}}/runs.parquet",

@@ -12,15 +12,18 @@ def main(job):
     from private_graphs.files import write_text
     from private_graphs.imports import code_fingerprint
     from private_graphs.methods.gcn import train_cell
+    from private_graphs.methods.search import read_search
 
     plan = CellPlan.model_validate_json(job.params.plan)
     folder = Path(job.output.runs).parent
     with reported(f"trained {plan.cell.cell_id}", job.log[0]) as note:
+        choice = plan.chosen_in
         result = train_cell(
             plan,
             GraphDataset.load(Path(job.input.graph).parent),
             device="auto" if job.resources.gpu else "cpu",
             threads=job.threads,
+            search=read_search(choice, job.input.search) if choice else None,
             code_fingerprint=code_fingerprint("private_graphs.methods.gcn"),
         )
         result.save(folder)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from private_graphs.cells import CellPlan
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.methods.search import Search
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
 from private_graphs.privacy.calibration import (
     gdp_noise,
@@ -18,7 +19,12 @@ from private_graphs.privacy.calibration import (
     target_epsilon,
 )
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
-from private_graphs.privacy.statements import PrivacyStatement, Selection, build_statement
+from private_graphs.privacy.statements import (
+    PrivacyStatement,
+    SearchRuns,
+    Selection,
+    build_statement,
+)
 from private_graphs.protocols import Protocol
 
 UNIT, RELATION = "node", "replace"
@@ -78,20 +84,21 @@ def budget(
     protocol: Protocol,
     dataset: GraphDataset,
     epsilon: float,
-    n_configs: int,
     noise_source: str,
     device: str = "cpu",
+    search: Search | None = None,
 ) -> Budget:
     """Calibrate the noise of ``epsilon`` and state what a run with it guarantees.
 
-    ``n_configs`` learning rates are tried at this ε. Raises UserError for a budget that the
-    protocol cannot be calibrated for, and, where the protocol claims a proof, for
-    delta · (number of training nodes) >= 1.
+    ``search`` is the finished choice of ``plan.chosen_in``, where it has one. Raises UserError for
+    a budget that the protocol cannot be calibrated for, and, where the protocol claims a proof,
+    for delta · (number of training nodes) >= 1.
     """
     private = not math.isinf(epsilon)
     n_units = int(dataset.train_mask.sum())
     if private and protocol.calibration == "proved":
         refuse_large_delta(plan.delta, n_units)
+    search = search if private else None
     noise = _noise(plan, protocol, epsilon) if private else 0.0
     clips = private and protocol.clipping == "global_norm"
     built = build_statement(
@@ -100,13 +107,14 @@ def budget(
         relation=RELATION,
         delta=plan.delta,
         n_units=n_units,
-        n_runs_released=len(plan.seeds) * n_configs,
+        n_runs_released=len(plan.seeds) * plan.n_learning_rates(epsilon),
         noise_source=noise_source,
         noise_generator="torch_cuda" if device == "cuda" else f"philox_{plan.dtype}",
         inference=protocol.inference,
-        selection=_selection(protocol, n_configs, private),
+        selection=_selection(plan, protocol, epsilon, search),
+        search=_search_runs(plan, protocol, search) if search else None,
         preprocessing="none: raw features; degrees are counted inside each message-passing graph",
-        public_facts=_public_facts(plan),
+        public_facts=_public_facts(plan, protocol),
         assumptions=[],
         private=private,
         epsilon_target=None if plan.noise_multiplier or not private else target_epsilon(epsilon),
@@ -180,19 +188,33 @@ def _published(plan: CellPlan, protocol: Protocol, noise: float) -> dict[str, ob
     return found
 
 
-def _selection(protocol: Protocol, n_configs: int, private: bool) -> Selection:
+def _search_runs(plan: CellPlan, protocol: Protocol, search: Search) -> SearchRuns:
+    """What the runs of the search released: other noise, and perhaps other nodes."""
+    searched = plan.model_copy(update={"cell": search.choice.cell, "epochs": search.epochs})
+    event = training_event(searched, protocol, search.noise_multiplier)
+    return SearchRuns(events=(event,), n_runs=search.n_runs)
+
+
+def _selection(
+    plan: CellPlan, protocol: Protocol, epsilon: float, search: Search | None
+) -> Selection:
+    n_configs = search.n_rates if search else plan.n_learning_rates(epsilon)
+    if n_configs == 1:
+        return Selection(n_configs=1, data="nothing: the learning rate is fixed in advance")
+    private = not math.isinf(epsilon)
     graph = protocol.private_selection_graph if private else protocol.test_graph
     public = graph == "evaluated_mask"
     seen = "the graph that they induce" if public else "the whole graph, training nodes included"
-    data = (
-        f"mean micro-F1 over the seeds on the validation nodes, scored on {seen}"
-        if n_configs > 1
-        else "nothing: the learning rate is fixed in advance"
-    )
-    return Selection(n_configs=n_configs, data=data, public=public or n_configs == 1)
+    data = f"mean micro-F1 over the seeds on the validation nodes, scored on {seen}"
+    if search:
+        data += (
+            f"; chosen once, among {search.n_runs} runs at epsilon = {search.choice.epsilon:g} "
+            f"(noise multiplier {search.noise_multiplier:g}) on all training nodes, and reused here"
+        )
+    return Selection(n_configs=n_configs, data=data, public=public)
 
 
-def _public_facts(plan: CellPlan) -> list[str]:
+def _public_facts(plan: CellPlan, protocol: Protocol) -> list[str]:
     facts = [
         "the number of nodes, of words and of classes, and which nodes are in which mask",
         "all validation and test nodes with their features, labels and mutual edges",
@@ -202,4 +224,6 @@ def _public_facts(plan: CellPlan) -> list[str]:
     ]
     if plan.cell.splits > 1:
         facts.append("the partition into parts, drawn without looking at the graph")
+    if plan.cell.train_fraction < 1 and protocol.subsampling == "keyed_coin":
+        facts.append("which training nodes are used, drawn without looking at the graph")
     return facts

@@ -20,9 +20,10 @@ import safetensors.numpy
 
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.errors import UsageError
+from private_graphs.errors import UsageError, UserError
 from private_graphs.files import atomic_path, write_json
 from private_graphs.methods.budgets import Budget, budget
+from private_graphs.methods.search import Search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON, Protocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
@@ -93,17 +94,24 @@ def train_cell(
     threads: int = 1,
     noise_source: NoiseSource = "seeded",
     progress: Progress | None = None,
+    search: Search | None = None,
     code_fingerprint: str = "",
 ) -> CellResult:
     """Train every replica of the plan and return runs, statements and test predictions.
 
     ``device`` is auto, cpu or cuda; ``threads`` share out the replicas. Under ``os_entropy`` every
-    stream also depends on fresh secret bytes, and the run cannot be repeated. Raises UserError for
-    plans that cannot be carried out (too many splits, an impossible budget).
+    stream also depends on fresh secret bytes, and the run cannot be repeated. ``search`` is the
+    finished choice that ``plan.chosen_in`` asks for (``read_search``). Raises UserError for plans
+    that cannot be carried out (too many splits, an impossible budget, a choice that is missing).
     """
+    if plan.chosen_in != (search.choice if search else None):
+        raise UserError(
+            f"{plan.cell.cell_id}: the learning rate is to be chosen in {plan.chosen_in}; "
+            f"found {search}: train that cell first and read its choice"
+        )
     device = engine.resolve_device(device)
     protocol = protocol_of(plan.cell)
-    replicas = _replicas(plan, protocol, dataset, noise_source, device)
+    replicas = _replicas(plan, protocol, dataset, noise_source, device, search)
     frames, predictions, offset = [], [], 0
     total = len(replicas) * plan.epochs
     test_nodes = np.empty(0, dtype=np.int64)
@@ -140,12 +148,16 @@ def _replicas(
     dataset: GraphDataset,
     noise_source: NoiseSource,
     device: str,
+    search: Search | None = None,
 ) -> list[Replica]:
     secret = os.urandom(32) if noise_source == "os_entropy" else None
     found = []
     for epsilon in plan.epsilons:
-        grid = plan.learning_rates if math.isinf(epsilon) else plan.private_learning_rates
-        bought = budget(plan, protocol, dataset, epsilon, len(grid), noise_source, device)
+        if math.isinf(epsilon):
+            grid = plan.learning_rates
+        else:
+            grid = (search.learning_rate,) if search else plan.private_learning_rates
+        bought = budget(plan, protocol, dataset, epsilon, noise_source, device, search)
         for learning_rate in grid:
             for seed in plan.seeds:
                 identity = {

@@ -222,6 +222,8 @@ def _pld_of(mechanisms: tuple[SampledGaussian, ...], delta: float) -> float:
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
+    if len(relations := {each.relation for each in mechanisms}) > 1:
+        raise UserError(f"events of different relations do not compose: {sorted(relations)}")
     relation = {
         "add_remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
         "zero_out": dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
@@ -374,7 +376,7 @@ def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: floa
     section = {FullBatch: "§2" if event.parts == 1 else "§3 A′", Cyclic: "§3 A"}.get(
         type(event.sampling), "§3 A; a shuffled order is never amplified"
     )
-    loss = "replace" if unit == "node" or relation == "replace" else "zero_out"
+    loss = "replace" if unit == "node" else relation
     mechanism = SampledGaussian((2 if loss == "replace" else 1) / mu, 1, 1.0, loss)
     return PricedEvent(
         epsilon=gdp_epsilon(mu, delta),
@@ -448,12 +450,27 @@ def compose_runs(
 
     Exact Gaussian DP where all events have a μ (sqrt of the sum of squares), PLD otherwise.
     """
-    check_delta(delta)
-    check_steps(n_runs)
     events = (priced,) if isinstance(priced, PricedEvent) else tuple(priced)
-    if not events or any(each.epsilon is None for each in events):
+    return compose_groups([(events, n_runs)], delta)
+
+
+def compose_groups(
+    groups: Sequence[tuple[Sequence[PricedEvent], int]], delta: float
+) -> float | None:
+    """Return ε of releasing several groups of runs: each its events and how many runs there are.
+
+    As :func:`compose_runs`. Raises UserError where PLD gives no finite ε, and for events of
+    different relations, which do not compose.
+    """
+    check_delta(delta)
+    for _, n_runs in groups:
+        check_steps(n_runs)
+    counted = [(event, n_runs) for events, n_runs in groups for event in events]
+    if not counted or any(event.epsilon is None for event, _ in counted):
         return None
-    if all(each.mu is not None for each in events):
-        return gdp_epsilon(math.sqrt(n_runs * sum(each.mu**2 for each in events)), delta)
-    mechanisms = [each.mechanism for each in events]
-    return _pld_of(tuple(replace(each, steps=n_runs * each.steps) for each in mechanisms), delta)
+    if all(event.mu is not None for event, _ in counted):
+        return gdp_epsilon(math.sqrt(sum(n_runs * event.mu**2 for event, n_runs in counted)), delta)
+    mechanisms = tuple(
+        replace(event.mechanism, steps=n_runs * event.mechanism.steps) for event, n_runs in counted
+    )
+    return _pld_of(mechanisms, delta)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import (
     PricedEvent,
-    compose_runs,
+    compose_groups,
     price,
     sensitivity,
 )
@@ -94,6 +95,15 @@ class Selection(_Frozen):
     public: bool = True
     """True where the score reads public data and a graph without private nodes only."""
     cost: str = ""
+
+
+@dataclass(frozen=True)
+class SearchRuns:
+    """Runs of another cell whose scores chose the configuration of this one."""
+
+    events: tuple[NoisyGradients, ...]
+    """Those of one run."""
+    n_runs: int
 
 
 class Audit(_Frozen):
@@ -183,7 +193,7 @@ def _with_cost(selection: Selection, private: bool, epsilon_all: float | None) -
             "private graph and are a further query"
         )
     elif epsilon_all is None:
-        cost = f"nothing is proved for any of the {n_configs} configurations, nor for the choice"
+        cost = f"nothing is proved for the runs of the {n_configs} configurations, nor the choice"
     else:
         cost = (
             f"the choice among {n_configs} configurations reads public data only and costs "
@@ -196,15 +206,16 @@ def _with_cost(selection: Selection, private: bool, epsilon_all: float | None) -
 
 def _assumptions(
     given: Sequence[str],
-    priced: Sequence[PricedEvent],
+    groups: Sequence[tuple[Sequence[PricedEvent], int]],
     private: bool,
     noise_source: str,
     generator: str,
 ) -> tuple[str, ...]:
     listed = list(given)
     if private:
-        for each in priced:
-            listed += each.conditions
+        for priced, _ in groups:
+            for each in priced:
+                listed += each.conditions
         listed += [NOISE_GENERATORS[generator], ONLY_THESE_RUNS]
         if noise_source == "seeded":
             listed.append(SECRET_SEED)
@@ -255,7 +266,7 @@ def _proved(
     if delta_too_large(delta, n_units):
         refusal = f"none: delta x units = {delta * n_units:g} is not below 1"
         return priced, None, f"{refusal} ({proof})"
-    return priced, compose_runs(priced, 1, delta), proof
+    return priced, compose_groups([(priced, 1)], delta), proof
 
 
 def _check_consistency(
@@ -293,20 +304,28 @@ def build_statement(
     epsilon_target: float | None = None,
     noise_generator: str = "philox_float32",
     authors_accountant_epsilon: float | None = None,
+    search: SearchRuns | None = None,
     audit: Audit | None = None,
 ) -> PrivacyStatement:
     """Price the events of one run and state what is proved, published, assumed and public.
 
     ``events`` are those of one run (empty where ``private`` is False); ``n_runs_released`` counts
-    all runs that are released or whose scores were compared: seeds × configurations.
+    all runs with these events that are released or whose scores were compared: seeds ×
+    configurations. Where the choice was made among runs of another cell, ``search`` says what
+    those released; the statement counts and composes both.
     ``n_units`` is the number of private units (nodes for unit ``node``); ``noise_generator`` a key
     of ``NOISE_GENERATORS``. Raises UserError where an event cannot be priced soundly, or an audit
     exceeds what is proved.
     """
     check_delta(delta)
-    _check_consistency(events, private, n_runs_released, selection)
+    n_all = n_runs_released + (search.n_runs if search else 0)
+    _check_consistency(events, private, n_all, selection)
     priced, proved, proof = _proved(events, unit, relation, delta, n_units)
-    together = None if proved is None else compose_runs(priced, n_runs_released, delta)
+    groups = [(priced, n_runs_released)]
+    if search is not None:
+        searched = tuple(price(event, unit, relation, delta) for event in search.events)
+        groups.append((searched, search.n_runs))
+    together = None if proved is None else compose_groups(groups, delta)
     published = _finite(epsilon_published) if private else None
     flagged = proved if proved is not None else published
     if audit is not None:
@@ -324,14 +343,14 @@ def build_statement(
         epsilon_proved=proved,
         proof=proof or "none: the run uses no noise",
         vacuous=flagged is not None and flagged > VACUOUS_EPSILON,
-        n_runs_released=n_runs_released,
+        n_runs_released=n_all,
         epsilon_all_runs=together,
         accountant="; ".join(dict.fromkeys(each.accountant for each in priced)) or "none",
         epsilon_second_route=priced[0].second_route if len(priced) == 1 and proved else None,
         mechanisms=tuple(_mechanism(event, unit, relation) for event in events),
         noise_source=noise_source,
         public_facts=tuple(public_facts),
-        assumptions=_assumptions(assumptions, priced, private, noise_source, noise_generator),
+        assumptions=_assumptions(assumptions, groups, private, noise_source, noise_generator),
         inference=inference,
         selection=_with_cost(selection, private, together),
         preprocessing=preprocessing,
