@@ -7,7 +7,7 @@ import math
 import pytest
 
 from private_graphs.errors import UserError
-from private_graphs.reporting.figures import draw_table1, write_figure1
+from private_graphs.reporting.figures import draw_table1, write_figures
 from private_graphs.reporting.formats import read_table
 from private_graphs.reporting.tables import write_tables
 
@@ -45,17 +45,21 @@ def test_markers_stand_at_the_means_and_at_the_published_values(table):
 
 
 def test_the_figure_is_written_as_png_and_pdf(tmp_path, table):
-    paths = write_figure1(tmp_path, "lrec2022")
+    paths = write_figures(tmp_path, "lrec2022", {"table1": ["cora"]})
     assert [path.suffix for path in paths] == [".png", ".pdf"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     assert paths[1].read_bytes().startswith(b"%PDF")
 
 
 def test_the_same_table_gives_the_same_bytes(tmp_path, table):
-    first = [path.read_bytes() for path in write_figure1(tmp_path, "lrec2022")]
-    assert first == [path.read_bytes() for path in write_figure1(tmp_path, "lrec2022")]
+    first = [
+        path.read_bytes() for path in write_figures(tmp_path, "lrec2022", {"table1": ["cora"]})
+    ]
+    assert first == [
+        path.read_bytes() for path in write_figures(tmp_path, "lrec2022", {"table1": ["cora"]})
+    ]
 
 
 def test_a_figure_without_its_table_says_what_to_do(tmp_path):
-    with pytest.raises(UserError, match="write the tables before the figure"):
-        write_figure1(tmp_path, "lrec2022")
+    with pytest.raises(UserError, match="write the tables before the figures"):
+        write_figures(tmp_path, "lrec2022", {"table1": ["cora"]})

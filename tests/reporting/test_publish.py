@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from private_graphs.errors import UserError
-from private_graphs.reporting.figures import write_figure1
+from private_graphs.reporting.figures import write_figures
 from private_graphs.reporting.publish import publish
 from private_graphs.reporting.tables import write_tables
 
@@ -21,7 +21,7 @@ def test_a_finished_scale_is_copied_with_learning_rates_and_times(tmp_path, cell
     rates = (0.1, 10.0)
     cell(scale, optimizer="adam", scores={2.0: [0.5, 0.6]}, rates=rates)
     write_tables(scale, "lrec2022", statistics=[statistics()], epochs={"sgd": 2000}, epsilons=[2])
-    write_figure1(scale, "lrec2022")
+    write_figures(scale, "lrec2022", {"table1": ["cora"]})
     written = publish(scale, tmp_path / "kept")
     assert all(path.parent == tmp_path / "kept" and path.stat().st_size for path in written)
     table = (tmp_path / "kept" / "lrec2022_table1.csv").read_bytes()

@@ -13,7 +13,7 @@ import pytest
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.reporting.figures import write_figure1
+from private_graphs.reporting.figures import write_figures
 from private_graphs.reporting.site import write_site
 from private_graphs.reporting.statement_view import SECTIONS
 from private_graphs.reporting.tables import write_tables
@@ -60,7 +60,7 @@ def build(root, cell, statistics, *, scale="full", synthetic=False, title="Cora"
         cell(folder, dataset=name, protocol=protocol, scores=scores, **changes)
     given = [statistics(name, synthetic=synthetic, title=title)]
     write_tables(folder, "lrec2022", statistics=given, epochs={"sgd": 2000}, epsilons=[2])
-    write_figure1(folder, "lrec2022")
+    write_figures(folder, "lrec2022", {"table1": [name]})
     write_site(root)
     return Page(root / "index.html")
 

@@ -1,4 +1,4 @@
-"""Draw the figures of every study that has Table 1."""
+"""Draw Table 1 and the figures of every study that the run asks for."""
 
 from pathlib import Path
 
@@ -6,13 +6,14 @@ from job import reported
 
 
 def main(job):
-    """Draw Table 1 of each study."""
-    from private_graphs.reporting.figures import write_figure1
+    """Unpack which datasets each figure of each study is drawn for."""
+    from private_graphs.reporting.figures import write_figures
 
     folder = Path(job.output[0]).parents[1]
     with reported("figures", job.log[0]) as note:
-        for study in job.params.studies:
-            write_figure1(folder, study)
+        for study, wanted in job.params.wanted.items():
+            for path in write_figures(folder, study, wanted):
+                note(str(path))
         note(f"{len(job.output)} files in {folder}/figures")
 
 

@@ -1,4 +1,4 @@
-"""Write the page with all scales and one page per privacy statement."""
+"""Write the page with all scales, one page per figure and one per privacy statement."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def main(job):
 
     with reported("site", job.log[0]) as note:
         written = write_site(Path(job.output[0]).parent)
-        note(f"{job.output[0]} and {len(written) - 1} statements")
+        note(f"{job.output[0]} and {len(written) - 1} pages behind it")
 
 
 main(snakemake)  # noqa: F821

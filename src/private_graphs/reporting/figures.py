@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ from matplotlib.figure import Figure
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path
 from private_graphs.protocols import PROTOCOLS
+from private_graphs.reporting.curve_figures import GRID_STYLE, MAJORITY_STYLE, draw_curves
+from private_graphs.reporting.curves import curves_of
 from private_graphs.reporting.formats import is_missing, read_table
 from private_graphs.reporting.readable import OPTIMIZER_TITLES, setting_title
+from private_graphs.reporting.tables import read_statistics
 
 # Shapes differ as well as colours, and the colours differ in lightness, so that grey print works.
 _STYLES: dict[str, dict[str, Any]] = {
@@ -28,18 +31,48 @@ _PUBLISHED = {"marker": "_", "color": "black", "markersize": 30, "markeredgewidt
 _OFFSETS = dict(zip(PROTOCOLS, (-0.24, 0.0, 0.24), strict=True))
 
 
-def write_figure1(scale_folder: Path, study: str) -> list[Path]:
-    """Draw Table 1 as ``<scale_folder>/figures/<study>_table1.{png,pdf}``; return the paths.
+def write_figures(
+    scale_folder: Path, study: str, wanted: Mapping[str, Sequence[str]]
+) -> list[Path]:
+    """Draw figures from the tables of ``scale_folder``; return the paths of PNG and PDF.
 
-    Raises UserError where the table has not been written yet.
+    ``wanted`` maps ``table1`` or a figure to datasets. Figures have a picture per dataset,
+    ``figures/<study>_figure2_<dataset>.{png,pdf}``; Table 1 has one of all datasets in the table,
+    ``figures/<study>_table1.{png,pdf}``. The same table gives the same bytes.
+
+    Raises UserError where a table has not been written yet, or has no point of a dataset.
     """
-    path = Path(scale_folder) / "tables" / f"{study}_table1.csv"
-    if not path.exists():
-        raise UserError(f"{path} is missing; write the tables before the figure (snakemake tables)")
-    figure = draw_table1(read_table(path))
-    stem = Path(scale_folder) / "figures" / f"{study}_table1"
+    scale_folder = Path(scale_folder)
+    statistics = read_statistics(scale_folder)
+    written: list[Path] = []
+    for name, datasets in wanted.items():
+        path = scale_folder / "tables" / f"{study}_{name}.csv"
+        if not path.exists():
+            raise UserError(
+                f"{path} is missing; write the tables before the figures (snakemake tables)"
+            )
+        frame = read_table(path)
+        stem = scale_folder / "figures" / f"{study}_{name}"
+        if name == "table1":
+            written += save_figure(draw_table1(frame), stem)
+            continue
+        for dataset in datasets:
+            points = frame[frame["dataset"] == dataset]
+            if points.empty:
+                raise UserError(
+                    f"{path}: no point of {dataset!r}; found {', '.join(frame['dataset'].unique())}"
+                    "; train its cells and write the tables before the figures"
+                )
+            title = statistics.get(dataset, {}).get("title", dataset)
+            picture = draw_curves(points, curves_of(study, name), title)
+            written += save_figure(picture, stem.with_name(f"{stem.name}_{dataset}"))
+    return written
+
+
+def save_figure(figure: Figure, stem: Path, suffixes: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Write ``<stem>.png`` (160 dpi) and ``.pdf``, without a date; return the paths."""
     written = []
-    for suffix in ("png", "pdf"):
+    for suffix in suffixes:
         target = stem.with_name(f"{stem.name}.{suffix}")
         with atomic_path(target) as temporary:
             figure.savefig(temporary, format=suffix, dpi=160, metadata=_undated(suffix))
@@ -54,7 +87,7 @@ def draw_table1(frame: pd.DataFrame) -> Figure:
     black line, the majority class a dashed line.
     """
     datasets = list(dict.fromkeys(frame["dataset"]))
-    with sns.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#888888"}):
+    with sns.axes_style(*GRID_STYLE):
         figure = Figure(figsize=(9.2, 0.9 + 3.3 * len(datasets)), layout="constrained")
         axes = figure.subplots(len(datasets), 1, squeeze=False)
     for dataset, axis in zip(datasets, axes[:, 0], strict=True):
@@ -84,8 +117,7 @@ def _panel(axis: Axes, rows: pd.DataFrame, title: str) -> None:
     majority = rows[rows["setting"] == "majority"].to_dict("records")
     level = _majority_level(majority[0]) if majority else None
     if level is not None:
-        axis.axhline(level, color="#555555", linestyle=(0, (5, 3)), linewidth=1.1, zorder=1,
-                     label="majority class")  # fmt: skip
+        axis.axhline(level, label="majority class", **MAJORITY_STYLE)
     _label(axis, records, title)
 
 

@@ -18,12 +18,12 @@ NOTHING = "–"
 
 _TEXT_COLUMNS = (
     "dataset", "setting", "optimizer", "title", "licence", "fingerprint", "unit", "relation",
-    "inference", "status", "statement_id",
+    "inference", "status", "statement_id", "protocol", "published_where",
 )  # fmt: skip
 _FLAG_COLUMNS = ("vacuous", "synthetic")
 _FOUR_DECIMALS = (
-    "_mean",
-    "_std",
+    "mean",
+    "std",
     "epsilon_published",
     "epsilon_proved",
     "epsilon_all_runs",

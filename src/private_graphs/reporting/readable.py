@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.protocols import PROTOCOLS
+from private_graphs.reporting.curves import Curves
 from private_graphs.reporting.formats import NOTHING, Readable, is_missing, number
 
 OPTIMIZER_TITLES = {"": NOTHING, "sgd": "SGD", "adam": "Adam"}
@@ -49,7 +50,7 @@ def score(row: Mapping[str, Any], protocol: str) -> str:
     mean, std = row[f"{protocol}_mean"], row[f"{protocol}_std"]
     if is_missing(mean):
         return NOTHING
-    fixed = is_missing(std) or (row["setting"] == "majority" and std == 0)
+    fixed = is_missing(std) or (row.get("setting") == "majority" and std == 0)
     return f"{mean:.3f}" + ("" if fixed else f" ± {std:.3f}")
 
 
@@ -147,6 +148,70 @@ def table3(frame: pd.DataFrame) -> Readable:
         ),
         legend=_legend(),
     )
+
+
+def curve_points(frame: pd.DataFrame, curves: Curves) -> Readable:
+    """Return the points behind a figure for people: a row per line, a column per position."""
+    positions = sorted(frame[curves.x].unique())
+    heads = [("", name) for name in ("dataset", "protocol", "optimizer", "ε", "ε proved")]
+    heads += [("", position_title(curves.x, each)) for each in positions]
+    rows = []
+    lines = frame.groupby(["dataset", "protocol", "optimizer", "epsilon"], sort=False)
+    for (dataset, protocol, optimizer, epsilon), line in lines:
+        at = {row[curves.x]: row for row in line.to_dict("records")}
+        cells = [dataset, protocol, OPTIMIZER_TITLES[optimizer], number(epsilon)]
+        cells.append(line_privacy(line) if curves.private else "no DP")
+        rows.append((*cells, *(_point(at[each]) if each in at else NOTHING for each in positions)))
+    return Readable(
+        caption=f"{curves.label}. {curves.title}. Micro-F1 on the test nodes: mean ± standard "
+        f"deviation over the seeds; columns: {curves.x_label}",
+        columns=tuple(heads),
+        rows=tuple(rows),
+        notes=(
+            "In square brackets: the published value, where the text or Table 1 prints one.",
+            *((PROVED_NOTE, MODEL_ONLY_NOTE, VACUOUS_NOTE) if curves.private else ()),
+        ),
+        legend=_legend(),
+    )
+
+
+def position_title(x: str, position: float) -> str:
+    """Return the words for a position on the axis of a figure: ``25 %``, or ``10``."""
+    return f"{100 * position:.3g} %" if x == "train_fraction" else f"{int(position)}"
+
+
+def under_protocol(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point of a figure as a row of Table 1 that has one protocol."""
+    return {f"{point['protocol']}_{name}": value for name, value in point.items()}
+
+
+def _point(point: Mapping[str, Any]) -> str:
+    words = score(under_protocol(point), point["protocol"])
+    published = point["published"]
+    return words if is_missing(published) else f"{words} [{number(published)}]"
+
+
+def proved_range(line: pd.DataFrame) -> str:
+    """Return ε proved along the points of ``line``: ``3.38``, ``1.59 to 25``, or ``none``."""
+    proved = line["epsilon_proved"].dropna()
+    if proved.empty:
+        return "refuted" if (line["status"] == "refuted").any() else "none"
+    low, high = (number(each, 1 if each >= 100 else 2) for each in (proved.min(), proved.max()))
+    words = low if low == high else f"{low} to {high}"
+    return words if len(proved) == len(line) else f"{words}, none for some"
+
+
+def line_privacy(line: pd.DataFrame) -> str:
+    """Return what is proved along the points of a private line, in words like a row of Table 1."""
+    words, proved = proved_range(line), line[line["epsilon_proved"].notna()]
+    if proved.empty:
+        return words
+    units = " or ".join(sorted(proved["unit"].unique())).replace("_", " ")
+    limits = ["model only"] if (proved["inference"] == "leaks").any() else []
+    vacuous = proved["vacuous"].astype(bool)
+    if vacuous.any():
+        limits.append("vacuous" if vacuous.all() else "vacuous in part")
+    return ", ".join([f"{words} per {units}", *limits])
 
 
 def formula_epsilon(row: Mapping[str, Any], protocol: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.config import load_study
 from private_graphs.errors import UserError
 from private_graphs.files import write_json
 from private_graphs.privacy.accountants import (
@@ -22,9 +23,11 @@ from private_graphs.privacy.calibration import gdp_noise, published_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.reporting import readable
-from private_graphs.reporting.formats import is_missing, write_table
+from private_graphs.reporting.curves import curves_of, points
+from private_graphs.reporting.formats import Readable, is_missing, write_table
 from private_graphs.reporting.published import published_table
 from private_graphs.reporting.runs import collect, find_runs
+from private_graphs.reporting.scores import SCORE_COLUMNS, score_values
 
 SETTINGS = (
     "majority", "random", "non_private", "non_private_split", "dp_full", "dp_split",
@@ -37,16 +40,8 @@ OPTIMIZERS = ("", "sgd", "adam")
 KEY = ("dataset", "setting", "optimizer", "epsilon")
 """What names a row of Table 1; baselines have neither optimizer nor epsilon."""
 
-PROTOCOL_COLUMNS = (
-    "mean", "std", "seeds", "epsilon_published", "epsilon_proved", "epsilon_all_runs",
-    "runs_released", "vacuous", "unit", "relation", "inference", "status", "lr", "epochs",
-    "noise_multiplier", "statement_id",
-)  # fmt: skip
-"""Columns of Table 1 for each protocol, behind its name: ``released_mean``, …
-
-``epsilon_proved`` is of one run whose settings are fixed in advance, ``epsilon_all_runs`` of the
-``runs_released`` runs of the row together: all seeds and learning rates.
-"""
+PROTOCOL_COLUMNS = SCORE_COLUMNS
+"""Columns of Table 1 for each protocol, behind its name: ``released_mean``, …"""
 
 _Key = tuple[str, str, str, float | None]
 
@@ -75,7 +70,8 @@ def table1(
     for key, protocol, splits, group in _groups(chosen):
         place = places.setdefault(key, {})
         place["splits"] = splits
-        values = _scores(group, statements, key)
+        where = " ".join(str(each) for each in key)
+        values = score_values(group, statements, f"table 1 has one place for {where}")
         place |= {f"{protocol}_{name}": value for name, value in values.items()}
     for key, protocol, values in _baselines(runs):
         places.setdefault(key, {}).update(
@@ -96,40 +92,6 @@ def _groups(chosen: pd.DataFrame) -> Iterable[tuple[_Key, str, int, pd.DataFrame
         kind = "non_private" if math.isinf(epsilon) else "dp"
         suffix = "_split" if splits > 1 else ("_full" if kind == "dp" else "")
         yield _key(dataset, kind + suffix, optimizer, epsilon), protocol, int(splits), group
-
-
-def _scores(
-    group: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]], key: _Key
-) -> dict[str, Any]:
-    for name in ("cell", "n_splits", "lr", "noise_multiplier", "statement_id", "max_epochs"):
-        found = sorted(map(str, group[name].unique()))
-        if len(found) > 1:
-            raise UserError(
-                f"table 1 has one place for {' '.join(str(each) for each in key)}, but the "
-                f"selected runs have several values of {name}: {', '.join(found)} (in "
-                f"{', '.join(sorted(group['cell'].unique()))}); remove the cells that do not "
-                "belong to the table"
-            )
-    if group["seed"].duplicated().any():
-        raise UserError(f"{group['cell'].iloc[0]}: the same seed is selected twice; expected one")
-    first = group.iloc[0]
-    statement = statements[first["statement_id"]]
-    private = not math.isinf(first["epsilon"])
-    values = {
-        "mean": group["test_micro_f1"].mean(),
-        "std": group["test_micro_f1"].std(ddof=1),
-        "seeds": len(group),
-        "epochs": int(first["max_epochs"]),
-        "status": statement["status"],
-        "vacuous": statement["vacuous"],
-        "authors_epsilon": statement["authors_accountant_epsilon"],
-        "epsilon_all_runs": statement["epsilon_all_runs"],
-        "runs_released": statement["n_runs_released"] if private else None,
-    }
-    same = ("inference", "lr", "statement_id")
-    values |= {name: first[name] for name in same}
-    only_private = ("epsilon_published", "epsilon_proved", "unit", "relation", "noise_multiplier")
-    return values | {name: first[name] if private else None for name in only_private}
 
 
 def _baselines(runs: pd.DataFrame) -> Iterable[tuple[_Key, str, dict[str, Any]]]:
@@ -269,42 +231,56 @@ def write_tables(
 ) -> list[Path]:
     """Write ``<scale_folder>/tables/<study>_<table>.{csv,md,tex}`` and return the paths.
 
-    Table 1 covers every finished cell below ``<scale_folder>/runs/<study>``, also those of earlier
-    and narrower runs; Table 5 every dataset whose ``statistics`` were ever given (they are kept in
-    ``<scale_folder>/datasets``). ``epochs``, ``epsilons`` and ``delta`` are those of Table 3.
+    ``tables`` are ``table1``, ``table3``, ``table5`` and figures of the study (``figure1``), whose
+    points are written in the same way. Table 1 and the figures cover every finished cell below
+    ``<scale_folder>/runs/<study>``, also those of earlier and narrower runs; Table 5 every dataset
+    whose ``statistics`` were ever given (they are kept in ``<scale_folder>/datasets``).
+    ``epochs``, ``epsilons`` and ``delta`` are those of Table 3.
 
-    Raises UserError where there is no finished cell for Table 1.
+    Raises UserError where there is no finished cell for Table 1 or a figure.
     """
     scale_folder = Path(scale_folder)
     for each in statistics:
         write_json(scale_folder / "datasets" / f"{each['name']}.json", dict(each))
+    runs: pd.DataFrame | None = None
     written: list[Path] = []
     for name in tables:
-        if name == "table1":
-            frame = _table1_of(scale_folder, study)
-            text = readable.table1(frame)
-        elif name == "table3":
+        if name == "table3":
             frame = table3(published_table(study, name), epochs or {}, epsilons, delta)
             text = readable.table3(frame)
-        else:
+        elif name == "table5":
             frame = table5(read_statistics(scale_folder).values(), published_table(study, name))
             text = readable.table5(frame)
+        else:
+            if runs is None:
+                runs, statements = collect(find_runs(scale_folder, study))
+            frame, text = _scored(scale_folder, study, name, runs, statements)
         written += write_table(frame, text, scale_folder / "tables" / f"{study}_{name}")
     return written
 
 
-def read_statistics(scale_folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the statistics that ``write_tables`` kept, by dataset name."""
-    paths = sorted((Path(scale_folder) / "datasets").glob("*.json"))
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
-
-
-def _table1_of(scale_folder: Path, study: str) -> pd.DataFrame:
-    runs, statements = collect(find_runs(scale_folder, study))
+def _scored(
+    scale_folder: Path,
+    study: str,
+    name: str,
+    runs: pd.DataFrame,
+    statements: Mapping[str, Mapping[str, Any]],
+) -> tuple[pd.DataFrame, Readable]:
+    """Return Table 1 or the points of a figure, for programs and for people."""
+    if name != "table1":
+        frame = points(runs, statements, load_study(study), name)
+        return frame, readable.curve_points(frame, curves_of(study, name))
     runs = runs[runs["experiment"] == "table1"]
     if runs.empty:
         raise UserError(
             f"{scale_folder / 'runs' / study}: no finished cell of table 1; train some first "
             f"(snakemake --config scale={scale_folder.name})"
         )
-    return table1(runs, published_table(study, "table1"), statements)
+    frame = table1(runs, published_table(study, "table1"), statements)
+    return frame, readable.table1(frame)
+
+
+def read_statistics(scale_folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the statistics that ``write_tables`` kept, by dataset name."""
+    paths = sorted((Path(scale_folder) / "datasets").glob("*.json"))
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
