@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle
 
 import numpy as np
 import torch
+from timing import Side, seconds_of
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import subgraph
@@ -30,7 +32,8 @@ class PlainLoop:
 
     ``splits`` > 1 makes one step per random part: ``induced`` False runs the whole graph and
     masks the loss (as the released code does), True runs the part's induced subgraph. ``dropout``
-    False is every epoch but the first of the released code.
+    False is every epoch but the first of the released code. Noise is dense: every step draws it
+    for every parameter.
     """
 
     def __init__(
@@ -54,7 +57,8 @@ class PlainLoop:
         self.validation = torch.from_numpy(dataset.validation_mask)
         train = torch.from_numpy(np.flatnonzero(dataset.train_mask))
         shuffled = train[torch.randperm(len(train))]
-        self.parts = [self._part(part, induced) for part in shuffled.chunk(splits)]
+        self.splits = splits
+        self.losses = cycle([self._part(part, induced) for part in shuffled.chunk(splits)])
         self.model = PlainGCN(self.x.shape[1], dataset.n_classes).to(dtype)
         kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adam
         decay = 0.0 if noise_multiplier else 0.01
@@ -73,21 +77,44 @@ class PlainLoop:
         x, y = self.x[nodes], self.y[nodes]
         return lambda: functional.cross_entropy(self.model(x, edges), y)
 
-    def epoch(self) -> float:
-        """Train one epoch and return the validation accuracy."""
+    def steps(self, count: int) -> None:
+        """Make the next ``count`` steps, one part each."""
         self.model.train(self.dropout)
-        for loss_of in self.parts:
+        for _ in range(count):
             self.optimizer.zero_grad()
-            loss_of().backward()
+            next(self.losses)().backward()
             if self.noise:
                 parameters = list(self.model.parameters())
                 torch.nn.utils.clip_grad_norm_(parameters, 1.0)
                 for each in parameters:
                     each.grad += self.noise * torch.randn_like(each)
             self.optimizer.step()
+
+    def validate(self) -> float:
+        """Return the validation accuracy."""
         self.model.eval()
         with torch.no_grad():
             logits = self.model(self.x, self.edges)[self.validation]
             functional.cross_entropy(logits, self.y[self.validation]).item()
             right = logits.argmax(1) == self.y[self.validation]
         return float(right.double().mean())
+
+    def epoch(self) -> float:
+        """Train one epoch and return the validation accuracy."""
+        self.steps(self.splits)
+        return self.validate()
+
+
+def plain_side(loop: PlainLoop, longest: float) -> Side:
+    """A plain loop to time, warmed up.
+
+    Where an epoch would take more than ``longest`` seconds, a tenth of its steps is timed and
+    scaled: all its steps do the same work.
+    """
+    loop.steps(1)
+    loop.validate()
+    if loop.splits < 10 or loop.splits * seconds_of(lambda: loop.steps(1)) <= longest:
+        return Side(((loop.epoch, 1.0),))
+    count = loop.splits // 10
+    pieces = ((lambda: loop.steps(count), loop.splits / count), (loop.validate, 1.0))
+    return Side(pieces, note=f"{count} of {loop.splits} steps, scaled")

@@ -1,0 +1,115 @@
+"""The project's own side: batches of replicas of the engine, and the pieces of their epochs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from timing import Side
+
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.protocols import PAPER, Protocol
+from private_graphs.training import engine
+from private_graphs.training.blocks import build_structure
+from private_graphs.training.kernels import n_parameters
+from private_graphs.training.streams import Streams
+
+HIDDEN = 32
+WHOLE_GRAPH_DP = replace(PAPER, message_passing="whole_graph")
+"""Clipped training on the whole graph: the yardstick of the per-epoch sum."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the replicas of a case train."""
+
+    protocol: Protocol
+    optimizer: str
+    noise: float
+    """Noise multiplier; 0: not private."""
+    splits: int
+
+    @property
+    def title(self) -> str:
+        """Name of the case: setting, protocol, optimizer."""
+        setting = "DP full graph" if self.noise else "non-private"
+        if self.splits > 1:
+            setting = f"{'DP' if self.noise else 'non-private'}, {self.splits} splits"
+        optimizer = {"sgd": "SGD", "adam": "Adam"}[self.optimizer]
+        return f"{setting}, {self.protocol.name}, {optimizer}"
+
+
+class Batched:
+    """R replicas of one case in one batch, ready to run epochs and pieces of epochs."""
+
+    def __init__(self, dataset: GraphDataset, training: Training, replicas: int) -> None:
+        self.training, self.replicas = training, replicas
+        self.everyone = np.arange(replicas)
+        streams = [Streams.of({"benchmark": seed}) for seed in range(replicas)]
+        protocol, private = training.protocol, training.noise > 0
+        settings = engine.Settings(
+            optimizer=training.optimizer,
+            epochs=1,
+            private=private,
+            weight_decay=0.0 if private else 0.01,
+            hidden=HIDDEN,
+            validate_every_epoch=True,
+        )
+        self.structure = build_structure(
+            dataset, protocol, splits=training.splits, train_fraction=1.0,
+            validation_graph=protocol.private_selection_graph if private else protocol.test_graph,
+            streams=streams, hidden=HIDDEN, dtype=np.float32,
+            join_validation=engine.joins_validation(protocol, settings, training.splits, 1.0),
+        )  # fmt: skip
+        specs = [engine.ReplicaSpec(each, 0.01, training.noise) for each in streams]
+        self.batch = engine._Batch(self.structure, protocol, settings, specs, self.everyone)
+        self.batch.backend.prepare()
+        self._always = np.full(replicas, np.nan)
+        self._never = np.full(replicas, -np.inf)
+
+    @property
+    def side(self) -> Side:
+        """Epochs with validation, as one side of a comparison."""
+        return Side(((self.epoch, 1.0),), divisor=self.replicas)
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return 1 if self.batch.visits == "epoch_sum" else self.training.splits
+
+    def epoch(self) -> None:
+        """One epoch of all replicas, scored on the validation nodes."""
+        self.train()
+        self.validate()
+
+    def train(self) -> None:
+        """The steps of one epoch, any but the first (which alone drops out under ``released``)."""
+        self.batch._epoch(self.everyone, 1, self._always)
+
+    def visit(self) -> None:
+        """The same without noise and update: a loss limit that no loss is below stops each step."""
+        self.batch._epoch(self.everyone, 1, self._never)
+
+    def forward(self) -> None:
+        """The forward passes of one epoch alone, without dropout, all in one call."""
+        parts = self.structure.parts
+        self.batch.backend.evaluate(np.repeat(self.everyone, parts.shape[1]), parts.ravel())
+
+    def validate(self) -> None:
+        """Score the validation nodes, unless the epoch's own forward pass has done so."""
+        if not self.structure.joined:
+            self.batch.score(self.structure.validation)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of one replica."""
+        inputs = self.structure.inputs
+        return n_parameters(inputs.n_features, inputs.n_hidden, inputs.n_classes)
+
+    @property
+    def updates(self) -> int:
+        """Parameters that an epoch of one replica updates, counted once per step.
+
+        With noise each of them takes one Gaussian draw.
+        """
+        return self.steps * self.parameters

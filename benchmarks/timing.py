@@ -1,0 +1,109 @@
+"""Stopwatches: the fastest of many runs, sides measured in turns, and the machine they ran on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numba
+import torch
+
+SLOW_SECONDS, SLOW_ROUNDS = 1.0, 3
+"""A side that takes longer than this per run is measured in the first rounds only."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: functions to time, and how often an epoch runs each."""
+
+    pieces: tuple[tuple[Callable[[], object], float], ...]
+    divisor: float = 1.0
+    """Replicas that one epoch trains."""
+    note: str = ""
+    """What the page says about how it was measured."""
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    """Seconds of one run."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def fastest(run: Callable[[], object], budget: float, at_least: int = 2) -> float:
+    """Seconds of the fastest run within ``budget`` seconds, after one that does not count.
+
+    Whatever else the machine does only adds time.
+    """
+    run()
+    best, count, end = float("inf"), 0, time.perf_counter() + budget
+    while count < at_least or time.perf_counter() < end:
+        best = min(best, seconds_of(run))
+        count += 1
+    return best
+
+
+def mean_seconds(run: Callable[[], object], budget: float) -> float:
+    """Mean seconds of a run over about ``budget`` seconds, at least one run."""
+    started, count = time.perf_counter(), 0
+    while count == 0 or time.perf_counter() - started < budget:
+        run()
+        count += 1
+    return (time.perf_counter() - started) / count
+
+
+def in_turns(sides: Mapping[str, Side], rounds: int, budget: float) -> dict[str, float]:
+    """Milliseconds per replica-epoch of every side: the fastest round of each.
+
+    The sides take turns within a round, so that a slow spell of the machine meets all of them;
+    within a round a side's pieces share ``budget`` seconds.
+    """
+    best = dict.fromkeys(sides, float("inf"))
+    slow: set[str] = set()
+    for number in range(rounds):
+        for name, side in sides.items():
+            if name in slow and number >= SLOW_ROUNDS:
+                continue
+            share = budget / len(side.pieces)
+            means = [mean_seconds(run, share) for run, _ in side.pieces]
+            if max(means) > SLOW_SECONDS:
+                slow.add(name)
+            epoch = sum(mean * times for mean, (_, times) in zip(means, side.pieces, strict=True))
+            best[name] = min(best[name], epoch / side.divisor * 1e3)
+    return best
+
+
+def machine() -> str:
+    """Processor, the versions that matter, and how busy it was."""
+    model = platform.processor() or "unknown processor"
+    processors = Path("/proc/cpuinfo")
+    if processors.exists():
+        for line in processors.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    return (
+        f"{model}, {os.cpu_count()} cores, one thread used, load {os.getloadavg()[0]:.1f} at the "
+        f"start; Python {platform.python_version()}, torch {torch.__version__}, "
+        f"numba {numba.__version__}"
+    ).replace("+cpu", " (CPU build)")
+
+
+def command(parser: argparse.ArgumentParser, options: argparse.Namespace, **told: str) -> str:
+    """The command that measures the same again: what was asked for beyond the defaults.
+
+    ``told`` are options whose values here say nothing elsewhere, such as folders.
+    """
+    found = [f"python benchmarks/{Path(parser.prog).name}"]
+    asked = {
+        name: value for name, value in vars(options).items() if value != parser.get_default(name)
+    }
+    for name, value in {**asked, **told}.items():
+        text = str(value)
+        found.append(f"--{name} '{text}'" if " " in text else f"--{name} {text}")
+    return " ".join(found)
