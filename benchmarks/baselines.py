@@ -32,8 +32,8 @@ class PlainLoop:
 
     ``splits`` > 1 makes one step per random part: ``induced`` False runs the whole graph and
     masks the loss (as the released code does), True runs the part's induced subgraph. ``dropout``
-    False is every epoch but the first of the released code. Noise is dense: every step draws it
-    for every parameter.
+    False is every epoch but the first of the released code, ``clips`` False all of it. Noise is
+    dense: every step draws it for every parameter.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class PlainLoop:
         splits: int = 1,
         induced: bool = False,
         dropout: bool = True,
+        clips: bool = True,
     ) -> None:
         torch.manual_seed(0)
         dense = dataset.features
@@ -65,6 +66,7 @@ class PlainLoop:
         self.optimizer = kind(self.model.parameters(), lr=0.01, weight_decay=decay)
         self.noise = noise_multiplier
         self.dropout = dropout
+        self.clips = clips
 
     def _part(self, nodes: torch.Tensor, induced: bool) -> Callable[[], torch.Tensor]:
         """Return a function that computes the loss of one part."""
@@ -85,7 +87,8 @@ class PlainLoop:
             next(self.losses)().backward()
             if self.noise:
                 parameters = list(self.model.parameters())
-                torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+                if self.clips:
+                    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
                 for each in parameters:
                     each.grad += self.noise * torch.randn_like(each)
             self.optimizer.step()

@@ -71,6 +71,7 @@ def _plain(
             splits=training.splits,
             induced=induced,
             dropout=training.protocol.dropout == "every_epoch",
+            clips=training.protocol.clipping == "global_norm",
         ),
         longest,
     )

@@ -1,9 +1,10 @@
-"""The least time that an epoch can take: its work, counted, at rates measured in the same run.
+"""An estimate from below of an epoch's time: its work, counted, at rates of the same run.
 
 Counted exactly from the blocks: the non-zeros of the features X on ``rows0`` and of the propagation
 matrix on ``rows1`` and ``rows2``, forward and backward, times the width of what they multiply.
-Nothing else of the forward and backward pass is counted, no dense product, loss or dropout, so no
-program that makes the same products, draws and updates with these instructions can be faster.
+Nothing else of the forward and backward pass is counted, no dense product, loss or dropout. It is
+an estimate, not a proof: rates are measured on random columns, and backward products are priced at
+the bandwidth of forward ones.
 """
 
 from __future__ import annotations
