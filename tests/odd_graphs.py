@@ -19,6 +19,15 @@ NODES, WORDS, CLASSES = 60, 20, 5
 RARE, UNTRAINED, UNTESTED, NOWHERE = 2, 3, 1, 4
 """Classes: one training node, none in training, none in the test nodes, no node at all."""
 
+HAND = (
+    # Both ways and once more; one way; two loops on one node; one way; no edge (weight 0).
+    [(0, 1, 1), (1, 0, 1), (0, 1, 3), (1, 2, 1), (2, 2, 1), (2, 2, 1), (4, 3, 1), (5, 0, 0)],
+    [[1, 0], [0, 2], [1, 1], [0, 0], [3, 0], [0, 0]],
+    [0, 0, 0, 1, 2, 1],
+)
+"""Entries, words and labels of six nodes; with masks of 1 and 2 nodes, 1, 2 and 3 train, 5
+validates, 0 and 4 test."""
+
 
 def archive(entries, words, labels) -> dict[str, np.ndarray]:
     """The keys of a gnn-benchmark file; ``entries`` are (source, target, weight), kept as given."""

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_graphs import CLASSES, N_TEST, N_VALIDATION, archive, build_own, odd_graph, odd_parts
+from odd_graphs import CLASSES, HAND, N_TEST, N_VALIDATION, archive, build_own, odd_graph, odd_parts
 
 from private_graphs.datasets import counts, registry
 from private_graphs.datasets.arrays import undirected_edges
@@ -19,12 +19,7 @@ from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation
 
 COLOURS = ("red", "blue", "green", "grey")
-# Cited both ways and once more; one way only; two loops on one node; one way; no edge (weight 0).
-HAND_ENTRIES = [
-    (0, 1, 1), (1, 0, 1), (0, 1, 3), (1, 2, 1), (2, 2, 1), (2, 2, 1), (4, 3, 1), (5, 0, 0),
-]  # fmt: skip
-HAND_WORDS = [[1, 0], [0, 2], [1, 1], [0, 0], [3, 0], [0, 0]]
-HAND_LABELS = [0, 0, 0, 1, 2, 1]
+HAND_ENTRIES, HAND_WORDS, HAND_LABELS = HAND
 
 
 @pytest.fixture

@@ -47,6 +47,20 @@ def test_citeseer_is_learned_and_its_majority_is_that_of_the_paper(real):
     assert runs["test_micro_f1"].item() >= 0.75
 
 
+def test_cora_ml_is_learned_under_every_protocol_and_budgeted_as_stated(mirror, tmp_path):
+    if not (mirror / "citation-npz" / "cora_ml.npz").is_file():
+        pytest.skip(f"the mirror {mirror} has no citation-npz/cora_ml.npz")
+    supply(["cora-ml"], tmp_path, mirror, progress=lambda *_: None)
+    dataset = build("cora-ml", tmp_path)
+    for protocol in ("released", "paper", "sound"):
+        runs = train(dataset, protocol, "adam", epochs=100)
+        assert runs["majority_micro_f1"].item() == pytest.approx(0.296)
+        assert runs["test_micro_f1"].item() > 0.6
+    private = train(dataset, "sound", "adam", epochs=20, splits=10, epsilons=(2.0,))
+    assert (private["epsilon_proved"] <= 2).all() and (private["unit"] == "node").all()
+    assert private["test_macro_f1"].between(0, 1).all()
+
+
 def test_joint_clipping_on_cora_leaves_little_of_what_released_learns(real):
     """The printed noise of ε = 2: unclipped gradients still learn, clipped ones do not."""
     private = dict(epsilons=(2.0,), private_learning_rates=(10.0,))

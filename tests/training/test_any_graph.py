@@ -1,0 +1,246 @@
+"""From a raw file with everything odd in it to trained, scored replicas of all protocols."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from odd_graphs import (
+    CLASSES,
+    HAND,
+    NOWHERE,
+    RARE,
+    UNTESTED,
+    UNTRAINED,
+    archive,
+    build_own,
+    odd_graph,
+)
+from small_graphs import dense_logits, dense_propagation, fit, streams, structure_of, with_parts
+
+from private_graphs.cells import Cell, CellPlan
+from private_graphs.methods.gcn import train_cell
+from private_graphs.protocols import PAPER, PROTOCOLS, RELEASED, SOUND
+from private_graphs.training.blocks import sample_training_nodes
+from private_graphs.training.metrics import majority_score, random_score, scores
+
+ALL = [RELEASED, PAPER, SOUND]
+SCORES = [
+    f"{mask}_{score}"
+    for mask, kinds in (
+        ("test", ("micro_f1", "macro_f1", "accuracy")), ("validation", ("micro_f1", "macro_f1")),
+        ("majority", ("micro_f1",)), ("random", ("micro_f1",)),
+    )
+    for score in kinds
+]  # fmt: skip
+each_protocol = pytest.mark.parametrize("protocol", ALL, ids=lambda each: each.name)
+
+
+@pytest.fixture
+def odd(monkeypatch, tmp_path):
+    return odd_graph(monkeypatch, tmp_path)
+
+
+def train(dataset, protocol, optimizer="adam", splits=1, fraction=1.0):
+    """Two seeds without DP (with early stopping) and at ε = 2, a few epochs, two rates."""
+    cell = Cell(
+        study="s", experiment="e", dataset=dataset.info.name, optimizer=optimizer,
+        protocol=protocol.name, splits=splits, train_fraction=fraction,
+    )  # fmt: skip
+    plan = CellPlan(
+        cell=cell, seeds=(0, 1), epsilons=(math.inf, 2.0), epochs=6, patience=3,
+        learning_rates=(0.01,), private_learning_rates=(0.01, 1.0),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return train_cell(plan, dataset, device="cpu")
+
+
+def assert_sane(result, dataset):
+    """Every score is a number in 0..1 and every prediction a class."""
+    runs = result.runs
+    assert len(runs) == 6 and runs["selected"].sum() == 4
+    for column in SCORES:
+        assert runs[column].between(0, 1).all(), column  # false for NaN
+    assert np.isfinite(runs["validation_loss"]).all()
+    assert np.isin(result.test_predictions, np.arange(dataset.n_classes)).all()
+    assert result.test_predictions.shape == (6, np.sum(dataset.test_mask))
+
+
+def macro_f1(labels, predictions) -> float:
+    """The mean over the classes in either, written out; 0 / 0 cannot occur."""
+    found = []
+    for label in sorted({*labels.tolist(), *predictions.tolist()}):
+        hits = np.sum((labels == label) & (predictions == label))
+        found.append(2 * hits / (np.sum(labels == label) + np.sum(predictions == label)))
+    return float(np.mean(found))
+
+
+def test_the_odd_graph_is_as_odd_as_it_should_be(odd):
+    def of(mask):
+        return set(odd.labels[mask].tolist())
+
+    assert UNTRAINED not in of(odd.train_mask)
+    assert UNTRAINED in of(odd.validation_mask) and UNTRAINED in of(odd.test_mask)
+    assert UNTESTED in of(odd.train_mask) and UNTESTED not in of(odd.test_mask)
+    assert np.sum(odd.labels[odd.train_mask] == RARE) == 1
+    assert NOWHERE not in of(slice(None)) and odd.n_classes == CLASSES == NOWHERE + 1
+    lonely = np.setdiff1d(np.arange(odd.n_nodes), odd.edge_index)
+    for mask in (odd.train_mask, odd.validation_mask, odd.test_mask):
+        assert mask[lonely].any()
+    wordless = np.diff(odd.features.indptr) == 0
+    assert wordless[lonely].any() and not wordless[lonely].all()
+    assert wordless.sum() > wordless[lonely].sum()  # one with neighbours too
+
+
+@each_protocol
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(("splits", "fraction"), [(1, 1.0), (4, 1.0), (1, 0.5), (7, 0.3)])
+def test_every_protocol_trains_and_scores_an_odd_graph(odd, protocol, optimizer, splits, fraction):
+    assert_sane(train(odd, protocol, optimizer, splits, fraction), odd)
+
+
+@each_protocol
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_parameters_and_losses_stay_finite_with_noise_and_empty_parts(odd, protocol, optimizer):
+    trained = fit(
+        odd, protocol, seeds=(0, 1), splits=7, train_fraction=0.3, noise=2.0, optimizer=optimizer,
+        epochs=4, dropout=0.5,
+    )  # fmt: skip
+    assert np.isfinite(trained.parameters).all() and np.isfinite(trained.validation_loss).all()
+
+
+@each_protocol
+def test_an_empty_part_of_a_split_is_trained_around(odd, protocol):
+    settings = dict(seeds=(0,), splits=7, train_fraction=0.3)
+    structure = structure_of(odd, protocol, **settings)
+    assert (structure.blocks.n_loss[structure.parts] == 0).any()
+    assert (structure.blocks.n_loss[structure.parts] > 0).any()
+    assert_sane(train(odd, protocol, "sgd", 7, 0.3), odd)
+
+
+@each_protocol
+def test_a_sample_that_keeps_no_training_node_leaves_the_start_and_its_scores(odd, protocol):
+    structure = structure_of(odd, protocol, train_fraction=1e-6)
+    assert structure.blocks.n_loss[structure.parts].tolist() == [[0]]
+    assert structure.majority.tolist() == [0]
+    trained = fit(odd, protocol, train_fraction=1e-6, epochs=3)
+    still = fit(odd, protocol, train_fraction=1e-6, epochs=3, lr=0.0)
+    assert (trained.parameters == still.parameters).all()
+    assert_sane(train(odd, protocol, fraction=1e-6), odd)
+
+
+def test_scores_on_the_whole_graph_are_those_of_the_dense_network(odd):
+    """Isolated nodes, nodes without words and separate components included."""
+    trained = fit(odd, RELEASED, optimizer="adam", epochs=5)
+    propagation = dense_propagation(odd.n_nodes, odd.edge_index.T)
+    logits = dense_logits(torch.from_numpy(trained.parameters[0]), odd, propagation).numpy()
+    assert trained.test_predictions[0].tolist() == logits[odd.test_mask].argmax(1).tolist()
+    validated = torch.nn.functional.cross_entropy(
+        torch.from_numpy(logits[odd.validation_mask]),
+        torch.from_numpy(odd.labels[odd.validation_mask]),
+    )
+    assert trained.validation_loss[0] == pytest.approx(float(validated), rel=1e-9)
+
+
+@each_protocol
+def test_isolated_nodes_without_words_are_all_predicted_alike(odd, protocol):
+    """Their logits are those of the biases alone, in whichever graph they are scored."""
+    trained = fit(odd, protocol, optimizer="adam", epochs=5)
+    lonely = np.setdiff1d(np.flatnonzero(odd.test_mask), odd.edge_index)
+    assert len(lonely) >= 2
+    words = odd.features.to_scipy().toarray()
+    words[lonely] = 0
+    silent = fit(with_parts(odd, features=words), protocol, optimizer="adam", epochs=5)
+    assert (silent.parameters == trained.parameters).all()  # no training node reads them
+    place = np.searchsorted(np.flatnonzero(odd.test_mask), lonely)
+    bare = with_parts(odd, features=np.zeros_like(words), edges=[])
+    logits = dense_logits(
+        torch.from_numpy(silent.parameters[0]), bare, dense_propagation(odd.n_nodes, [])
+    ).numpy()
+    assert np.ptp(logits, axis=0).max() < 1e-12
+    assert silent.test_predictions[0][place].tolist() == [logits[0].argmax()] * len(lonely)
+
+
+@each_protocol
+def test_a_class_missing_from_training_counts_zero_and_never_makes_nan(odd, protocol):
+    result = train(odd, protocol)
+    labels = odd.labels[result.test_nodes]
+    for row, predictions in zip(result.runs.itertuples(), result.test_predictions, strict=True):
+        assert row.test_macro_f1 == pytest.approx(macro_f1(labels, predictions))
+        assert row.test_micro_f1 == pytest.approx(np.mean(labels == predictions))
+    learned = np.where(labels == UNTRAINED, 0, labels)
+    found = scores(labels, learned)
+    assert found["macro_f1"] == pytest.approx(macro_f1(labels, learned))
+    assert 0 < found["macro_f1"] < 1
+
+
+def test_classes_that_occur_in_neither_labels_nor_predictions_leave_the_macro_f1_alone():
+    labels, predictions = np.array([0, 0, 3, 3]), np.array([0, 0, 3, 0])
+    assert scores(labels, predictions)["macro_f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
+    assert scores(labels, labels)["macro_f1"] == 1.0
+
+
+def test_a_stratified_sample_drops_a_class_of_one_node_and_keeps_it_whole(odd):
+    (rare,) = np.flatnonzero(odd.train_mask & (odd.labels == RARE))
+    for protocol in (RELEASED, PAPER):
+        for seed in range(5):
+            half = sample_training_nodes(odd, protocol, 0.5, streams(seed)[0])
+            assert rare not in half and len(half) > 0
+            assert rare in sample_training_nodes(odd, protocol, 1.0, streams(seed)[0])
+
+
+def test_the_coin_of_a_class_of_one_node_is_as_fair_as_any(odd):
+    (rare,) = np.flatnonzero(odd.train_mask & (odd.labels == RARE))
+    kept = [rare in sample_training_nodes(odd, SOUND, 0.5, streams(k)[0]) for k in range(200)]
+    assert 70 <= sum(kept) <= 130  # 4 standard deviations
+
+
+@each_protocol
+def test_baselines_are_defined_where_the_majority_is_missing_from_the_test_nodes(odd, protocol):
+    labels = odd.labels.copy()
+    labels[odd.train_mask] = UNTESTED
+    changed = with_parts(odd, labels=labels)
+    result = train(changed, protocol)
+    assert (result.runs["majority_micro_f1"] == 0).all()
+    assert_sane(result, changed)
+    assert changed.statistics()["majority_share_on_test"] == 0
+    test_labels = labels[odd.test_mask]
+    assert majority_score(test_labels, UNTESTED) == 0
+    for last in (True, False):
+        assert 0 <= random_score(test_labels, CLASSES, last, streams(0)[0]) <= 1
+
+
+@each_protocol
+def test_a_graph_without_edges_and_one_without_words_are_trained(odd, protocol):
+    for changed in (
+        with_parts(odd, edges=[]),
+        with_parts(odd, features=np.zeros((odd.n_nodes, odd.n_features))),
+    ):
+        assert_sane(train(changed, protocol, splits=3), changed)
+
+
+@each_protocol
+def test_a_graph_of_one_class_is_trained(odd, protocol):
+    labels = np.zeros(odd.n_nodes, dtype=np.int64)
+    info = odd.info.model_copy(update={"classes": ["only"]})
+    changed = with_parts(odd, labels=labels)
+    changed = type(odd)(**{**_fields(changed), "info": info})
+    result = train(changed, protocol)
+    assert_sane(result, changed)
+    assert (result.runs["test_micro_f1"] == 1).all()
+
+
+def _fields(dataset) -> dict:
+    return {name: getattr(dataset, name) for name in type(dataset).__dataclass_fields__}
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_six_odd_nodes_go_from_file_to_scores(monkeypatch, tmp_path, name):
+    dataset = build_own(monkeypatch, tmp_path, archive(*HAND), ("red", "blue", "green"), 1, 2)
+    result = train(dataset, PROTOCOLS[name])
+    assert_sane(result, dataset)
+    assert result.test_nodes.tolist() == [0, 4]
