@@ -15,14 +15,14 @@ from private_graphs.files import atomic_path, write_text
 Rows = Sequence[Mapping[str, object]]
 
 FLOOR_TEXT = (
-    "The floor estimates from below what an epoch costs with these algorithms on this machine: the "
-    "sparse products with the features and the propagation matrix (non-zeros counted from the "
-    "blocks, forward and backward, validation included; the slower of bytes moved at the bandwidth of the "
-    "gather kernel for a table of that size, and of floating-point operations at the kernel's rate "
-    "with all data in the first cache), one Gaussian draw for each parameter that gets noise, and "
-    "one pass of the optimizer over the parameters that it changes. Dense products, loss, dropout, "
-    "norms and the slower reading of a matrix that fits no near cache are not in it. Rates are "
-    "measured on random columns and vary with the load of the machine."
+    "The floor estimates from below what an epoch costs with these algorithms on this machine: "
+    "the sparse products with the features and the propagation matrix (non-zeros counted from the "
+    "blocks, forward and backward, validation included; the slower of bytes moved at the "
+    "bandwidth of the gather kernel for a table of that size, and of floating-point operations at "
+    "the kernel's rate with all data in the first cache), one Gaussian draw for each parameter "
+    "that gets noise, and one pass of the optimizer over the parameters that it changes. Dense "
+    "products, loss, dropout, norms and the slower reading of a matrix that fits no near cache "
+    "are not in it. Rates are measured on random columns and vary with the load of the machine."
 )
 PHASES_TEXT = (
     "Milliseconds per replica-epoch, from running the pieces of epochs apart; the fastest run of "
