@@ -104,11 +104,14 @@ def test_every_protocol_trains_and_scores_an_odd_graph(odd, protocol, optimizer,
 
 
 @each_protocol
+@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_parameters_and_losses_stay_finite_with_noise_and_empty_parts(odd, protocol, optimizer):
+def test_parameters_and_losses_stay_finite_with_noise_and_empty_parts(
+    odd, protocol, optimizer, device
+):
     trained = fit(
         odd, protocol, seeds=(0, 1), splits=7, train_fraction=0.3, noise=2.0, optimizer=optimizer,
-        epochs=4, dropout=0.5,
+        epochs=4, dropout=0.5, device=device,
     )  # fmt: skip
     assert np.isfinite(trained.parameters).all() and np.isfinite(trained.validation_loss).all()
 
@@ -123,12 +126,13 @@ def test_an_empty_part_of_a_split_is_trained_around(odd, protocol):
 
 
 @each_protocol
-def test_a_sample_that_keeps_no_training_node_leaves_the_start_and_its_scores(odd, protocol):
+@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
+def test_a_sample_that_keeps_no_training_node_leaves_the_start(odd, protocol, device):
     structure = structure_of(odd, protocol, train_fraction=1e-6)
     assert structure.blocks.n_loss[structure.parts].tolist() == [[0]]
     assert structure.majority.tolist() == [0]
-    trained = fit(odd, protocol, train_fraction=1e-6, epochs=3)
-    still = fit(odd, protocol, train_fraction=1e-6, epochs=3, lr=0.0)
+    trained = fit(odd, protocol, train_fraction=1e-6, epochs=3, device=device)
+    still = fit(odd, protocol, train_fraction=1e-6, epochs=3, lr=0.0, device=device)
     assert (trained.parameters == still.parameters).all()
     assert_sane(train(odd, protocol, fraction=1e-6), odd)
 
