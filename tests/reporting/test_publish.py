@@ -1,32 +1,180 @@
-"""Keeping the tables of a finished scale."""
+"""Keeping what a finished scale found: a folder per dataset, and the tables of all of them."""
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
 import pytest
 
 from private_graphs.errors import UserError
 from private_graphs.reporting.figures import write_figures
-from private_graphs.reporting.publish import publish
+from private_graphs.reporting.publish import main, publish
 from private_graphs.reporting.tables import write_tables
 
+DP = {1: {math.inf: [0.8, 0.9], 2.0: [0.5, 0.6]}, 10: {1.0: [0.3, 0.4], 2.0: [0.5, 0.7]}}
 
-def test_an_unfinished_scale_is_refused_with_the_files_that_lack(tmp_path):
-    with pytest.raises(UserError, match=r"lacks tables/lrec2022_table1\.csv.*run snakemake"):
+
+@pytest.fixture
+def finish(cell, statistics):
+    """A function that finishes the default run of a dataset in a scale."""
+
+    def run(scale: Path, dataset: str, leave_out: str = "") -> None:
+        for optimizer in ("sgd", "adam"):
+            for protocol in ("released", "paper", "sound"):
+                for splits, scores in DP.items():
+                    if f"{optimizer}/{protocol}/s{splits}" == leave_out:
+                        continue
+                    rates = (0.1, 10.0) if optimizer == "adam" else (0.01,)
+                    folder = cell(
+                        scale, dataset=dataset, optimizer=optimizer, protocol=protocol,
+                        splits=splits, scores=scores, rates=rates,
+                    )  # fmt: skip
+                    plan = {"hidden": 32, "cell": {"experiment": "table1"}}
+                    (folder / "plan.json").write_text(json.dumps(plan))
+        write_tables(
+            scale, "lrec2022", statistics=[statistics(dataset)], epochs={"sgd": 9}, epsilons=[2]
+        )
+
+    return run
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_a_dataset_has_its_tables_picture_times_and_learning_rates(tmp_path, finish):
+    scale, kept = tmp_path / "results" / "full", tmp_path / "kept"
+    finish(scale, "cora")
+    written = publish(scale, kept)
+    assert all(path.stat().st_size for path in written)
+    assert set(contents(kept / "cora")) == {
+        "table1.csv", "table1.md", "table1.png", "table5.csv", "table5.md", "times.csv", "runs.md",
+    }  # fmt: skip
+    tables = scale / "tables"
+    for suffix in ("csv", "md"):
+        table = (tables / f"lrec2022_table1.{suffix}").read_bytes()
+        assert (kept / "cora" / f"table1.{suffix}").read_bytes() == table
+        assert (kept / f"lrec2022_table1.{suffix}").read_bytes() == table
+        for name in ("table3", "table5"):
+            table = (tables / f"lrec2022_{name}.{suffix}").read_bytes()
+            assert (kept / f"lrec2022_{name}.{suffix}").read_bytes() == table
+    page = (kept / "cora" / "runs.md").read_text()
+    assert "snakemake --config scale=full datasets=cora seeds=0,1 [mirror=DIR]" in page
+    assert "| table1 | adam | paper | 1 | 2 | 10 | 0.550 | 0.550 | yes |" in page
+    assert "| table1 | adam | paper | 1 | 2 | 0.1 | 0.550 | 0.010 |  |" in page
+    assert "| table1 | sgd |" not in page.partition("Learning rates")[2]
+    assert "| all | | 12 | 72 | 144000 | 0.020 |" in page
+
+
+def test_times_have_a_line_per_job(tmp_path, finish):
+    scale, kept = tmp_path / "results" / "full", tmp_path / "kept"
+    finish(scale, "cora")
+    benchmark = scale / "benchmarks/train/lrec2022/table1/cora/raw/gcn/sgd/paper/s1/f1.tsv"
+    benchmark.parent.mkdir(parents=True)
+    benchmark.write_text("s\th:m:s\n9.5\t0:00:09\n")
+    publish(scale, kept)
+    times = pd.read_csv(kept / "cora" / "times.csv")
+    assert len(times) == 12
+    job = times[(times.optimizer == "sgd") & (times.protocol == "paper") & (times.splits == 1)]
+    assert job.iloc[0][["private_epochs", "non_private_epochs"]].tolist() == [4000, 4000]
+    assert job.iloc[0][["training_seconds", "job_seconds"]].tolist() == [4.0, 9.5]
+    assert times["job_seconds"].notna().sum() == 1
+
+
+def test_a_dataset_of_its_own_run_leaves_the_others_alone_and_joins_their_tables(tmp_path, finish):
+    kept = tmp_path / "kept"
+    finish(tmp_path / "first" / "full", "cora")
+    publish(tmp_path / "first" / "full", kept)
+    before = contents(kept / "cora")
+    finish(tmp_path / "second" / "full", "citeseer")
+    publish(tmp_path / "second" / "full", kept, ["citeseer"])
+    assert contents(kept / "cora") == before
+    both = tmp_path / "both" / "full"
+    finish(both, "cora")
+    finish(both, "citeseer")
+    write_figures(both, "lrec2022", {"table1": ["citeseer", "cora"]})
+    for name in ("table1.csv", "table1.md", "table5.csv", "table5.md"):
+        whole = (both / "tables" / f"lrec2022_{name}").read_bytes()
+        assert (kept / f"lrec2022_{name}").read_bytes() == whole
+    picture = (both / "figures" / "lrec2022_table1.png").read_bytes()
+    assert (kept / "lrec2022_table1.png").read_bytes() == picture
+
+
+def test_of_several_datasets_the_named_one_is_published(tmp_path, finish, capsys):
+    scale, kept = tmp_path / "results" / "full", tmp_path / "kept"
+    finish(scale, "cora")
+    finish(scale, "citeseer")
+    main([str(scale), str(kept), "--datasets", "citeseer"])
+    assert sorted(path.name for path in kept.iterdir() if path.is_dir()) == ["citeseer"]
+    assert "cora" not in (kept / "lrec2022_table1.md").read_text()
+    assert str(kept / "citeseer" / "table1.csv") in capsys.readouterr().out
+
+
+def test_figures_are_published_with_their_points_and_replaced_as_a_whole(tmp_path, finish):
+    scale, kept = tmp_path / "results" / "full", tmp_path / "kept"
+    finish(scale, "cora")
+    points, picture = scale / "tables/lrec2022_figure1", scale / "figures/lrec2022_figure1_cora.png"
+    points.with_suffix(".csv").write_text(
+        "dataset,protocol,optimizer,splits,train_fraction,epsilon,mean\n"
+        "citeseer,paper,sgd,1,0.5,inf,0.7000\ncora,paper,sgd,1,0.5,inf,0.8000\n"
+    )
+    points.with_suffix(".md").write_text(
+        "**Figure 1**\n\n| dataset | 50 % |\n| --- | --- |\n| citeseer | .7 |\n| cora | .8 |\n"
+        "\n- n\n"
+    )
+    with pytest.raises(UserError, match=r"lrec2022_figure1_cora\.png is missing; .*figures"):
+        publish(scale, kept)
+    picture.parent.mkdir()
+    picture.write_bytes(b"picture")
+    publish(scale, kept)
+    assert (kept / "cora" / "figure1.png").read_bytes() == b"picture"
+    assert (kept / "cora" / "figure1.csv").read_text().count("\n") == 2
+    assert (kept / "cora" / "figure1.md").read_text() == (
+        "**Figure 1**\n\n| dataset | 50 % |\n| --- | --- |\n| cora | .8 |\n\n- n\n"
+    )
+    for suffix in (".csv", ".md"):
+        points.with_suffix(suffix).unlink()
+    publish(scale, kept)
+    assert not list((kept / "cora").glob("figure*"))
+
+
+def test_an_unfinished_scale_is_refused_with_the_file_that_lacks(tmp_path):
+    with pytest.raises(UserError, match=r"lrec2022_table1\.csv is missing.*run snakemake"):
         publish(tmp_path / "full", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_finished_scale_is_copied_with_learning_rates_and_times(tmp_path, cell, statistics):
+def test_a_run_that_lacks_a_cell_is_refused_with_the_command_that_finishes_it(tmp_path, finish):
     scale = tmp_path / "full"
-    rates = (0.1, 10.0)
-    cell(scale, optimizer="adam", scores={2.0: [0.5, 0.6]}, rates=rates)
-    write_tables(scale, "lrec2022", statistics=[statistics()], epochs={"sgd": 2000}, epsilons=[2])
-    write_figures(scale, "lrec2022", {"table1": ["cora"]})
-    written = publish(scale, tmp_path / "kept")
-    assert all(path.parent == tmp_path / "kept" and path.stat().st_size for path in written)
-    table = (tmp_path / "kept" / "lrec2022_table1.csv").read_bytes()
-    assert table == (scale / "tables" / "lrec2022_table1.csv").read_bytes()
-    page = (tmp_path / "kept" / "lrec2022_runs.md").read_text()
-    assert "| cora | paper | 1 | 2 | 10 | 0.550 | 0.550 | yes |" in page
-    assert "| cora | paper | 1 | 2 | 0.1 | 0.550 | 0.010 |  |" in page
-    assert "| all | | | | 4 | 8000 | 4.0 |" in page
+    finish(scale, "cora", leave_out="adam/sound/s10")
+    expected = (
+        r"1 of 12 cells of cora are not finished \(table1/cora/raw/gcn/adam/sound/s10/f1\).*"
+        r"snakemake --config scale=full datasets=cora"
+    )
+    with pytest.raises(UserError, match=expected):
+        publish(scale, tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_dataset_that_the_tables_do_not_have_yet_is_refused(tmp_path, finish):
+    scale = tmp_path / "full"
+    finish(scale, "cora")
+    tables = {path: path.read_bytes() for path in (scale / "tables").iterdir()}
+    finish(scale, "citeseer")
+    for path, content in tables.items():
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=r"table1\.csv has no row of 'citeseer'.*snakemake tables"):
+        publish(scale, tmp_path / "kept", ["citeseer"])
+
+
+def test_folders_of_different_versions_are_not_mixed(tmp_path, finish):
+    finish(tmp_path / "first" / "full", "cora")
+    finish(tmp_path / "second" / "full", "citeseer")
+    publish(tmp_path / "first" / "full", tmp_path / "kept")
+    path = tmp_path / "kept" / "cora" / "table5.csv"
+    path.write_text(path.read_text().replace("title", "old_title"))
+    with pytest.raises(UserError, match="has other columns than .*publish their runs again"):
+        publish(tmp_path / "second" / "full", tmp_path / "kept")

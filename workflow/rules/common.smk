@@ -1,4 +1,5 @@
 # Configuration and targets: everything that the rules share. No rule is defined here.
+import atexit
 import json
 import os
 import sys
@@ -8,11 +9,11 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from private_graphs import config as configuration
+from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets.registry import DATASETS as REGISTRY
 from private_graphs.datasets.registry import raw_files
 from private_graphs.errors import UserError
 from private_graphs.imports import import_closure, package_data
-from private_graphs.training.cost import estimate_seconds
 
 STARTED = time.time()
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
@@ -129,7 +130,7 @@ withdraw_receipts()
 
 
 def seconds_of(plan):
-    return estimate_seconds(plan, REGISTRY[plan.cell.dataset].size)
+    return machine_model("results").seconds(plan)
 
 
 def megabytes_of(plan):
@@ -150,20 +151,30 @@ def duration(seconds):
 
 def announce_training():
     """Say how many training jobs follow and about how long they take, before the first starts."""
-    jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "train"]
+    needed = workflow.dag.needrun_jobs(exclude_finished=False)
+    jobs = [job for job in needed if job.rule.name == "train"]
     if not jobs:
         return
     todo = [plan_of(job.wildcards) for job in jobs]
     replicas = sum(plan.n_replicas for plan in todo)
     cores = max(1, min(workflow.cores or 1, len(todo)))
-    longest = max(map(seconds_of, todo))
-    seconds = max(sum(map(seconds_of, todo)) / cores, longest)
+    seconds = duration_on(map(seconds_of, todo), cores)
     finished = len(PLANS) - len(todo)
     kept = f"; {counted(finished, 'finished job')} kept" if finished else ""
     say(
         f"Training: {counted(len(todo), 'job')} with {counted(replicas, 'run')}, "
         f"about {duration(seconds)} on {counted(cores, 'core')}{kept}"
     )
+    say(f"The time is estimated {machine_model('results').source}.")
+
+
+def announce_dry_run():
+    """Say the same where nothing starts and onstart is not called."""
+    if workflow.dryrun and workflow.dag is not None:
+        announce_training()
+
+
+atexit.register(announce_dry_run)
 
 
 def mention_kept_seeds():

@@ -1,102 +1,306 @@
-"""Copy the tables of a finished scale to a folder that is kept: ``docs/results``.
+"""Copy what a finished scale found to a folder that is kept, a folder per dataset.
 
-Run as ``python -m private_graphs.reporting.publish results/full docs/results``. Beside Table 1 and
-its figure it writes how each learning rate scored and how long the cells trained.
+Run as ``python -m private_graphs.reporting.publish results/full docs/results --datasets cora``.
+``docs/results/<dataset>/`` holds Table 1 and the figures of one dataset, how each learning rate
+scored and how long every job took; other datasets' folders are left alone. Tables of all datasets
+are composed from the folders that are there: ``docs/results/<study>_table1.{csv,md,png}``.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
+from private_graphs import config
+from private_graphs.cost.finished import TIMES_FILE, Finished, read_scale, write_times
+from private_graphs.cost.probe import machine_words
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_text
+from private_graphs.reporting.figures import draw_table1, save_figure
+from private_graphs.reporting.formats import csv_text, read_table
 from private_graphs.reporting.runs import collect, find_runs
 
-KEPT = (
-    "tables/{study}_table1.csv",
-    "tables/{study}_table1.md",
-    "tables/{study}_table3.md",
-    "tables/{study}_table5.md",
-    "figures/{study}_table1.png",
-)
+_COMPOSED = ("table1", "table5")
+"""Tables with rows of every dataset."""
 
 
-def publish(scale_folder: str | Path, target: str | Path, study: str = "lrec2022") -> list[Path]:
-    """Copy what is kept of a finished scale and write ``<study>_runs.md`` beside it."""
+def publish(
+    scale_folder: str | Path,
+    target: str | Path,
+    datasets: Sequence[str] = (),
+    study: str = "lrec2022",
+) -> list[Path]:
+    """Write the folder of each dataset, then the tables of all datasets; return the paths.
+
+    ``datasets`` are by default those of the scale's Table 1. Raises UserError where one of them
+    lacks a cell of the study's default experiments, a table or a picture.
+    """
     scale_folder, target = Path(scale_folder), Path(target)
-    missing = [each.format(study=study) for each in KEPT]
-    missing = [each for each in missing if not (scale_folder / each).is_file()]
+    stem = scale_folder / "tables" / study
+    tables = {name: _read(stem, name) for name in (*_COMPOSED, "table3")}
+    names = list(datasets) or list(dict.fromkeys(tables["table1"].frame["dataset"]))
+    folders = find_runs(scale_folder, study)
+    for name in names:
+        _check_complete(scale_folder, study, name, folders)
+        for table in _COMPOSED:
+            if not tables[table].of(name).rows:
+                raise UserError(
+                    f"{scale_folder}/tables/{study}_{table}.csv has no row of {name!r}; expected "
+                    f"its tables to be written: snakemake tables {_settings(scale_folder, name)}"
+                )
+    runs, _ = collect(folders)
+    jobs = read_scale(scale_folder)
+    written = []
+    for name in names:
+        of_dataset = [job for job in jobs if job.task.dataset == name]
+        folder = target / name
+        written += _publish_tables(tables, scale_folder, study, name, folder)
+        write_times(of_dataset, folder / TIMES_FILE)
+        lines = _run_lines(scale_folder, study, name, runs[runs["dataset"] == name], of_dataset)
+        write_text(folder / "runs.md", "\n".join([*lines, ""]))
+        written += [folder / TIMES_FILE, folder / "runs.md"]
+        for path in set(folder.glob("figure*")) - set(written):
+            path.unlink()  # of an earlier run, whose other files have just been replaced
+    written += tables["table3"].write(target / f"{study}_table3")
+    return written + compose(target, study)
+
+
+def compose(target: str | Path, study: str = "lrec2022") -> list[Path]:
+    """Write Tables 1 and 5 of all datasets that have a folder below ``target``."""
+    target, written = Path(target), []
+    for name in _COMPOSED:
+        folders = sorted(path.parent for path in target.glob(f"*/{name}.csv"))
+        parts = {folder: _read(folder, name, "/") for folder in folders}
+        first = parts[folders[0]]
+        for folder, part in parts.items():
+            if part.head != first.head or list(part.frame) != list(first.frame):
+                raise UserError(
+                    f"{folder}/{name}.csv has other columns than {folders[0]}/{name}.csv; expected "
+                    "folders written by one version: publish their runs again"
+                )
+        whole = replace(
+            first,
+            frame=pd.concat([part.frame for part in parts.values()], ignore_index=True),
+            rows=[row for part in parts.values() for row in part.rows],
+        )
+        written += whole.write(target / f"{study}_{name}")
+        if name == "table1":
+            written += save_figure(draw_table1(whole.frame), target / f"{study}_table1", ["png"])
+    return written
+
+
+# --- tables ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table as it was written: for programs, and for people as lines of Markdown.
+
+    The lines are kept as they are: those of a frame that was read have been rounded twice.
+    """
+
+    frame: pd.DataFrame
+    head: list[str]
+    rows: list[str]
+    notes: list[str]
+
+    def of(self, dataset: str) -> _Table:
+        """Return the rows of one dataset, which is the first column."""
+        mine = self.frame["dataset"] == dataset
+        rows = [row for row in self.rows if row.startswith(f"| {dataset} |")]
+        return replace(self, frame=self.frame[mine].reset_index(drop=True), rows=rows)
+
+    def write(self, stem: Path) -> list[Path]:
+        """Write ``<stem>.csv`` and ``<stem>.md``; return the paths."""
+        lines = "\n".join([*self.head, *self.rows, *self.notes]) + "\n"
+        paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("csv", "md")]
+        for path, text in zip(paths, (csv_text(self.frame), lines), strict=True):
+            write_text(path, text)
+        return paths
+
+
+def _read(place: Path, name: str, joint: str = "_") -> _Table:
+    """Read ``<place><joint><name>.csv`` and ``.md``; UserError where one is missing."""
+    csv, page = (Path(f"{place}{joint}{name}.{suffix}") for suffix in ("csv", "md"))
+    for path in (csv, page):
+        if not path.is_file():
+            raise UserError(
+                f"{path} is missing; expected the tables of a finished run: run snakemake with "
+                "this scale first"
+            )
+    lines = page.read_text(encoding="utf-8").splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("| ---")) + 1
+    end = next((i for i in range(start, len(lines)) if not lines[i].startswith("| ")), len(lines))
+    return _Table(read_table(csv), lines[:start], lines[start:end], lines[end:])
+
+
+# --- one dataset -----------------------------------------------------------------------------
+
+
+def _check_complete(scale_folder: Path, study: str, dataset: str, folders: Iterable[Path]) -> None:
+    asked = {"scale": scale_folder.name, "datasets": dataset}
+    known = config.load_study(study)
+    plans = config.plans(known, config.RunConfig.parse(asked, [known]))
+    finished = set(folders)
+    cells = [plan.cell.cell_id for plan in plans]
+    missing = [cell for cell in cells if scale_folder / "runs" / study / cell not in finished]
     if missing:
         raise UserError(
-            f"{scale_folder} lacks {', '.join(missing)}; expected a finished run: run snakemake "
-            "with this scale first"
+            f"{scale_folder}: {len(missing)} of {len(cells)} cells of {dataset} are not finished "
+            f"({missing[0]}{', …' if len(missing) > 1 else ''}); expected a finished run: "
+            f"snakemake {_settings(scale_folder, dataset)}"
         )
-    written = []
-    for each in KEPT:
-        source = scale_folder / each.format(study=study)
-        with atomic_path(target / source.name) as temporary:
-            shutil.copyfile(source, temporary)
-        written.append(target / source.name)
-    runs, _ = collect(find_runs(scale_folder, study))
-    page = target / f"{study}_runs.md"
-    write_text(page, "\n".join([*_learning_rates(runs), "", *_times(runs), ""]))
-    return [*written, page]
+
+
+def _publish_tables(
+    tables: dict[str, _Table], scale_folder: Path, study: str, dataset: str, folder: Path
+) -> list[Path]:
+    """Write the rows of the dataset of every table and figure, and its pictures."""
+    written: list[Path] = []
+    for name in _COMPOSED:
+        written += tables[name].of(dataset).write(folder / name)
+    picture = draw_table1(tables["table1"].of(dataset).frame)
+    written += save_figure(picture, folder / "table1", ["png"])
+    for path in sorted((scale_folder / "tables").glob(f"{study}_figure*.csv")):
+        name = path.stem.removeprefix(f"{study}_")
+        points = _read(scale_folder / "tables" / study, name).of(dataset)
+        if points.frame.empty:
+            continue
+        written += points.write(folder / name)
+        drawn = scale_folder / "figures" / f"{path.stem}_{dataset}.png"
+        if not drawn.is_file():
+            raise UserError(
+                f"{drawn} is missing; expected the figures of a finished run: snakemake figures "
+                f"{_settings(scale_folder, dataset)}"
+            )
+        written.append(_copy(drawn, folder / f"{name}.png"))
+    return written
+
+
+def _copy(source: Path, target: Path) -> Path:
+    with atomic_path(target) as temporary:
+        shutil.copyfile(source, temporary)
+    return target
+
+
+def _settings(scale_folder: Path, dataset: str) -> str:
+    return f"--config scale={scale_folder.name} datasets={dataset}"
+
+
+# --- the page about the runs -----------------------------------------------------------------
+
+
+def _run_lines(
+    scale_folder: Path, study: str, dataset: str, runs: pd.DataFrame, jobs: list[Finished]
+) -> list[str]:
+    """Command, machine, hours, and the learning rates that were tried, as Markdown."""
+    return [
+        f"# The runs on {dataset}",
+        "",
+        "```",
+        f"snakemake {_settings(scale_folder, dataset)}{_extras(scale_folder, study, runs)} "
+        "[mirror=DIR]",
+        f"python -m private_graphs.reporting.publish {_folder(scale_folder)} docs/results "
+        f"--datasets {dataset}",
+        "```",
+        "",
+        *_times(jobs),
+        "",
+        *_learning_rates(runs),
+    ]
+
+
+def _folder(scale_folder: Path) -> str:
+    return f"results/{scale_folder.name}"
+
+
+def _extras(scale_folder: Path, study: str, runs: pd.DataFrame) -> str:
+    """What a command has to say beside scale and dataset to make these runs."""
+    scale = config.load_study(study).scales[scale_folder.name]
+    found = set(runs["experiment"])
+    further = [name for name, each in scale.experiments.items() if not each.default]
+    named = [name for name in further if name in found]
+    seeds = sorted(set(runs["seed"]))
+    words = f" experiments={','.join([config.ALL, *named])}" if named else ""
+    if seeds != list(range(scale.seeds)):
+        words += f" seeds={','.join(map(str, seeds))}"
+    return words
+
+
+def _times(jobs: Sequence[Finished]) -> list[str]:
+    """Jobs, runs and hours by experiment and number of splits."""
+    groups: dict[tuple[str, int], list[Finished]] = {}
+    for job in sorted(jobs, key=lambda job: (job.experiment.lower(), job.task.splits)):
+        groups.setdefault((job.experiment, job.task.splits), []).append(job)
+    lines = [
+        f"Machine: {machine_words()}. Hours of one core; a job runs on one. Every job is in "
+        f"[{TIMES_FILE}]({TIMES_FILE}).",
+        "",
+        "| experiment | splits | jobs | runs | epochs of all runs | hours of training | of jobs |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for (experiment, splits), members in groups.items():
+        lines.append(f"| {experiment} | {splits} | {_summed(members)} |")
+    return [*lines, f"| all | | {_summed(jobs)} |"]
+
+
+def _summed(jobs: Sequence[Finished]) -> str:
+    runs = sum(job.task.private_runs + job.task.non_private_runs for job in jobs)
+    epochs = sum(job.task.private_epochs + job.task.non_private_epochs for job in jobs)
+    hours = []
+    for name in ("training_seconds", "job_seconds"):
+        known = [value for job in jobs if (value := getattr(job, name)) is not None]
+        hours.append(f"{sum(known) / 3600:.3f}" if known else "")
+    return " | ".join([str(len(jobs)), str(runs), f"{epochs:.0f}", *hours])
 
 
 def _learning_rates(runs: pd.DataFrame) -> list[str]:
-    """Mean scores of every learning rate tried under DP with Adam, as a Markdown table."""
-    tried = runs[(runs["optimizer"] == "adam") & (runs["noise_multiplier"] > 0)]
-    keys = ["dataset", "protocol", "n_splits", "epsilon", "lr"]
-    means = tried.groupby(keys)[["validation_micro_f1", "test_micro_f1", "selected"]].mean()
+    """Mean scores of every learning rate wherever several were tried, as a Markdown table."""
+    keys = ["experiment", "optimizer", "protocol", "n_splits", "epsilon"]
+    several = runs.groupby([*keys, "train_fraction"])["lr"].transform("nunique") > 1
+    columns = ["validation_micro_f1", "test_micro_f1", "selected"]
+    means = runs[several].groupby([*keys, "lr"])[columns].mean()
     lines = [
-        "# Learning rates of Adam under DP",
+        "## Learning rates",
         "",
-        "Mean micro-F1 over the seeds. The choice reads the validation column alone.",
+        "Mean micro-F1 over the seeds wherever several learning rates were tried. The choice reads "
+        "the validation column alone.",
         "",
-        "| dataset | protocol | splits | ε | learning rate | validation | test | chosen |",
-        "|---|---|---:|---:|---:|---:|---:|---|",
+        "| experiment | optimizer | protocol | splits | ε | learning rate | validation | test | "
+        "chosen |",
+        "|---|---|---|---:|---:|---:|---:|---:|---|",
     ]
-    for (dataset, protocol, splits, epsilon, rate), row in means.iterrows():
+    for key, row in means.iterrows():
+        experiment, optimizer, protocol, splits, epsilon, rate = key
         chosen = "yes" if row["selected"] > 0 else ""
         lines.append(
-            f"| {dataset} | {protocol} | {splits} | {epsilon:g} | {rate:g} | "
+            f"| {experiment} | {optimizer} | {protocol} | {splits} | {epsilon:g} | {rate:g} | "
             f"{row['validation_micro_f1']:.3f} | {row['test_micro_f1']:.3f} | {chosen} |"
         )
     return lines
 
 
-def _times(runs: pd.DataFrame) -> list[str]:
-    """Training time of every cell."""
-    keys = ["dataset", "optimizer", "protocol", "n_splits"]
-    cells = runs.groupby(keys).agg(
-        runs=("seconds", "size"), epochs=("epochs", "sum"), seconds=("seconds", "sum")
-    )
-    lines = [
-        "# Training time",
-        "",
-        "Seconds of training on one core, without the start of the job.",
-        "",
-        "| dataset | optimizer | protocol | splits | runs | epochs of all runs | seconds |",
-        "|---|---|---|---:|---:|---:|---:|",
-    ]
-    for (dataset, optimizer, protocol, splits), row in cells.iterrows():
-        lines.append(
-            f"| {dataset} | {optimizer} | {protocol} | {splits} | {row['runs']:.0f} | "
-            f"{row['epochs']:.0f} | {row['seconds']:.1f} |"
-        )
-    lines.append(
-        f"| all | | | | {len(runs)} | {runs['epochs'].sum()} | {cells.seconds.sum():.1f} |"
-    )
-    return lines
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Publish what the command line names and print the paths."""
+    parser = argparse.ArgumentParser(prog="python -m private_graphs.reporting.publish")
+    parser.add_argument("scale_folder", help="such as results/full")
+    parser.add_argument("target", help="such as docs/results")
+    parser.add_argument("--datasets", default="", help="a,b; all of Table 1 if left out")
+    parser.add_argument("--study", default="lrec2022")
+    given = parser.parse_args(arguments)
+    names = [name for name in given.datasets.split(",") if name]
+    for path in publish(given.scale_folder, given.target, names, given.study):
+        print(path)
 
 
 if __name__ == "__main__":
     try:
-        for path in publish(*sys.argv[1:]):
-            print(path)
+        main()
     except UserError as error:
         sys.exit(f"error: {error}")
