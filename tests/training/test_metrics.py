@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import f1_score
 
 from private_graphs.training.metrics import majority_score, random_score, scores
 from private_graphs.training.streams import Streams
@@ -24,6 +25,15 @@ def test_micro_f1_is_the_accuracy(pairs):
     found = scores(labels, predictions)
     assert found["micro_f1"] == pytest.approx(np.mean(labels == predictions))
     assert found["micro_f1"] == pytest.approx(found["accuracy"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=50))
+def test_scores_are_those_of_scikit_learn(pairs):
+    labels, predictions = np.array(pairs).T
+    found = scores(labels, predictions)
+    for average in ("micro", "macro"):
+        expected = f1_score(labels, predictions, average=average, zero_division=0)
+        assert found[f"{average}_f1"] == pytest.approx(expected)
 
 
 def test_the_majority_is_scored_on_the_given_labels():
