@@ -62,6 +62,8 @@ def write_cell(
     protocol: str = "paper",
     optimizer: str = "sgd",
     splits: int = 1,
+    experiment: str = "table1",
+    fraction: float = 1.0,
     scores: dict[float, list[float]],
     majority: float = 0.32,
     rates: tuple[float, ...] = (0.01,),
@@ -71,7 +73,7 @@ def write_cell(
 
     The replicas of all other rates are worse and not selected. ``changes`` go to the statements.
     """
-    cell = f"table1/{dataset}/raw/gcn/{optimizer}/{protocol}/s{splits}/f1"
+    cell = f"{experiment}/{dataset}/raw/gcn/{optimizer}/{protocol}/s{splits}/f{fraction:g}"
     folder = scale_folder / "runs" / "lrec2022" / cell
     folder.mkdir(parents=True)
     rows, statements = [], {}
@@ -86,10 +88,10 @@ def write_cell(
                     "replica_id": f"{cell}-{epsilon}-{rate}-{seed}",
                     "statement_id": said["statement_id"],
                     "selected": rate == rates[-1],
-                    "study": "lrec2022", "experiment": "table1", "protocol": protocol,
+                    "study": "lrec2022", "experiment": experiment, "protocol": protocol,
                     "dataset": dataset, "features": "raw", "method": "gcn",
                     "optimizer": optimizer, "visits": "full_graph",
-                    "n_splits": splits, "train_fraction": 1.0,
+                    "n_splits": splits, "train_fraction": fraction,
                     "lr": rate, "epochs": 2000, "max_epochs": 2000, "epsilon": epsilon,
                     "noise_multiplier": noise, "clip": 1.0 if private else None, "delta": 1e-5,
                     "epsilon_published": said["epsilon_published"],

@@ -65,13 +65,35 @@ def build(root, cell, statistics, *, scale="full", synthetic=False, title="Cora"
     return Page(root / "index.html")
 
 
+def draw(root, cell, statistics, *, scale="full", title="Cora", protocols=("paper",), **changes):
+    """Write cells of B at two shares, Figures 2 and 3 and the site; return the page of Figure 2."""
+    folder = root / scale
+    for protocol in protocols:
+        for fraction in (0.25, 1.0):
+            scores = {2.0: [0.5, 0.6], 5.0: [0.7, 0.7]}
+            place = {"experiment": "B", "fraction": fraction, "protocol": protocol}
+            cell(folder, **place, scores=scores, **changes)
+    cell(folder, experiment="C", splits=4, protocol="sound", scores={math.inf: [0.8, 0.9]})
+    figures = ["figure2", "figure3"]
+    write_tables(folder, "lrec2022", tables=figures, statistics=[statistics("cora", title=title)])
+    write_figures(folder, "lrec2022", {name: ["cora"] for name in figures})
+    write_site(root)
+    return Page(folder / "lrec2022_figure2.html")
+
+
+def pages_of(root):
+    return [root / "index.html", *root.glob("*/*.html"), *root.glob("*/statements/*.html")]
+
+
 def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(
     tmp_path, cell, statistics
 ):
     build(tmp_path, cell, statistics)
     build(tmp_path, cell, statistics, scale="demo", synthetic=True)
-    pages = [tmp_path / "index.html", *tmp_path.glob("*/statements/*.html")]
-    assert len(pages) == 1 + 2 * 5  # without DP, released and paper state the same
+    draw(tmp_path, cell, statistics)
+    pages = pages_of(tmp_path)
+    # Without DP, released and paper state the same; the figures add two pages and ε = 5.
+    assert len(pages) == 1 + 2 * 5 + 2 + 1
     for path in pages:
         for link in Page(path).links:
             if link.startswith(("https://", "data:")):
@@ -84,7 +106,8 @@ def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(
 
 def test_pages_load_nothing_from_the_network_and_run_no_script(tmp_path, cell, statistics):
     build(tmp_path, cell, statistics)
-    for path in [tmp_path / "index.html", *tmp_path.glob("*/statements/*.html")]:
+    draw(tmp_path, cell, statistics)
+    for path in pages_of(tmp_path):
         page = Page(path)
         tags = {tag for tag, _ in page.tags}
         assert "script" not in tags and "iframe" not in tags
@@ -176,15 +199,17 @@ def test_a_statement_page_shows_every_field(tmp_path, cell, statistics):
     assert sum("Trained without differential privacy" in text for text in texts) == 2
 
 
-def test_tables_are_accessible(tmp_path, cell, statistics):
-    page = build(tmp_path, cell, statistics)
-    assert ("html", {"lang": "en"}) in page.tags
-    assert all("scope" in values for tag, values in page.tags if tag == "th")
-    assert all(values.get("alt") for tag, values in page.tags if tag == "img")
-    scrolled = [values for _, values in page.tags if values.get("class") == "scroll"]
-    assert scrolled and all(
-        values["tabindex"] == "0" and values["role"] == "region" for values in scrolled
-    )
+def test_tables_and_pictures_are_accessible(tmp_path, cell, statistics):
+    build(tmp_path, cell, statistics)
+    figure = draw(tmp_path, cell, statistics)
+    for page in (Page(tmp_path / "index.html"), figure):
+        assert ("html", {"lang": "en"}) in page.tags
+        assert all("scope" in values for tag, values in page.tags if tag == "th")
+        assert all(values.get("alt") for tag, values in page.tags if tag == "img")
+        scrolled = [values for _, values in page.tags if values.get("class") == "scroll"]
+        assert scrolled and all(
+            values["tabindex"] == "0" and values["role"] == "region" for values in scrolled
+        )
 
 
 def test_pages_of_statements_that_no_run_has_any_more_are_removed(tmp_path, cell, statistics):
@@ -228,3 +253,93 @@ def test_the_style_sheet_is_small_and_knows_phones_and_dark_screens(tmp_path, ce
 def test_every_field_of_the_statement_model_has_its_place_on_the_page():
     named = {name for fields in SECTIONS.values() for name in fields}
     assert named | {"statement_id", "mechanisms"} == set(PrivacyStatement.model_fields)
+
+
+# --- figures ---
+
+
+def test_the_page_shows_the_pictures_of_the_figures_and_leads_to_their_pages(
+    tmp_path, cell, statistics
+):
+    build(tmp_path, cell, statistics)
+    draw(tmp_path, cell, statistics)
+    page = Page(tmp_path / "index.html")
+    pictures = [values for tag, values in page.tags if tag == "img"]
+    assert [values["src"] for values in pictures] == [
+        "full/figures/lrec2022_table1.png",
+        "full/figures/lrec2022_figure2_cora.png",
+        "full/figures/lrec2022_figure3_cora.png",
+    ]
+    assert (
+        "one line per ε (2, 5), for SGD, one panel row for each protocol (paper)"
+        in (pictures[1]["alt"])
+    )
+    for address in (
+        "full/lrec2022_figure2.html",
+        "full/lrec2022_figure2.html#cora",
+        "full/figures/lrec2022_figure2_cora.pdf",
+        "full/tables/lrec2022_figure2.csv",
+    ):
+        assert address in page.links
+    assert "Figure 2. With DP, by share of the training nodes Experiment B:" in page.text
+    assert "released , what the authors' published code does" in page.text
+
+
+def test_a_figure_has_a_page_with_its_numbers_and_statements(tmp_path, cell, statistics):
+    page = draw(tmp_path, cell, statistics, protocols=("released", "paper"))
+    assert "released no finite ε is proved SGD, ε = 2 0.550 ± 0.071 none proved" in page.text
+    assert "paper ε proved per node, model only: the scored predictions reveal more" in page.text
+    line = "SGD, ε = 2 0.550 ± 0.071 proved ε 3.38 0.550 ± 0.071 proved ε 3.38"
+    assert f"{line} printed: 0.39, Table 1 SGD, ε = 5 0.700 ± 0.000 proved ε 3.38" in page.text
+    assert "line 25 % 100 % released" in page.text
+    statements = {link for link in page.links if link.startswith("../full/statements/")}
+    assert len(statements) == 4  # two protocols, two ε
+    assert "../full/figures/lrec2022_figure2_cora.png" in page.links
+    assert "Command: snakemake --config scale=full datasets=cora experiments=B" in page.text
+    assert "synthetic" not in page.text.lower()
+    other = Page(tmp_path / "full" / "lrec2022_figure3.html")
+    assert "sound no DP: nothing is claimed SGD 0.850 ± 0.071 no DP" in other.text
+
+
+def test_figures_without_table_1_have_a_page_too(tmp_path, cell, statistics):
+    draw(tmp_path, cell, statistics)
+    text = Page(tmp_path / "index.html").text
+    assert "Figure 2, Figure 3" in text and "At a glance" not in text
+    assert "datasets=cora" in Page(tmp_path / "full" / "lrec2022_figure2.html").text
+
+
+def test_a_point_that_was_not_run_is_said_to_be_so(tmp_path, cell, statistics):
+    cell(tmp_path / "full", experiment="B", protocol="sound", fraction=0.5, scores={2.0: [0.3]})
+    page = draw(tmp_path, cell, statistics)
+    assert "sound ε proved per node SGD, ε = 2 not run 0.300 proved ε 2.00 not run" in page.text
+
+
+def test_vacuous_points_are_flagged_on_the_page_of_the_figure(tmp_path, cell, statistics):
+    page = draw(tmp_path, cell, statistics, epsilon_proved=344.45, vacuous=True)
+    assert "proved ε 344.45 vacuous" in page.text
+
+
+def test_hostile_titles_stay_text_on_the_page_of_a_figure(tmp_path, cell, statistics):
+    hostile = "<script>alert('x')</script>\"&"
+    page = draw(tmp_path, cell, statistics, title=hostile)
+    assert hostile in page.text
+    assert any(hostile in (values.get("alt") or "") for _, values in page.tags)
+    for path in pages_of(tmp_path):
+        assert "<script" not in path.read_text().lower()
+
+
+def test_statements_name_the_experiments_and_the_share_of_their_runs(tmp_path, cell, statistics):
+    draw(tmp_path, cell, statistics)
+    texts = [Page(path).text for path in (tmp_path / "full" / "statements").glob("*.html")]
+    words = "cora, GCN with SGD, paper, full graph, ε = 2, 25 % of the training nodes, learning"
+    (text,) = [text for text in texts if words in text]
+    assert "2 runs of experiment B" in text
+
+
+def test_the_page_of_a_figure_that_is_gone_is_removed(tmp_path, cell, statistics):
+    draw(tmp_path, cell, statistics)
+    for path in (tmp_path / "full" / "tables").glob("*_figure3.*"):
+        path.unlink()
+    write_site(tmp_path)
+    assert not (tmp_path / "full" / "lrec2022_figure3.html").exists()
+    assert (tmp_path / "full" / "lrec2022_figure2.html").exists()

@@ -18,7 +18,13 @@ from matplotlib.lines import Line2D
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.reporting.curves import Curves
 from private_graphs.reporting.formats import number
-from private_graphs.reporting.readable import OPTIMIZER_TITLES, position_title, proved_range
+from private_graphs.reporting.readable import (
+    OPTIMIZER_TITLES,
+    leaks,
+    position_title,
+    proved_range,
+    proved_units,
+)
 
 GRID_STYLE = ("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#888888"})
 """Arguments of seaborn's ``axes_style`` for every figure."""
@@ -96,7 +102,7 @@ def draw_curves(frame: pd.DataFrame, curves: Curves, dataset: str) -> Figure:
     with sns.axes_style(*GRID_STYLE):
         width, beside = (3.9 * len(columns), 2.7) if curves.private else (6.6, 1.5)
         figure = Figure(
-            figsize=(width + beside, 1.25 + 2.45 * len(protocols)), layout="constrained"
+            figsize=(width + beside, 1.45 + 2.45 * len(protocols)), layout="constrained"
         )
         grid = GridSpec(
             len(protocols), len(columns) + 1, figure=figure,
@@ -116,7 +122,7 @@ def draw_curves(frame: pd.DataFrame, curves: Curves, dataset: str) -> Figure:
                 _axis_words(axis, panels, bottom=last_row, left=place == 0)
             _row_legend(figure.add_subplot(grid[row, -1]), there, panels)
     figure.suptitle(
-        f"{curves.label} on {_plain(dataset)}. {curves.title}", x=0.01, ha="left",
+        f"{curves.label} on {_plain(dataset)}\n{curves.title}", x=0.01, ha="left",
         fontsize=12, fontweight="bold",
     )  # fmt: skip
     _common_legend(figure, frame)
@@ -183,7 +189,7 @@ def _axis_words(axis: Axes, panels: _Panels, *, bottom: bool, left: bool) -> Non
         places, margin = [100 * each for each in panels.positions], 5.0
     axis.set_xticks(places, names)
     axis.set_xlim(places[0] - margin, places[-1] + margin)
-    axis.tick_params(axis="x", length=3, color="#888888")
+    axis.tick_params(axis="x", length=3, color="#888888", bottom=True)
     axis.tick_params(axis="y", length=0)
     axis.tick_params(axis="both", labelsize=9, labelbottom=bottom, labelleft=left)
     if bottom:
@@ -224,9 +230,8 @@ def _privacy_title(points: pd.DataFrame, panels: _Panels) -> str:
     proved = points[points["epsilon_proved"].notna()]
     if proved.empty:
         return "No finite ε is proved"
-    units = " or ".join(sorted(proved["unit"].unique())).replace("_", " ")
-    title = [f"ε proved per {units}"]
-    if (proved["inference"] == "leaks").any():
+    title = [f"ε proved per {proved_units(points)}"]
+    if leaks(points):
         title.append("(model only; predictions leak)")
     changing = proved.groupby("epsilon")["epsilon_proved"].agg(lambda each: each.max() / each.min())
     if panels.curves.x == "splits" and changing.max() > 1.05:

@@ -41,6 +41,8 @@ class Curves:
     x: Literal["train_fraction", "splits"]
     private: bool
     """Runs with DP, one line per ε; or without, one line per optimizer."""
+    caption: str
+    """What is drawn, in a sentence or two."""
 
     @property
     def label(self) -> str:
@@ -58,10 +60,38 @@ class Curves:
 FIGURES: dict[tuple[str, str], Curves] = {
     ("lrec2022", each.name): each
     for each in (
-        Curves("figure1", "Without DP, by share of the training nodes", "train_fraction", False),
-        Curves("figure2", "With DP, by share of the training nodes", "train_fraction", True),
-        Curves("figure3", "Without DP, by number of random subgraphs", "splits", False),
-        Curves("figure4", "With DP, by number of random subgraphs", "splits", True),
+        Curves(
+            "figure1",
+            "Without DP, by share of the training nodes",
+            "train_fraction",
+            False,
+            "Experiment A: how much training data a graph convolutional network needs when nothing "
+            "is private. SGD and Adam on random shares of the training nodes.",
+        ),
+        Curves(
+            "figure2",
+            "With DP, by share of the training nodes",
+            "train_fraction",
+            True,
+            "Experiment B: whether more training data helps under DP. The full graph, one line for "
+            "each ε that is asked for.",
+        ),
+        Curves(
+            "figure3",
+            "Without DP, by number of random subgraphs",
+            "splits",
+            False,
+            "Experiment C without DP: what it costs to train on random subgraphs in place of the "
+            "full graph (1 subgraph).",
+        ),
+        Curves(
+            "figure4",
+            "With DP, by number of random subgraphs",
+            "splits",
+            True,
+            "Experiment C with DP: whether training on random subgraphs helps. One line for each ε "
+            "that is asked for; 1 subgraph is the full graph.",
+        ),
     )
 }
 """How the figures of each study are drawn; ``studies/*.yaml`` says which experiment fills them."""

@@ -160,7 +160,7 @@ def curve_points(frame: pd.DataFrame, curves: Curves) -> Readable:
     for (dataset, protocol, optimizer, epsilon), line in lines:
         at = {row[curves.x]: row for row in line.to_dict("records")}
         cells = [dataset, protocol, OPTIMIZER_TITLES[optimizer], number(epsilon)]
-        cells.append(line_privacy(line) if curves.private else "no DP")
+        cells.append(_line_privacy(line) if curves.private else "no DP")
         rows.append((*cells, *(_point(at[each]) if each in at else NOTHING for each in positions)))
     return Readable(
         caption=f"{curves.label}. {curves.title}. Micro-F1 on the test nodes: mean ± standard "
@@ -188,7 +188,12 @@ def under_protocol(point: Mapping[str, Any]) -> dict[str, Any]:
 def _point(point: Mapping[str, Any]) -> str:
     words = score(under_protocol(point), point["protocol"])
     published = point["published"]
-    return words if is_missing(published) else f"{words} [{number(published)}]"
+    return words if is_missing(published) else f"{words} [{printed(published)}]"
+
+
+def printed(value: float) -> str:
+    """Return a published score with the paper's digits: two decimals, or three."""
+    return number(value, 2 if round(value, 2) == value else 3)
 
 
 def proved_range(line: pd.DataFrame) -> str:
@@ -201,17 +206,27 @@ def proved_range(line: pd.DataFrame) -> str:
     return words if len(proved) == len(line) else f"{words}, none for some"
 
 
-def line_privacy(line: pd.DataFrame) -> str:
+def proved_units(points: pd.DataFrame) -> str:
+    """Return the units that the proved ε of ``points`` hold for: ``node``."""
+    units = points.loc[points["epsilon_proved"].notna(), "unit"]
+    return " or ".join(sorted(units.unique())).replace("_", " ")
+
+
+def leaks(points: pd.DataFrame) -> bool:
+    """Return whether a proved ε of ``points`` does not cover the scored predictions."""
+    return bool((points["epsilon_proved"].notna() & (points["inference"] == "leaks")).any())
+
+
+def _line_privacy(line: pd.DataFrame) -> str:
     """Return what is proved along the points of a private line, in words like a row of Table 1."""
     words, proved = proved_range(line), line[line["epsilon_proved"].notna()]
     if proved.empty:
         return words
-    units = " or ".join(sorted(proved["unit"].unique())).replace("_", " ")
-    limits = ["model only"] if (proved["inference"] == "leaks").any() else []
+    limits = ["model only"] if leaks(line) else []
     vacuous = proved["vacuous"].astype(bool)
     if vacuous.any():
         limits.append("vacuous" if vacuous.all() else "vacuous in part")
-    return ", ".join([f"{words} per {units}", *limits])
+    return ", ".join([f"{words} per {proved_units(line)}", *limits])
 
 
 def formula_epsilon(row: Mapping[str, Any], protocol: str) -> str:

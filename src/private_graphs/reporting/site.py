@@ -1,8 +1,9 @@
-"""The site: ``results/index.html`` and one page per privacy statement, all static."""
+"""The site: ``results/index.html``, a page per figure and per privacy statement, all static."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -17,12 +18,15 @@ from private_graphs.errors import UserError
 from private_graphs.files import write_text
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.reporting import readable
-from private_graphs.reporting.formats import is_missing, number, read_table
+from private_graphs.reporting.figure_views import FigureView, figure_views
+from private_graphs.reporting.formats import Readable, is_missing, number, read_table
 from private_graphs.reporting.runs import collect, find_runs
 from private_graphs.reporting.statement_view import statement_view
 from private_graphs.reporting.tables import read_statistics
 from private_graphs.reporting.views import (
-    StudyView,
+    DatasetScores,
+    Glance,
+    Notes,
     dataset_scores,
     downloads,
     glance,
@@ -32,16 +36,43 @@ from private_graphs.reporting.views import (
 SCALES = ("full", "demo")
 """Scales in the order of the page."""
 
+
+@dataclass(frozen=True)
+class StudyView:
+    """Everything that ``index.html`` shows of one study at one scale."""
+
+    scale: str
+    study: str
+    title: str
+    citation: str
+    url: str
+    synthetic: tuple[str, ...]
+    figure: str | None
+    glance: tuple[Glance, ...]
+    datasets: tuple[DatasetScores, ...]
+    tables: tuple[Readable, ...]
+    downloads: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    notes: Notes
+    command: str
+    figures: tuple[FigureView, ...] = ()
+
+    @property
+    def anchor(self) -> str:
+        """Name of the section within the page."""
+        return f"{self.scale}-{self.study}"
+
+
 _TABLES = ("table1", "table3", "table5")
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_site(results_root: Path) -> list[Path]:
-    """Write ``index.html`` and ``<scale>/statements/<statement_id>.html``; return the paths.
+    """Write ``index.html`` and the pages behind it; return the paths.
 
-    Shows every scale below ``results_root`` that has tables. The pages are self-contained but for
-    the figures beside them, and need neither network nor scripts. Statement pages that no
-    finished run refers to any more are removed.
+    These are ``<scale>/<study>_<figure>.html`` for every figure whose points have been written,
+    and ``<scale>/statements/<statement_id>.html``. Shows every scale below ``results_root`` that
+    has tables. The pages are self-contained but for the pictures beside them, and need neither
+    network nor scripts. Pages of figures and statements that are gone are removed.
 
     Raises UserError where no table has been written yet.
     """
@@ -58,7 +89,8 @@ def write_site(results_root: Path) -> list[Path]:
                 views.append(view)
                 folder = results_root / scale / "statements"
                 pages += _write_statements(templates, folder, view, runs, statements)
-        _remove_others(results_root / scale / "statements", pages)
+                pages += _write_figures(templates, results_root, view)
+        _remove_others(results_root / scale, pages)
         written += pages
     if not views:
         raise UserError(
@@ -101,16 +133,20 @@ def _study_view(
     folder = results_root / scale
     paths = {name: folder / "tables" / f"{study}_{name}.csv" for name in _TABLES}
     frames = {name: read_table(path) for name, path in paths.items() if path.exists()}
-    if not frames:
-        return None
     source = load_study(study)
     statistics = read_statistics(folder)
+    figures = figure_views(results_root, scale, source, statistics, runs, statements)
+    if not frames and not figures:
+        return None
     scored = frames.get("table1")
-    used = set(scored["dataset"]) if scored is not None else set(statistics)
-    shown = {name: each for name, each in statistics.items() if name in used}
+    used = {each.name for figure in figures for each in figure.pictures}
+    used |= set() if scored is None else set(scored["dataset"])
+    shown = {name: each for name, each in statistics.items() if name in (used or set(statistics))}
     titles = {name: each["title"] for name, each in shown.items()}
     synthetic = tuple(each["title"] for each in shown.values() if each["synthetic"])
-    figure = f"{scale}/figures/{study}_table1.png"
+    picture = f"{scale}/figures/{study}_table1.png"
+    # Figures have notes of their own.
+    mine = runs[runs["experiment"] == "table1"]
     return StudyView(
         scale=scale,
         study=study,
@@ -118,7 +154,7 @@ def _study_view(
         citation=source.citation,
         url=source.url,
         synthetic=synthetic,
-        figure=figure if (results_root / figure).exists() else None,
+        figure=picture if (results_root / picture).exists() else None,
         glance=() if scored is None else glance(scored, titles),
         datasets=()
         if scored is None
@@ -126,9 +162,10 @@ def _study_view(
         tables=tuple(
             getattr(readable, name)(frames[name]) for name in ("table3", "table5") if name in frames
         ),
-        downloads=downloads(results_root, scale, study, _TABLES),
-        notes=notes(runs, statements),
+        downloads=downloads(results_root, scale, study, (*_TABLES, *(f.name for f in figures))),
+        notes=notes(mine, statements),
         command=_command(scale, sorted(shown)),
+        figures=figures,
     )
 
 
@@ -168,21 +205,45 @@ def _write_statements(
     return written
 
 
+def _write_figures(templates: Environment, results_root: Path, view: StudyView) -> list[Path]:
+    template = templates.get_template("figure.html.j2")
+    written = []
+    for figure in view.figures:
+        page = template.render(
+            view=view, figure=figure, protocols=PROTOCOLS.values(), version=__version__
+        )
+        path = results_root / figure.address
+        write_text(path, page)
+        written.append(path)
+    return written
+
+
 def _used_by(rows: pd.DataFrame) -> tuple[str, ...]:
-    names = ["dataset", "method", "optimizer", "protocol", "n_splits", "epsilon", "lr"]
+    names = [
+        "dataset", "method", "optimizer", "protocol", "n_splits", "train_fraction", "epsilon", "lr",
+        "experiment",
+    ]  # fmt: skip
     found = []
     for values, group in rows.groupby(names, sort=True):
-        dataset, method, optimizer, protocol, splits, epsilon, rate = values
+        dataset, method, optimizer, protocol, splits, fraction, epsilon, rate, experiment = values
         parts = [
             dataset, f"{method.upper()} with {readable.OPTIMIZER_TITLES[optimizer]}", protocol,
             "full graph" if splits == 1 else f"{splits} splits", f"ε = {number(epsilon)}",
+            f"{100 * fraction:.3g} % of the training nodes" if fraction < 1 else None,
             f"learning rate {rate:g}" + ("" if group["selected"].any() else " (not selected)"),
-            f"{len(group)} run" + ("s" if len(group) > 1 else ""),
+            f"{len(group)} run" + ("s" if len(group) > 1 else "") + f" of {_words(experiment)}",
         ]  # fmt: skip
         found.append(", ".join(part for part in parts if not is_missing(part)))
     return tuple(found)
 
 
+def _words(experiment: str) -> str:
+    if experiment.startswith("table"):
+        return experiment.replace("table", "Table ")
+    return f"experiment {experiment}"
+
+
 def _remove_others(folder: Path, pages: list[Path]) -> None:
-    for path in set(folder.glob("*.html")) - set(pages):
+    there = {*folder.glob("statements/*.html"), *folder.glob("*_figure*.html")}
+    for path in there - set(pages):
         path.unlink()

@@ -11,13 +11,16 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.protocols import PROTOCOLS
-from private_graphs.reporting.formats import NOTHING, Readable, is_missing, number
+from private_graphs.reporting.formats import NOTHING, is_missing, number
 from private_graphs.reporting.readable import (
     OPTIMIZER_TITLES,
     score,
     setting_title,
     warnings,
 )
+
+Notes = tuple[tuple[str, str], ...]
+"""How numbers were made, as (heading, text)."""
 
 
 @dataclass(frozen=True)
@@ -66,30 +69,6 @@ class Glance:
     """(dataset, without DP, with DP) as ranges over the rows."""
     privacy: str
     tone: str
-
-
-@dataclass(frozen=True)
-class StudyView:
-    """Everything that ``index.html`` shows of one study at one scale."""
-
-    scale: str
-    study: str
-    title: str
-    citation: str
-    url: str
-    synthetic: tuple[str, ...]
-    figure: str | None
-    glance: tuple[Glance, ...]
-    datasets: tuple[DatasetScores, ...]
-    tables: tuple[Readable, ...]
-    downloads: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    notes: tuple[tuple[str, str], ...]
-    command: str
-
-    @property
-    def anchor(self) -> str:
-        """Name of the section within the page."""
-        return f"{self.scale}-{self.study}"
 
 
 def dataset_scores(
@@ -212,10 +191,8 @@ _NOISE_SOURCES = {
 }
 
 
-def notes(
-    runs: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]
-) -> tuple[tuple[str, str], ...]:
-    """Return how the numbers of Table 1 were made, as (heading, text)."""
+def notes(runs: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> Notes:
+    """Return how the numbers of ``runs`` were made."""
     if runs.empty:
         return ()
     finite = runs["epsilon"].map(math.isfinite)
@@ -293,7 +270,7 @@ def _joined(values: Iterable[Any]) -> str:
 def downloads(
     results_root: Path, scale: str, study: str, names: Sequence[str]
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Return (what, ((format, address), …)) for every table and figure that exists."""
+    """Return (what, ((format, address), …)) for every table, or points of a figure, that exists."""
     forms = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
     found = []
     for name in names:
@@ -304,5 +281,5 @@ def downloads(
             files |= {"figure, PNG": f"{pictures}.png", "figure, PDF": f"{pictures}.pdf"}
         there = tuple(each for each in files.items() if (results_root / each[1]).exists())
         if there:
-            found.append((name.replace("table", "Table "), there))
+            found.append((name.replace("table", "Table ").replace("figure", "Figure "), there))
     return tuple(found)
