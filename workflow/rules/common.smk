@@ -200,21 +200,29 @@ def say_where():
 # --- report ---
 
 
-def tables_of(study):
-    return list(configuration.experiments_of(study, RUN))
+EXHIBITS = [
+    (study, each) for study in STUDIES for each in configuration.exhibits(study, RUN)
+]
+DRAWN = [(study, each) for study, each in EXHIBITS if each.kind == "training"]
 
 
 def table_requests():
     """Return the arguments of ``write_tables`` for every study with something to tabulate."""
-    wanted = []
-    for study in STUDIES:
-        if not (names := tables_of(study)):
-            continue
-        request = {"study": study.id, "tables": names}
-        for experiment in configuration.experiments_of(study, RUN).values():
-            if experiment.kind == "noise":
-                request |= experiment.model_dump(exclude={"kind"})
-        wanted.append(request)
+    wanted = {}
+    for study, each in EXHIBITS:
+        request = wanted.setdefault(study.id, {"study": study.id, "tables": []})
+        request["tables"].append(each.name)
+        if each.kind == "noise":
+            experiment = configuration.experiments_of(study, RUN)[each.name]
+            request |= experiment.model_dump(include={"epsilons", "epochs", "delta"})
+    return list(wanted.values())
+
+
+def figure_requests():
+    """Return the datasets of every picture, by study and by table or figure."""
+    wanted = {}
+    for study, each in DRAWN:
+        wanted.setdefault(study.id, {})[each.name] = list(each.datasets)
     return wanted
 
 
@@ -224,22 +232,26 @@ def captioned(path, caption, category):
 
 def table_files():
     return [
-        captioned(f"{RESULTS}/tables/{study.id}_{table}.{suffix}", table, study.title)
-        for study in STUDIES
-        for table in tables_of(study)
+        captioned(
+            f"{RESULTS}/tables/{study.id}_{each.name}.{suffix}", each.name, study.title
+        )
+        for study, each in EXHIBITS
         for suffix in ("csv", "md", "tex")
     ]
 
 
-def pictured():
-    """Return the studies whose Table 1 is drawn in this run."""
-    return [study.id for study in STUDIES if "table1" in tables_of(study)]
+def picture_stems(study, exhibit):
+    stem = f"{RESULTS}/figures/{study.id}_{exhibit.name}"
+    if not exhibit.picture_per_dataset:
+        return [stem]
+    return [f"{stem}_{dataset}" for dataset in exhibit.datasets]
 
 
 def figure_files():
     return [
-        captioned(f"{RESULTS}/figures/{study}_table1.{suffix}", "figure1", "Figures")
-        for study in pictured()
+        captioned(f"{stem}.{suffix}", each.name, "Figures")
+        for study, each in DRAWN
+        for stem in picture_stems(study, each)
         for suffix in ("png", "pdf")
     ]
 

@@ -30,7 +30,7 @@ rule tables:
 
 rule figures:
     input:
-        tables=[f"{RESULTS}/tables/{study}_table1.csv" for study in pictured()],
+        tables=[f"{RESULTS}/tables/{study.id}_{each.name}.csv" for study, each in DRAWN],
         code=code("figures.py"),
     output:
         figure_files(),
@@ -45,7 +45,7 @@ rule figures:
         mem_mb=1000,
         runtime=10,
     params:
-        studies=pictured(),
+        wanted=figure_requests(),
     script:
         "../scripts/figures.py"
 
