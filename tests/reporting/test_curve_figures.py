@@ -77,6 +77,15 @@ def test_without_dp_the_optimizers_are_lines_of_one_panel(tmp_path, cell):
     assert heights(axis, "SGD") == heights(axis, "Adam") == [0.35] * 4
 
 
+def test_an_optimizer_looks_the_same_where_the_other_was_not_run(tmp_path, cell):
+    frame = fill(tmp_path, cell, "figure1")
+    alone = panels(draw(frame[frame.optimizer == "sgd"], "figure1"))["sound"].containers[0]
+    both = panels(draw(frame, "figure1"))["sound"].containers
+    (beside,) = (each for each in both if each.get_label() == "SGD")
+    assert alone.lines[0].get_marker() == beside.lines[0].get_marker()
+    assert alone.lines[0].get_color() == beside.lines[0].get_color()
+
+
 def test_bars_are_one_standard_deviation(tmp_path, cell):
     axis = panels(draw(fill(tmp_path, cell, "figure1"), "figure1"))["sound"]
     (bars,) = (each for each in axis.containers if each.get_label() == "SGD")

@@ -304,7 +304,7 @@ def test_a_figure_has_a_page_with_its_numbers_and_statements(tmp_path, cell, sta
 def test_figures_without_table_1_have_a_page_too(tmp_path, cell, statistics):
     draw(tmp_path, cell, statistics)
     text = Page(tmp_path / "index.html").text
-    assert "Figure 2, Figure 3" in text and "At a glance" not in text
+    assert "Figures 2, 3" in text and "At a glance" not in text
     assert "datasets=cora" in Page(tmp_path / "full" / "lrec2022_figure2.html").text
 
 

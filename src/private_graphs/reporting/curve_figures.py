@@ -16,7 +16,7 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 
 from private_graphs.protocols import PROTOCOLS
-from private_graphs.reporting.curves import Curves
+from private_graphs.reporting.curves import OPTIMIZERS, Curves
 from private_graphs.reporting.formats import number
 from private_graphs.reporting.readable import (
     OPTIMIZER_TITLES,
@@ -98,7 +98,7 @@ def draw_curves(frame: pd.DataFrame, curves: Curves, dataset: str) -> Figure:
     panels = _panels(frame, curves)
     order = list(panels.lines)
     protocols = [each for each in PROTOCOLS if each in set(frame["protocol"])]
-    columns = [[each] for each in _present(frame, "optimizer")] if curves.private else [order]
+    columns = [[each] for each in _optimizers(frame)] if curves.private else [order]
     with sns.axes_style(*GRID_STYLE):
         width, beside = (3.9 * len(columns), 2.7) if curves.private else (6.6, 1.5)
         figure = Figure(
@@ -134,14 +134,15 @@ def _panels(frame: pd.DataFrame, curves: Curves) -> _Panels:
         column, lines = "epsilon", sorted(frame["epsilon"].unique())
         styles = line_styles(lines, _USUAL_BUDGETS)
     else:
-        column, lines = "optimizer", _present(frame, "optimizer")
-        styles = line_styles(lines)
+        column, lines = "optimizer", _optimizers(frame)
+        # All of them, so that one looks the same where the other was not run.
+        styles = line_styles(OPTIMIZERS, usual=3)
     positions = tuple(sorted(frame[curves.x].unique()))
     return _Panels(curves, column, tuple(lines), positions, styles)
 
 
-def _present(frame: pd.DataFrame, column: str) -> list[str]:
-    return [each for each in OPTIMIZER_TITLES if each in set(frame[column])]
+def _optimizers(frame: pd.DataFrame) -> list[str]:
+    return [each for each in OPTIMIZERS if each in set(frame["optimizer"])]
 
 
 def _panel(axis: Axes, points: pd.DataFrame, panels: _Panels, title: str) -> None:

@@ -28,7 +28,8 @@ POINT_COLUMNS = (
 means over the seeds of the point.
 """
 
-_OPTIMIZERS = ("sgd", "adam")
+OPTIMIZERS = ("sgd", "adam")
+"""Optimizers in the order of the rows and lines."""
 
 
 @dataclass(frozen=True)
@@ -169,5 +170,5 @@ def points(
 def _order(row: Mapping[str, Any], x: str) -> tuple[Any, ...]:
     return (
         row["dataset"], list(PROTOCOLS).index(row["protocol"]),
-        _OPTIMIZERS.index(row["optimizer"]), row["epsilon"], row[x],
+        OPTIMIZERS.index(row["optimizer"]), row["epsilon"], row[x],
     )  # fmt: skip

@@ -90,6 +90,11 @@ class FigureView:
     command: str
 
     @property
+    def number(self) -> str:
+        """The figure's number in the paper."""
+        return self.name.removeprefix("figure")
+
+    @property
     def synthetic(self) -> tuple[str, ...]:
         """Titles of the datasets that are synthetic."""
         return tuple(each.dataset for each in self.pictures if each.synthetic)
