@@ -59,7 +59,7 @@ def read_scale(scale: str | Path) -> list[Finished]:
 def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
     import pyarrow.parquet  # a tenth of a second, and only where jobs have finished
 
-    table = pyarrow.parquet.read_table(runs, columns=_COLUMNS, use_threads=False)
+    table = pyarrow.parquet.ParquetFile(runs).read(columns=_COLUMNS, use_threads=False)
     rows = table.to_pylist()
     if not rows or any(row["device"] != "cpu" for row in rows):
         return []
