@@ -29,6 +29,8 @@ _PULL = 0.3
 """Weight of a coefficient's distance from the start, against relative errors of jobs."""
 _OUTLIER = 0.5
 """Relative error from which on a job counts less: the first one of a machine compiles, say."""
+_UNLIKE = 3.0
+"""Factor from the fit beyond which a time does not count towards the total."""
 _ROUNDS = 8
 _STOPPED = 0.98
 """Share of their epochs that the runs of a job take at most if some stopped early."""
@@ -143,7 +145,11 @@ def fit(jobs: Iterable[Finished], start: CostModel, source: str = "") -> CostMod
         factor = _factor(rows, kinds, start.coefficients)
         scaled |= {kind: factor * start.coefficients[kind] for kind in kinds}
     stopping = dict(start.stopping_epochs) | _stopping_epochs(jobs)
-    return CostModel(_least_squares(rows, scaled), stopping, source)
+    fitted = _least_squares(rows, scaled)
+    for kinds in (TRAINING_KINDS, OVERHEAD_KINDS):
+        factor = _total_factor(rows, kinds, fitted)
+        fitted |= {kind: factor * fitted[kind] for kind in kinds}
+    return CostModel(fitted, stopping, source)
 
 
 _Row = tuple[dict[str, float], float]
@@ -168,14 +174,36 @@ def _rows(job: Finished) -> list[_Row]:
 
 def _factor(rows: list[_Row], kinds: Sequence[str], coefficients: Mapping[str, float]) -> float:
     """Median of measured over predicted seconds where work is of these kinds alone; else all."""
-    alone = [row for row in rows if set(row[0]) == set(kinds)]
-    ratios = []
-    for work, seconds in alone or rows:
-        predicted = sum(coefficients[kind] * amount for kind, amount in work.items())
-        ratios.append(seconds / predicted)
-    ratios.sort()
+    ratios = sorted(
+        seconds / _predicted(work, coefficients) for work, seconds in _alone(rows, kinds) or rows
+    )
     middle = len(ratios) // 2
     return ratios[middle] if len(ratios) % 2 else math.sqrt(ratios[middle - 1] * ratios[middle])
+
+
+def _total_factor(
+    rows: list[_Row], kinds: Sequence[str], coefficients: Mapping[str, float]
+) -> float:
+    """Measured over predicted seconds of all work of these kinds together, without odd jobs.
+
+    Times have a long tail above, which relative errors and outliers that count less leave out of
+    the fit; the time of many jobs has to hold it.
+    """
+    measured = predicted = 0.0
+    for work, seconds in _alone(rows, kinds):
+        expected = _predicted(work, coefficients)
+        if expected / _UNLIKE < seconds < expected * _UNLIKE:
+            measured += seconds
+            predicted += expected
+    return measured / predicted if predicted else 1.0
+
+
+def _alone(rows: list[_Row], kinds: Sequence[str]) -> list[_Row]:
+    return [row for row in rows if set(row[0]) == set(kinds)]
+
+
+def _predicted(work: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
+    return sum(coefficients[kind] * amount for kind, amount in work.items())
 
 
 def _least_squares(rows: list[_Row], start: Mapping[str, float]) -> dict[str, float]:
