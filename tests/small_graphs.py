@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.graphs.split import random_partition
 from private_graphs.protocols import Protocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
@@ -191,3 +192,40 @@ def dense_loss(flat: torch.Tensor, dataset: GraphDataset, propagation, nodes) ->
     logits = dense_logits(flat, dataset, propagation)
     labels = torch.from_numpy(dataset.labels)
     return functional.cross_entropy(logits[nodes], labels[nodes])
+
+
+def parts_of(dataset, splits: int, seed: int = 0) -> list[np.ndarray]:
+    """Node ids of each part, as the replica of ``seed`` draws them."""
+    nodes = np.flatnonzero(dataset.train_mask)
+    if splits == 1:
+        return [nodes]
+    part = random_partition(nodes, splits, streams(seed)[0].generator("partition"))
+    return [nodes[part == number] for number in range(splits)]
+
+
+def part_gradients(dataset, parts, theta) -> torch.Tensor:
+    """Gradients (parts, P) of the parts' mean losses, each on its own induced subgraph."""
+    group = np.full(dataset.n_nodes, -1)
+    for number, nodes in enumerate(parts):
+        group[nodes] = number
+    inside = [(i, j) for i, j in dataset.edge_index.T if group[i] == group[j] != -1]
+    propagation = dense_propagation(dataset.n_nodes, inside)
+    weights = np.zeros((len(parts), dataset.n_nodes))
+    for number, nodes in enumerate(parts):
+        labelled = nodes[dataset.labels[nodes] >= 0]
+        weights[number, labelled] = 1 / max(1, len(labelled))
+    labels = replace(dataset, labels=np.maximum(dataset.labels, 0))
+
+    def weighted_loss(flat, weight):
+        losses = torch.stack([dense_loss(flat, labels, propagation, [n]) for n in everyone])
+        return (losses * weight).sum()
+
+    everyone = range(dataset.n_nodes)
+    gradient = torch.func.vmap(torch.func.grad(weighted_loss), in_dims=(None, 0))
+    return gradient(torch.as_tensor(theta), torch.from_numpy(weights))
+
+
+def clipped(gradients: torch.Tensor, clip: float) -> torch.Tensor:
+    """Gradients (parts, P), each scaled down to a norm of at most ``clip``."""
+    norms = gradients.norm(dim=1, keepdim=True)
+    return gradients * (clip / norms.clamp(min=1e-300)).clamp(max=1.0)

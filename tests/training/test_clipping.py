@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from opacus.optimizers import DPOptimizer
 from small_graphs import (
     by_tensor,
+    clipped,
     dense_features,
-    dense_loss,
-    dense_propagation,
     fit,
+    part_gradients,
+    parts_of,
     random_graph,
     start,
     streams,
@@ -23,46 +24,9 @@ from small_graphs import (
     with_parts,
 )
 
-from private_graphs.graphs.split import random_partition
 from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 
 BACKENDS = ["cpu", "torch-cpu"]
-
-
-def parts_of(dataset, splits: int, seed: int = 0) -> list[np.ndarray]:
-    """Node ids of each part, as the replica of ``seed`` draws them."""
-    nodes = np.flatnonzero(dataset.train_mask)
-    if splits == 1:
-        return [nodes]
-    part = random_partition(nodes, splits, streams(seed)[0].generator("partition"))
-    return [nodes[part == number] for number in range(splits)]
-
-
-def part_gradients(dataset, parts, theta) -> torch.Tensor:
-    """Gradients (parts, P) of the parts' mean losses, each on its own induced subgraph."""
-    group = np.full(dataset.n_nodes, -1)
-    for number, nodes in enumerate(parts):
-        group[nodes] = number
-    inside = [(i, j) for i, j in dataset.edge_index.T if group[i] == group[j] != -1]
-    propagation = dense_propagation(dataset.n_nodes, inside)
-    weights = np.zeros((len(parts), dataset.n_nodes))
-    for number, nodes in enumerate(parts):
-        labelled = nodes[dataset.labels[nodes] >= 0]
-        weights[number, labelled] = 1 / max(1, len(labelled))
-    labels = replace(dataset, labels=np.maximum(dataset.labels, 0))
-
-    def weighted_loss(flat, weight):
-        losses = torch.stack([dense_loss(flat, labels, propagation, [n]) for n in everyone])
-        return (losses * weight).sum()
-
-    everyone = range(dataset.n_nodes)
-    gradient = torch.func.vmap(torch.func.grad(weighted_loss), in_dims=(None, 0))
-    return gradient(torch.as_tensor(theta), torch.from_numpy(weights))
-
-
-def clipped(gradients: torch.Tensor, clip: float) -> torch.Tensor:
-    norms = gradients.norm(dim=1, keepdim=True)
-    return gradients * (clip / norms.clamp(min=1e-300)).clamp(max=1.0)
 
 
 def middle(gradients: torch.Tensor) -> float:
@@ -280,6 +244,7 @@ def test_every_step_gets_fresh_noise_even_where_its_part_is_empty(protocol, devi
             total = gradients[torch.from_numpy(row)].sum(0)
             theta = theta - lr * (total + noise[step])
         trained = fit(
-            graph, protocol, splits=splits, lr=lr, noise=sigma, clip_norm=clip, device=device
-        )
+            graph, protocol, splits=splits, lr=lr, noise=sigma, clip_norm=clip, device=device,
+            lazy_noise=False,
+        )  # fmt: skip
         assert np.abs(theta.numpy() - trained.parameters[0]).max() <= 1e-9

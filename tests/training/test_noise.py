@@ -35,7 +35,7 @@ def philox_in_python(counter, key):
 def normals(key, step, n, dtype="float64"):
     """The first 4n normals of (key, step)."""
     out, words = np.empty(4 * n, dtype), np.empty((4, n), np.uint32)
-    noise.fill_normals(key, step, out, words, np.empty(n, np.float32), np.empty(n, np.float32))
+    noise.fill_normals(key, step, 0, out, words, np.empty(n, np.float32), np.empty(n, np.float32))
     return out
 
 
@@ -53,7 +53,7 @@ def test_philox_gives_the_known_answers_of_random123(counter, key, expected):
 def test_words_are_philox_of_position_and_step_under_all_128_bits_of_the_key():
     key = np.array([1, 2**31 + 5, ONES, 77], np.uint32)
     words, flat = np.empty((4, 9), np.uint32), np.empty(36, np.uint32)
-    noise.fill_words(key, 123456, words)
+    noise.fill_words(key, 123456, 0, words)
     noise.fill_flat_words(key, 123456, 1000, flat)
     for i in range(9):
         k0, k1, k2, k3 = key.tolist()
@@ -132,7 +132,7 @@ def test_no_word_occurs_at_two_steps_or_in_two_purposes():
     for purpose in ("noise", "dropout"):
         for step in range(10):
             words = np.empty((4, n), np.uint32)
-            noise.fill_words(stream.key(purpose), step, words)
+            noise.fill_words(stream.key(purpose), step, 0, words)
             seen.update(map(bytes, np.ascontiguousarray(words.T)))
     assert len(seen) == 2 * 10 * n
 

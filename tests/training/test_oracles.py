@@ -98,7 +98,11 @@ def test_fifty_epochs_are_those_of_pytorch_geometric(graph, optimizer, request):
 
 
 def compare(dataset, protocol, *, dtype="float64", limit=1e-9, splits=1, train_fraction=1.0, **how):
-    """Train with both backends; parameters, losses and predictions have to agree."""
+    """Train with both backends; parameters, losses and predictions have to agree.
+
+    With dense noise on both sides: tests/training/test_lazy_noise.py is about the other.
+    """
+    how["lazy_noise"] = False
     seeds = (0, 1, 2)
     structure = structure_of(
         dataset, protocol, seeds=seeds, splits=splits, train_fraction=train_fraction, dtype=dtype

@@ -45,6 +45,7 @@ class _Builder:
         self.graphs: list[sp.csr_array] = []
         self.graph_of: list[int] = []
         self.n_loss: list[int] = []
+        self.closed: list[bool] = []
         self.lists: dict[str, list[np.ndarray]] = {
             "rows0": [], "rows1": [], "rows2": [], "words": [],
         }  # fmt: skip
@@ -71,12 +72,14 @@ class _Builder:
             self.lists[name].append(nodes.astype(np.int32))
         self.graph_of.append(graph)
         self.n_loss.append(len(loss_nodes))
+        self.closed.append(len(rows0) == len(rows1))  # rows1 are always among rows0
         return len(self.graph_of) - 1
 
     def blocks(self) -> Blocks:
         fields: dict[str, np.ndarray] = {
             "graph": np.array(self.graph_of, dtype=np.int64),
             "n_loss": np.array(self.n_loss, dtype=np.int64),
+            "closed": np.array(self.closed, dtype=bool),
         }
         for name, lists in self.lists.items():
             sizes = [len(each) for each in lists]

@@ -21,12 +21,20 @@ class CpuBackend:
             state.parameters.dtype,
         )
         self.best: np.ndarray | None = None
+        self.steps = 0
 
     def prepare(self) -> None:
         """Compile the kernels for these types, or load them from Numba's cache."""
         nobody = np.zeros(0, dtype=np.int64)
         self.train_step(Step(nobody, np.zeros(1, dtype=np.int64), nobody, 0, False, np.zeros(0)))
+        self._catch_up(nobody)
         self.evaluate(nobody, nobody)
+        self.steps = 0
+
+    def _catch_up(self, replicas: np.ndarray) -> None:
+        """Apply the noise that rows of W1 still owe."""
+        if self.rule.lazy:
+            kernels.catch_up(self.inputs, replicas, self.steps, self.rule, self.state, self.scratch)
 
     def train_step(self, step: Step) -> np.ndarray:
         """One step of every replica of ``step``; returns the loss (A,) of rows scored only."""
@@ -34,10 +42,12 @@ class CpuBackend:
         kernels.train_step(
             self.inputs, self.blocks, step, self.rule, self.state, self.scratch, scored
         )
+        self.steps = step.number + 1
         return scored
 
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
+        self._catch_up(replicas)
         starts = self.blocks.rows2_start
         scored = starts[block_of + 1] - starts[block_of]
         predictions = np.zeros((len(replicas), int(scored.max(initial=0))), dtype=np.int32)
@@ -50,6 +60,7 @@ class CpuBackend:
 
     def keep_best(self, replicas: np.ndarray) -> None:
         """Remember the present parameters of ``replicas``."""
+        self._catch_up(replicas)
         if self.best is None:
             self.best = self.state.parameters.copy()
         self.best[replicas] = self.state.parameters[replicas]
@@ -61,6 +72,7 @@ class CpuBackend:
 
     def parameters(self) -> np.ndarray:
         """Return (R, P) without the unused ends of the rows."""
+        self._catch_up(np.arange(len(self.state.parameters)))
         inputs = self.inputs
         used = kernels.n_parameters(inputs.n_features, inputs.n_hidden, inputs.n_classes)
         return self.state.parameters[:, :used].copy()

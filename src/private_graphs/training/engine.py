@@ -42,6 +42,9 @@ class Settings:
     """Epochs without a better validation loss before a replica stops; None: never."""
     validate_every_epoch: bool = False
     """Score the validation nodes after each epoch even where nothing depends on it."""
+    lazy_noise: bool = True
+    """Draw the noise of a weight row when it is read, on the CPU, where that is exact (plain SGD
+    without weight decay): the same distribution from fewer draws."""
     dtype: Literal["float32", "float64"] = "float32"
     device: Literal["cpu", "cuda", "torch-cpu"] = "cpu"
     """``torch-cpu`` runs what a GPU runs, on the CPU."""
@@ -251,7 +254,15 @@ class _Batch:
             noise_std=np.array(noise, dtype=np.float64),
             noise_key=np.stack([each.streams.key("noise") for each in replicas]),
             dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
+            noised=np.zeros((len(replicas), inputs.n_features if self._lazy() else 0), np.int64),
         )
+
+    def _lazy(self) -> bool:
+        """Whether noise waits until it is read (``Rule``)."""
+        settings = self.settings
+        plain_sgd = settings.optimizer == "sgd" and settings.weight_decay == 0
+        possible = plain_sgd and settings.device == "cpu" and self.visits != "epoch_sum"
+        return settings.lazy_noise and possible
 
     def _rule(self) -> Rule:
         settings = self.settings
@@ -263,6 +274,7 @@ class _Batch:
             divisor=float(self.splits) if sums_parts else 1.0,
             weight_decay=settings.weight_decay,
             adam=settings.optimizer == "adam",
+            lazy=self._lazy(),
             keep_threshold=threshold,
             keep_scale=256 / (256 - threshold),
         )

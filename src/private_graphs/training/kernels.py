@@ -18,9 +18,11 @@ import numpy as np
 from numba import njit
 
 from private_graphs.training.noise import FAST, fill_flat_words, fill_normals
-from private_graphs.training.simd import copy_row, gather_row, scatter_row
+from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
 
 _i = np.int32
+_CHUNK = 256
+"""Hidden rows that are computed together while they are in the first-level cache."""
 _CLIP_MARGIN32, _CLIP_MARGIN64 = 1e-5, 1e-12
 """Relative safety margins, so that rounding never leaves a clipped norm above the bound."""
 
@@ -55,6 +57,7 @@ class Blocks(NamedTuple):
     rows2_start: np.ndarray
     rows2: np.ndarray
     n_loss: np.ndarray  # (B,) int64, leading rows2 that enter the loss; the others are scored only
+    closed: np.ndarray  # (B,) bool, whether rows0 are rows1: no edge of Â leaves the block
     words_start: np.ndarray
     words: np.ndarray  # int32 columns of X with a non-zero in rows0
 
@@ -77,6 +80,9 @@ class Rule(NamedTuple):
     divisor: float  # public constant that divides the noisy sum
     weight_decay: float
     adam: bool
+    lazy: bool
+    """Plain SGD without weight decay only: a row of W1 that a step does not read gets its noise
+    when it is read next, all missed draws in one of their summed variance."""
     keep_threshold: int  # a hidden unit is dropped if its random byte is below
     keep_scale: float
 
@@ -91,6 +97,8 @@ class State(NamedTuple):
     noise_std: np.ndarray  # (R,) float64, of the sum: noise multiplier times clip norm
     noise_key: np.ndarray  # (R, 4) uint32
     dropout_key: np.ndarray  # (R, 4) uint32
+    noised: np.ndarray
+    """(R, features) int64 if lazy, else (R, 0): steps whose noise a row of W1 has taken in."""
 
 
 class Scratch(NamedTuple):
@@ -98,7 +106,7 @@ class Scratch(NamedTuple):
 
     z0: np.ndarray  # (N, hidden), row = node
     h1: np.ndarray  # (N, hidden), compact
-    ones: np.ndarray  # (N,)
+    chunk: np.ndarray  # (_CHUNK, hidden)
     zeros: np.ndarray  # (1, max(hidden, width))
     y: np.ndarray  # (N, width), row = node
     y_compact: np.ndarray  # (N, width)
@@ -106,6 +114,7 @@ class Scratch(NamedTuple):
     powers: np.ndarray  # (N * width,) int32
     w2: np.ndarray  # (hidden, width), W2 padded with zero columns
     g2: np.ndarray  # (hidden, width), its gradient
+    g2_chunk: np.ndarray  # (hidden, width), what one chunk adds to it
     bias: np.ndarray  # (width,)
     visit: np.ndarray  # (P,) gradient of a further visit, valid on the block's words only
     total: np.ndarray  # (P,) sum of the visits, zero between steps
@@ -113,7 +122,7 @@ class Scratch(NamedTuple):
     words: np.ndarray  # (4, n) uint32
     exponent: np.ndarray  # (n,) float32
     mantissa: np.ndarray  # (n,) float32
-    bits: np.ndarray  # (4n,) uint32, at least N * hidden bytes
+    bits: np.ndarray  # (_CHUNK * hidden / 4,) uint32, a random byte per hidden unit of a chunk
 
 
 def padded(n_classes: int) -> int:
@@ -151,7 +160,7 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
     return Scratch(
         z0=empty(n_nodes, hidden),
         h1=empty(n_nodes, hidden),
-        ones=np.ones(n_nodes, dtype),
+        chunk=empty(_CHUNK, hidden),
         zeros=empty(1, max(hidden, width)),
         y=empty(n_nodes, width),
         y_compact=empty(n_nodes, width),
@@ -159,6 +168,7 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
         powers=aligned_zeros((n_nodes * width,), np.int32),
         w2=empty(hidden, width),
         g2=empty(hidden, width),
+        g2_chunk=empty(hidden, width),
         bias=empty(width),
         visit=empty(length),
         total=empty(length),
@@ -166,7 +176,7 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
         words=aligned_zeros((4, quarter), np.uint32),
         exponent=aligned_zeros((quarter,), np.float32),
         mantissa=aligned_zeros((quarter,), np.float32),
-        bits=aligned_zeros((-(-n_nodes * hidden // 16) * 4,), np.uint32),
+        bits=aligned_zeros((_CHUNK * hidden // 4,), np.uint32),
     )
 
 
@@ -199,18 +209,26 @@ def _exponentials(x, powers):
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _add_noise_and_update(r, t, state, rule, s):
+def _draw(key, t, begin, count, s):
+    """At least ``count`` normals of step ``t`` into ``s.normals``; return the next free counter."""
+    n = (count + 3) // 4
+    words = s.words.reshape(s.words.size)[: 4 * n].reshape(4, n)
+    fill_normals(key, t, begin, s.normals[: 4 * n], words, s.exponent[:n], s.mantissa[:n])
+    return begin + n
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _update(r, t, begin, state, rule, s):
     """Update replica ``r`` with (total + noise) / divisor (+ weight decay); clear the total.
 
-    ``t`` counts steps from 0. Plain SGD, or Adam with its usual constants (.9, .999, 1e-8).
+    ``t`` counts steps from 0. Plain SGD, or Adam with its usual constants (.9, .999, 1e-8). Only
+    the parameters from ``begin`` on.
     """
-    theta = state.parameters[r]
+    theta, total = state.parameters[r][begin:], s.total[begin:]
     dtype = theta.dtype.type
     std = dtype(state.noise_std[r])
-    if std > 0:
-        fill_normals(state.noise_key[r], t, s.normals, s.words, s.exponent, s.mantissa)
     divide, decay = dtype(1.0 / rule.divisor), dtype(rule.weight_decay)
-    total, normals = s.total, s.normals
+    normals = s.normals
     if std > 0:
         for i in range(theta.shape[0]):
             total[i] = (total[i] + std * normals[i]) * divide + decay * theta[i]
@@ -237,19 +255,78 @@ def _add_noise_and_update(r, t, state, rule, s):
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _activate(size, rule, dropout, key, number, first, s):
-    """ReLU, and dropout by one random byte per unit, of the first ``size`` numbers of ``h1``."""
-    h1 = s.h1.reshape(s.h1.size)
-    zero = s.h1.dtype.type(0)
+def _catch_up(r, t, words, begin, inputs, state, rule, s):
+    """Give the rows ``words`` of W1 the noise of the steps before ``t`` that they have not had.
+
+    The noise of k steps is one draw of k times the variance: as nothing read the row in between,
+    the distribution of everything that is read or released is that of k draws. ``begin`` is the
+    first free counter of step ``t``; returns the next one.
+    """
+    if state.noise_std[r] <= 0:
+        return begin
+    hidden, noised = inputs.n_hidden, state.noised[r]
+    w1 = state.parameters[r][: inputs.n_features * hidden].reshape(inputs.n_features, hidden)
+    behind = 0
+    for word in words:
+        behind += noised[word] < t
+    if behind == 0:
+        return begin
+    end = _draw(state.noise_key[r], t, begin, behind * hidden, s)
+    spread = state.learning_rate[r] * state.noise_std[r] / rule.divisor
+    normals = s.normals[: behind * hidden].reshape(behind, hidden)
+    row = 0
+    for word in words:
+        if noised[word] < t:
+            factor = w1.dtype.type(-spread * np.sqrt(t - noised[word]))
+            add_row(inputs.hidden_lanes, factor, normals, row, w1, np.int64(word))
+            row += 1
+            noised[word] = t
+    return end
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def catch_up(inputs, replicas, number, rule, state, s):
+    """Bring all rows of ``replicas`` to what ``number`` steps have made of them."""
+    words = np.arange(inputs.n_features)
+    for r in replicas:
+        _catch_up(r, number, words, np.int64(0), inputs, state, rule, s)
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _lazy_update(a, r, begin, blocks, step, inputs, state, rule, s):
+    """Update what step ``step`` read; the other rows of W1 only owe this step's noise now."""
+    hidden, n_weights = inputs.n_hidden, inputs.n_features * inputs.n_hidden
+    theta = state.parameters[r]
+    w1 = theta[:n_weights].reshape(inputs.n_features, hidden)
+    total = s.total[:n_weights].reshape(inputs.n_features, hidden)
+    factor = theta.dtype.type(-state.learning_rate[r] / rule.divisor)
+    wide = inputs.hidden_lanes
+    for position in range(step.visit_start[a], step.visit_start[a + 1]):
+        b = step.visits[position]
+        for word in blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]:
+            add_row(wide, factor, total, np.int64(word), w1, np.int64(word))
+            copy_row(wide, s.zeros, 0, total, np.int64(word))
+    if state.noise_std[r] > 0:
+        _draw(state.noise_key[r], step.number, begin, theta.shape[0] - n_weights, s)
+    _update(r, step.number, n_weights, state, rule, s)
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _activate(begin, end, rule, dropout, key, number, first, s):
+    """ReLU, and dropout by one random byte per unit, of the rows begin … end - 1 of ``h1``."""
+    hidden = s.h1.shape[1]
+    h1 = s.h1.reshape(s.h1.size)[begin * hidden : end * hidden]
+    zero = h1.dtype.type(0)
     if not dropout:
-        for i in range(size):
+        for i in range(h1.shape[0]):
             h1[i] = zero if h1[i] <= zero else h1[i]  # lets NaN through, to be noticed later
         return
-    scale = s.h1.dtype.type(rule.keep_scale)
+    scale = h1.dtype.type(rule.keep_scale)
     threshold = np.uint8(rule.keep_threshold)
-    fill_flat_words(key, number, first, s.bits[: (size + 15) // 16 * 4])
+    words = s.bits[: (h1.shape[0] + 15) // 16 * 4]
+    fill_flat_words(key, number, first + begin * hidden // 16, words)
     random = s.bits.view(np.uint8)
-    for i in range(size):
+    for i in range(h1.shape[0]):
         h1[i] = zero if h1[i] <= zero or random[i] < threshold else h1[i] * scale
 
 
@@ -275,14 +352,15 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
     for node in rows0:
         gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, s.zeros, s.z0, np.int64(node))
-    for i in range(rows1.shape[0]):
-        node = rows1[i]
-        gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, b1, s.h1, i)
-    n1 = rows1.shape[0]
-    _activate(n1 * hidden, rule, dropout, key, number, first, s)
-    np.dot(s.h1[:n1], s.w2, s.y_compact[:n1])
-    for i in range(n1):
-        copy_row(narrow, s.y_compact, i, s.y, np.int64(rows1[i]))
+    for begin in range(0, rows1.shape[0], _CHUNK):
+        end = min(begin + _CHUNK, rows1.shape[0])
+        for i in range(begin, end):
+            node = rows1[i]
+            gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, b1, s.h1, i)
+        _activate(begin, end, rule, dropout, key, number, first, s)
+        np.dot(s.h1[begin:end], s.w2, s.y_compact[begin:end])
+        for i in range(begin, end):
+            copy_row(narrow, s.y_compact, i, s.y, np.int64(rows1[i]))
     for i in range(rows2.shape[0]):
         node = rows2[i]
         gather_row(narrow, ap[node], ap[node + 1], ai, av, s.y, s.bias, s.logits, i)
@@ -337,6 +415,35 @@ def _cross_entropy(begin, rows2, inputs, s):
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s):
+    """From the gradient of H·W2 (``s.y``, row = node) to those of W2, b1 and the hidden units.
+
+    Writes ``s.g2``, ``g_bias1`` and ``s.z0`` (row = node).
+    """
+    hidden = s.h1.shape[1]
+    zero = theta.dtype.type(0)
+    scale = theta.dtype.type(rule.keep_scale) if dropout else theta.dtype.type(1)
+    g2 = s.g2
+    g2[:] = 0
+    g_bias1[:] = 0
+    for begin in range(0, rows1.shape[0], _CHUNK):
+        end = min(begin + _CHUNK, rows1.shape[0])
+        for i in range(begin, end):
+            copy_row(narrow, s.y, np.int64(rows1[i]), s.y_compact, i)
+        np.dot(s.h1[begin:end].T, s.y_compact[begin:end], s.g2_chunk)
+        g2 += s.g2_chunk
+        np.dot(s.y_compact[begin:end], s.w2.T, s.chunk[: end - begin])
+        active = s.h1.reshape(s.h1.size)[begin * hidden : end * hidden]
+        passed = s.chunk.reshape(s.chunk.size)[: active.shape[0]]
+        for i in range(active.shape[0]):  # a unit that ReLU or dropout silenced passes nothing
+            passed[i] = passed[i] * scale if active[i] > 0 else zero
+        for i in range(end - begin):
+            for h in range(hidden):
+                g_bias1[h] += s.chunk[i, h]
+            copy_row(wide, s.chunk, i, s.z0, np.int64(rows1[begin + i]))
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient, s):
     """Mean cross-entropy gradient of block ``b`` into ``gradient`` (P,); return its squared norm.
 
@@ -373,24 +480,19 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
     for i in range(n2):
         node = rows2[i]
         scatter_row(narrow, ap[node], ap[node + 1], ai, av, s.logits, i, s.y)
-    for i in range(n1):
-        copy_row(narrow, s.y, np.int64(rows1[i]), s.y_compact, i)
-    np.dot(s.h1[:n1].T, s.y_compact[:n1], s.g2)
-    # two buffers serve four roles, for the cache: z0 now takes the gradient of the hidden units
-    # (compact), then h1, read a last time as their mask, that of z0 (row = node)
-    np.dot(s.y_compact[:n1], s.w2.T, s.z0[:n1])
-    scale = theta.dtype.type(rule.keep_scale) if dropout else theta.dtype.type(1)
-    active, passed = s.h1.reshape(s.h1.size), s.z0.reshape(s.z0.size)
-    for i in range(n1 * hidden):  # a unit that ReLU or dropout silenced passes nothing back
-        passed[i] = passed[i] * scale if active[i] > 0 else theta.dtype.type(0)
-    np.dot(s.ones[:n1], s.z0[:n1], g_bias1)
-    for node in rows0:
-        copy_row(wide, s.zeros, 0, s.h1, np.int64(node))
-    for i in range(n1):
-        node = rows1[i]
-        scatter_row(wide, ap[node], ap[node + 1], ai, av, s.z0, i, s.h1)
-    for node in rows0:
-        scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.h1, np.int64(node), g1)
+    _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s)
+    # z0 now holds the gradient of the hidden units, row = node
+    if blocks.closed[b]:  # Â is symmetric: what a scatter would collect can be gathered
+        for node in rows0:
+            gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, s.zeros, s.chunk, np.int64(0))
+            scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.chunk, np.int64(0), g1)
+    else:
+        for node in rows0:
+            copy_row(wide, s.zeros, 0, s.h1, np.int64(node))
+        for node in rows1:
+            scatter_row(wide, ap[node], ap[node + 1], ai, av, s.z0, np.int64(node), s.h1)
+        for node in rows0:
+            scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.h1, np.int64(node), g1)
     square = 0.0
     for word in words:
         row = g1[word]
@@ -453,7 +555,7 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
         theta = state.parameters[r]
         n_weights = inputs.n_features * hidden
         key, first, seen, stops = state.dropout_key[r], np.int64(0), 0, False
-        limit = step.stop_at[a]
+        limit, drawn = step.stop_at[a], np.int64(0)
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]
             if blocks.n_loss[b] == 0:
@@ -463,6 +565,8 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
                 for word in words:
                     for i in range(word * hidden, (word + 1) * hidden):
                         s.visit[i] = 0
+            if rule.lazy:
+                drawn = _catch_up(r, step.number, words, drawn, inputs, state, rule, s)
             gradient = s.visit if seen > 0 else s.total  # the first visit needs no copy
             square, scored[a] = _visit(
                 inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
@@ -476,8 +580,14 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
             n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
             first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
             seen += 1
-        if not stops:
-            _add_noise_and_update(r, step.number, state, rule, s)
+        if stops:
+            continue
+        if rule.lazy:
+            _lazy_update(a, r, drawn, blocks, step, inputs, state, rule, s)
+        else:
+            if state.noise_std[r] > 0:
+                _draw(state.noise_key[r], step.number, drawn, theta.shape[0], s)
+            _update(r, step.number, 0, state, rule, s)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)

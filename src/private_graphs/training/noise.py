@@ -40,12 +40,12 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
-def fill_words(key, step, words):
-    """Fill ``words`` (4, n) uint32: column i is Philox of counter (i, step, key[2], key[3])."""
+def fill_words(key, step, begin, words):
+    """Fill ``words`` (4, n) uint32: column i is Philox of (begin + i, step, key[2], key[3])."""
     k0, k1, k2, k3 = key[0], key[1], key[2], key[3]
     w0, w1, w2, w3 = words[0], words[1], words[2], words[3]
     for i in range(words.shape[1]):
-        a, b, c, d = philox(_u(i), _u(step), k2, k3, k0, k1)
+        a, b, c, d = philox(_u(begin + i), _u(step), k2, k3, k0, k1)
         w0[i] = a
         w1[i] = b
         w2[i] = c
@@ -116,15 +116,15 @@ def _normals64(high, low, first, second):
 
 
 @njit(nogil=True, cache=True)
-def fill_normals(key, step, out, words, exponent, mantissa):
-    """Fill ``out`` (4n,) with standard normals of (key, step).
+def fill_normals(key, step, begin, out, words, exponent, mantissa):
+    """Fill ``out`` (4n,) with standard normals: n counters of (key, step) from ``begin`` on.
 
     ``key`` (4,) uint32; ``words`` (4, n) uint32 and, for float32, ``exponent`` and ``mantissa``
     (n,) float32 are scratch. float32 and float64 read the same bits and agree to 3e-6 but for
     about one draw in 100,000, whose radius is near 0, and in every draw to 4e-4.
     """
     n = words.shape[1]
-    fill_words(key, step, words)
+    fill_words(key, step, begin, words)
     for pair in range(2):
         first = out[2 * pair * n : (2 * pair + 1) * n]
         second = out[(2 * pair + 1) * n : (2 * pair + 2) * n]

@@ -43,8 +43,10 @@ class _Emitter:
         return value if value.type.width == 64 else self.builder.sext(value, _I64)
 
     def splat(self, array, k, vector: ir.VectorType):
+        return self.repeat(self.builder.load(self.builder.gep(array.data, [k])), vector)
+
+    def repeat(self, value, vector: ir.VectorType):
         undefined = ir.Constant(vector, ir.Undefined)
-        value = self.builder.load(self.builder.gep(array.data, [k]))
         first = self.builder.insert_element(undefined, value, ir.Constant(_I32, 0))
         zeros = ir.Constant(ir.VectorType(_I32, self.width), None)
         return self.builder.shuffle_vector(first, undefined, zeros)
@@ -142,6 +144,24 @@ def copy_row(typing_context, lanes, source, row, out, out_row):
         vector, align = emit.vector_type(1), emit.bytes(1)
         loaded = builder.load(emit.row(emit.array(1), arguments[2], vector), align=align)
         builder.store(loaded, emit.row(emit.array(3), arguments[4], vector), align=align)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def add_row(typing_context, lanes, factor, source, row, out, out_row):
+    """Add ``factor * source[row]`` to ``out[out_row]``; rows as wide as ``lanes``, one dtype."""
+    signature = types.void(lanes, factor, source, row, out, out_row)
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emitter(context, builder, signature, arguments)
+        vector, align = emit.vector_type(2), emit.bytes(2)
+        source = builder.load(emit.row(emit.array(2), arguments[3], vector), align=align)
+        target = emit.row(emit.array(4), arguments[5], vector)
+        factor = emit.repeat(arguments[1], vector)
+        total = emit.multiply_add(factor, source, builder.load(target, align=align))
+        builder.store(total, target, align=align)
         return context.get_dummy_value()
 
     return signature, generate

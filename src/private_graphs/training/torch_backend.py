@@ -174,7 +174,7 @@ class TorchBackend:
         words = np.empty((4, quarter), np.uint32)
         scratch = np.empty((2, quarter), np.float32)
         for row, r in zip(out, replicas, strict=True):
-            noise.fill_normals(self.keys.noise_key[r], number, row, words, scratch[0], scratch[1])
+            noise.fill_normals(self.keys.noise_key[r], number, 0, row, words, *scratch)
         return torch.from_numpy(out[:, :size])
 
     def prepare(self) -> None:

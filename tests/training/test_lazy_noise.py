@@ -1,0 +1,163 @@
+"""Noise that waits until its row is read: the same distribution, from draws that are used once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from scipy import stats
+from small_graphs import (
+    HIDDEN,
+    clipped,
+    fit,
+    four_nodes,
+    part_gradients,
+    parts_of,
+    random_graph,
+    start,
+    streams,
+)
+
+from private_graphs.protocols import PAPER, RELEASED, SOUND_POISSON
+from private_graphs.training import noise
+from private_graphs.training.kernels import row_length
+
+SIGMA, CLIP, LR = 1.5, 0.2, 0.5
+
+
+def drawn(key, step: int, begin: int, count: int) -> np.ndarray:
+    """The first ``count`` normals of the counters from ``begin`` on."""
+    n = -(-count // 4)
+    out, words = np.empty(4 * n), np.empty((4, n), np.uint32)
+    noise.fill_normals(key, step, begin, out, words, *np.empty((2, n), np.float32))
+    return out[:count]
+
+
+def replay(dataset, protocol, splits: int, epochs: int) -> np.ndarray:
+    """Train seed 0 in plain NumPy and PyTorch: rows of W1 get their noise when they are read."""
+    stream, parts = streams(0)[0], parts_of(dataset, splits)
+    order, key = stream.generator("order"), stream.key("noise")
+    theta, n_weights = start(dataset), dataset.n_features * HIDDEN
+    stored = row_length(dataset.n_features, HIDDEN, dataset.n_classes)
+    w1 = theta[:n_weights].reshape(-1, HIDDEN)
+    noised = np.zeros(dataset.n_features, dtype=int)
+    scale, words_of = LR * SIGMA * CLIP, dataset.features.to_scipy()
+    used: set[tuple[int, int]] = set()
+
+    def take(step: int, begin: int, count: int) -> tuple[np.ndarray, int]:
+        end = begin + -(-count // 4)
+        counters = {(step, counter) for counter in range(begin, end)}
+        assert not counters & used, "a draw is used twice"
+        used.update(counters)
+        return drawn(key, step, begin, count), end
+
+    def catch_up(words, step: int, begin: int) -> int:
+        late = [word for word in words if noised[word] < step]
+        if not late:
+            return begin
+        normals, end = take(step, begin, len(late) * HIDDEN)
+        for word, row in zip(late, normals.reshape(-1, HIDDEN), strict=True):
+            w1[word] -= scale * np.sqrt(step - noised[word]) * row
+            noised[word] = step
+        return end
+
+    step = 0
+    for _ in range(epochs):
+        if protocol is PAPER:
+            chosen = np.eye(splits, dtype=bool)[order.permutation(splits)]
+        else:
+            chosen = order.random((splits, splits)) < 1 / splits
+        for row in chosen:
+            begin = 0
+            visited = [part for part, use in zip(parts, row, strict=True) if use]
+            for part in visited:
+                if (dataset.labels[part] >= 0).any():
+                    begin = catch_up(np.unique(words_of[part].indices), step, begin)
+            gradients = clipped(part_gradients(dataset, parts, theta), CLIP)
+            theta -= LR * gradients[torch.from_numpy(row)].sum(0).numpy()
+            normals, _ = take(step, begin, stored - n_weights)
+            theta[n_weights:] -= scale * normals[: len(theta) - n_weights]
+            step += 1
+    catch_up(range(dataset.n_features), step, 0)
+    return theta
+
+
+@pytest.mark.parametrize("protocol", [PAPER, SOUND_POISSON], ids=lambda each: each.visits)
+def test_training_is_the_plain_loop_in_which_unread_rows_wait_for_their_noise(protocol):
+    dataset = random_graph(3, features=40)  # sparse enough that steps leave rows unread
+    kept = dataset.features.to_scipy().toarray() * (np.arange(40) % 7 == 0)
+    kept[:, :3] = 1.0
+    dataset = replace(
+        dataset, features=type(dataset.features).from_scipy(sp.csr_matrix(kept.astype(np.float32)))
+    )
+    trained = fit(
+        dataset, protocol, splits=4, epochs=3, lr=LR, noise=SIGMA, clip_norm=CLIP
+    ).parameters[0]
+    np.testing.assert_allclose(trained, replay(dataset, protocol, 4, 3), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("protocol", [RELEASED, PAPER, SOUND_POISSON], ids=lambda each: each.name)
+def test_without_noise_lazy_training_is_dense_training(protocol):
+    how = dict(splits=4, epochs=3, private=True, clip_norm=CLIP, lr=LR, dropout=0.5)
+    lazy, dense = (
+        fit(random_graph(1), protocol, lazy_noise=each, **how).parameters for each in (True, False)
+    )
+    np.testing.assert_allclose(lazy, dense, rtol=0, atol=1e-12)
+
+
+def test_lazy_and_dense_noise_have_one_distribution_where_later_gradients_read_earlier_noise():
+    """Two-sample tests over 3,000 runs each, of single weights, of norms and of predictions."""
+    dataset, seeds = four_nodes(), tuple(range(3000))
+    how = dict(splits=2, epochs=3, noise=0.8, clip_norm=1.0, lr=0.6)
+    samples = []
+    for lazy in (True, False):
+        shifted = seeds if lazy else tuple(10_000 + seed for seed in seeds)
+        rows = fit(dataset, PAPER, seeds=shifted, lazy_noise=lazy, **how).parameters
+        moved = rows - np.stack([start(dataset, seed) for seed in shifted])
+        samples.append(moved)
+    lazy, dense = samples
+    direction = np.random.default_rng(0).normal(size=(lazy.shape[1], 8))
+    pairs = [(lazy @ direction, dense @ direction)]
+    pairs += [(np.linalg.norm(lazy, axis=1)[:, None], np.linalg.norm(dense, axis=1)[:, None])]
+    pairs += [(lazy[:, -8:], dense[:, -8:])]  # biases: they see every gradient
+    # products of two rows' weights: what one step's noise does to the next step's gradient
+    pairs += [(lazy[:, :8] * lazy[:, 32:40], dense[:, :8] * dense[:, 32:40])]
+    for left, right in pairs:
+        for column in range(left.shape[1]):
+            assert stats.ks_2samp(left[:, column], right[:, column]).pvalue > 1e-4
+
+
+def test_a_row_that_nothing_reads_has_the_noise_of_all_steps_in_the_end():
+    dataset = random_graph(0, features=300)
+    silent = replace(dataset, labels=np.where(dataset.train_mask, -1, dataset.labels))
+    rows = fit(silent, PAPER, splits=5, epochs=4, lr=LR, noise=SIGMA, clip_norm=CLIP).parameters
+    moved = (rows[0] - start(silent))[: 300 * HIDDEN]
+    expected = LR * SIGMA * CLIP * np.sqrt(20)
+    tail = stats.chi2.cdf(float(np.sum(moved**2)) / expected**2, moved.size)
+    assert 1e-4 < tail < 1 - 1e-4
+
+
+def test_scoring_between_epochs_leaves_the_distribution_alone():
+    """Each score brings all rows up to date; the variance of all steps is still there, once."""
+    dataset = random_graph(0, features=300)
+    silent = replace(dataset, labels=np.where(dataset.train_mask, -1, dataset.labels))
+    how = dict(splits=5, epochs=4, lr=LR, noise=SIGMA, clip_norm=CLIP)
+    rows = fit(silent, PAPER, validate_every_epoch=True, **how).parameters
+    moved = (rows[0] - start(silent)) / (LR * SIGMA * CLIP * np.sqrt(20))
+    assert 1e-4 < stats.chi2.cdf(float(np.sum(moved**2)), moved.size) < 1 - 1e-4
+    assert stats.kstest(moved, "norm").pvalue > 1e-4
+
+
+def test_weight_decay_and_adam_keep_dense_noise():
+    """Both move rows that no step reads; a row's own history would matter."""
+    for how in (dict(optimizer="adam"), dict(weight_decay=0.1)):
+        lazy, dense = (
+            fit(
+                random_graph(1), PAPER, splits=4, epochs=2, noise=SIGMA, lazy_noise=each, **how
+            ).parameters
+            for each in (True, False)
+        )
+        np.testing.assert_array_equal(lazy, dense)
