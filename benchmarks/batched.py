@@ -88,7 +88,10 @@ class Batched:
 
     def visit(self) -> None:
         """The same without noise and update: a loss limit that no loss is below stops each step."""
+        noise, kept = self.batch.backend.state.noise_std, self.batch.backend.state.noise_std.copy()
+        noise[:] = 0  # else rows of weights that are read would get the noise they owe
         self.batch._epoch(self.everyone, 1, self._never)
+        noise[:] = kept
 
     def forward(self) -> None:
         """The forward passes of one epoch alone, without dropout, all in one call."""
@@ -108,8 +111,15 @@ class Batched:
 
     @property
     def updates(self) -> int:
-        """Parameters that an epoch of one replica updates, counted once per step.
+        """Parameters that an epoch of one replica updates, counted once per step; mean replica.
 
-        With noise each of them takes one Gaussian draw.
+        With noise each of them takes one Gaussian draw. Where noise waits until it is read, a step
+        updates what it reads, and the validation after the epoch reads everything.
         """
-        return self.steps * self.parameters
+        if not self.batch.backend.rule.lazy:
+            return self.steps * self.parameters
+        inputs, blocks = self.structure.inputs, self.structure.blocks
+        parts, weights = self.structure.parts.ravel(), inputs.n_features * HIDDEN
+        rows = int((blocks.words_start[parts + 1] - blocks.words_start[parts]).sum())
+        behind_w1 = self.steps * (self.parameters - weights)
+        return rows * HIDDEN // self.replicas + behind_w1 + weights

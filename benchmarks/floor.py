@@ -118,7 +118,7 @@ class Rates:
                 key = np.arange(4, dtype=np.uint32)
 
                 def run() -> None:
-                    fill_normals(key, 0, theta, words, m[: length // 4], v[: length // 4])
+                    fill_normals(key, 0, 0, theta, words, m[: length // 4], v[: length // 4])
             else:
                 g[:], v[:] = 1e-3, 1e-3
 
@@ -168,7 +168,7 @@ def _count_block(ours: Batched, b: int, trains: bool, found: dict[str, Product])
     found["A (H W2)"].add(_nonzeros(ap, rows2), len(rows2), k, len(rows1), False)
     if trains:
         found["A' dY"].add(_nonzeros(ap, rows2[:n_loss]), n_loss, k, len(rows1), True)
-        found["A' dH"].add(a1, len(rows1), HIDDEN, len(rows0), True)
+        found["A' dH"].add(a1, len(rows1), HIDDEN, len(rows0), not blocks.closed[b])
         found["X' dZ"].add(x, len(rows0), HIDDEN, len(words), True)
 
 

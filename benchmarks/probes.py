@@ -47,8 +47,12 @@ def sparse_products(inputs, blocks, trained, scored, w1, g1, z0, h1, y, logits, 
             continue
         for node in rows2[: blocks.n_loss[b]]:
             scatter_row(narrow, ap[node], ap[node + 1], ai, av, logits, np.int64(node), y)
-        for node in rows1:
-            scatter_row(wide, ap[node], ap[node + 1], ai, av, h1, np.int64(node), z0)
+        if blocks.closed[b]:
+            for node in rows0:
+                gather_row(wide, ap[node], ap[node + 1], ai, av, h1, zeros, z0, np.int64(node))
+        else:
+            for node in rows1:
+                scatter_row(wide, ap[node], ap[node + 1], ai, av, h1, np.int64(node), z0)
         for node in rows0:
             scatter_row(wide, xp[node], xp[node + 1], xi, xv, z0, np.int64(node), g1)
 

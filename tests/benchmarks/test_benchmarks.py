@@ -164,3 +164,11 @@ def test_every_step_draws_noise_for_every_parameter(modules, protocol, draws) ->
     batched, training, _ = modules
     ours = batched(random_graph(nodes=60), training(protocol, "adam", 1.0, 4), 1)
     assert ours.updates == draws * (20 * 32 + 32 + 32 * 3 + 3)
+
+
+def test_noise_that_waits_is_counted_where_rows_are_read_and_once_at_the_end(modules) -> None:
+    batched, training, _ = modules
+    ours = batched(random_graph(nodes=60), training(PAPER, "sgd", 4.0, 5), 1)
+    parts, blocks = ours.structure.parts[0], ours.structure.blocks
+    words = sum(int(blocks.words_start[b + 1] - blocks.words_start[b]) for b in parts)
+    assert ours.updates == words * 32 + 5 * (32 + 32 * 3 + 3) + 20 * 32
