@@ -152,6 +152,21 @@ def test_experiments_that_take_hours_run_only_where_they_are_named(study: Study)
     ]  # fmt: skip
 
 
+def test_a_run_of_some_splits_keeps_those_points_and_the_experiments_that_have_them(study) -> None:
+    raw = {"scale": "full", "experiments": "all,A,C", "datasets": "cora"}
+    few = RunConfig.parse(raw | {"splits": "4, 10"})
+    assert {p.cell.splits for p in plans(study, few)} == {4, 10}
+    assert list(config.experiments_of(study, few)) == ["table1", "C", "table3", "table5"]
+    full_graph = {p.cell.experiment for p in plans(study, RunConfig.parse(raw | {"splits": 1}))}
+    assert full_graph == {"table1", "A", "C"}
+    assert plans(study, RunConfig.parse(raw | {"splits": "all"})) == plans(
+        study, RunConfig.parse(raw)
+    )
+    for wrong in ("3", "ten", "0", "1,"):
+        with pytest.raises(UsageError, match="splits"):
+            RunConfig.parse(raw | {"splits": wrong})
+
+
 def test_datasets_of_an_experiment_hold_where_the_run_names_none(study: Study) -> None:
     def trained(**raw: str) -> set[str]:
         return {p.cell.dataset for p in plans(study, RunConfig.parse({"experiments": "A"} | raw))}

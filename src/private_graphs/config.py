@@ -236,6 +236,20 @@ def _read_seeds(value: object) -> object:
     return tuple(range(numbers[0]))
 
 
+def _read_splits(value: object) -> object:
+    """Read ``1,10``, ``[1,10]``, a list or one number; ``all`` is None."""
+    names = _read_names(value)
+    if names is None:
+        return None
+    try:
+        numbers = tuple(int(name) for name in names)
+    except ValueError:
+        numbers = (0,)
+    if min(numbers) < 1:
+        raise ValueError("expected numbers of subgraphs such as 1,10")
+    return numbers
+
+
 _Names = Annotated[
     tuple[str, ...] | None,
     BeforeValidator(_read_names, json_schema_input_type=str | list[str] | None),
@@ -243,6 +257,11 @@ _Names = Annotated[
 _Seeds = Annotated[
     tuple[int, ...] | None,
     BeforeValidator(_read_seeds, json_schema_input_type=int | str | list[int] | None),
+]
+
+_Splits = Annotated[
+    tuple[int, ...] | None,
+    BeforeValidator(_read_splits, json_schema_input_type=int | str | list[int] | None),
 ]
 
 
@@ -253,6 +272,7 @@ class RunConfig(_Strict):
     datasets: _Names = Field(default=None, description="a,b,c or a list; all: those of the study")
     experiments: _Names = Field(default=None, description="such as table1,A; all: the default ones")
     protocols: _Names = Field(default=None, description="some of released,paper,sound; or all")
+    splits: _Splits = Field(default=None, description="some numbers of subgraphs: 1,10; or all")
     seeds: _Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
     mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
 
@@ -278,6 +298,7 @@ class RunConfig(_Strict):
         studies = load_studies() if studies is None else studies
         experiments = [name for each in studies for name in each.scales[run.scale].experiments]
         _known_names("experiments", run.experiments or (), [*experiments, ALL])
+        _known_names("splits", run.splits or (), _known_splits(studies, run.scale))
         if run.mirror is not None and not run.mirror.strip():
             raise UsageError(
                 "configuration: mirror is empty; expected a folder or an address, or no mirror"
@@ -288,6 +309,13 @@ class RunConfig(_Strict):
                 "holds planetoid/ind.cora.x and its siblings, or an address such as https://..."
             )
         return run
+
+
+def _known_splits(studies: Iterable[Study], scale: ScaleName) -> list[int]:
+    """Return the numbers of splits in the grids of all experiments."""
+    experiments = chain.from_iterable(each.scales[scale].experiments.values() for each in studies)
+    points = chain.from_iterable(getattr(each, "grid", ()) for each in experiments)
+    return sorted({point.splits for point in points})
 
 
 def load_studies() -> list[Study]:
@@ -303,13 +331,22 @@ def dataset_names() -> list[str]:
 
 
 def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:
-    """Return the experiments of ``study`` that ``run`` asks for, by name."""
+    """Return the experiments of ``study`` that ``run`` asks for, by name.
+
+    Grids have the splits that ``run`` names; an experiment without any of them is left out.
+    """
     asked = run.experiments or (ALL,)
-    return {
-        name: experiment
-        for name, experiment in study.scales[run.scale].experiments.items()
-        if name in asked or (experiment.default and ALL in asked)
-    }
+    found = {}
+    for name, experiment in study.scales[run.scale].experiments.items():
+        if name not in asked and not (experiment.default and ALL in asked):
+            continue
+        if run.splits and isinstance(experiment, TrainingExperiment):
+            grid = tuple(point for point in experiment.grid if point.splits in run.splits)
+            if not grid:
+                continue
+            experiment = experiment.model_copy(update={"grid": grid})
+        found[name] = experiment
+    return found
 
 
 def experiment_datasets(study: Study, run: RunConfig, experiment: Experiment) -> list[str]:
@@ -477,7 +514,7 @@ def _known_names(
     for name in names:
         if name not in known:
             raise UsageError(
-                f"{where}{key}: unknown name {name!r}; expected {', '.join(known)}"
+                f"{where}{key}: unknown name {name!r}; expected {', '.join(map(str, known))}"
                 f"{suggest(name, known)}"
             )
 
