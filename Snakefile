@@ -16,6 +16,8 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
+        # named here, so that a cell that was removed is trained again
+        requested("runs.parquet"),
         rules.tables.output,
         rules.site.output,
 

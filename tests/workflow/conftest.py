@@ -65,10 +65,14 @@ class Project:
         path = self.path / file
         path.write_text(path.read_text() + text)
 
+    @property
+    def runs(self) -> Path:
+        """Folder of all cells of the study."""
+        return self.path / "results" / "demo" / "runs" / "lrec2022"
+
     def cell(self, protocol: str, dataset: str = "synthetic-planetoid") -> Path:
         """Return the folder of a cell of the tiny study."""
-        name = f"table1/{dataset}/raw/gcn/sgd/{protocol}/s1/f1"
-        return self.path / "results" / "demo" / "runs" / "lrec2022" / name
+        return self.runs / f"table1/{dataset}/raw/gcn/sgd/{protocol}/s1/f1"
 
     def edit_study(self, change: Callable[[dict], object]) -> None:
         """Change the ``demo`` scale of the study."""
@@ -85,6 +89,15 @@ def _tiny(scale: dict) -> None:
     table1 = scale["experiments"]["table1"]
     table1["optimizers"] = ["sgd"]
     table1["grid"] = [{"splits": 1, "epsilons": [2]}]
+    for name in ("A", "B", "C"):
+        scale["experiments"][name]["default"] = False
+    # Table 1 has no Adam here: its learning rate is chosen in a cell of its own
+    scale["training"]["private_learning_rates"]["adam"] = [0.1, 1]
+    scale["experiments"]["B"] |= {
+        "optimizers": ["adam"],
+        "grid": [{"splits": 1, "epsilons": [2, 5]}],
+        "train_fractions": [0.5, 1],
+    }
 
 
 def _make(root: Path, path: Path) -> Project:
@@ -145,6 +158,14 @@ def finished(first_run: FirstRun) -> Iterator[Project]:
     made = Project(first_run.place)
     yield made
     _end(made)
+
+
+@pytest.fixture
+def shipped(root: Path, project: Project) -> Project:
+    """A project in which nothing has run, with the study and the configuration as they are."""
+    shutil.copytree(root / "studies", project.path / "studies", dirs_exist_ok=True)
+    shutil.copy2(root / "config.yaml", project.path)
+    return project
 
 
 @pytest.fixture
