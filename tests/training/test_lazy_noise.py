@@ -36,8 +36,11 @@ def drawn(key, step: int, begin: int, count: int) -> np.ndarray:
     return out[:count]
 
 
-def replay(dataset, protocol, splits: int, epochs: int) -> np.ndarray:
-    """Train seed 0 in plain NumPy and PyTorch: rows of W1 get their noise when they are read."""
+def replay(dataset, protocol, splits: int, epochs: int, scored: bool) -> np.ndarray:
+    """Train seed 0 in plain NumPy and PyTorch: rows of W1 get their noise when they are read.
+
+    ``scored``: after every epoch all rows are read.
+    """
     stream, parts = streams(0)[0], parts_of(dataset, splits)
     order, key = stream.generator("order"), stream.key("noise")
     theta, n_weights = start(dataset), dataset.n_features * HIDDEN
@@ -64,14 +67,13 @@ def replay(dataset, protocol, splits: int, epochs: int) -> np.ndarray:
             noised[word] = step
         return end
 
-    step = 0
+    step, begin = 0, 0
     for _ in range(epochs):
         if protocol is PAPER:
             chosen = np.eye(splits, dtype=bool)[order.permutation(splits)]
         else:
             chosen = order.random((splits, splits)) < 1 / splits
         for row in chosen:
-            begin = 0
             visited = [part for part, use in zip(parts, row, strict=True) if use]
             for part in visited:
                 if (dataset.labels[part] >= 0).any():
@@ -80,13 +82,16 @@ def replay(dataset, protocol, splits: int, epochs: int) -> np.ndarray:
             theta -= LR * gradients[torch.from_numpy(row)].sum(0).numpy()
             normals, _ = take(step, begin, stored - n_weights)
             theta[n_weights:] -= scale * normals[: len(theta) - n_weights]
-            step += 1
-    catch_up(range(dataset.n_features), step, 0)
+            step, begin = step + 1, 0
+        if scored:
+            begin = catch_up(range(dataset.n_features), step, begin)
+    catch_up(range(dataset.n_features), step, begin)
     return theta
 
 
+@pytest.mark.parametrize("scored", [False, True], ids=["scored-at-the-end", "scored-every-epoch"])
 @pytest.mark.parametrize("protocol", [PAPER, SOUND_POISSON], ids=lambda each: each.visits)
-def test_training_is_the_plain_loop_in_which_unread_rows_wait_for_their_noise(protocol):
+def test_training_is_the_plain_loop_in_which_unread_rows_wait_for_their_noise(protocol, scored):
     dataset = random_graph(3, features=40)  # sparse enough that steps leave rows unread
     kept = dataset.features.to_scipy().toarray() * (np.arange(40) % 7 == 0)
     kept[:, :3] = 1.0
@@ -94,9 +99,10 @@ def test_training_is_the_plain_loop_in_which_unread_rows_wait_for_their_noise(pr
         dataset, features=type(dataset.features).from_scipy(sp.csr_matrix(kept.astype(np.float32)))
     )
     trained = fit(
-        dataset, protocol, splits=4, epochs=3, lr=LR, noise=SIGMA, clip_norm=CLIP
-    ).parameters[0]
-    np.testing.assert_allclose(trained, replay(dataset, protocol, 4, 3), rtol=0, atol=1e-9)
+        dataset, protocol, splits=4, epochs=3, lr=LR, noise=SIGMA, clip_norm=CLIP,
+        validate_every_epoch=scored,
+    ).parameters[0]  # fmt: skip
+    np.testing.assert_allclose(trained, replay(dataset, protocol, 4, 3, scored), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("protocol", [RELEASED, PAPER, SOUND_POISSON], ids=lambda each: each.name)
@@ -161,3 +167,12 @@ def test_weight_decay_and_adam_keep_dense_noise():
             for each in (True, False)
         )
         np.testing.assert_array_equal(lazy, dense)
+
+
+def test_where_replicas_stop_early_none_gets_noise_of_steps_that_only_others_take():
+    how = dict(splits=4, epochs=12, noise=SIGMA, clip_norm=CLIP, lr=LR, patience=2)
+    together = fit(random_graph(1), PAPER, seeds=(0, 1, 2, 3, 4, 5), **how)
+    assert len(set(together.epochs.tolist())) > 1
+    for seed in range(6):
+        alone = fit(random_graph(1), PAPER, seeds=(seed,), **how).parameters[0]
+        np.testing.assert_array_equal(together.parameters[seed], alone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from private_graphs.training import kernels
+from private_graphs.training import kernels, updates
 from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
 
 
@@ -34,7 +34,9 @@ class CpuBackend:
     def _catch_up(self, replicas: np.ndarray) -> None:
         """Apply the noise that rows of W1 still owe."""
         if self.rule.lazy:
-            kernels.catch_up(self.inputs, replicas, self.steps, self.rule, self.state, self.scratch)
+            updates.catch_up_all(
+                self.inputs, replicas, self.steps, self.rule, self.state, self.scratch
+            )
 
     def train_step(self, step: Step) -> np.ndarray:
         """One step of every replica of ``step``; returns the loss (A,) of rows scored only."""

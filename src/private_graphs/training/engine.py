@@ -254,6 +254,7 @@ class _Batch:
             noise_std=np.array(noise, dtype=np.float64),
             noise_key=np.stack([each.streams.key("noise") for each in replicas]),
             dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
+            drawn=np.zeros(len(replicas), np.int64),
             noised=np.zeros((len(replicas), inputs.n_features if self._lazy() else 0), np.int64),
         )
 
@@ -261,7 +262,10 @@ class _Batch:
         """Whether noise waits until it is read (``Rule``)."""
         settings = self.settings
         plain_sgd = settings.optimizer == "sgd" and settings.weight_decay == 0
-        possible = plain_sgd and settings.device == "cpu" and self.visits != "epoch_sum"
+        by_parts = self.visits != "epoch_sum"
+        # a replica that stops early owes no noise of the steps that others go on to take
+        runs_through = settings.patience is None
+        possible = plain_sgd and by_parts and runs_through and settings.device == "cpu"
         return settings.lazy_noise and possible
 
     def _rule(self) -> Rule:

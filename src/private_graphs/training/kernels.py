@@ -6,6 +6,8 @@ units on ``rows1`` (their neighbours), X·W1 on ``rows0`` (their neighbours' nei
 adds the visits' clipped gradients, then noise, then updates, replica by replica, so that one
 replica's parameters stay in the cache. Nothing here depends on which replicas train together.
 
+Noise and updates are in ``updates``.
+
 Parameters of a replica are one flat row: W1 (features, hidden), b1, W2 (hidden, classes), b2, and
 unused numbers up to a whole cache line: a vector that straddles two lines costs a third more time.
 """
@@ -17,8 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from private_graphs.training.noise import FAST, fill_flat_words, fill_normals
-from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
+from private_graphs.training.noise import FAST, fill_flat_words
+from private_graphs.training.simd import copy_row, gather_row, scatter_row
+from private_graphs.training.updates import catch_up, draw, lazy_update, update
 
 _i = np.int32
 _CHUNK = 256
@@ -99,6 +102,8 @@ class State(NamedTuple):
     dropout_key: np.ndarray  # (R, 4) uint32
     noised: np.ndarray
     """(R, features) int64 if lazy, else (R, 0): steps whose noise a row of W1 has taken in."""
+    drawn: np.ndarray
+    """(R,) int64: counters of the step to come that ``catch_up_all`` has used already."""
 
 
 class Scratch(NamedTuple):
@@ -206,109 +211,6 @@ def _exponentials(x, powers):
     scale = powers.view(np.float32)
     for i in range(x.shape[0]):
         x[i] *= scale[i]
-
-
-@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _draw(key, t, begin, count, s):
-    """At least ``count`` normals of step ``t`` into ``s.normals``; return the next free counter."""
-    n = (count + 3) // 4
-    words = s.words.reshape(s.words.size)[: 4 * n].reshape(4, n)
-    fill_normals(key, t, begin, s.normals[: 4 * n], words, s.exponent[:n], s.mantissa[:n])
-    return begin + n
-
-
-@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _update(r, t, begin, state, rule, s):
-    """Update replica ``r`` with (total + noise) / divisor (+ weight decay); clear the total.
-
-    ``t`` counts steps from 0. Plain SGD, or Adam with its usual constants (.9, .999, 1e-8). Only
-    the parameters from ``begin`` on.
-    """
-    theta, total = state.parameters[r][begin:], s.total[begin:]
-    dtype = theta.dtype.type
-    std = dtype(state.noise_std[r])
-    divide, decay = dtype(1.0 / rule.divisor), dtype(rule.weight_decay)
-    normals = s.normals
-    if std > 0:
-        for i in range(theta.shape[0]):
-            total[i] = (total[i] + std * normals[i]) * divide + decay * theta[i]
-    else:
-        for i in range(theta.shape[0]):
-            total[i] = total[i] * divide + decay * theta[i]
-    if rule.adam:
-        m, v = state.first_moment[r], state.second_moment[r]
-        rate = dtype(state.learning_rate[r] / (1.0 - 0.9 ** (t + 1)))
-        root = dtype(1.0 / np.sqrt(1.0 - 0.999 ** (t + 1)))
-        b1, c1, b2, c2 = dtype(0.9), dtype(1 - 0.9), dtype(0.999), dtype(1 - 0.999)
-        epsilon = dtype(1e-8)
-        for i in range(theta.shape[0]):
-            g = total[i]
-            m[i] = b1 * m[i] + c1 * g
-            v[i] = b2 * v[i] + c2 * g * g
-            theta[i] -= rate * m[i] / (np.sqrt(v[i]) * root + epsilon)
-            total[i] = 0
-    else:
-        rate = dtype(state.learning_rate[r])
-        for i in range(theta.shape[0]):
-            theta[i] -= rate * total[i]
-            total[i] = 0
-
-
-@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _catch_up(r, t, words, begin, inputs, state, rule, s):
-    """Give the rows ``words`` of W1 the noise of the steps before ``t`` that they have not had.
-
-    The noise of k steps is one draw of k times the variance: as nothing read the row in between,
-    the distribution of everything that is read or released is that of k draws. ``begin`` is the
-    first free counter of step ``t``; returns the next one.
-    """
-    if state.noise_std[r] <= 0:
-        return begin
-    hidden, noised = inputs.n_hidden, state.noised[r]
-    w1 = state.parameters[r][: inputs.n_features * hidden].reshape(inputs.n_features, hidden)
-    behind = 0
-    for word in words:
-        behind += noised[word] < t
-    if behind == 0:
-        return begin
-    end = _draw(state.noise_key[r], t, begin, behind * hidden, s)
-    spread = state.learning_rate[r] * state.noise_std[r] / rule.divisor
-    normals = s.normals[: behind * hidden].reshape(behind, hidden)
-    row = 0
-    for word in words:
-        if noised[word] < t:
-            factor = w1.dtype.type(-spread * np.sqrt(t - noised[word]))
-            add_row(inputs.hidden_lanes, factor, normals, row, w1, np.int64(word))
-            row += 1
-            noised[word] = t
-    return end
-
-
-@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def catch_up(inputs, replicas, number, rule, state, s):
-    """Bring all rows of ``replicas`` to what ``number`` steps have made of them."""
-    words = np.arange(inputs.n_features)
-    for r in replicas:
-        _catch_up(r, number, words, np.int64(0), inputs, state, rule, s)
-
-
-@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _lazy_update(a, r, begin, blocks, step, inputs, state, rule, s):
-    """Update what step ``step`` read; the other rows of W1 only owe this step's noise now."""
-    hidden, n_weights = inputs.n_hidden, inputs.n_features * inputs.n_hidden
-    theta = state.parameters[r]
-    w1 = theta[:n_weights].reshape(inputs.n_features, hidden)
-    total = s.total[:n_weights].reshape(inputs.n_features, hidden)
-    factor = theta.dtype.type(-state.learning_rate[r] / rule.divisor)
-    wide = inputs.hidden_lanes
-    for position in range(step.visit_start[a], step.visit_start[a + 1]):
-        b = step.visits[position]
-        for word in blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]:
-            add_row(wide, factor, total, np.int64(word), w1, np.int64(word))
-            copy_row(wide, s.zeros, 0, total, np.int64(word))
-    if state.noise_std[r] > 0:
-        _draw(state.noise_key[r], step.number, begin, theta.shape[0] - n_weights, s)
-    _update(r, step.number, n_weights, state, rule, s)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -555,7 +457,7 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
         theta = state.parameters[r]
         n_weights = inputs.n_features * hidden
         key, first, seen, stops = state.dropout_key[r], np.int64(0), 0, False
-        limit, drawn = step.stop_at[a], np.int64(0)
+        limit, drawn = step.stop_at[a], state.drawn[r]
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]
             if blocks.n_loss[b] == 0:
@@ -566,7 +468,7 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
                     for i in range(word * hidden, (word + 1) * hidden):
                         s.visit[i] = 0
             if rule.lazy:
-                drawn = _catch_up(r, step.number, words, drawn, inputs, state, rule, s)
+                drawn = catch_up(r, step.number, words, drawn, inputs, state, rule, s)
             gradient = s.visit if seen > 0 else s.total  # the first visit needs no copy
             square, scored[a] = _visit(
                 inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
@@ -582,12 +484,13 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
             seen += 1
         if stops:
             continue
+        state.drawn[r] = 0
         if rule.lazy:
-            _lazy_update(a, r, drawn, blocks, step, inputs, state, rule, s)
+            lazy_update(a, r, drawn, blocks, step, inputs, state, rule, s)
         else:
             if state.noise_std[r] > 0:
-                _draw(state.noise_key[r], step.number, drawn, theta.shape[0], s)
-            _update(r, step.number, 0, state, rule, s)
+                draw(state.noise_key[r], step.number, drawn, theta.shape[0], s)
+            update(r, step.number, 0, state, rule, s)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
