@@ -13,6 +13,8 @@ from pathlib import Path
 import numba
 import torch
 
+from private_graphs.cost.probe import machine_words
+
 SLOW_SECONDS, SLOW_ROUNDS = 1.0, 3
 """A side that takes longer than this per run is measured in the first rounds only."""
 
@@ -80,17 +82,9 @@ def in_turns(sides: Mapping[str, Side], rounds: int, budget: float) -> dict[str,
 
 def machine() -> str:
     """Processor, the versions that matter, and how busy it was."""
-    model = platform.processor() or "unknown processor"
-    processors = Path("/proc/cpuinfo")
-    if processors.exists():
-        for line in processors.read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
     return (
-        f"{model}, {os.cpu_count()} cores, one thread used, load {os.getloadavg()[0]:.1f} at the "
-        f"start; Python {platform.python_version()}, torch {torch.__version__}, "
-        f"numba {numba.__version__}"
+        f"{machine_words()}, one thread used, load {os.getloadavg()[0]:.1f} at the start; "
+        f"Python {platform.python_version()}, torch {torch.__version__}, numba {numba.__version__}"
     ).replace("+cpu", " (CPU build)")
 
 

@@ -105,11 +105,18 @@ class CellPlan(BaseModel):
             raise ValueError(f"expected distinct values, found {list(values)}")
         return values
 
+    def rates(self, epsilon: float, chosen: float | None = None) -> tuple[float | None, ...]:
+        """Learning rates that the cell itself trains at ``epsilon``.
+
+        ``chosen`` is what ``chosen_in`` chose; None stands for it where nobody knows it yet.
+        """
+        if math.isinf(epsilon):
+            return self.learning_rates
+        return (chosen,) if self.chosen_in else self.private_learning_rates
+
     def n_learning_rates(self, epsilon: float) -> int:
         """Number of learning rates that the cell itself trains at ``epsilon``."""
-        if math.isinf(epsilon):
-            return len(self.learning_rates)
-        return 1 if self.chosen_in else len(self.private_learning_rates)
+        return len(self.rates(epsilon))
 
     @property
     def n_replicas(self) -> int:

@@ -153,10 +153,7 @@ def _replicas(
     secret = os.urandom(32) if noise_source == "os_entropy" else None
     found = []
     for epsilon in plan.epsilons:
-        if math.isinf(epsilon):
-            grid = plan.learning_rates
-        else:
-            grid = (search.learning_rate,) if search else plan.private_learning_rates
+        grid = plan.rates(epsilon, search.learning_rate if search else None)
         bought = budget(plan, protocol, dataset, epsilon, noise_source, device, search)
         for learning_rate in grid:
             for seed in plan.seeds:
