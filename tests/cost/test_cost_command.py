@@ -50,6 +50,15 @@ def test_estimate_lists_jobs_and_hours_of_every_dataset_and_experiment(tmp_path,
     assert float(hours["pubmed"]) > float(hours["cora"])
 
 
+def test_an_estimate_can_be_narrowed_to_some_numbers_of_splits(tmp_path, capsys):
+    command.main(
+        ["estimate", "--datasets", "cora", "--experiments", "C", "--splits", "4,10", "--results",
+         str(tmp_path)]
+    )  # fmt: skip
+    rows = re.findall(r"^\| cora \| (\w+) \| (\d+) \|", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(rows) == [("C", "10"), ("C", "4"), ("selection", "4"), ("table1", "10")]
+
+
 def test_measure_keeps_what_it_measures(tmp_path, monkeypatch, capsys):
     path = tmp_path / "reach.json"
     monkeypatch.setattr(reach, "REACH_FILE", path)

@@ -1,7 +1,7 @@
 """Refit the shipped figures, estimate a whole grid, measure a graph.
 
 python -m private_graphs.cost refit docs/results        (or results, or both)
-python -m private_graphs.cost estimate --scale full --experiments all,A,B,C
+python -m private_graphs.cost estimate --scale full --experiments all,A,B,C --splits 1,10
 python -m private_graphs.cost measure cora --raw data/raw
 """
 
@@ -22,6 +22,8 @@ from private_graphs.cost.work import KINDS, TRAINING_KINDS
 from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
 
+_RUN_KEYS = ("scale", "datasets", "experiments", "protocols", "splits", "seeds")
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one of the three commands."""
@@ -32,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     refit.add_argument("--dry-run", action="store_true", help="print, change nothing")
     refit.set_defaults(run=lambda given: _refit(given.folders, given.dry_run))
     estimate = commands.add_parser("estimate", help="jobs and hours per dataset and experiment")
-    for key in ("scale", "datasets", "experiments", "protocols", "seeds"):
+    for key in _RUN_KEYS:
         estimate.add_argument(f"--{key}", default="full" if key == "scale" else "all")
     estimate.add_argument("--results", type=Path, default=Path("results"))
     estimate.add_argument("--cores", type=int, default=1)
@@ -110,9 +112,8 @@ def _ratio(jobs: Sequence[Finished], fitted: model.CostModel) -> float:
 
 
 def _estimate(given: argparse.Namespace) -> None:
-    keys = ("scale", "datasets", "experiments", "protocols", "seeds")
     studies = config.load_studies()
-    run = config.RunConfig.parse({key: getattr(given, key) for key in keys}, studies)
+    run = config.RunConfig.parse({key: getattr(given, key) for key in _RUN_KEYS}, studies)
     estimator = model.machine_model(given.results)
     print("\n".join(estimate_table(studies, run, estimator, max(1, given.cores))))
     print(f"\nOn {machine_words()}; {estimator.source}.")
