@@ -25,6 +25,7 @@ rule all:
 onstart:
     announce_training()
     mention_kept_seeds()
+    mention_outdated()
 
 
 onsuccess:

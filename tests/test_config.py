@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from private_graphs import config
-from private_graphs.cells import RateChoice
-from private_graphs.config import RunConfig, Study, load_study, plans, schema_text, widened
+from private_graphs.config import RunConfig, Study, load_study, plans, schema_text
 from private_graphs.errors import UsageError, UserError
 
 
@@ -153,18 +152,29 @@ def test_experiments_that_take_hours_run_only_where_they_are_named(study: Study)
 
 
 def test_a_run_of_some_splits_keeps_those_points_and_the_experiments_that_have_them(study) -> None:
-    raw = {"scale": "full", "experiments": "all,A,C", "datasets": "cora"}
+    raw = {"scale": "full", "experiments": "all,C", "datasets": "cora"}
     few = RunConfig.parse(raw | {"splits": "4, 10"})
     assert {p.cell.splits for p in plans(study, few)} == {4, 10}
     assert list(config.experiments_of(study, few)) == ["table1", "C", "table3", "table5"]
     full_graph = {p.cell.experiment for p in plans(study, RunConfig.parse(raw | {"splits": 1}))}
-    assert full_graph == {"table1", "A", "C"}
+    assert full_graph == {"table1", "C"}
+    by_default = {"scale": "full", "splits": 4}
+    assert list(config.experiments_of(study, RunConfig.parse(by_default))) == ["table3", "table5"]
     assert plans(study, RunConfig.parse(raw | {"splits": "all"})) == plans(
         study, RunConfig.parse(raw)
     )
     for wrong in ("3", "ten", "0", "1,"):
         with pytest.raises(UsageError, match="splits"):
             RunConfig.parse(raw | {"splits": wrong})
+
+
+@pytest.mark.parametrize("experiments", ["A", "A,C", "all,A"])
+def test_an_experiment_that_is_named_has_to_have_one_of_the_splits(experiments: str) -> None:
+    raw = {"scale": "full", "experiments": experiments}
+    message = "splits 4,10: experiment A has none of them, only 1; name some of these, or leave A"
+    with pytest.raises(UsageError, match=message):
+        RunConfig.parse(raw | {"splits": "4,10"})
+    assert RunConfig.parse(raw | {"splits": "1,10"}).splits == (1, 10)
 
 
 def test_datasets_of_an_experiment_hold_where_the_run_names_none(study: Study) -> None:
@@ -242,14 +252,35 @@ def test_without_dp_nothing_is_searched(study: Study) -> None:
     assert not any(plan.chosen_in for plan in found)
 
 
+def shown(study: Study, earlier: set[tuple[str, str]] = frozenset(), **raw: str) -> dict:
+    """Tables and figures of a run by name, where ``earlier`` cells are there."""
+    run = RunConfig.parse(raw)
+    planned = {(plan.cell.experiment, plan.cell.dataset) for plan in plans(study, run)}
+    return {each.name: each for each in config.exhibits(study, run, planned | earlier)}
+
+
 def test_figures_and_tables_follow_from_the_experiments(study: Study) -> None:
-    run = RunConfig.parse({"scale": "full", "experiments": "all,C", "datasets": "cora"})
-    found = {each.name: each for each in config.exhibits(study, run)}
+    found = shown(study, scale="full", experiments="all,C", datasets="cora")
     assert list(found) == ["table1", "figure3", "figure4", "table3", "table5"]
     assert [each.name for each in found.values() if each.picture_per_dataset] == [
         "figure3", "figure4",
     ]  # fmt: skip
     assert found["figure3"].datasets == ("cora",) and found["table3"].datasets == ()
+
+
+def test_a_run_shows_the_experiment_in_which_it_chooses_a_learning_rate(study: Study) -> None:
+    asked = {"scale": "full", "datasets": "cora", "experiments": "B"}
+    assert list(shown(study, **asked)) == ["table1", "figure2"]
+    asked |= {"experiments": "C", "splits": "4"}
+    assert list(shown(study, **asked)) == ["figure3", "figure4"], "selection is no exhibit"
+
+
+def test_a_run_shows_the_experiments_and_datasets_of_earlier_runs(study: Study) -> None:
+    earlier = {("B", "pubmed"), ("A", "cora"), ("selection", "pubmed"), ("gone", "cora")}
+    found = shown(study, earlier, scale="full", datasets="citeseer", experiments="A,table5")
+    assert list(found) == ["figure1", "figure2", "table5"]
+    assert found["figure1"].datasets == ("citeseer", "cora")
+    assert found["figure2"].datasets == ("pubmed",) and found["table5"].datasets == ("citeseer",)
 
 
 def test_noise_table_alone_needs_no_dataset(study: Study) -> None:
@@ -317,25 +348,6 @@ def test_mistakes_in_a_study_name_file_and_key(
 def test_unknown_study_is_an_error_with_a_suggestion() -> None:
     with pytest.raises(UserError, match="did you mean 'lrec2022'"):
         load_study("lrec2021")
-
-
-def test_a_cell_never_loses_finished_seeds(study: Study, tmp_path: Path) -> None:
-    plan = plans(study, RunConfig.parse({"seeds": 5}))[0]
-    saved = tmp_path / "plan.json"
-    assert widened(plan, saved) == plan
-    saved.write_text(plan.model_dump_json())
-    fewer = plan.model_copy(update={"seeds": (0, 1)})
-    assert widened(fewer, saved) == plan
-    other = plan.model_copy(update={"seeds": (0, 9)})
-    assert widened(other, saved).seeds == (0, 1, 2, 3, 4, 9)
-    shorter = fewer.model_copy(update={"epochs": 7})
-    assert widened(shorter, saved) == shorter
-    elsewhere = fewer.model_copy(update={"chosen_in": RateChoice(cell=plan.cell, epsilon=2)})
-    assert widened(elsewhere, saved) == elsewhere
-    saved.write_text(elsewhere.model_copy(update={"seeds": (0, 1, 5)}).model_dump_json())
-    assert widened(elsewhere, saved).seeds == (0, 1, 5)
-    saved.write_text("{}")
-    assert widened(fewer, saved) == fewer
 
 
 @pytest.mark.parametrize("name", list(config.SCHEMAS))

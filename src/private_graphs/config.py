@@ -281,7 +281,8 @@ class RunConfig(_Strict):
         """Validate the keys and values of ``config.yaml`` and ``--config``.
 
         Raises UsageError for an unknown key, scale, dataset, experiment or protocol (with the
-        nearest known name), for seeds that are not seeds, and for a mirror folder that is absent.
+        nearest known name), for seeds that are not seeds, for an experiment that is named and has
+        none of the splits that are, and for a mirror folder that is absent.
         """
         for key in raw:
             if key not in cls.model_fields:
@@ -299,6 +300,7 @@ class RunConfig(_Strict):
         experiments = [name for each in studies for name in each.scales[run.scale].experiments]
         _known_names("experiments", run.experiments or (), [*experiments, ALL])
         _known_names("splits", run.splits or (), _known_splits(studies, run.scale))
+        _splits_of_named(studies, run)
         if run.mirror is not None and not run.mirror.strip():
             raise UsageError(
                 "configuration: mirror is empty; expected a folder or an address, or no mirror"
@@ -318,6 +320,24 @@ def _known_splits(studies: Iterable[Study], scale: ScaleName) -> list[int]:
     return sorted({point.splits for point in points})
 
 
+def _splits_of_named(studies: Iterable[Study], run: RunConfig) -> None:
+    """UsageError where an experiment that ``run`` names has none of the splits that it names."""
+    for study, name in product(studies, run.experiments or ()):
+        experiment = study.scales[run.scale].experiments.get(name)
+        if run.splits is None or not isinstance(experiment, TrainingExperiment):
+            continue
+        has = [point.splits for point in experiment.grid]
+        if not set(has) & set(run.splits):
+            raise UsageError(
+                f"configuration: splits {_listed(run.splits)}: experiment {name} has none of "
+                f"them, only {_listed(has)}; name some of these, or leave {name} out"
+            )
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ",".join(map(str, values))
+
+
 def load_studies() -> list[Study]:
     """Read and validate all studies."""
     return [load_study(study_id) for study_id in study_ids()]
@@ -333,7 +353,8 @@ def dataset_names() -> list[str]:
 def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:
     """Return the experiments of ``study`` that ``run`` asks for, by name.
 
-    Grids have the splits that ``run`` names; an experiment without any of them is left out.
+    Grids have the splits that ``run`` names; of the default experiments, those without any of
+    them are left out.
     """
     asked = run.experiments or (ALL,)
     found = {}
@@ -375,16 +396,29 @@ class Exhibit:
     """A figure; a table of scores has one picture of all datasets, other tables have none."""
 
 
-def exhibits(study: Study, run: RunConfig) -> list[Exhibit]:
-    """Return the tables and figures that ``run`` makes of ``study``, in the study's order."""
+def exhibits(study: Study, run: RunConfig, cells: Iterable[tuple[str, str]]) -> list[Exhibit]:
+    """Return the tables and figures that ``run`` makes of ``study``, in the study's order.
+
+    ``cells`` are (experiment, dataset) of all cells of the scale, those of earlier runs and those
+    that the run plans. All their experiments are shown, asked for or not: a run may train a cell
+    anew in which another experiment chooses a learning rate, and may not leave its old scores.
+    """
+    datasets: dict[str, set[str]] = {}
+    for name, dataset in cells:
+        datasets.setdefault(name, set()).add(dataset)
+    asked = experiments_of(study, run)
+    for name, experiment in asked.items():
+        if not isinstance(experiment, TrainingExperiment):
+            datasets[name] = set(experiment_datasets(study, run, experiment))
     return [
         Exhibit(
             name=shown,
             kind=experiment.kind,
-            datasets=tuple(experiment_datasets(study, run, experiment)),
+            datasets=tuple(sorted(datasets[name])),
             picture_per_dataset=shown in figures,
         )
-        for name, experiment in experiments_of(study, run).items()
+        for name, experiment in study.scales[run.scale].experiments.items()
+        if name in datasets
         for figures in [getattr(experiment, "figures", ())]
         for shown in figures or (name,)
     ]
@@ -472,21 +506,6 @@ class _Grid:
                 return replace(self, name=name, experiment=other).plan(place, same, 1.0)
         alone = GridPoint(splits=point.splits, epsilons=(self.experiment.rate_chosen_at,))
         return replace(self, name=SELECTION).plan(place, alone, 1.0)
-
-
-def widened(plan: CellPlan, earlier: Path) -> CellPlan:
-    """Return ``plan`` with the seeds of ``earlier`` (a JSON file) added, if else they are alike.
-
-    A run never takes finished seeds away; one that asks for some of them finds its cell finished.
-    This is exact: a replica's draws do not depend on what trains beside it.
-    """
-    try:
-        before = CellPlan.model_validate_json(earlier.read_bytes())
-    except (OSError, ValidationError):
-        return plan
-    if before.model_copy(update={"seeds": plan.seeds}) != plan:
-        return plan
-    return before.model_copy(update={"seeds": tuple(sorted({*before.seeds, *plan.seeds}))})
 
 
 # --- schemas and messages --------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _tiny(scale: dict) -> None:
     scale["experiments"]["B"] |= {
         "optimizers": ["adam"],
         "grid": [{"splits": 1, "epsilons": [2, 5]}],
-        "train_fractions": [0.5, 1],
+        "train_fractions": [0.5],
     }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from private_graphs import config as configuration
+from private_graphs import kept
 from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets.registry import DATASETS as REGISTRY
 from private_graphs.datasets.registry import raw_files
@@ -38,18 +39,29 @@ def cell_folder(study, cell):
     return f"{RUNS}/{study}/{cell}"
 
 
-def all_plans():
-    """Return the plan of every cell of this run by (study, cell)."""
+def planned_cells():
+    """Return the plan of every cell that this run asks for by (study, cell)."""
     found = {}
     for study in STUDIES:
         for plan in configuration.plans(study, RUN):
             folder = cell_folder(study.id, plan.cell.cell_id)
-            plan = configuration.widened(plan, Path(folder, "plan.json"))
+            plan = kept.widened(plan, Path(folder, kept.PLAN_FILE))
             found[study.id, plan.cell.cell_id] = plan
     return found
 
 
-PLANS = all_plans()
+PLANS = planned_cells()
+FOLLOWING = {
+    plan.cell: plan
+    for study in STUDIES
+    for plan in kept.followers(
+        study,
+        RUN,
+        [each for (owner, _), each in PLANS.items() if owner == study.id],
+        Path(RUNS, study.id),
+    )
+}
+PLANS |= {(cell.study, cell.cell_id): plan for cell, plan in FOLLOWING.items()}
 
 
 def plan_of(wildcards):
@@ -78,7 +90,7 @@ def searched_runs(wildcards):
 
 
 def requested(file):
-    """Return ``file`` of every cell that this run asks for."""
+    """Return ``file`` of every cell of this run."""
     return [f"{cell_folder(*key)}/{file}" for key in PLANS]
 
 
@@ -90,6 +102,13 @@ def known_cells():
         if all((path.parent / name).is_file() for name in CELL_FILES)
     }
     return sorted(on_disk | {cell_folder(*key) for key in PLANS})
+
+
+def known_experiments(study):
+    """Return (experiment, dataset) of all cells of ``study``: finished or part of this run."""
+    folder = Path(RUNS, study.id)
+    cells = [Path(each) for each in known_cells() if Path(each).is_relative_to(folder)]
+    return {each.relative_to(folder).parts[:2] for each in cells}
 
 
 def code(script):
@@ -166,12 +185,41 @@ def announce_training():
         f"about {duration(seconds)} on {counted(cores, 'core')}{kept}"
     )
     say(f"The time is estimated {machine_model('results').source}.")
+    mention_followers(plan for plan in todo if plan.cell in FOLLOWING)
+
+
+def mention_followers(plans):
+    """Say which of the jobs nobody asked for, and why they are part of the run."""
+    names = [plan.cell.experiment for plan in plans]
+    if names:
+        say(
+            f"Among them: {counted(len(names), 'job')} of {', '.join(sorted(set(names)))} from "
+            "earlier runs, whose learning rate was chosen in cells that are trained again."
+        )
+
+
+def mention_outdated():
+    """Say which earlier cells show a choice that was made anew without them, and what mends it."""
+    for study in STUDIES:
+        planned = {cell for owner, cell in PLANS if owner == study.id}
+        cells = [plan.cell for plan in kept.outdated(Path(RUNS, study.id), planned)]
+        if cells:
+            settings = " ".join(
+                f"{key}s={','.join(sorted({getattr(cell, key) for cell in cells}))}"
+                for key in ("dataset", "experiment", "protocol")
+            )
+            say(
+                "Older than the choice of their learning rate: "
+                f"{counted(len(cells), 'finished cell')}. To train them again: "
+                f"snakemake --config scale={RUN.scale} {settings}"
+            )
 
 
 def announce_dry_run():
     """Say the same where nothing starts and onstart is not called."""
     if workflow.dryrun and workflow.dag is not None:
         announce_training()
+        mention_outdated()
 
 
 atexit.register(announce_dry_run)
@@ -201,7 +249,9 @@ def say_where():
 
 
 EXHIBITS = [
-    (study, each) for study in STUDIES for each in configuration.exhibits(study, RUN)
+    (study, each)
+    for study in STUDIES
+    for each in configuration.exhibits(study, RUN, known_experiments(study))
 ]
 DRAWN = [(study, each) for study, each in EXHIBITS if each.kind == "training"]
 
