@@ -9,7 +9,7 @@ SLOW := tests/realdata tests/workflow
 SUITES = $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__.py,$(wildcard tests/test_*.py) $(patsubst %/,%,$(wildcard tests/*/))) $(wildcard $(SLOW))
 
 help:
-	@echo "make reproduce   install, then compute every table from embedded data: results/index.html"
+	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"
 	@echo "make test        install, then run every test"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
