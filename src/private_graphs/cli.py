@@ -50,6 +50,29 @@ Relation = Annotated[
     str, typer.Option(help="What a neighbour is.", metavar="add_remove|zero_out|replace")
 ]
 
+ProtocolName = Annotated[
+    str,
+    typer.Option(
+        metavar="released|paper|sound",
+        help="released: what the authors' code does; paper: what the text says; sound: what can "
+        "be proved.",
+    ),
+]
+Visits = Annotated[
+    str,
+    typer.Option(
+        metavar="protocol|epoch_sum|poisson",
+        help="With splits, under sound: per-epoch sum (its own) or Poisson steps.",
+    ),
+]
+FirstSeed = Annotated[
+    int | None,
+    typer.Option(
+        help="First seed; makes the run repeatable, and the guarantee suppose that the seed stays "
+        "secret."
+    ),
+]
+
 
 def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
@@ -241,6 +264,24 @@ class _ProgressBar:
             self.bar.close()
 
 
+def _trained(plan: CellPlan, graph, device: str, threads: int, noise_source: str):
+    """Say what will be trained, and train it with a progress bar."""
+    from private_graphs.imports import code_fingerprint
+    from private_graphs.methods.gcn import train_cell
+
+    _say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
+    with _ProgressBar() as progress:
+        return train_cell(
+            plan,
+            graph,
+            device=device,
+            threads=threads,
+            noise_source=noise_source,
+            progress=progress,
+            code_fingerprint=code_fingerprint("private_graphs.methods.gcn"),
+        )
+
+
 def _report(result, as_json: bool) -> None:
     from private_graphs.privacy.statements import PrivacyStatement, render_text
 
@@ -277,14 +318,7 @@ def _report(result, as_json: bool) -> None:
 def train(
     dataset: Annotated[str, typer.Option(help="Such as cora, or synthetic-planetoid (offline).")],
     optimizer: Annotated[str, typer.Option(metavar="sgd|adam")] = "adam",
-    protocol: Annotated[
-        str,
-        typer.Option(
-            metavar="released|paper|sound",
-            help="released: what the authors' code does; paper: what the text says; sound: what "
-            "can be proved.",
-        ),
-    ] = "sound",
+    protocol: ProtocolName = "sound",
     epsilon: Annotated[
         str | None, typer.Option(help="Privacy budget, or inf for training without DP.")
     ] = None,
@@ -293,19 +327,9 @@ def train(
     ] = None,
     method: Annotated[str, typer.Option(metavar="gcn")] = "gcn",
     splits: Annotated[int, typer.Option(help="Random parts of the training graph.")] = 1,
-    visits: Annotated[
-        str,
-        typer.Option(
-            metavar="protocol|epoch_sum|poisson",
-            help="With splits, under sound: per-epoch sum (its own) or Poisson steps.",
-        ),
-    ] = "protocol",
+    visits: Visits = "protocol",
     seeds: Annotated[int, typer.Option(help="Number of replicas.")] = 1,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="First seed; makes the run repeatable, and the guarantee suppose that "
-                     "the seed stays secret."),
-    ] = None,
+    seed: FirstSeed = None,
     lr: Annotated[
         float | None,
         typer.Option(help="Learning rate. Default .01; Adam with DP: best of .01 … 100 on the "
@@ -343,25 +367,12 @@ def train(
     """
     options = dict(locals())
     plan = _plan(options)
-    from private_graphs.imports import code_fingerprint
-    from private_graphs.methods.gcn import train_cell
-
     _choice("--device", device, ("auto", "cpu", "cuda"))
     if out is not None:
         _prepare_folder(out)
     graph = _load(dataset, mirror, data)
     secret = plan.cell.protocol == "sound" and seed is None
-    _say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
-    with _ProgressBar() as progress:
-        result = train_cell(
-            plan,
-            graph,
-            device=device,
-            threads=threads,
-            noise_source="os_entropy" if secret else "seeded",
-            progress=progress,
-            code_fingerprint=code_fingerprint("private_graphs.methods.gcn"),
-        )
+    result = _trained(plan, graph, device, threads, "os_entropy" if secret else "seeded")
     if out is not None:
         result.save(out)
         _say(f"saved in {out}")

@@ -18,6 +18,9 @@ from private_graphs.imports import import_closure
 from .conftest import Project
 
 BIN = Path(sys.executable).parent
+LONGEST_FILE = 600
+LONGEST_FUNCTION = 80
+"""Both in lines; whoever has more to say says it in two."""
 
 
 def pins(text: str) -> dict[str, str]:
@@ -36,6 +39,30 @@ def test_workflow_files_are_formatted(root: Path) -> None:
         cwd=root, text=True, capture_output=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
+
+
+def sources(root: Path) -> list[Path]:
+    """Return the Python files of the package, of the workflow's scripts and of the benchmarks."""
+    folders = ("src", "workflow/scripts", "benchmarks")
+    return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+
+
+def test_no_file_is_long(root: Path) -> None:
+    lengths = {path.relative_to(root).as_posix(): len(path.read_text().splitlines())
+               for path in sources(root)}  # fmt: skip
+    assert len(lengths) > 50
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_function_is_long(root: Path) -> None:
+    long = {
+        f"{path.relative_to(root)}:{node.lineno} {node.name}": lines
+        for path in sources(root)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := node.end_lineno - node.lineno + 1) > LONGEST_FUNCTION
+    }
+    assert long == {}
 
 
 def test_every_rule_has_a_script_of_its_name_a_log_a_benchmark_and_an_environment(
