@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import os
+import shutil
+import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from private_graphs.config import load_study
 from private_graphs.errors import UserError
 from private_graphs.reporting.figures import write_figures
+from private_graphs.reporting.holdings import Holdings
 from private_graphs.reporting.publish import main, publish
+from private_graphs.reporting.runs import collect, find_runs
 from private_graphs.reporting.tables import write_tables
 
 DP = {1: {math.inf: [0.8, 0.9], 2.0: [0.5, 0.6]}, 10: {1.0: [0.3, 0.4], 2.0: [0.5, 0.7]}}
@@ -62,7 +69,7 @@ def test_a_dataset_has_its_tables_picture_times_and_learning_rates(tmp_path, fin
             table = (tables / f"lrec2022_{name}.{suffix}").read_bytes()
             assert (kept / f"lrec2022_{name}.{suffix}").read_bytes() == table
     page = (kept / "cora" / "runs.md").read_text()
-    assert "snakemake --config scale=full datasets=cora seeds=0,1 [mirror=DIR]" in page
+    assert "snakemake --config scale=full datasets=cora seeds=2 [mirror=DIR]" in page
     assert "| table1 | adam | paper | 1 | 2 | 10 | 0.550 | 0.550 | yes |" in page
     assert "| table1 | adam | paper | 1 | 2 | 0.1 | 0.550 | 0.010 |  |" in page
     assert "| table1 | sgd |" not in page.partition("Learning rates")[2]
@@ -113,32 +120,147 @@ def test_of_several_datasets_the_named_one_is_published(tmp_path, finish, capsys
     assert str(kept / "citeseer" / "table1.csv") in capsys.readouterr().out
 
 
-def test_figures_are_published_with_their_points_and_replaced_as_a_whole(tmp_path, finish):
+SHARES = [share / 10 for share in range(1, 11)]
+
+
+@pytest.fixture
+def experiment(cell):
+    """A function that finishes an experiment on Cora for some splits and protocols."""
+
+    def run(scale, name, splits=(1,), protocols=("released", "paper", "sound"), seeds=2):
+        private = {epsilon: [0.5] * seeds for epsilon in (2.0, 5.0)}
+        scores = {math.inf: [0.8] * seeds} if name == "A" else private
+        if name == "C":
+            scores = {math.inf: [0.8] * seeds} | private
+        axes = itertools.product(protocols, ("sgd", "adam"), splits, SHARES)
+        for protocol, optimizer, number, share in axes:
+            if name == "A" or share == 1:
+                cell(
+                    scale, experiment=name, protocol=protocol, optimizer=optimizer, splits=number,
+                    fraction=share, scores=scores,
+                )  # fmt: skip
+
+    return run
+
+
+def exhibit(scale, *figures):
+    """Write the tables of figures, and a stand-in for the picture of each."""
+    write_tables(scale, "lrec2022", tables=figures)
+    (scale / "figures").mkdir(exist_ok=True)
+    for name in figures:
+        (scale / "figures" / f"lrec2022_{name}_cora.png").write_bytes(b"picture")
+
+
+def commands(scale, study="lrec2022"):
+    """The settings of the commands that make what there is of Cora."""
+    runs, _ = collect(find_runs(scale, study))
+    held = Holdings.of(scale, load_study(study), "cora", runs)
+    held.check_whole()
+    return held.settings(held.parts())
+
+
+def test_figures_are_published_with_their_points_and_replaced_as_a_whole(
+    tmp_path, finish, experiment
+):
     scale, kept = tmp_path / "results" / "full", tmp_path / "kept"
     finish(scale, "cora")
-    points, picture = scale / "tables/lrec2022_figure1", scale / "figures/lrec2022_figure1_cora.png"
-    points.with_suffix(".csv").write_text(
-        "dataset,protocol,optimizer,splits,train_fraction,epsilon,mean\n"
-        "citeseer,paper,sgd,1,0.5,inf,0.7000\ncora,paper,sgd,1,0.5,inf,0.8000\n"
-    )
-    points.with_suffix(".md").write_text(
-        "**Figure 1**\n\n| dataset | 50 % |\n| --- | --- |\n| citeseer | .7 |\n| cora | .8 |\n"
-        "\n- n\n"
-    )
+    experiment(scale, "A")
+    with pytest.raises(
+        UserError, match=r"figure1\.csv is missing; .*figures --config .*=A seeds=2"
+    ):
+        publish(scale, kept)
+    exhibit(scale, "figure1")
+    picture = scale / "figures" / "lrec2022_figure1_cora.png"
+    picture.unlink()
     with pytest.raises(UserError, match=r"lrec2022_figure1_cora\.png is missing; .*figures"):
         publish(scale, kept)
-    picture.parent.mkdir()
-    picture.write_bytes(b"picture")
+    exhibit(scale, "figure1")
     publish(scale, kept)
     assert (kept / "cora" / "figure1.png").read_bytes() == b"picture"
-    assert (kept / "cora" / "figure1.csv").read_text().count("\n") == 2
-    assert (kept / "cora" / "figure1.md").read_text() == (
-        "**Figure 1**\n\n| dataset | 50 % |\n| --- | --- |\n| cora | .8 |\n\n- n\n"
-    )
-    for suffix in (".csv", ".md"):
-        points.with_suffix(suffix).unlink()
+    assert (kept / "cora" / "figure1.csv").read_text().count("\n") == 1 + 60
+    assert (kept / "cora" / "figure1.md").read_text().count("| cora |") == 6
+    page = (kept / "cora" / "runs.md").read_text()
+    assert "\nsnakemake --config scale=full datasets=cora experiments=all,A seeds=2 [" in page
+    shutil.rmtree(scale / "runs/lrec2022/A")
     publish(scale, kept)
     assert not list((kept / "cora").glob("figure*"))
+
+
+def test_what_is_older_than_what_it_shows_is_refused_with_the_command_that_mends_it(
+    tmp_path, finish, experiment
+):
+    scale, kept = tmp_path / "results" / "full", tmp_path / "kept"
+    finish(scale, "cora")
+    experiment(scale, "A")
+    exhibit(scale, "figure1")
+    points, picture = scale / "tables/lrec2022_figure1.csv", "lrec2022_figure1_cora.png"
+    later = time.time() + 5
+    os.utime(points, (later, later))
+    with pytest.raises(
+        UserError, match=rf"{picture} is older than .*figure1\.csv; .*snakemake figures --config"
+    ):
+        publish(scale, kept)
+    os.utime(find_runs(scale, "lrec2022")[0] / "runs.parquet", (later + 5, later + 5))
+    with pytest.raises(
+        UserError,
+        match=r"figure1\.csv is older than .*runs\.parquet; .*snakemake figures --config ",
+    ):
+        publish(scale, kept)
+    table1 = scale / "tables/lrec2022_table1.csv"
+    os.utime(table1, (1, 1))
+    with pytest.raises(UserError, match=r"table1\.csv is older than .*snakemake tables --config"):
+        publish(scale, kept)
+    assert not kept.exists()
+
+
+def test_the_command_says_which_numbers_of_splits_are_there(tmp_path, finish, experiment):
+    scale = tmp_path / "full"
+    finish(scale, "cora")
+    experiment(scale, "A")
+    experiment(scale, "C", splits=(1, 4, 10))
+    experiment(scale, "selection", splits=(4,))
+    assert commands(scale) == [
+        "--config scale=full datasets=cora experiments=all,A,C splits=1,4,10 seeds=2"
+    ]
+    experiment(scale, "C", splits=(6, 8, 100))
+    experiment(scale, "selection", splits=(6, 8, 100))
+    assert commands(scale) == ["--config scale=full datasets=cora experiments=all,A,C seeds=2"]
+
+
+def test_experiments_that_differ_in_protocols_or_seeds_have_commands_of_their_own(
+    tmp_path, finish, experiment
+):
+    scale = tmp_path / "full"
+    finish(scale, "cora")
+    experiment(scale, "A", protocols=("paper", "sound"), seeds=1)
+    experiment(scale, "C", splits=(1, 10), protocols=("sound",))
+    assert commands(scale) == [
+        "--config scale=full datasets=cora seeds=2",
+        "--config scale=full datasets=cora experiments=A protocols=paper,sound seeds=1",
+        "--config scale=full datasets=cora experiments=C protocols=sound splits=1,10 seeds=2",
+    ]
+
+
+def test_an_experiment_that_was_interrupted_is_refused(tmp_path, finish, experiment):
+    scale = tmp_path / "full"
+    finish(scale, "cora")
+    experiment(scale, "C", splits=(1,))
+    experiment(scale, "C", splits=(10,), protocols=("released",))
+    expected = (
+        r"4 of 24 cells of cora are not finished \(C/cora/raw/gcn/sgd/paper/s10/f1, …\); .*"
+        r"snakemake --config scale=full datasets=cora experiments=all,C splits=1,10 seeds=2"
+    )
+    with pytest.raises(UserError, match=expected):
+        commands(scale)
+
+
+def test_a_cell_that_lacks_a_seed_is_not_finished(tmp_path, finish, experiment):
+    scale = tmp_path / "full"
+    finish(scale, "cora")
+    experiment(scale, "C", splits=(1,), protocols=("released",), seeds=1)
+    experiment(scale, "C", splits=(1,), protocols=("paper", "sound"))
+    with pytest.raises(UserError, match=r"2 of 18 cells .*\(C/cora/raw/gcn/sgd/released/s1/f1, …"):
+        commands(scale)
 
 
 def test_an_unfinished_scale_is_refused_with_the_file_that_lacks(tmp_path):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,10 +24,13 @@ from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_text
 from private_graphs.reporting.figures import draw_table1, save_figure
 from private_graphs.reporting.formats import csv_text, read_table
+from private_graphs.reporting.holdings import Holdings
 from private_graphs.reporting.runs import collect, find_runs
 
 _COMPOSED = ("table1", "table5")
 """Tables with rows of every dataset."""
+_TABLES_TARGET, _FIGURES_TARGET = "tables", "figures"
+"""What snakemake makes; figures come with their tables."""
 
 
 def publish(
@@ -39,30 +42,28 @@ def publish(
     """Write the folder of each dataset, then the tables of all datasets; return the paths.
 
     ``datasets`` are by default those of the scale's Table 1. Raises UserError where one of them
-    lacks a cell of the study's default experiments, a table or a picture.
+    lacks a cell of the study's default experiments or of one that was begun, a table or a picture,
+    or where these are older than what they show.
     """
     scale_folder, target = Path(scale_folder), Path(target)
     stem = scale_folder / "tables" / study
     tables = {name: _read(stem, name) for name in (*_COMPOSED, "table3")}
     names = list(datasets) or list(dict.fromkeys(tables["table1"].frame["dataset"]))
-    folders = find_runs(scale_folder, study)
-    for name in names:
-        _check_complete(scale_folder, study, name, folders)
-        for table in _COMPOSED:
-            if not tables[table].of(name).rows:
-                raise UserError(
-                    f"{scale_folder}/tables/{study}_{table}.csv has no row of {name!r}; expected "
-                    f"its tables to be written: snakemake tables {_settings(scale_folder, name)}"
-                )
-    runs, _ = collect(folders)
+    runs, _ = collect(find_runs(scale_folder, study))
+    known = config.load_study(study)
+    held = [Holdings.of(scale_folder, known, name, runs) for name in names]
+    for each in held:
+        each.check_whole()
+        tables |= {name: _read(stem, name, each) for name in _figures(each)}
+        _check_exhibits(each, tables)
     jobs = read_scale(scale_folder)
     written = []
-    for name in names:
+    for name, holdings in zip(names, held, strict=True):
         of_dataset = [job for job in jobs if job.task.dataset == name]
         folder = target / name
-        written += _publish_tables(tables, scale_folder, study, name, folder)
+        written += _publish_tables(tables, holdings, folder)
         write_times(of_dataset, folder / TIMES_FILE)
-        lines = _run_lines(scale_folder, study, name, runs[runs["dataset"] == name], of_dataset)
+        lines = _run_lines(holdings, runs[runs["dataset"] == name], of_dataset)
         write_text(folder / "runs.md", "\n".join([*lines, ""]))
         written += [folder / TIMES_FILE, folder / "runs.md"]
         for path in set(folder.glob("figure*")) - set(written):
@@ -76,7 +77,7 @@ def compose(target: str | Path, study: str = "lrec2022") -> list[Path]:
     target, written = Path(target), []
     for name in _COMPOSED:
         folders = sorted(path.parent for path in target.glob(f"*/{name}.csv"))
-        parts = {folder: _read(folder, name, "/") for folder in folders}
+        parts = {folder: _read(folder, name, joint="/") for folder in folders}
         first = parts[folders[0]]
         for folder, part in parts.items():
             if part.head != first.head or list(part.frame) != list(first.frame):
@@ -125,15 +126,15 @@ class _Table:
         return paths
 
 
-def _read(place: Path, name: str, joint: str = "_") -> _Table:
+def _read(place: Path, name: str, holdings: Holdings | None = None, *, joint: str = "_") -> _Table:
     """Read ``<place><joint><name>.csv`` and ``.md``; UserError where one is missing."""
     csv, page = (Path(f"{place}{joint}{name}.{suffix}") for suffix in ("csv", "md"))
     for path in (csv, page):
         if not path.is_file():
-            raise UserError(
-                f"{path} is missing; expected the tables of a finished run: run snakemake with "
-                "this scale first"
-            )
+            remedy = "run snakemake with this scale first"
+            if holdings:
+                remedy = holdings.remedy(name, _FIGURES_TARGET)
+            raise UserError(f"{path} is missing; expected the tables of a finished run: {remedy}")
     lines = page.read_text(encoding="utf-8").splitlines()
     start = next(index for index, line in enumerate(lines) if line.startswith("| ---")) + 1
     end = next((i for i in range(start, len(lines)) if not lines[i].startswith("| ")), len(lines))
@@ -143,43 +144,52 @@ def _read(place: Path, name: str, joint: str = "_") -> _Table:
 # --- one dataset -----------------------------------------------------------------------------
 
 
-def _check_complete(scale_folder: Path, study: str, dataset: str, folders: Iterable[Path]) -> None:
-    asked = {"scale": scale_folder.name, "datasets": dataset}
-    known = config.load_study(study)
-    plans = config.plans(known, config.RunConfig.parse(asked, [known]))
-    finished = set(folders)
-    cells = [plan.cell.cell_id for plan in plans]
-    missing = [cell for cell in cells if scale_folder / "runs" / study / cell not in finished]
-    if missing:
-        raise UserError(
-            f"{scale_folder}: {len(missing)} of {len(cells)} cells of {dataset} are not finished "
-            f"({missing[0]}{', …' if len(missing) > 1 else ''}); expected a finished run: "
-            f"snakemake {_settings(scale_folder, dataset)}"
-        )
+def _figures(holdings: Holdings) -> list[str]:
+    """Names of the figures of all experiments that have finished cells."""
+    return [name for each in holdings.experiments().values() for name in each.figures]
 
 
-def _publish_tables(
-    tables: dict[str, _Table], scale_folder: Path, study: str, dataset: str, folder: Path
-) -> list[Path]:
+def _check_exhibits(holdings: Holdings, tables: Mapping[str, _Table]) -> None:
+    """Raise UserError where a table or picture of the dataset is missing or out of date."""
+    dataset, study = holdings.dataset, holdings.study.id
+    for name in (*_COMPOSED, *_figures(holdings)):
+        if not tables[name].of(dataset).rows:
+            target = _TABLES_TARGET if name in _COMPOSED else _FIGURES_TARGET
+            raise UserError(
+                f"{holdings.folder}/tables/{study}_{name}.csv has no row of {dataset!r}; expected "
+                f"its tables to be written: {holdings.remedy(name, target)}"
+            )
+    for experiment in holdings.experiments():
+        for name in holdings.exhibits(experiment):
+            csv = holdings.folder / "tables" / f"{study}_{name}.csv"
+            target = _TABLES_TARGET if name in _COMPOSED else _FIGURES_TARGET
+            holdings.check_fresh(name, csv, holdings.run_files(experiment), target)
+    for name in _figures(holdings):
+        csv, drawn = holdings.folder / "tables" / f"{study}_{name}.csv", _drawn(holdings, name)
+        if not drawn.is_file():
+            raise UserError(
+                f"{drawn} is missing; expected the figures of a finished run: "
+                f"{holdings.remedy(name, _FIGURES_TARGET)}"
+            )
+        holdings.check_fresh(name, drawn, [csv], _FIGURES_TARGET)
+
+
+def _drawn(holdings: Holdings, figure: str) -> Path:
+    name = f"{holdings.study.id}_{figure}_{holdings.dataset}.png"
+    return holdings.folder / "figures" / name
+
+
+def _publish_tables(tables: Mapping[str, _Table], holdings: Holdings, folder: Path) -> list[Path]:
     """Write the rows of the dataset of every table and figure, and its pictures."""
     written: list[Path] = []
+    dataset = holdings.dataset
     for name in _COMPOSED:
         written += tables[name].of(dataset).write(folder / name)
     picture = draw_table1(tables["table1"].of(dataset).frame)
     written += save_figure(picture, folder / "table1", ["png"])
-    for path in sorted((scale_folder / "tables").glob(f"{study}_figure*.csv")):
-        name = path.stem.removeprefix(f"{study}_")
-        points = _read(scale_folder / "tables" / study, name).of(dataset)
-        if points.frame.empty:
-            continue
-        written += points.write(folder / name)
-        drawn = scale_folder / "figures" / f"{path.stem}_{dataset}.png"
-        if not drawn.is_file():
-            raise UserError(
-                f"{drawn} is missing; expected the figures of a finished run: snakemake figures "
-                f"{_settings(scale_folder, dataset)}"
-            )
-        written.append(_copy(drawn, folder / f"{name}.png"))
+    for name in _figures(holdings):
+        written += tables[name].of(dataset).write(folder / name)
+        written.append(_copy(_drawn(holdings, name), folder / f"{name}.png"))
     return written
 
 
@@ -189,48 +199,25 @@ def _copy(source: Path, target: Path) -> Path:
     return target
 
 
-def _settings(scale_folder: Path, dataset: str) -> str:
-    return f"--config scale={scale_folder.name} datasets={dataset}"
-
-
 # --- the page about the runs -----------------------------------------------------------------
 
 
-def _run_lines(
-    scale_folder: Path, study: str, dataset: str, runs: pd.DataFrame, jobs: list[Finished]
-) -> list[str]:
-    """Command, machine, hours, and the learning rates that were tried, as Markdown."""
+def _run_lines(holdings: Holdings, runs: pd.DataFrame, jobs: list[Finished]) -> list[str]:
+    """Commands, machine, hours, and the learning rates that were tried, as Markdown."""
+    settings = holdings.settings(holdings.parts())
     return [
-        f"# The runs on {dataset}",
+        f"# The runs on {holdings.dataset}",
         "",
         "```",
-        f"snakemake {_settings(scale_folder, dataset)}{_extras(scale_folder, study, runs)} "
-        "[mirror=DIR]",
-        f"python -m private_graphs.reporting.publish {_folder(scale_folder)} docs/results "
-        f"--datasets {dataset}",
+        *(f"snakemake {each} [mirror=DIR]" for each in settings),
+        f"python -m private_graphs.reporting.publish results/{holdings.folder.name} docs/results "
+        f"--datasets {holdings.dataset}",
         "```",
         "",
         *_times(jobs),
         "",
         *_learning_rates(runs),
     ]
-
-
-def _folder(scale_folder: Path) -> str:
-    return f"results/{scale_folder.name}"
-
-
-def _extras(scale_folder: Path, study: str, runs: pd.DataFrame) -> str:
-    """What a command has to say beside scale and dataset to make these runs."""
-    scale = config.load_study(study).scales[scale_folder.name]
-    found = set(runs["experiment"])
-    further = [name for name, each in scale.experiments.items() if not each.default]
-    named = [name for name in further if name in found]
-    seeds = sorted(set(runs["seed"]))
-    words = f" experiments={','.join([config.ALL, *named])}" if named else ""
-    if seeds != list(range(scale.seeds)):
-        words += f" seeds={','.join(map(str, seeds))}"
-    return words
 
 
 def _times(jobs: Sequence[Finished]) -> list[str]:
