@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import shutil
 
+import pandas as pd
 import pytest
 
 from private_graphs.config import load_studies, load_study
 from private_graphs.errors import UserError
+from private_graphs.reporting.claims import claims
 from private_graphs.reporting.curves import (
     FIGURES,
     POINT_COLUMNS,
@@ -191,3 +193,33 @@ def test_a_line_whose_budget_changes_has_a_range(tmp_path, cell):
         cell(tmp_path, experiment="C", splits=splits, scores={2.0: [0.5]}, **given)
     table = curve_points(frame_of(tmp_path, "figure4"), curves_of("lrec2022", "figure4"))
     assert table.rows[0][4] == "3.38 to 65.10 per node, model only, vacuous in part"
+
+
+def test_the_claim_about_splits_stands_beside_what_the_formula_asks_for(tmp_path, cell):
+    for splits, noise in ((1, 56.0), (10, 17.7), (100, 5.6)):
+        folder = cell(
+            tmp_path, experiment="C", optimizer="adam", splits=splits, scores={2.0: [0.5]}
+        )
+        runs = pd.read_parquet(folder / "runs.parquet").assign(noise_multiplier=noise)
+        runs.to_parquet(folder / "runs.parquet")
+    curves = curves_of("lrec2022", "figure4")
+    (claim,) = claims("lrec2022", curves, frame_of(tmp_path, "figure4"))
+    assert claim.startswith(
+        "The paper (Section 6.3): privacy bound improvement by splitting, factor 2.7. "
+    )
+    assert "by a factor of 3.16 at 10, 10.00 at 100, because it takes shuffled visits" in claim
+    write_tables(tmp_path, "lrec2022", tables=["figure4"])
+    assert claim in (tmp_path / "tables" / "lrec2022_figure4.md").read_text()
+
+
+def test_without_the_full_graph_or_the_papers_noise_the_claim_has_no_factors(tmp_path, cell):
+    cell(tmp_path, experiment="C", splits=10, scores={2.0: [0.5]})
+    cell(tmp_path, experiment="C", splits=1, protocol="sound", scores={2.0: [0.5]})
+    (claim,) = claims("lrec2022", curves_of("lrec2022", "figure4"), frame_of(tmp_path, "figure4"))
+    assert "the more subgraphs there are, because it takes" in claim
+
+
+def test_figures_without_a_claim_of_their_own_have_none(tmp_path, cell):
+    cell(tmp_path, experiment="C", splits=10, scores={INF: [0.5]})
+    frame = frame_of(tmp_path, "figure3")
+    assert claims("lrec2022", curves_of("lrec2022", "figure3"), frame) == ()

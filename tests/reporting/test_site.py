@@ -288,9 +288,13 @@ def test_the_page_shows_the_pictures_of_the_figures_and_leads_to_their_pages(
 def test_a_figure_has_a_page_with_its_numbers_and_statements(tmp_path, cell, statistics):
     page = draw(tmp_path, cell, statistics, protocols=("released", "paper"))
     assert "released no finite ε is proved SGD, ε = 2 0.550 ± 0.071 none proved" in page.text
-    assert "paper ε proved per node, model only: the scored predictions reveal more" in page.text
-    line = "SGD, ε = 2 0.550 ± 0.071 proved ε 3.38 0.550 ± 0.071 proved ε 3.38"
-    assert f"{line} printed: 0.39, Table 1 SGD, ε = 5 0.700 ± 0.000 proved ε 3.38" in page.text
+    assert (
+        "paper ε proved per node and run, model only: the scored predictions reveal more"
+        in page.text
+    )
+    point = "0.550 ± 0.071 proved ε 3.38 all 3 runs: ε 4.10"
+    line = f"SGD, ε = 2 {point} {point} printed: 0.39, Table 1 SGD, ε = 5 0.700 ± 0.000 proved"
+    assert line in page.text
     assert "line 25 % 100 % released" in page.text
     statements = {link for link in page.links if link.startswith("../full/statements/")}
     assert len(statements) == 4  # two protocols, two ε
@@ -311,7 +315,10 @@ def test_figures_without_table_1_have_a_page_too(tmp_path, cell, statistics):
 def test_a_point_that_was_not_run_is_said_to_be_so(tmp_path, cell, statistics):
     cell(tmp_path / "full", experiment="B", protocol="sound", fraction=0.5, scores={2.0: [0.3]})
     page = draw(tmp_path, cell, statistics)
-    assert "sound ε proved per node SGD, ε = 2 not run 0.300 proved ε 2.00 not run" in page.text
+    assert (
+        "sound ε proved per node and run SGD, ε = 2 not run 0.300 proved ε 2.00 all 3 runs: ε 4.10 "
+        "not run"
+    ) in page.text
 
 
 def test_vacuous_points_are_flagged_on_the_page_of_the_figure(tmp_path, cell, statistics):

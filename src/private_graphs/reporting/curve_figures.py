@@ -24,6 +24,7 @@ from private_graphs.reporting.readable import (
     position_title,
     proved_range,
     proved_units,
+    together_range,
 )
 
 GRID_STYLE = ("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#888888"})
@@ -93,7 +94,8 @@ def draw_curves(frame: pd.DataFrame, curves: Curves, dataset: str) -> Figure:
 
     A panel row per protocol that has points; with DP a column per optimizer and a line per ε, else
     a line per optimizer. Bars are one standard deviation over the seeds; black outlines are
-    published values, in the shape of their line; ε proved stands beside each row.
+    published values, in the shape of their line; ε proved for one run, and for all runs behind a
+    point together, stands beside each row.
     """
     panels = _panels(frame, curves)
     order = list(panels.lines)
@@ -222,7 +224,8 @@ def _row_legend(axis: Axes, points: pd.DataFrame, panels: _Panels) -> None:
 
 def _proved(rows: pd.DataFrame) -> str:
     words = proved_range(rows)
-    return f"proved {words}" if words[0].isdigit() else words
+    first = f"proved {words}" if words[0].isdigit() else words
+    return "\n".join(each for each in (first, together_range(rows)) if each)
 
 
 def _privacy_title(points: pd.DataFrame, panels: _Panels) -> str:
@@ -231,7 +234,7 @@ def _privacy_title(points: pd.DataFrame, panels: _Panels) -> str:
     proved = points[points["epsilon_proved"].notna()]
     if proved.empty:
         return "No finite ε is proved"
-    title = [f"ε proved per {proved_units(points)}"]
+    title = [f"ε proved per {proved_units(points)} and run"]
     if leaks(points):
         title.append("(model only; predictions leak)")
     changing = proved.groupby("epsilon")["epsilon_proved"].agg(lambda each: each.max() / each.min())

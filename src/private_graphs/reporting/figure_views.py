@@ -11,6 +11,7 @@ import pandas as pd
 
 from private_graphs.config import Study
 from private_graphs.protocols import PROTOCOLS
+from private_graphs.reporting.claims import claims
 from private_graphs.reporting.curves import FIGURES, Curves, experiment_of
 from private_graphs.reporting.formats import is_missing, number, read_table
 from private_graphs.reporting.readable import (
@@ -20,6 +21,7 @@ from private_graphs.reporting.readable import (
     printed,
     proved_units,
     score,
+    together,
     under_protocol,
 )
 from private_graphs.reporting.views import Notes, downloads, notes
@@ -35,6 +37,8 @@ class PointCell:
     href: str
     """Address of the statement, from the folder of ``index.html``, as are all addresses here."""
     vacuous: bool
+    together: str
+    """ε of all runs behind it, in words; empty where nothing is proved and for one run."""
     published: str
     """Empty where the paper prints nothing."""
 
@@ -80,6 +84,8 @@ class FigureView:
     label: str
     title: str
     caption: str
+    claims: tuple[str, ...]
+    """What the paper says about the whole figure, and what the points say to it."""
     x_label: str
     private: bool
     positions: tuple[str, ...]
@@ -127,6 +133,7 @@ def figure_views(
                 label=curves.label,
                 title=curves.title,
                 caption=curves.caption,
+                claims=claims(study.id, curves, frame),
                 x_label=curves.x_label,
                 private=curves.private,
                 positions=tuple(position_title(curves.x, each) for each in positions),
@@ -220,7 +227,7 @@ def _privacy(points: pd.DataFrame, curves: Curves) -> tuple[str, str]:
         return "no DP: nothing is claimed", "plain"
     if points["epsilon_proved"].isna().all():
         return "no finite ε is proved", "none"
-    words = f"ε proved per {proved_units(points)}"
+    words = f"ε proved per {proved_units(points)} and run"
     if leaks(points):
         words += ", model only: the scored predictions reveal more"
     return words, "proved"
@@ -244,5 +251,6 @@ def _cell(point: Mapping[str, Any] | None, statements: str) -> PointCell | None:
         privacy=privacy,
         href=f"{statements}/{point['statement_id']}.html",
         vacuous=point["vacuous"] is True and not is_missing(proved),
+        together=together(under_protocol(point), point["protocol"]),
         published=published,
     )

@@ -103,7 +103,7 @@ def published_points(study: str, figure: str) -> pd.DataFrame:
     claims = published_claims(study)
     claims = claims[(claims["figure"] == figure) & claims[list(PLACE)].notna().all(axis=1)]
     rows = {
-        _place(row): (row["value"], _words(row["where"]))
+        _place(row): (row["value"], words_for_place(row["where"]))
         for row in claims.to_dict("records")
         if row["dataset"] and row["optimizer"]
     }
@@ -124,7 +124,8 @@ def _place(row: dict) -> tuple[str, str, int, float, float]:
     return dataset, optimizer, int(splits), float(fraction), float(epsilon)
 
 
-def _words(where: str) -> str:
+def words_for_place(where: str) -> str:
+    """Return the words for a place in the paper: ``sec6.3`` is ``Section 6.3``."""
     if where.startswith("fig"):
         return f"text on Figure {where.removeprefix('fig')}"
     return f"Section {where.removeprefix('sec')}"

@@ -23,6 +23,7 @@ from private_graphs.privacy.calibration import gdp_noise, published_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.reporting import readable
+from private_graphs.reporting.claims import claims
 from private_graphs.reporting.curves import curves_of, points
 from private_graphs.reporting.formats import Readable, is_missing, write_table
 from private_graphs.reporting.published import published_table
@@ -269,7 +270,8 @@ def _scored(
     """Return Table 1 or the points of a figure, for programs and for people."""
     if name != "table1":
         frame = points(runs, statements, load_study(study), name)
-        return frame, readable.curve_points(frame, curves_of(study, name))
+        curves = curves_of(study, name)
+        return frame, readable.curve_points(frame, curves, claims(study, curves, frame))
     runs = runs[runs["experiment"] == "table1"]
     if runs.empty:
         raise UserError(

@@ -16,6 +16,7 @@ from private_graphs.reporting.readable import (
     OPTIMIZER_TITLES,
     score,
     setting_title,
+    together,
     warnings,
 )
 
@@ -116,14 +117,7 @@ def _score_cell(row: Mapping[str, Any], protocol: str, statements: str) -> Score
         return ScoreCell(text, words, "none", limits, href=href)
     unit = row[f"{protocol}_unit"].replace("_", " ")
     words = f"proved ε {number(proved, 2)} per {unit}"
-    return ScoreCell(text, words, "proved", limits, _together(row, protocol), href)
-
-
-def _together(row: Mapping[str, Any], protocol: str) -> str:
-    count, epsilon = row[f"{protocol}_runs_released"], row[f"{protocol}_epsilon_all_runs"]
-    if is_missing(count) or is_missing(epsilon) or count == 1:
-        return ""
-    return f"all {int(count)} runs: ε {number(epsilon, 2)}"
+    return ScoreCell(text, words, "proved", limits, together(row, protocol), href)
 
 
 def glance(frame: pd.DataFrame, titles: Mapping[str, str]) -> tuple[Glance, ...]:
