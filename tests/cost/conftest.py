@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,12 +13,37 @@ import pytest
 
 from private_graphs.cost.__main__ import all_times
 from private_graphs.cost.finished import Finished
+from private_graphs.cost.model import CostModel
 
 
 @pytest.fixture(scope="session")
 def measured(root: Path) -> list[Finished]:
     """The jobs whose times were published with the results."""
     return all_times([root / "docs" / "results"])
+
+
+@pytest.fixture(scope="session")
+def hand_set() -> CostModel:
+    """Where a fit starts that knows no job: a nanosecond per number, a second to start a job."""
+    seconds = dict.fromkeys(("nonzero", "entry", "sgd", "adam", "draw"), 1e-9)
+    seconds |= dict.fromkeys(("row", "word", "block"), 1e-8)
+    return CostModel(seconds | {"visit": 1e-5, "job": 1.0}, {}, "by hand")
+
+
+@pytest.fixture(scope="session")
+def foreseen() -> Callable[[list[Finished], CostModel], float]:
+    """Predicted over measured seconds of whole jobs together, early stopping foreseen as well."""
+
+    def ratio(jobs: list[Finished], estimator: CostModel) -> float:
+        known = [job for job in jobs if job.job_seconds is not None]
+        predicted = 0.0
+        for task in (job.task for job in known):
+            each = min(task.max_epochs, estimator.epochs_of(task.kind))
+            stopped = replace(task, non_private_epochs=task.non_private_runs * each)
+            predicted += estimator.seconds_of(stopped)
+        return predicted / sum(job.job_seconds for job in known)
+
+    return ratio
 
 
 def write_job(

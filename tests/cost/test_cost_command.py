@@ -8,6 +8,7 @@ import pytest
 
 from private_graphs.cost import __main__ as command
 from private_graphs.cost import model, reach
+from private_graphs.cost.finished import TIMES_FILE, write_times
 from private_graphs.errors import UserError
 
 
@@ -26,9 +27,21 @@ def test_refit_prints_predicted_against_measured_and_writes(root, own_reference,
     command.main(["refit", str(root / "docs" / "results")])
     printed = capsys.readouterr().out
     assert re.search(r"\d\.\d\d  table1 cora adam paper s10 f1\n", printed)
-    ratio = float(re.search(r"^total +([\d.]+)", printed, flags=re.MULTILINE)[1])
-    assert 1 / 1.5 < ratio < 1.5
+    for line in ("total", "half of the jobs from the other"):
+        assert re.search(rf"^{line} +\d+\.\d\d", printed, flags=re.MULTILINE)
     assert model.read_reference().probe > 0
+
+
+def test_figures_refitted_without_a_dataset_predict_its_runs(
+    tmp_path, own_reference, hand_set, measured, foreseen
+):
+    held_out = "cora"
+    model.write_reference(hand_set, "none", 1.0)
+    others = [job for job in measured if job.task.dataset != held_out]
+    write_times(others, tmp_path / "results" / "others" / TIMES_FILE)
+    command.main(["refit", str(tmp_path / "results")])
+    mine = [job for job in measured if job.task.dataset == held_out]
+    assert 1 / 1.5 < foreseen(mine, model.read_reference().model) < 1.5
 
 
 def test_refit_without_finished_jobs_says_what_it_expected(tmp_path, own_reference):
