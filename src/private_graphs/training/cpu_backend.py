@@ -62,7 +62,6 @@ class CpuBackend:
 
     def keep_best(self, replicas: np.ndarray) -> None:
         """Remember the present parameters of ``replicas``."""
-        self._catch_up(replicas)
         if self.best is None:
             self.best = self.state.parameters.copy()
         self.best[replicas] = self.state.parameters[replicas]
