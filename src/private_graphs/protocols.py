@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from private_graphs.datasets import views
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -56,6 +58,9 @@ class Protocol:
     inference: Literal["leaks", "inductive_disjoint"]
     """What the published predictions reveal beyond the parameters (§5)."""
 
+    data: views.DataView
+    """How raw files that leave a choice are read: profiles, texts, a fixed sample (§4.6)."""
+
 
 RELEASED = Protocol(
     name="released",
@@ -72,6 +77,7 @@ RELEASED = Protocol(
     subsampling="stratified",
     random_baseline="without_last_class",
     inference="leaks",
+    data=views.RELEASED,
 )
 
 PAPER = Protocol(
@@ -89,6 +95,7 @@ PAPER = Protocol(
     subsampling="stratified",
     random_baseline="all_classes",
     inference="leaks",
+    data=views.PAPER,
 )
 
 SOUND = Protocol(
@@ -106,6 +113,7 @@ SOUND = Protocol(
     subsampling="keyed_coin",
     random_baseline="all_classes",
     inference="inductive_disjoint",
+    data=views.SOUND,
 )
 
 SOUND_POISSON = replace(

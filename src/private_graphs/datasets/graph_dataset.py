@@ -95,6 +95,12 @@ class DatasetInfo(BaseModel):
     citation: str
     public_facts: list[str]
     """What is public by declaration (docs/privacy.md §5)."""
+    features: str = "raw"
+    """Kind of features made of texts (bow, fasttext, bert, sbert); raw: those of the files."""
+    view: str | None = None
+    """How the raw files were read (datasets/views.py); None where they leave no choice."""
+    preprocessing: list[str] = []
+    """Sentences on how nodes and features were chosen, for the privacy statement."""
 
 
 @dataclass(frozen=True, eq=False)

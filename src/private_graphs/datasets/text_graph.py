@@ -1,0 +1,154 @@
+"""A graph whose nodes have texts: what features are made of. In memory and on disk."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import safetensors
+import safetensors.numpy
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from private_graphs.datasets.graph_dataset import (
+    DatasetInfo,
+    GraphDataset,
+    RawFile,
+    SparseFeatures,
+)
+from private_graphs.errors import UserError
+from private_graphs.files import atomic_path, write_text
+
+TEXTS_FILE, STRUCTURE_FILE, TEXT_INFO_FILE = (
+    "texts.parquet", "structure.safetensors", "text_graph.json",
+)  # fmt: skip
+_STRUCTURE = ("edge_index", "labels", "train_mask", "validation_mask", "test_mask")
+
+
+class TextGraphInfo(BaseModel):
+    """What ``text_graph.json`` holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    title: str
+    synthetic: bool
+    view: str
+    """Name of the view in ``datasets/views.py``."""
+    classes: list[str] = Field(min_length=1)
+    units: str = "node"
+    loops_dropped: int = Field(ge=0)
+    duplicates_dropped: int = Field(ge=0)
+    one_way_edges: int | None = Field(default=None, ge=0)
+    counts: dict[str, int] = {}
+    """What reading the raw files found, such as ``malformed_rows``."""
+    sources: list[RawFile]
+    licence: str
+    citation: str
+    public_facts: list[str]
+    preprocessing: list[str] = []
+    """Sentences on how nodes and texts were chosen, for the privacy statement."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextGraph:
+    """An undirected graph with texts, labels and three disjoint masks."""
+
+    texts: pa.Table
+    """N rows; string columns in the order of the raw file, null where nothing was written."""
+    edge_index: np.ndarray
+    """(2, E) int64; every undirected edge once, i < j, no loops, sorted lexicographically."""
+    labels: np.ndarray
+    """(N,) int64 in 0..K-1, or -1 where there is no label."""
+    train_mask: np.ndarray
+    """(N,) bool."""
+    validation_mask: np.ndarray
+    """(N,) bool."""
+    test_mask: np.ndarray
+    """(N,) bool."""
+    info: TextGraphInfo
+
+    def __post_init__(self) -> None:
+        where = f"text graph {self.info.name!r}"
+        lengths = {key: len(getattr(self, key)) for key in _STRUCTURE[1:]}
+        wrong = {key: length for key, length in lengths.items() if length != self.n_nodes}
+        if wrong:
+            raise UserError(f"{where}: {wrong} entries, expected {self.n_nodes}, one per text row")
+        for name, kind in zip(self.texts.column_names, self.texts.schema.types, strict=True):
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise UserError(f"{where}: text column {name!r} is {kind}, expected text")
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes N."""
+        return self.texts.num_rows
+
+    @property
+    def public_nodes(self) -> np.ndarray:
+        """(N,) bool: nodes whose texts are public by declaration (docs/privacy.md §5)."""
+        return self.validation_mask | self.test_mask
+
+    def column(self, name: str) -> list[str]:
+        """Return the N texts of one column, "" where nothing was written."""
+        return [text or "" for text in self.texts.column(name).to_pylist()]
+
+    def with_features(
+        self,
+        features: SparseFeatures | np.ndarray,
+        kind: str,
+        preprocessing: list[str],
+        sources: list[RawFile],
+    ) -> GraphDataset:
+        """Return the dataset with a feature matrix in place of the texts.
+
+        ``kind`` names the features (bow, fasttext, bert, sbert); ``preprocessing`` says how they
+        were made, in sentences for the privacy statement; ``sources`` are files of models.
+        """
+        sparse = isinstance(features, SparseFeatures)
+        shared = self.info.model_dump(exclude={"counts", "preprocessing", "sources"})
+        info = DatasetInfo(
+            **shared,
+            features=kind,
+            feature_kind="sparse" if sparse else "dense",
+            n_nodes=self.n_nodes,
+            n_edges=self.edge_index.shape[1],
+            n_features=features.n_columns if sparse else features.shape[1],
+            sources=[*self.info.sources, *sources],
+            preprocessing=[*self.info.preprocessing, *preprocessing],
+        )
+        arrays = {key: getattr(self, key) for key in _STRUCTURE}
+        return GraphDataset(features=features, info=info, **arrays)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``texts.parquet``, ``structure.safetensors`` and, last, ``text_graph.json``."""
+        folder = Path(folder)
+        with atomic_path(folder / TEXTS_FILE) as temporary:
+            pyarrow.parquet.write_table(self.texts, temporary)
+        arrays = {key: np.ascontiguousarray(getattr(self, key)) for key in _STRUCTURE}
+        with atomic_path(folder / STRUCTURE_FILE) as temporary:
+            safetensors.numpy.save_file(arrays, temporary)
+        write_text(folder / TEXT_INFO_FILE, self.info.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> TextGraph:
+        """Read a folder written by :meth:`save`; UserError where it cannot be read."""
+        folder = Path(folder)
+        try:
+            info = TextGraphInfo.model_validate_json((folder / TEXT_INFO_FILE).read_bytes())
+            texts = pyarrow.parquet.read_table(folder / TEXTS_FILE)
+            arrays = safetensors.numpy.load_file(folder / STRUCTURE_FILE)
+            return cls(texts, *(arrays[key] for key in _STRUCTURE), info)
+        except (
+            OSError,
+            ValidationError,
+            ValueError,
+            KeyError,
+            safetensors.SafetensorError,
+        ) as error:
+            raise UserError(
+                f"{folder}: cannot be read as a text graph ({error}); delete the folder and build "
+                "it again"
+            ) from error

@@ -1,0 +1,78 @@
+"""Views: how the raw files of one dataset are read, so that each protocol sees its own graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class DataView:
+    """Choices that decide which nodes, texts and features a dataset has.
+
+    Datasets whose raw files leave no choice (the citation graphs) have no views. Section numbers
+    refer to ``docs/privacy.md``.
+    """
+
+    name: str
+    """Also the name of the folder of the built dataset."""
+
+    profile_reading: Literal["as_released", "exact"]
+    """``as_released``: the first raw row is consumed as a header, and edge ends are renumbered in
+    place, so that new ids collide with old ones (§4.6)."""
+
+    profile_ranking: Literal["non_null_columns", "completion_percentage"]
+    """What makes a Pokec profile complete (§4.6)."""
+
+    label_column: Literal["kept", "dropped"]
+    """Whether the text column that defines the label is among the texts (§4.6)."""
+
+    vocabulary: Literal["all_nodes", "public_nodes"]
+    """Nodes whose texts decide which words, tokens or embedded models there are. Words counted on
+    private nodes are outside every guarantee (§5)."""
+
+    empty_texts: Literal["counted", "masked"]
+    """``counted``: empty columns and special tokens enter the means of BERT's hidden states."""
+
+    node_sample: Literal["stratified", "keyed_coin"]
+    """How a fixed share of the training nodes is drawn once for a dataset (Reddit): per class, or
+    by an independent coin per node (§3)."""
+
+
+RELEASED = DataView(
+    name="released",
+    profile_reading="as_released",
+    profile_ranking="non_null_columns",
+    label_column="kept",
+    vocabulary="all_nodes",
+    empty_texts="counted",
+    node_sample="stratified",
+)
+
+PAPER = DataView(
+    name="paper",
+    profile_reading="exact",
+    profile_ranking="completion_percentage",
+    label_column="kept",
+    vocabulary="all_nodes",
+    empty_texts="masked",
+    node_sample="stratified",
+)
+
+SOUND = DataView(
+    name="sound",
+    profile_reading="exact",
+    profile_ranking="completion_percentage",
+    label_column="dropped",
+    vocabulary="public_nodes",
+    empty_texts="masked",
+    node_sample="keyed_coin",
+)
+
+SOUND_WITH_LABEL = replace(SOUND, name="sound-with-label", label_column="kept")
+"""As sound, with the column that defines the label: what the leak is worth."""
+
+VIEWS: dict[str, DataView] = {
+    each.name: each for each in (RELEASED, PAPER, SOUND, SOUND_WITH_LABEL)
+}
+"""Every view by name."""

@@ -1,0 +1,21 @@
+"""What every kind of feature returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from private_graphs.datasets.graph_dataset import RawFile, SparseFeatures
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMatrix:
+    """Features of the N nodes of a text graph, and how they were made."""
+
+    values: SparseFeatures | np.ndarray
+    """CSR parts (N, F), or (N, F) float32."""
+    preprocessing: tuple[str, ...]
+    """Sentences for the privacy statement: what was fitted on which nodes."""
+    models: tuple[RawFile, ...] = ()
+    """Files of the model that made them, with sha256; none for counted words."""
