@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from private_graphs import protocols
+from private_graphs.datasets import views
 from private_graphs.protocols import PAPER, PROTOCOLS, RELEASED, SOUND, SOUND_POISSON, Protocol
 
 TABLE = {  # field: released, paper, sound
@@ -25,7 +26,19 @@ TABLE = {  # field: released, paper, sound
     "subsampling": ("stratified", "stratified", "keyed_coin"),
     "random_baseline": ("without_last_class", "all_classes", "all_classes"),
     "inference": ("leaks", "leaks", "inductive_disjoint"),
+    "data": (views.RELEASED, views.PAPER, views.SOUND),
 }
+VIEWS = {  # field: released, paper, sound, sound with label
+    "profile_reading": ("as_released", "exact", "exact", "exact"),
+    "profile_ranking": (
+        "non_null_columns", "completion_percentage", "completion_percentage",
+        "completion_percentage",
+    ),
+    "label_column": ("kept", "kept", "dropped", "kept"),
+    "vocabulary": ("all_nodes", "all_nodes", "public_nodes", "public_nodes"),
+    "empty_texts": ("counted", "masked", "masked", "masked"),
+    "node_sample": ("stratified", "stratified", "keyed_coin", "keyed_coin"),
+}  # fmt: skip
 
 
 def test_the_protocols_have_the_stated_fields():
@@ -34,6 +47,14 @@ def test_the_protocols_have_the_stated_fields():
     for field, values in TABLE.items():
         assert tuple(getattr(each, field) for each in (RELEASED, PAPER, SOUND)) == values
     assert {"released": RELEASED, "paper": PAPER, "sound": SOUND} == PROTOCOLS
+
+
+def test_the_views_have_the_stated_fields():
+    names = {field.name for field in dataclasses.fields(views.DataView)}
+    assert names == {"name", *VIEWS}
+    for field, values in VIEWS.items():
+        assert tuple(getattr(each, field) for each in views.VIEWS.values()) == values
+    assert list(views.VIEWS) == ["released", "paper", "sound", "sound-with-label"]
 
 
 def test_the_poisson_variant_differs_from_sound_in_its_visits_alone():

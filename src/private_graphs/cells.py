@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -13,6 +13,9 @@ from pydantic import (
     PlainSerializer,
     field_validator,
 )
+
+from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
+from private_graphs.protocols import PROTOCOLS
 
 
 def _read_epsilon(value: object) -> object:
@@ -48,15 +51,37 @@ class Cell(BaseModel):
     """``protocol`` keeps the protocol's own visits; the others are the two choices of ``sound``."""
     splits: int = Field(ge=1)
     train_fraction: float = Field(default=1.0, gt=0, le=1)
+    view: Literal["protocol", "with_label"] = "protocol"
+    """``protocol`` keeps the protocol's own view of the raw files; ``with_label`` adds the text
+    column that defines the label where that view drops it."""
 
     @property
     def cell_id(self) -> str:
         """Path of the cell below ``runs/<study>/``."""
         visits = "" if self.visits == "protocol" else f"-{self.visits}"
+        view = "" if self.view == "protocol" else f"-{self.view}"
         return (
             f"{self.experiment}/{self.dataset}/{self.features}/{self.method}/{self.optimizer}/"
-            f"{self.protocol}{visits}/s{self.splits}/f{self.train_fraction:g}"
+            f"{self.protocol}{visits}{view}/s{self.splits}/f{self.train_fraction:g}"
         )
+
+    @property
+    def data_view(self) -> DataView:
+        """How the raw files of the dataset are read, where they leave a choice."""
+        own = PROTOCOLS[self.protocol].data
+        dropped = self.view == "with_label" and own.label_column == "dropped"
+        return SOUND_WITH_LABEL if dropped else own
+
+    def identity(self) -> dict[str, Any]:
+        """Return the fields that the draws of its runs depend on.
+
+        The view is among them only where it is not the protocol's own, so that cells keep the
+        draws that they had before there were views.
+        """
+        fields = self.model_dump(mode="json")
+        if self.view == "protocol":
+            del fields["view"]
+        return fields
 
 
 class RateChoice(BaseModel):

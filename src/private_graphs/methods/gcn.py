@@ -159,7 +159,7 @@ def _replicas(
             for seed in plan.seeds:
                 identity = {
                     "data": dataset.fingerprint,
-                    "cell": plan.cell.model_dump(mode="json"),
+                    "cell": plan.cell.identity(),
                     "visits": protocol.visits,
                     "settings": plan.model_dump(mode="json", include=_SETTINGS),
                     "epsilon": "inf" if math.isinf(epsilon) else epsilon,
@@ -257,6 +257,7 @@ def _rows(
                 "protocol": cell.protocol,
                 "dataset": cell.dataset,
                 "features": cell.features,
+                "view": dataset.info.view,
                 "method": cell.method,
                 "optimizer": cell.optimizer,
                 "visits": protocol.visits if cell.splits > 1 else "full_graph",
