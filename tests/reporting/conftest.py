@@ -59,6 +59,8 @@ def write_cell(
     scale_folder: Path,
     *,
     dataset: str = "cora",
+    features: str = "raw",
+    view: str | None = None,
     protocol: str = "paper",
     optimizer: str = "sgd",
     splits: int = 1,
@@ -73,7 +75,8 @@ def write_cell(
 
     The replicas of all other rates are worse and not selected. ``changes`` go to the statements.
     """
-    cell = f"{experiment}/{dataset}/raw/gcn/{optimizer}/{protocol}/s{splits}/f{fraction:g}"
+    read = f"{protocol}-with_label" if view == "sound-with-label" else protocol
+    cell = f"{experiment}/{dataset}/{features}/gcn/{optimizer}/{read}/s{splits}/f{fraction:g}"
     folder = scale_folder / "runs" / "lrec2022" / cell
     folder.mkdir(parents=True)
     rows, statements = [], {}
@@ -89,7 +92,7 @@ def write_cell(
                     "statement_id": said["statement_id"],
                     "selected": rate == rates[-1],
                     "study": "lrec2022", "experiment": experiment, "protocol": protocol,
-                    "dataset": dataset, "features": "raw", "method": "gcn",
+                    "dataset": dataset, "features": features, "view": view, "method": "gcn",
                     "optimizer": optimizer, "visits": "full_graph",
                     "n_splits": splits, "train_fraction": fraction,
                     "lr": rate, "epochs": 2000, "max_epochs": 2000, "epsilon": epsilon,

@@ -40,6 +40,17 @@ def test_a_missing_column_is_named_with_its_file(tmp_path, cell):
         collect([folder])
 
 
+def test_finished_cells_from_before_there_were_views_have_none(tmp_path, cell):
+    older = cell(tmp_path, scores={2.0: [0.5, 0.6]})
+    path = older / "runs.parquet"
+    pd.read_parquet(path).drop(columns="view").to_parquet(path)
+    newer = cell(tmp_path, dataset="pokec", protocol="sound", scores={2.0: [0.5]}, view="sound")
+    unviewed = cell(tmp_path, protocol="sound", scores={2.0: [0.4]})
+    runs, _ = collect([older, newer, unviewed])
+    assert list(runs["view"]) == [None, None, "sound", None]
+    assert set(RUN_COLUMNS) <= set(runs.columns)
+
+
 def test_a_row_without_its_statement_is_an_error(tmp_path, cell):
     folder = cell(tmp_path, scores={2.0: [0.5]})
     (folder / "statement.json").write_text(json.dumps({}))

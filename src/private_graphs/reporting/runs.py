@@ -15,7 +15,7 @@ from private_graphs.privacy.statements import PrivacyStatement
 
 RUN_COLUMNS: tuple[str, ...] = (
     "replica_id", "statement_id", "selected", "study", "experiment", "protocol", "dataset",
-    "features", "method", "optimizer", "visits", "n_splits", "train_fraction", "lr", "epochs",
+    "features", "view", "method", "optimizer", "visits", "n_splits", "train_fraction", "lr", "epochs",
     "max_epochs",
     "epsilon", "noise_multiplier", "clip", "delta", "epsilon_published", "epsilon_proved", "unit",
     "relation", "inference", "seed", "test_micro_f1", "test_macro_f1", "test_accuracy",
@@ -23,7 +23,14 @@ RUN_COLUMNS: tuple[str, ...] = (
     "random_micro_f1", "seconds", "device", "dtype", "noise_source", "code_fingerprint",
     "data_fingerprint",
 )  # fmt: skip
-"""Columns of every ``runs.parquet``: one row per replica."""
+"""Columns of every ``runs.parquet``: one row per replica.
+
+``view`` is the name of the view of the raw files (``datasets/views.py``), null where these leave no
+choice.
+"""
+
+_LATER_COLUMNS = ("view",)
+"""Columns that finished cells of earlier versions lack; they are null there."""
 
 
 def find_runs(scale_folder: Path, study: str) -> list[Path]:
@@ -67,6 +74,8 @@ def _read_runs(path: Path) -> pd.DataFrame:
             f"{path}: not a readable run table ({error}); delete {path.parent} and train the "
             "cell again"
         ) from error
+    for name in set(_LATER_COLUMNS) - set(frame.columns):
+        frame[name] = None
     missing = [column for column in RUN_COLUMNS if column not in frame.columns]
     if missing:
         raise UserError(
@@ -75,7 +84,9 @@ def _read_runs(path: Path) -> pd.DataFrame:
         )
     # Optional numbers are null where nothing applies; a column of nulls would else be of objects.
     optional = ["clip", "delta", "epsilon_published", "epsilon_proved"]
-    return frame.assign(**{name: frame[name].astype("float64") for name in optional})
+    frame = frame.assign(**{name: frame[name].astype("float64") for name in optional})
+    view = frame["view"].astype("object")
+    return frame.assign(view=view.where(view.notna(), None))
 
 
 def _read_statements(path: Path) -> dict[str, dict[str, Any]]:
