@@ -1,0 +1,389 @@
+"""A user's own text graph: its declaration, and two tables read into a TextGraph.
+
+What is public by declaration, and what that means for the people behind the rows, is in
+``docs/your-own-graph.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.own_tables import OwnTable, read_table
+from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.files import sha256_of, write_text
+
+OWN_FOLDER = "own"
+"""Folder of the declarations, beside the folder of raw files: ``data/raw`` -> ``data/own``."""
+
+MASKS = ("train", "validation", "test")
+_SPLIT_NAMES = {**dict(zip(MASKS, range(3), strict=True)), "val": 1, "valid": 1}
+NAMED_ROWS = 3
+"""How many rows a message names before it only counts."""
+
+PUBLIC_FACTS = (
+    "the number of nodes, their ids and the train, validation and test masks",
+    "the names of the classes",
+    "all validation and test nodes with their texts, labels and mutual edges",
+)
+"""What the owner of a graph declares public by building it (docs/privacy.md §5)."""
+
+
+class OwnGraph(BaseModel):
+    """Declaration of a user's own text graph: files, columns, and what features to make."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)
+    nodes: Path
+    """CSV or Parquet with one row per node; relative to the working folder."""
+    edges: Path
+    """CSV or Parquet with one row per edge, in the columns ``source`` and ``target``."""
+    text: tuple[str, ...] = Field(min_length=1)
+    """Columns with text, in the order in which they are read."""
+    label: str
+    id: str = "id"
+    split: str | None = None
+    """Column with train, validation (val, valid) or test; None: a keyed 80/10/10."""
+    features: Literal["bow", "fasttext", "bert", "sbert"] = "bow"
+    model: str | None = None
+    """Folder of a BERT or sentence model, or fastText ``.bin`` file; ``embedded``: the tiny
+    embedded one; None: nothing for bow, a small model trained on the public texts for fasttext,
+    the multilingual model of the download rules for bert and sbert."""
+    seed: int = Field(default=0, ge=0)
+    """Of the masks where there is no split column. The masks are public, and so is this seed."""
+    min_count: int = Field(default=2, ge=0)
+    """Words of bow occur more often than this."""
+    max_count: int = Field(default=15_000, ge=1)
+    """Words of bow occur at most this often."""
+    source: str = "source"
+    target: str = "target"
+    title: str | None = None
+    licence: str | None = None
+    citation: str | None = None
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _one_column(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_role_per_column(self) -> OwnGraph:
+        if self.label in self.text:
+            raise ValueError(
+                f"the label column {self.label!r} is among the text columns: the features would "
+                "hold what they are to predict; leave it out of the texts"
+            )
+        roles = {"id": self.id, "label": self.label, "split": self.split}
+        names = [name for name in [*roles.values(), *self.text] if name is not None]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"column {twice[0]!r} is named twice, expected one role per column")
+        if self.source == self.target:
+            raise ValueError(f"source and target are both {self.source!r}, expected two columns")
+        if self.max_count <= self.min_count:
+            raise ValueError(
+                f"max_count is {self.max_count}, expected more than min_count ({self.min_count})"
+            )
+        return self
+
+
+def declare(values: Mapping[str, Any], where: str) -> OwnGraph:
+    """Check a declaration; ``where`` (a file, or the command line) begins each message.
+
+    Raises:
+        UsageError: unknown keys, values of a wrong form, columns with two roles.
+    """
+    try:
+        return OwnGraph.model_validate(dict(values))
+    except ValidationError as error:
+        lines = []
+        for each in error.errors():
+            key = str(each["loc"][0]) if each["loc"] else ""
+            message = each["msg"].removeprefix("Value error, ")
+            if each["type"] == "extra_forbidden":
+                message = f"unknown key{suggest(key, OwnGraph.model_fields)}"
+            elif each["type"] == "missing":
+                message = "missing; add this key"
+            elif each["loc"]:
+                message = f"found {each['input']!r}: {message[0].lower()}{message[1:]}"
+            lines.append(": ".join(part for part in (where, key, message) if part))
+        raise UsageError("\n".join(lines)) from None
+
+
+def remember(spec: OwnGraph, folder: str | os.PathLike[str]) -> Path:
+    """Write ``<folder>/<name>.json`` where it is new or changed, and return its path."""
+    path = Path(folder) / f"{spec.name}.json"
+    text = spec.model_dump_json(indent=2, exclude_none=True) + "\n"
+    if not path.is_file() or path.read_bytes() != text.encode():
+        write_text(path, text)
+    return path
+
+
+def known(folder: str | os.PathLike[str]) -> dict[str, OwnGraph]:
+    """Return the declared graphs of a folder by name (none where there is no folder).
+
+    Raises:
+        UserError: a declaration that cannot be read or does not hold; names its file.
+    """
+    found = {}
+    for path in sorted(Path(folder).glob("*.json")):
+        try:
+            spec = OwnGraph.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            first = str(error) if isinstance(error, OSError) else error.errors()[0]["msg"]
+            raise UserError(
+                f"{path}: cannot be read as the declaration of a graph ({first}); delete it and "
+                "run 'private-graphs dataset NAME --nodes ...' again"
+            ) from error
+        if spec.name != path.stem:
+            raise UserError(
+                f"{path}: declares the graph {spec.name!r}, expected {path.stem!r}; rename the file"
+            )
+        found[spec.name] = spec
+    return found
+
+
+def source_records(spec: OwnGraph) -> list[RawFile]:
+    """Return nodes and edges file with their present sha256, as a built dataset records them.
+
+    Raises:
+        UserError: a file that cannot be read.
+    """
+    records = []
+    for path in (spec.nodes, spec.edges):
+        try:
+            records.append(RawFile(file=path.as_posix(), sha256=sha256_of(path), url=None))
+        except OSError as error:
+            raise UserError(
+                f"{path}: cannot be read ({error.strerror or error}); the graph {spec.name!r} "
+                "needs it: check the path"
+            ) from error
+    return records
+
+
+def keyed_split(ids: list[str], seed: int) -> np.ndarray:
+    """Return 0 (train), 1 (validation) or 2 (test) for each of N >= 3 distinct ids, 80/10/10.
+
+    Ids are ordered by BLAKE2b(id) under a key made of the seed; the first tenth (rounded, at least
+    one) validates, the next tests, the others train. Nothing but the ids and the seed enters, not
+    even the order of the file.
+    """
+    key = f"private-graphs own split {seed}".encode()
+    digests = [
+        hashlib.blake2b(each.encode(), key=key, digest_size=16).digest() + each.encode()
+        for each in ids
+    ]
+    order = sorted(range(len(ids)), key=digests.__getitem__)
+    share = max(1, round(len(ids) / 10))
+    split = np.zeros(len(ids), dtype=np.int64)
+    split[order[:share]], split[order[share : 2 * share]] = 1, 2
+    return split
+
+
+def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
+    """Read the two tables of a user's graph.
+
+    Nodes keep the order of the file; classes are sorted by name. Loops and repeated edges are
+    dropped and counted. The texts are the same in every view.
+
+    Raises:
+        UserError: names the file and the line (Parquet: the row) of what cannot be used.
+    """
+    roles = {"id": spec.id, "label": spec.label}
+    roles |= {f"text {number}": name for number, name in enumerate(spec.text, start=1)}
+    if spec.split is not None:
+        roles["split"] = spec.split
+    nodes = read_table(spec.nodes, roles)
+    ids = _checked_ids(nodes, spec.id)
+    split = _split(nodes, spec, ids)
+    classes, labels = _labels(nodes, spec, split)
+    texts = _texts(nodes, spec)
+    edges_table = read_table(
+        spec.edges, {"source": spec.source, "target": spec.target}, may_be_empty=True
+    )
+    edges = _edges(edges_table, spec, nodes)
+    files = ((spec.nodes, nodes), (spec.edges, edges_table))
+    info = TextGraphInfo(
+        name=spec.name,
+        title=spec.title or spec.name,
+        synthetic=False,
+        view=view.name,
+        classes=classes,
+        loops_dropped=edges.loops,
+        duplicates_dropped=edges.duplicates,
+        one_way_edges=edges.one_way,
+        counts={"edge_rows": edges_table.n_rows, "nodes_without_label": int(np.sum(labels < 0))},
+        sources=[
+            RawFile(file=path.as_posix(), sha256=table.sha256, url=None) for path, table in files
+        ],
+        licence=spec.licence or "not stated by the owner",
+        citation=spec.citation or "not stated by the owner",
+        public_facts=list(PUBLIC_FACTS),
+        preprocessing=_preprocessing(spec),
+    )
+    masks = (split == 0, split == 1, split == 2)
+    return TextGraph(texts, edges.edge_index, labels, *masks, info)
+
+
+def _preprocessing(spec: OwnGraph) -> list[str]:
+    """Say how masks, classes and edges came about; nothing is counted: counts are private."""
+    if spec.split is None:
+        masks = (
+            f"masks: 80/10/10 by a keyed permutation of the ids (public seed {spec.seed}); texts, "
+            "labels and edges have no part in it"
+        )
+    else:
+        masks = (
+            f"masks: the column {spec.split!r} of the owner's file; they are public, and nothing "
+            "is claimed about how they were chosen"
+        )
+    return [
+        masks,
+        "classes: the labels that occur in the owner's file, training nodes included",
+        "edges: undirected; self-loops and repeated edges were dropped",
+    ]
+
+
+def _first_rows(wrong: np.ndarray) -> tuple[list[int], str]:
+    """Return the first rows of (rows,) bool, and ``" (12 in all)"`` where there are more."""
+    rows = np.flatnonzero(wrong)
+    more = f" ({len(rows):,} in all)" if len(rows) > NAMED_ROWS else ""
+    return rows[:NAMED_ROWS].tolist(), more
+
+
+def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
+    """Return (rows,) bool: nothing, or nothing but white space."""
+    import pyarrow.compute as pc
+
+    written = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+    return ~np.asarray(pc.fill_null(written, False))
+
+
+def _checked_ids(nodes: OwnTable, name: str) -> list[str]:
+    """Return the ids, each written once."""
+    import pyarrow.compute as pc
+
+    column = nodes.columns[name]
+    blank = _is_blank(column)
+    if blank.any():
+        rows, more = _first_rows(blank)
+        raise nodes.error(rows, f"no id in the column {name!r}{more}; give every node an id")
+    encoded = pc.dictionary_encode(column.combine_chunks())
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    codes = np.asarray(encoded.indices)
+    if len(encoded.dictionary) < len(codes):
+        _, first = np.unique(codes, return_index=True)
+        repeated = np.ones(len(codes), dtype=bool)
+        repeated[first] = False
+        second = int(np.flatnonzero(repeated)[0])
+        rows = [int(np.flatnonzero(codes == codes[second])[0]), second]
+        count = int(repeated.sum())
+        more = f" ({count:,} repeated ids in all)" if count > 1 else ""
+        raise nodes.error(
+            rows,
+            f"both have the id {column[second].as_py()!r}{more}, expected each id once; remove or "
+            "rename one",
+        )
+    if len(codes) < 3:
+        raise UserError(
+            f"{nodes.path}: {len(codes)} nodes, expected at least 3: one to train on, one to "
+            "validate, one to test"
+        )
+    return column.to_pylist()
+
+
+def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
+    """Return (N,) 0 (train), 1 (validation) or 2 (test)."""
+    import pyarrow.compute as pc
+
+    if spec.split is None:
+        return keyed_split(ids, spec.seed)
+    column = nodes.columns[spec.split]
+    values = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
+    names = list(_SPLIT_NAMES)
+    found = np.asarray(pc.fill_null(pc.index_in(values, pa.array(names)), -1))
+    if (found < 0).any():
+        rows, more = _first_rows(found < 0)
+        value = column[rows[0]].as_py()
+        raise nodes.error(
+            rows,
+            f"{spec.split!r} is {value or ''!r}{more}, expected train, validation or test"
+            f"{suggest(value or '', names)}",
+        )
+    return np.asarray(list(_SPLIT_NAMES.values()))[found]
+
+
+def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Return class names in order, and (N,) int64 labels, -1 where there is none."""
+    import pyarrow.compute as pc
+
+    column = pc.utf8_trim_whitespace(nodes.columns[spec.label])
+    blank = _is_blank(column)
+    if (blank & (split == 0)).any():
+        rows, more = _first_rows(blank & (split == 0))
+        raise nodes.error(
+            rows,
+            f"training node without a label in {spec.label!r}{more}; label it, leave it out, or "
+            "put it outside the training nodes with a split column",
+        )
+    for number, mask in enumerate(MASKS):
+        if not (~blank & (split == number)).any():
+            found = "no node" if not (split == number).any() else "no node with a label"
+            raise UserError(
+                f"{nodes.path}: {found} for {mask} (column {spec.split or spec.label!r}), expected "
+                "at least one"
+            )
+    values = pc.if_else(pa.array(blank), pa.scalar(None, pa.string()), column)
+    classes = sorted(name for name in pc.unique(values).to_pylist() if name is not None)
+    if len(classes) < 2:
+        raise UserError(
+            f"{nodes.path}: one class only: every label in {spec.label!r} is {classes[0]!r}, "
+            "expected at least two classes; check the column"
+        )
+    codes = pc.fill_null(pc.index_in(values, pa.array(classes, pa.string())), -1)
+    return classes, np.asarray(codes).astype(np.int64)
+
+
+def _texts(nodes: OwnTable, spec: OwnGraph) -> pa.Table:
+    """Return the text columns; every node has something to read in one of them."""
+    blank = np.logical_and.reduce([_is_blank(nodes.columns[name]) for name in spec.text])
+    if blank.any():
+        rows, more = _first_rows(blank)
+        columns = ", ".join(repr(name) for name in spec.text)
+        raise nodes.error(
+            rows, f"empty text in {columns}{more}; write a text, or leave out the node"
+        )
+    return pa.table({name: nodes.columns[name] for name in spec.text})
+
+
+def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
+    """Return the edges between row numbers of the nodes."""
+    import pyarrow.compute as pc
+
+    ids = nodes.columns[spec.id].combine_chunks()
+    ends = []
+    for name in (spec.source, spec.target):
+        found = np.asarray(pc.fill_null(pc.index_in(table.columns[name], ids, skip_nulls=True), -1))
+        if (found < 0).any():
+            rows, more = _first_rows(found < 0)
+            value = table.columns[name][rows[0]].as_py()
+            what = "no id" if value is None else f"{value!r} is the id of no node"
+            raise table.error(
+                rows,
+                f"{what} ({name!r}){more}, expected ids of the column {spec.id!r} of {nodes.path}; "
+                "correct the id, add the node, or remove the edge",
+            )
+        ends.append(found)
+    return undirected_edges(*ends, nodes.n_rows)

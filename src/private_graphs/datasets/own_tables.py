@@ -1,0 +1,232 @@
+"""Tables of a user's own graph: CSV or Parquet in, text columns out, with line numbers for errors.
+
+CSV is comma-separated UTF-8 (with or without BOM) with a header; a field that holds a comma, a
+quote or a line break stands in double quotes, and a quote inside it is doubled (RFC 4180).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from private_graphs.errors import UserError, suggest
+
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_BLOCK = 2**28
+_FOREIGN = (
+    ((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "is compressed; unpack it first"),
+    ((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "is no text; save the sheet as CSV UTF-8"),
+    ((b"\xff\xfe", b"\xfe\xff"), "is UTF-16; save it as UTF-8"),
+)
+"""First bytes of files that are taken for CSV by mistake, and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnTable:
+    """Columns of one file as text, null where nothing was written."""
+
+    path: Path
+    sha256: str
+    columns: Mapping[str, pa.ChunkedArray]
+    """Column name -> (rows,) strings; an empty string is null."""
+    n_rows: int
+    _data: bytes | None = field(repr=False)
+    """Content of a CSV file, without BOM; None for Parquet."""
+
+    def error(self, rows: int | Iterable[int], message: str) -> UserError:
+        """Return a UserError that names the file and the lines (Parquet: rows from 1)."""
+        wanted = [rows] if isinstance(rows, int | np.integer) else [int(row) for row in rows]
+        if self._data is None:
+            places, unit = [row + 1 for row in wanted], "row"
+        else:
+            places, unit = _lines_of(self._data, wanted), "line"
+        named = " and ".join(str(place) for place in places[-2:])
+        named = ", ".join([*(str(place) for place in places[:-2]), named])
+        return UserError(f"{self.path}: {unit}{'s' if len(places) > 1 else ''} {named}: {message}")
+
+
+def read_table(path: Path, roles: Mapping[str, str], *, may_be_empty: bool = False) -> OwnTable:
+    """Read the named columns of a CSV or Parquet file as text.
+
+    Args:
+        roles: role -> column name, such as ``label`` -> ``topic``; the role is for messages.
+        may_be_empty: whether a header without rows will do.
+
+    Raises:
+        UserError: the file cannot be read, is empty, is not UTF-8, has a row with a wrong number
+            of fields, or lacks a column; names the file and, for CSV, the line.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror or error}); expected a CSV or Parquet file: "
+            "check the path"
+        ) from error
+    sha256 = hashlib.sha256(data).hexdigest()
+    if not data.removeprefix(_BOM).strip():
+        raise UserError(f"{path}: is empty, expected a header and rows")
+    if data[:4] == b"PAR1":
+        table, text = _read_parquet(path, data, roles), None
+    else:
+        text = _checked_text(path, data)
+        table = _read_csv(path, text, roles)
+    if table.num_rows == 0 and not may_be_empty:
+        raise UserError(f"{path}: has a header but no row, expected at least one")
+    columns = {name: _as_text(path, name, table.column(name)) for name in table.column_names}
+    return OwnTable(Path(path), sha256, columns, table.num_rows, text)
+
+
+def _check_columns(path: Path, found: list[str], roles: Mapping[str, str]) -> None:
+    for role, name in roles.items():
+        count = found.count(name)
+        if count == 1:
+            continue
+        shown = ", ".join(repr(each) for each in found[:20])
+        if count > 1:
+            raise UserError(
+                f"{path}: {count} columns are called {name!r} ({role}), expected one: rename them"
+            )
+        hint = suggest(name, found)
+        if len(found) == 1 and re.search(r"[;\t|]", found[0]):
+            hint = "; expected commas between the fields: save the file with commas"
+        raise UserError(f"{path}: no column {name!r} ({role}), found {shown}{hint}")
+
+
+def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
+    names = list(dict.fromkeys(roles.values()))
+    try:
+        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
+        _check_columns(path, file.schema_arrow.names, roles)
+        return file.read(columns=names).select(names)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(
+            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
+        ) from error
+
+
+def _checked_text(path: Path, data: bytes) -> bytes:
+    """Return the bytes of a CSV file without BOM; UserError where they are not UTF-8."""
+    for starts, advice in _FOREIGN:
+        if data.startswith(starts):
+            raise UserError(f"{path}: {advice}; expected CSV in UTF-8, or Parquet")
+    data = data.removeprefix(_BOM)
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
+        raise UserError(
+            f"{path}: line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as "
+            "UTF-8 (in a spreadsheet: 'CSV UTF-8')"
+        ) from None
+    return data
+
+
+def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
+    from pyarrow import csv as arrow_csv
+
+    header = next(row for _, row in _rows(data))
+    _check_columns(path, header, roles)
+    names = list(dict.fromkeys(roles.values()))
+    if data.count(b'"') % 2:  # a quote that is never closed would swallow the rest of the file
+        _check_rows(path, data, len(header))
+    try:
+        return arrow_csv.read_csv(
+            pa.BufferReader(data),
+            read_options=arrow_csv.ReadOptions(block_size=min(len(data), _LONGEST_BLOCK)),
+            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=names,
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowException as error:
+        _check_rows(path, data, len(header))
+        raise UserError(
+            f"{path}: cannot be read as CSV ({str(error).splitlines()[0]}); expected a header and "
+            "rows of comma-separated fields"
+        ) from error
+
+
+def _rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line where it starts, fields) of the header and of every row; blank lines are none."""
+    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        reader = csv.reader(text)
+        start = 1
+        for row in reader:
+            if row:
+                yield start, row
+            start = reader.line_num + 1
+    finally:
+        csv.field_size_limit(before)
+
+
+def _lines_of(data: bytes, wanted: Sequence[int]) -> list[int]:
+    """Return the lines (from 1) where rows (from 0, header not counted) start."""
+    lines: dict[int, int] = {}
+    last = max(wanted)
+    for number, (line, _) in enumerate(_rows(data), start=-1):
+        if number > last:
+            break
+        lines[number] = line
+    return [lines[row] for row in wanted]
+
+
+def _check_rows(path: Path, data: bytes, n_fields: int) -> None:
+    """Find the first row that has a wrong number of fields or a quote that is never closed."""
+    for line, row in _rows(data):
+        if len(row) != n_fields:
+            raise UserError(
+                f"{path}: line {line}: {len(row)} fields, expected the {n_fields} of the header; "
+                "put a field that has a comma, a quote or a line break in double quotes"
+            )
+    # What follows an unclosed quote is part of its field; so is then a further line.
+    mark = b"\nend of file\n"
+    line, row = deque(_rows(data.rstrip(b"\r\n") + mark), maxlen=1).pop()
+    if len(row) != 1 or row[0] != "end of file":
+        raise UserError(
+            f"{path}: line {line}: a field starts with a double quote that is never closed; close "
+            "it, and write a quote inside a quoted field twice"
+        )
+
+
+def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as strings, null for nothing and for the empty string."""
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    readable = (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+    )
+    if not readable:
+        raise UserError(
+            f"{path}: column {name!r} is of type {kind}, expected text or whole numbers; write it "
+            "as text"
+        )
+    try:
+        column = column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise UserError(f"{path}: column {name!r} cannot be read as text ({error})") from error
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
