@@ -1,0 +1,397 @@
+"""Pokec as a text graph: cat people and dog people, their profile texts and friendships.
+
+Source: Takac & Zabovsky, "Data Analysis in Public Social Networks", 2012; the selection of users
+follows Igamberdiev & Habernal (LREC 2022, §4) or their released code, as a view says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from tqdm import tqdm
+
+from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks
+from private_graphs.datasets.pokec_format import (
+    CLASS_OF,
+    CLASSES,
+    COMPLETION,
+    FIRST_TEXT,
+    LABEL,
+    LABEL_COLUMN,
+    LAST_TEXT,
+    N_COLUMNS,
+    TEXT_COLUMNS,
+    USER,
+    clean_text,
+)
+from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError
+
+PER_CLASS = 10_000
+MASK_KEY = b"private-graphs pokec masks 1"
+"""Public constant; the masks depend on it and on the ids of the selected users alone."""
+MAX_MALFORMED = 0.01
+"""Largest share of malformed rows in a file that is taken for the right one."""
+N_LINES_NAMED = 5
+PROFILES, TEXTS, FRIENDSHIPS = "profiles", "texts", "friendships"
+"""The three passes, as ``progress`` names them."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Rows:
+    """How many rows of a file were seen, and which of them are malformed."""
+
+    path: Path
+    expected: str
+    limit: float
+    seen: int = 0
+    malformed: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, wrong: np.ndarray, first_line: int) -> None:
+        """Count the rows of a block; ``wrong`` is a mask, ``first_line`` counts from 1."""
+        self.seen += len(wrong)
+        found = np.flatnonzero(wrong)
+        self.malformed += len(found)
+        self.lines += (found[: N_LINES_NAMED - len(self.lines)] + first_line).tolist()
+
+    def finish(self) -> None:
+        """Warn of malformed rows; UserError where they are too many."""
+        if not self.malformed:
+            return
+        found = (
+            f"{self.path}: {self.malformed} of {self.seen} rows are not {self.expected}, the "
+            f"first in line{'s' if len(self.lines) > 1 else ''} {', '.join(map(str, self.lines))}"
+        )
+        if self.malformed > self.limit * self.seen:
+            raise UserError(
+                f"{found}; expected at most {self.limit:.0%}: this is not the published file, "
+                "supply that"
+            )
+        _log.warning("%s; they are skipped", found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Profiles:
+    """What the selection needs of every well-formed row; all arrays (rows,)."""
+
+    user: np.ndarray
+    completion: np.ndarray
+    non_null: np.ndarray
+    label: np.ndarray
+    """Class by ``pets``, -1 for none."""
+    line: np.ndarray
+    """Line number, from 0."""
+
+
+def _scan_block(block: FieldBlock) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return which lines are well-formed and, for those, user, completion, non-null and label."""
+    right = block.n_fields == N_COLUMNS + 1
+    starts, ends = block.fields(right, N_COLUMNS + 1)
+    user, user_valid = block.integers(starts[:, USER], ends[:, USER])
+    completion, completion_valid = block.integers(starts[:, COMPLETION], ends[:, COMPLETION])
+    # A last field that is not empty comes of a tab in a text, or of a missing column.
+    valid = user_valid & completion_valid & (starts[:, N_COLUMNS] == ends[:, N_COLUMNS])
+    right[right] = valid
+    starts, ends = starts[valid, :N_COLUMNS], ends[valid, :N_COLUMNS]
+    missing = (starts == ends) | block.equal_to(b"null", starts, ends)
+    label = np.full(len(starts), -1, dtype=np.int8)
+    answered = np.flatnonzero(~missing[:, LABEL])
+    spans = zip(starts[answered, LABEL].tolist(), ends[answered, LABEL].tolist(), strict=True)
+    label[answered] = [
+        CLASS_OF.get(block.data[start:end].decode("utf-8", "replace").strip(), -1)
+        for start, end in spans
+    ]
+    non_null = N_COLUMNS - missing.sum(axis=1)
+    return right, [user[valid], completion[valid], non_null, label]
+
+
+def _scan(path: Path, header: bool, limit: float, progress: Progress) -> tuple[_Profiles, _Rows]:
+    """Read ids, ranks and classes of all profiles; ``header``: the first row is not one of them."""
+    rows = _Rows(
+        path, f"{N_COLUMNS} columns and a last tab with a numeric id and completion", limit
+    )
+    parts: list[list[np.ndarray]] = []
+    first = 0
+    for data in line_blocks(path, PROFILES, progress):
+        block = FieldBlock(data)
+        right, values = _scan_block(block)
+        lines = np.flatnonzero(right) + first
+        skipped = int(header and first == 0)
+        taken = lines >= skipped if first == 0 else slice(None)
+        parts.append([each[taken] for each in (*values, lines)])
+        rows.add(~right[skipped:], first + skipped + 1)
+        first += block.n_lines
+    rows.finish()
+    if not parts:
+        raise UserError(f"{path}: the file is empty, expected profiles; supply the published file")
+    return _Profiles(*(np.concatenate(each) for each in zip(*parts, strict=True))), rows
+
+
+def _select(
+    profiles: _Profiles, view: DataView, per_class: int, path: Path
+) -> tuple[list[np.ndarray], dict[str, int]]:
+    """Return, per class, the rows of its most complete users in order of rank; and counts."""
+    users, first, times = np.unique(profiles.user, return_index=True, return_counts=True)
+    claims = [profiles.user[profiles.label == label] for label in range(len(CLASSES))]
+    both = np.intersect1d(*claims)
+    label = np.where(np.isin(users, both), -1, profiles.label[first])
+    ranking = (
+        profiles.non_null if view.profile_ranking == "non_null_columns" else profiles.completion
+    )
+    counts = {"duplicate_users": int(np.sum(times > 1)), "users_with_both": len(both)}
+    chosen = []
+    for each, name in enumerate(CLASSES):
+        candidates = first[label == each]  # by ascending user id, so ties go to the smaller one
+        counts[f"candidates_{name}"] = len(candidates)
+        order = np.argsort(-ranking[candidates], kind="stable")
+        chosen.append(candidates[order[:per_class]])
+    if min(len(rows) for rows in chosen) < per_class:
+        found = ", ".join(f"{counts[f'candidates_{name}']} {name}s" for name in CLASSES)
+        raise UserError(
+            f"{path}: found {found} by the column {LABEL_COLUMN!r}, expected at least {per_class} "
+            "of each; supply the complete file or select fewer per class"
+        )
+    return chosen, counts
+
+
+def _read_texts(
+    path: Path, lines: np.ndarray, view: DataView, progress: Progress
+) -> tuple[pa.Table, int]:
+    """Return the texts of the profiles in ``lines`` (N,), in that order, and the invalid rows.
+
+    A row that is not UTF-8 is read with replacement characters and counted.
+    """
+    order = np.argsort(lines)
+    wanted, first = lines[order], 0
+    found: list[bytes] = []
+    for data in line_blocks(path, TEXTS, progress):
+        block = FieldBlock(data)
+        here = wanted[np.searchsorted(wanted, first) :]
+        here = here[: np.searchsorted(here, first + block.n_lines)]
+        found += block.lines(here - first)
+        first += block.n_lines
+    invalid = 0
+    known: dict[str, str | None] = {}  # equal answers are frequent
+    columns: list[list[str | None]] = [[None] * len(lines) for _ in TEXT_COLUMNS]
+    for node, row in zip(order.tolist(), found, strict=True):
+        try:
+            text = row.decode("utf-8")
+        except UnicodeDecodeError:
+            text = row.decode("utf-8", "replace")
+            invalid += 1
+        cells = text.split("\t")[FIRST_TEXT : LAST_TEXT + 1]
+        for column, cell in zip(columns, cells, strict=True):
+            if cell not in known:
+                known[cell] = clean_text(cell)
+            column[node] = known[cell]
+    kept = {
+        name: pa.array(column, pa.string())
+        for name, column in zip(TEXT_COLUMNS, columns, strict=True)
+        if view.label_column == "kept" or name != LABEL_COLUMN
+    }
+    return pa.table(kept), invalid
+
+
+def _read_friendships(
+    path: Path, users: np.ndarray, limit: float, progress: Progress
+) -> tuple[np.ndarray, _Rows]:
+    """Return the ends of friendships inside ``users`` (N,), (2, rows) positions in it."""
+    rows = _Rows(path, "two user ids and a tab between them", limit)
+    order = np.argsort(users)
+    ids = users[order]
+    parts = [np.empty((2, 0), dtype=np.int64)]
+    for data in line_blocks(path, FRIENDSHIPS, progress):
+        block = FieldBlock(data)
+        right = block.n_fields == 2
+        starts, ends = block.fields(right, 2)
+        values, valid = block.integers(starts.ravel(), ends.ravel())
+        valid = valid.reshape(-1, 2).all(axis=1)
+        right[right] = valid
+        rows.add(~right, rows.seen + 1)
+        pairs = values.reshape(-1, 2)[valid]
+        for end in (0, 1):
+            position = np.searchsorted(ids, pairs[:, end])
+            inside = ids[np.minimum(position, len(ids) - 1)] == pairs[:, end]
+            pairs = pairs[inside]
+        parts.append(order[np.searchsorted(ids, pairs)].T)
+    rows.finish()
+    return np.concatenate(parts, axis=1), rows
+
+
+def renumbered_in_place(users: np.ndarray) -> np.ndarray:
+    """Return the node (N,) that each user ends at when edge ends are renumbered in place.
+
+    The released builder goes through the users in node order and replaces every edge end equal to
+    the old id ``users[k]`` by ``k``. Where the old id of a later user k' equals k, the ends that
+    were just written are replaced again, by k', and so on (docs/privacy.md §4.6). ``users`` is
+    (N,) distinct ids in node order; user k ends at the last node of its chain.
+    """
+    nodes = np.arange(len(users))
+    order = np.argsort(users)
+    position = np.minimum(np.searchsorted(users[order], nodes), len(users) - 1)
+    later = order[position]
+    final = np.where((users[later] == nodes) & (later > nodes), later, nodes)
+    while not np.array_equal(longer := final[final], final):
+        final = longer
+    return final
+
+
+def keyed_user_masks(users: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return train, validation and test masks (N,) bool of 80/10/10 by a keyed order of user ids.
+
+    Users are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first floor(N/10) validate, the
+    next floor(N/10) test, the others train. Labels, texts and edges do not enter.
+    """
+    digests = [
+        hashlib.blake2b(user.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
+        for user in users.tolist()
+    ]
+    order = sorted(range(len(users)), key=digests.__getitem__)
+    tenth = len(users) // 10
+    masks = np.zeros((3, len(users)), dtype=bool)
+    masks[1, order[:tenth]] = True
+    masks[2, order[tenth : 2 * tenth]] = True
+    masks[0] = ~(masks[1] | masks[2])
+    return masks[0], masks[1], masks[2]
+
+
+def _graph_edges(
+    ends: np.ndarray, users: np.ndarray, view: DataView
+) -> tuple[UndirectedEdges, dict[str, int]]:
+    """Return the undirected edges of the raw rows ``ends`` (2, rows), and counts."""
+    counts = {"edges_inside": ends.shape[1]}
+    if view.profile_reading == "as_released":
+        final = renumbered_in_place(users)
+        moved = final != np.arange(len(users))
+        counts["edges_renumbered_twice"] = int(np.sum(moved[ends].any(axis=0)))
+        ends = final[ends]
+    return undirected_edges(ends[0], ends[1], len(users)), counts
+
+
+@contextlib.contextmanager
+def _metered(progress: Progress | None, passes: dict[str, int]) -> Iterator[Progress]:
+    """Yield ``progress``, or a bar on standard error over the bytes of all passes."""
+    if progress is not None:
+        yield progress
+        return
+    before = dict(zip(passes, np.cumsum([0, *passes.values()]).tolist(), strict=False))
+    total = sum(passes.values())
+    with tqdm(total=total, unit="B", unit_scale=True, desc="Pokec") as bar:
+
+        def show(stage: str, done: int, _total: int) -> None:
+            bar.set_postfix_str(stage, refresh=False)
+            bar.update(before[stage] + done - bar.n)
+
+        yield show
+
+
+def _sentences(view: DataView, per_class: int) -> list[str]:
+    """What was decided on private data, for the privacy statement."""
+    ranking = (
+        "number of columns filled in"
+        if view.profile_ranking == "non_null_columns"
+        else "completion percentage"
+    )
+    sentences = [
+        f"the nodes are the {per_class} users of each class with the largest {ranking} among all "
+        "candidates, so which users are nodes depends on private profiles; this choice is outside "
+        "every guarantee, because neighbours are defined after dataset construction"
+    ]
+    if view.label_column == "kept":
+        sentences.append(f"the texts include the column {LABEL_COLUMN!r}, which is the label")
+    if view.profile_reading == "as_released":
+        sentences.append(
+            "the first profile is lost as a header and some edges are wrong, because edge ends "
+            "were renumbered in place, as in the released code"
+        )
+    return sentences
+
+
+def read_pokec(
+    profiles: Path,
+    relationships: Path,
+    view: DataView,
+    *,
+    name: str,
+    title: str,
+    synthetic: bool,
+    sources: list[RawFile],
+    licence: str,
+    citation: str,
+    public_facts: list[str],
+    per_class: int = PER_CLASS,
+    max_malformed: float = MAX_MALFORMED,
+    progress: Progress | None = None,
+) -> TextGraph:
+    """Read profiles and friendships (plain or gzip) into a text graph of 2 ``per_class`` nodes.
+
+    Nodes are the ``per_class`` most complete users of each class, ties broken by the smaller user
+    id. Under ``exact`` they are numbered by ascending user id, under ``as_released`` cats come
+    first and dogs second, each by rank. Malformed rows, users in several rows (the first counts;
+    one that claims both classes is dropped), rows that are not UTF-8, and edges are counted in
+    ``info.counts``. The profiles are read twice, in blocks.
+
+    Args:
+        name, title, synthetic, sources, licence, citation, public_facts: taken into ``info``.
+        max_malformed: largest share of malformed rows in either file.
+        progress: called as described at :data:`Progress`; by default a bar on standard error.
+
+    Raises:
+        UserError: a file is missing, damaged or not the published one; too few candidates.
+    """
+    profiles, relationships = Path(profiles), Path(relationships)
+    missing = [str(path) for path in (profiles, relationships) if not path.is_file()]
+    if missing:
+        raise UserError(f"{name}: missing: {', '.join(missing)}; supply the raw files first")
+    header = view.profile_reading == "as_released"
+    size = profiles.stat().st_size
+    passes = {PROFILES: size, TEXTS: size, FRIENDSHIPS: relationships.stat().st_size}
+    with _metered(progress, passes) as meter:
+        scanned, rows = _scan(profiles, header, max_malformed, meter)
+        chosen, found = _select(scanned, view, per_class, profiles)
+        order = np.concatenate(chosen)
+        if view.profile_reading == "exact":
+            order = order[np.argsort(scanned.user[order])]
+        users, labels = scanned.user[order], scanned.label[order].astype(np.int64)
+        texts, invalid = _read_texts(profiles, scanned.line[order], view, meter)
+        ends, edge_rows = _read_friendships(relationships, users, max_malformed, meter)
+    edges, edge_counts = _graph_edges(ends, users, view)
+    info = TextGraphInfo(
+        name=name,
+        title=title,
+        synthetic=synthetic,
+        view=view.name,
+        classes=list(CLASSES),
+        loops_dropped=edges.loops,
+        duplicates_dropped=edges.duplicates,
+        one_way_edges=edges.one_way,
+        counts={
+            "rows": rows.seen + header,
+            "rows_taken_as_header": int(header),
+            "malformed_rows": rows.malformed,
+            "invalid_utf8_rows": invalid,
+            **found,
+            "edge_rows": edge_rows.seen,
+            "malformed_edge_rows": edge_rows.malformed,
+            **edge_counts,
+        },
+        sources=sources,
+        licence=licence,
+        citation=citation,
+        public_facts=public_facts,
+        preprocessing=_sentences(view, per_class),
+    )
+    return TextGraph(texts, edges.edge_index, labels, *keyed_user_masks(users), info)

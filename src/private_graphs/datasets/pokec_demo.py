@@ -1,0 +1,303 @@
+"""Embedded stand-in for Pokec: a small synthetic dump in the raw format, about nobody.
+
+Profiles answer in made-up and common dictionary words. Every user is a cat or a dog person, whether
+or not ``pets`` says so; in every text a few words are drawn from the favourites of that class, the
+others from what everybody writes, so that texts tell the class only weakly and ``pets`` tells it at
+once. Friendships are drawn by propensity (Pareto, larger for fuller profiles), a share of them
+inside the class. docs/data.md states the parameters.
+
+Every draw uses the legacy ``RandomState``, whose streams NumPy keeps unchanged (NEP 19), on integer
+weights or uniform numbers compared with constants.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+
+from private_graphs.datasets.pokec_format import (
+    CLASSES,
+    COLUMNS,
+    FIRST_TEXT,
+    LABEL,
+    LAST_TEXT,
+    PETS,
+    PROFILES_FILE,
+    RELATIONSHIPS_FILE,
+)
+from private_graphs.files import atomic_path
+
+DEMO_PER_CLASS = 600
+"""Users of each class that the demo's text graph selects."""
+
+SEED = 20223
+N_PROFILES = 6000
+LARGEST_USER_ID = 300_000
+"""Ids are sparse, as those of the selected users are in the real dump."""
+DOG_SHARE = 0.55
+FULL_SHARE = 0.62
+"""Share of users who fill in text columns at all."""
+N_FRIENDSHIPS = 17_500
+WITHIN_CLASS = 0.36
+"""Share of friendships whose second end is drawn inside the class of the first."""
+MUTUAL = 0.55
+"""Share of friendships that both ends declare."""
+TOPICAL = 0.029
+"""Share of words drawn from the favourites of the user's class."""
+N_FAVOURITES = 60
+N_MADE_UP = 900
+STOCK_ANSWERS = 12
+"""Standard answers per column."""
+STOCK_SHARE = 0.2
+"""Share of answers that are a standard answer."""
+
+_WORDS = """
+a aj ale alebo ani asi az bez bol bola byt cas casto cely chcem chodim cista clovek co cokolada
+dake dakujem dalej deti dievca divadlo dlho dnes dobra dobre dom doma domov dovolenka druhy farba
+film filmy futbol hlavne hokej hora hory hra hrat hudba huby internet ist jazyk jedlo jeden jej
+jeho jesen ju ked kde kino kniha knihy kolo koncert kto kupalisko kvety laska lebo leto len les
+lietat ludia lyze mam mama maly masaz mesto mily mlady mne moj moja more mozno mne muz na nad najma
+nakupy nas nasa ne nebo nechcem niekedy nic nie noc novy o obcas obed ocko oheň oko okrem on ona
+osoba otec pani pekny plavanie po pocasie pocitac pod pokoj pohar politika pomoc ponuka posedenie
+praca prave pre pri priatel priatelia prirode prosim rad rada rano reka rodina rok rola ryba sa
+sam sama skola slnko smiech sneh so som spanie spev spolu sport srdce stare stastie svet ta tak
+tam tanec tazko te telo ten tenis teraz to toto tu turistika ty uz u v vam varenie vecer velmi
+vela viac vlak voda volno von vsetko vtip vylet vzdy za zahrada zajtra zato zelena zena zima zivot
+zo znamy zvuk
+""".replace("oheň", "ohen")
+_ONSETS = ("b", "c", "d", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "st", "pr", "kr")
+_VOWELS = ("a", "e", "i", "o", "u", "ie", "ou")
+_ENDINGS = ("", "", "k", "n", "t", "vat", "nost", "ka", "ny", "sky", "ik", "ovanie")
+_REGIONS = ("zilinsky kraj, zilina", "kosicky kraj, kosice", "bratislavsky kraj, bratislava")
+_ODD = (
+    '"{}"',
+    "{} a < b :)",
+    "{} &amp; {}",
+    "<b>{}</b>, {}",
+    "{}&#43;",
+    "&quot;{}&quot; :)",
+    "{} <3",
+)
+_PETS_WEIGHTS = ((45, 30, 25), (35, 30, 20, 15))
+_OTHER_PETS = ("nemam ziadne", "mam rybky", "mam skrecka", "mam psa, mam macku", "mam papagaja")
+_CLUB = '<a title="vstup do klubu" href="/klub/{}">{}</a>'
+
+
+class _Draws:
+    """The random draws of the demo, in a fixed order."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.RandomState(SEED)
+        self.words = self._vocabulary()
+        size = len(self.words)
+        self._common = np.cumsum(10_000_000 // (np.arange(size, dtype=np.int64) + 15))
+        shuffled = self.rng.permutation(np.arange(80, size))  # particles are nobody's favourites
+        self.favourites = [
+            shuffled[label * N_FAVOURITES : (label + 1) * N_FAVOURITES]
+            for label in range(len(CLASSES))
+        ]
+
+    def _vocabulary(self) -> list[str]:
+        rng, made_up = self.rng, []
+        for _ in range(N_MADE_UP):
+            syllables = [
+                _ONSETS[rng.randint(len(_ONSETS))] + _VOWELS[rng.randint(len(_VOWELS))]
+                for _ in range(rng.randint(2, 4))
+            ]
+            made_up.append("".join(syllables) + _ENDINGS[rng.randint(len(_ENDINGS))])
+        taken = {
+            word for answers in (*PETS, _OTHER_PETS) for each in answers for word in each.split()
+        }
+        known = [word for word in _WORDS.split() if word == "mam" or word not in taken]
+        return list(dict.fromkeys([*known, *(word for word in made_up if word not in taken)]))
+
+    def word_ids(self, labels: np.ndarray, topical: float) -> np.ndarray:
+        """Draw one word for each entry of ``labels`` (words,), the class of its writer."""
+        rng, size = self.rng, len(labels)
+        ids = np.searchsorted(self._common, rng.randint(0, self._common[-1], size), side="right")
+        favourite = rng.randint(0, N_FAVOURITES, size)
+        own = rng.random_sample(size) < topical
+        for label, favourites in enumerate(self.favourites):
+            mine = own & (labels == label)
+            ids[mine] = favourites[favourite[mine]]
+        return ids
+
+    def texts(self, labels: np.ndarray, lengths: np.ndarray, topical: float) -> list[str]:
+        """Draw texts of ``lengths`` (texts,) words by writers of ``labels`` (texts,)."""
+        ids = self.word_ids(np.repeat(labels, lengths), topical).tolist()
+        ends = np.cumsum(lengths).tolist()
+        return [
+            " ".join([self.words[each] for each in ids[end - length : end]])
+            for end, length in zip(ends, lengths.tolist(), strict=True)
+        ]
+
+
+def _filled(draws: _Draws, fullness: np.ndarray) -> np.ndarray:
+    """Which of the text columns a user fills in, (users, text columns) bool."""
+    n_columns = LAST_TEXT - FIRST_TEXT + 1
+    # Later columns hold links to clubs, which few users have.
+    popularity = np.where(np.arange(n_columns) < 34, 1.0, 0.25)
+    popularity[-8:] = 0.1
+    chance = fullness[:, None] * popularity * 1.25
+    return draws.rng.random_sample(chance.shape) < chance
+
+
+def _club_links(draws: _Draws, count: int) -> list[str]:
+    """Draw cells with links to one to three clubs; popular clubs recur."""
+    rng = draws.rng
+    names = draws.texts(np.full(400, -1), rng.randint(1, 6, 400), 0.0)
+    links = [
+        _CLUB.format(name.replace(" ", "-"), name[:9] + "&shy;" + name[9:] if name[9:] else name)
+        for name in names
+    ]
+    chosen = (400 * rng.random_sample((count, 3)) ** 2).astype(np.int64).tolist()
+    sizes = rng.randint(1, 4, count).tolist()
+    return [
+        f"<div> {' &bull;  '.join(links[each] for each in clubs[:size])} </div>"
+        for clubs, size in zip(chosen, sizes, strict=True)
+    ]
+
+
+def _answers(draws: _Draws, classes: np.ndarray, filled: np.ndarray) -> np.ndarray:
+    """Return the cells of the text columns, (users, text columns) of str, ``pets`` apart."""
+    rng = draws.rng
+    users, columns = np.nonzero(filled)
+    size = len(users)
+    # Few words mostly, up to 100 now and then.
+    lengths = 1 + np.floor(6.5 * -np.log(1.0 - rng.random_sample(size))).astype(np.int64)
+    long = rng.random_sample(size) < 0.004
+    lengths[long] = rng.randint(40, 101, size=int(long.sum()))
+    answers = np.array(draws.texts(classes[users], lengths, TOPICAL), dtype=object)
+    n_columns = filled.shape[1]
+    n_stock = n_columns * STOCK_ANSWERS
+    stock = np.array(
+        draws.texts(np.full(n_stock, -1), rng.randint(1, 5, n_stock), 0.0), dtype=object
+    ).reshape(n_columns, STOCK_ANSWERS)
+    usual = rng.random_sample(size) < STOCK_SHARE
+    answers[usual] = stock[columns[usual], rng.randint(0, STOCK_ANSWERS, int(usual.sum()))]
+    odd = np.flatnonzero(rng.random_sample(size) < 0.01)
+    for place, form in zip(odd.tolist(), rng.randint(0, len(_ODD), len(odd)).tolist(), strict=True):
+        answers[place] = _ODD[form].format(answers[place], answers[place - 1])
+    links = np.flatnonzero((columns >= 28) & (rng.random_sample(size) < 0.6))
+    answers[links] = _club_links(draws, len(links))
+    cells = np.full(filled.shape, "null", dtype=object)
+    cells[users, columns] = answers
+    return cells
+
+
+def _pets(draws: _Draws, classes: np.ndarray, answered: np.ndarray) -> np.ndarray:
+    """Return the column that tells the class of most who answered, (users,) of str."""
+    rng = draws.rng
+    cells = np.full(len(classes), "null", dtype=object)
+    for label, (answers, weights) in enumerate(zip(PETS, _PETS_WEIGHTS, strict=True)):
+        mine = np.flatnonzero(answered & (classes == label))
+        chosen = np.searchsorted(np.cumsum(weights), rng.randint(0, 100, len(mine)), side="right")
+        cells[mine] = np.array(answers, dtype=object)[chosen]
+    vague = np.flatnonzero(answered & (rng.random_sample(len(classes)) < 0.2))
+    cells[vague] = np.array(_OTHER_PETS, dtype=object)[rng.randint(0, len(_OTHER_PETS), len(vague))]
+    spaced = np.flatnonzero(answered & (rng.random_sample(len(classes)) < 0.02))
+    cells[spaced] = [f" {cell} " for cell in cells[spaced]]
+    return cells
+
+
+def _head(draws: _Draws, user: np.ndarray, completion: np.ndarray) -> list[list[str]]:
+    """The nine columns before the texts, one list of cells per user."""
+    rng, size = draws.rng, len(user)
+    numbers = {
+        key: rng.randint(low, high, size).tolist()
+        for key, low, high in (
+            ("public", 0, 2), ("gender", 0, 2), ("region", 0, len(_REGIONS)), ("day", 1, 29),
+            ("year", 2002, 2012), ("age", 0, 60), ("height", 150, 200), ("weight", 45, 110),
+        )
+    }  # fmt: skip
+    body = (rng.random_sample(size) < 0.5).tolist()
+    return [
+        [
+            str(user[k]), str(numbers["public"][k]), str(completion[k]), str(numbers["gender"][k]),
+            _REGIONS[numbers["region"][k]], f"2012-05-{numbers['day'][k]:02d} 11:20:00.0",
+            f"{numbers['year'][k]}-04-{numbers['day'][k]:02d} 00:00:00.0",
+            str(numbers["age"][k] if numbers["age"][k] > 14 else 0),
+            f"{numbers['height'][k]} cm, {numbers['weight'][k]} kg" if body[k] else "null",
+        ]
+        for k in range(size)
+    ]  # fmt: skip
+
+
+def _draw_cumulative(rng: np.random.RandomState, weights: np.ndarray, size: int) -> np.ndarray:
+    ends = np.cumsum(weights)
+    return np.searchsorted(ends, rng.randint(0, ends[-1], size), side="right")
+
+
+def _friendships(draws: _Draws, classes: np.ndarray, fullness: np.ndarray) -> np.ndarray:
+    """Return directed friendships, (2, rows) positions of users, each row once and no loop."""
+    rng, size = draws.rng, len(classes)
+    tail = np.minimum((1.0 - rng.random_sample(size)) ** (-1.0 / 2.5), 30.0)
+    propensity = np.rint(1000 * tail * (0.15 + 2 * fullness)).astype(np.int64)
+    first = _draw_cumulative(rng, propensity, N_FRIENDSHIPS)
+    second = _draw_cumulative(rng, propensity, N_FRIENDSHIPS)
+    inside = rng.random_sample(N_FRIENDSHIPS) < WITHIN_CLASS
+    for label in range(len(CLASSES)):
+        chosen = np.flatnonzero(inside & (classes[first] == label))
+        members = np.flatnonzero(classes == label)
+        second[chosen] = members[_draw_cumulative(rng, propensity[members], len(chosen))]
+    mutual = rng.random_sample(N_FRIENDSHIPS) < MUTUAL
+    rows = np.concatenate(
+        [np.stack([first, second]), np.stack([second[mutual], first[mutual]])], axis=1
+    )
+    return np.unique(rows[:, rows[0] != rows[1]], axis=1)
+
+
+def demo_tables() -> tuple[list[str], np.ndarray]:
+    """Return the rows of profiles (without newlines) and the friendships (rows, 2) of user ids."""
+    draws = _Draws()
+    rng = draws.rng
+    user = rng.permutation(LARGEST_USER_ID)[:N_PROFILES] + 1
+    classes = (rng.random_sample(N_PROFILES) < DOG_SHARE).astype(np.int64)
+    fullness = np.where(
+        rng.random_sample(N_PROFILES) < FULL_SHARE,
+        0.35 + 0.6 * rng.random_sample(N_PROFILES),
+        0.03,
+    )
+    filled = _filled(draws, fullness)
+    label = LABEL - FIRST_TEXT
+    answered = filled[:, label] | ((fullness > 0.1) & (rng.random_sample(N_PROFILES) < 0.5))
+    filled[:, label] = False
+    cells = _answers(draws, classes, filled)
+    cells[:, label] = _pets(draws, classes, answered)
+    more = np.where(rng.random_sample(N_PROFILES) < 0.15, "pridem :)", "null")
+    share = (cells != "null").mean(axis=1)
+    completion = np.clip(10 + 85 * share + 6 * rng.random_sample(N_PROFILES), 12, 100)
+    heads = _head(draws, user, completion.astype(np.int64))
+    rows = [
+        "\t".join([*head, *text, last, ""])
+        for head, text, last in zip(heads, cells.tolist(), more.tolist(), strict=True)
+    ]
+    assert rows[0].count("\t") == len(COLUMNS)
+    return rows, user[_friendships(draws, classes, fullness)].T
+
+
+def _write_gzip(path: Path, text: str) -> Path:
+    packed = io.BytesIO()
+    # No name and no time inside: the same text gives the same bytes.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=6, mtime=0) as stream:
+        stream.write(text.encode("utf-8"))
+    if not path.is_file() or path.read_bytes() != packed.getvalue():
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(packed.getvalue())
+    return path
+
+
+def write_demo(folder: Path) -> list[Path]:
+    """Write the dump into ``folder``; return the paths of profiles and relationships.
+
+    Deterministic byte for byte; a file that is there unchanged is not touched.
+    """
+    rows, friendships = demo_tables()
+    edges = "".join(f"{first}\t{second}\n" for first, second in friendships.tolist())
+    return [
+        _write_gzip(Path(folder) / PROFILES_FILE, "\n".join(rows) + "\n"),
+        _write_gzip(Path(folder) / RELATIONSHIPS_FILE, edges),
+    ]
