@@ -7,6 +7,7 @@ import functools
 import hashlib
 import http.server
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,8 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from private_graphs.datasets import sources
-from private_graphs.datasets.sources import DatasetSources, SourceFile, load_sources, supply
+from private_graphs.datasets import download, sources
+from private_graphs.datasets.sources import (
+    DatasetSources,
+    SourceFile,
+    load_models,
+    load_sources,
+    supply,
+)
 from private_graphs.errors import UserError
 
 CONTENTS = {
@@ -289,14 +296,14 @@ def test_a_silent_host_is_given_up_once_for_all_files(tmp_path, monkeypatch):
 def test_a_name_resolution_without_end_is_given_up(monkeypatch):
     import requests
 
-    monkeypatch.setattr(sources, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(download, "PROBE_SECONDS", 0.2)
 
     def silent(*_, **__):
         time.sleep(5)
         raise requests.ConnectionError
 
     monkeypatch.setattr(requests, "head", silent)
-    assert "did not answer within 0.2 s" in sources._probe("https://example.invalid/file")
+    assert "did not answer within 0.2 s" in download.probe("https://example.invalid/file")
 
 
 def test_what_the_mirror_has_is_kept_although_another_file_is_missing(tmp_path, folder, offline):
@@ -372,21 +379,56 @@ def test_an_unknown_dataset_is_an_error_before_anything_is_fetched(tmp_path, fol
     assert files_below(tmp_path / "raw") == []
 
 
-def test_the_shipped_list_has_the_24_planetoid_files_and_the_two_archives():
+PLANETOID = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+SHIPPED = {
+    **{
+        name: [f"planetoid/ind.{name}.{part}" for part in PLANETOID]
+        for name in ("cora", "citeseer", "pubmed")
+    },
+    "cora-ml": ["citation-npz/cora_ml.npz"],
+    "ms-academic": ["citation-npz/ms_academic.npz"],
+    "pokec": ["pokec/soc-pokec-profiles.txt.gz", "pokec/soc-pokec-relationships.txt.gz"],
+    "reddit": ["reddit/reddit.zip"],
+}
+NEVER_PUBLISHED = {"pokec", "reddit"}
+
+
+def test_the_shipped_list_has_every_file_of_the_datasets():
     shipped = load_sources()
-    assert list(shipped) == ["cora", "citeseer", "pubmed", "cora-ml", "ms-academic"]
-    archives = {"cora-ml": "cora_ml.npz", "ms-academic": "ms_academic.npz"}
+    assert {
+        name: [each.file for each in dataset.files] for name, dataset in shipped.items()
+    } == SHIPPED
     for name, dataset in shipped.items():
-        expected = [
-            f"planetoid/ind.{name}.{part}"
-            for part in ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
-        ]
-        if name in archives:
-            expected = [f"citation-npz/{archives[name]}"]
-        assert [source.file for source in dataset.files] == expected
         assert dataset.licence and dataset.citation
         for source in dataset.files:
             assert source.url.endswith(f"/{source.file.split('/')[1]}")
+            assert (source.sha256 is None) == (name in NEVER_PUBLISHED)
+
+
+def test_the_shipped_models_name_one_pinned_revision_each_and_hold_no_pickle():
+    models = load_models()
+    assert list(models) == [
+        "fasttext-cc-sk-300",
+        "bert-base-multilingual-cased",
+        "distiluse-base-multilingual-cased-v2",
+    ]
+    for name, model in models.items():
+        assert model.licence and model.citation
+        files = [source.file.removeprefix(f"models/{name}/") for source in model.files]
+        assert len(set(files)) == len(files)
+        assert all(source.file.startswith(f"models/{name}/") for source in model.files)
+        assert not any(file.endswith(("pytorch_model.bin", ".pkl", ".pt")) for file in files)
+        if name == "fasttext-cc-sk-300":
+            continue
+        revisions = set()
+        for source, file in zip(model.files, files, strict=True):
+            found = re.fullmatch(
+                rf"https://huggingface.co/[\w-]+/{name}/resolve/([0-9a-f]{{40}})/(.+)", source.url
+            )
+            revisions.add(found[1])
+            assert found[2] == file
+        assert len(revisions) == 1
+        assert {"config.json", "vocab.txt", "model.safetensors"} <= set(files)
 
 
 ENTRY = {"file": "a/b", "url": "https://x/b", "bytes": 1, "sha256": "0" * 64}
@@ -401,6 +443,7 @@ ENTRY = {"file": "a/b", "url": "https://x/b", "bytes": 1, "sha256": "0" * 64}
         ({"file": "../b"}, "file"),
         ({"file": "/b"}, "file"),
         ({"md5": "abc"}, "md5"),
+        ({"max_bytes": 0}, "max_bytes"),
     ],
 )
 def test_a_wrong_entry_of_the_list_is_named(tmp_path, change, key):
@@ -411,6 +454,19 @@ def test_a_wrong_entry_of_the_list_is_named(tmp_path, change, key):
     path.write_text(yaml.safe_dump({"datasets": {"tiny": tiny}}))
     with pytest.raises(UserError, match=f"sources.yaml: datasets.tiny.files.0.{key}: found"):
         load_sources(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"sha256": None}, {"bytes": None}, {"max_bytes": 9}, {"bytes": None, "sha256": None}]
+)
+def test_an_entry_has_size_and_sum_or_only_a_bound(tmp_path, change):
+    import yaml
+
+    path = tmp_path / "sources.yaml"
+    tiny = {"licence": "none", "citation": "none", "files": [ENTRY | change]}
+    path.write_text(yaml.safe_dump({"datasets": {}, "models": {"tiny": tiny}}))
+    with pytest.raises(UserError, match="sources.yaml: models.tiny.files.0: found.*expected"):
+        load_models(path)
 
 
 @pytest.mark.parametrize("content", [None, "a: [", "- 1", ""])

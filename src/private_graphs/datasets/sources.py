@@ -1,7 +1,8 @@
 """Raw files: where they come from, their checksums, and how they get to ``data/raw``.
 
 A file is taken from the mirror first, then from its public URL. Nothing appears under its final
-name before its size and sha256 have been checked.
+name before its size and sha256 have been checked: against the published ones, or, where nobody has
+published any, against those recorded at its first use (``datasets/first_use.py``).
 """
 
 from __future__ import annotations
@@ -10,43 +11,73 @@ import contextlib
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from tqdm import tqdm
 
 from private_graphs.datasets import embedded
+from private_graphs.datasets.download import (
+    Interrupted,
+    Meter,
+    Progress,
+    Refused,
+    download,
+    probe,
+)
+from private_graphs.datasets.first_use import confirm
+from private_graphs.datasets.graph_dataset import RawFile
 from private_graphs.errors import UserError, suggest
 from private_graphs.files import atomic_path, resource, sha256_of
-
-CONNECT_SECONDS, READ_SECONDS = 4.0, 10.0
-PROBE_SECONDS = 8.0
-"""How long a host may take to answer at all, name resolution included, before it is given up."""
 
 ATTEMPTS = 2
 """Downloads tried per file when a transfer breaks off."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with (file, bytes done, bytes in all) before each file and once at the end (file "")."""
+HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
+"""No file is downloaded from this host where the environment variable is 1, true, yes or on."""
+
+WRITERS: dict[str, Callable[[Path], list[Path]]] = {
+    name: partial(embedded.write_raw, name) for name in embedded.MODELS
+}
+"""Datasets whose raw files are generated: name -> function that writes them below a raw folder,
+leaves alone what is there unchanged, and returns their paths."""
 
 
 class SourceFile(BaseModel):
-    """One raw file; ``file`` is its path below the raw folder and below a mirror."""
+    """One raw file; ``file`` is its path below the raw folder and below a mirror.
+
+    Without ``bytes`` and ``sha256`` the file is trusted on first use; ``max_bytes`` then bounds
+    what is accepted.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     url: str = Field(pattern=r"^https?://")
-    bytes: int = Field(ge=1)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    bytes: int | None = Field(default=None, ge=1)
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    max_bytes: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _pinned_or_bounded(self) -> SourceFile:
+        if (self.bytes is None) != (self.sha256 is None):
+            raise ValueError("expected both of bytes and sha256, or neither (trust on first use)")
+        if (self.bytes is None) == (self.max_bytes is None):
+            raise ValueError(
+                "expected max_bytes where bytes and sha256 are not known, and only there"
+            )
+        return self
+
+    @property
+    def limit(self) -> int:
+        """Largest size that is accepted."""
+        return self.bytes or self.max_bytes
 
     @field_validator("file")
     @classmethod
@@ -58,7 +89,7 @@ class SourceFile(BaseModel):
 
 
 class DatasetSources(BaseModel):
-    """The raw files of one dataset."""
+    """The raw files of one dataset, or the files of one pre-trained model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,18 +102,13 @@ class _Sources(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     datasets: dict[str, DatasetSources]
+    models: dict[str, DatasetSources] = {}
 
 
 @cache
-def load_sources(path: Path | None = None) -> dict[str, DatasetSources]:
-    """Read and validate ``data/sources.yaml`` (or another file of its form): name -> sources.
-
-    Raises:
-        UserError: the file cannot be read or does not have the form.
-    """
-    path = path or resource("data/sources.yaml")
+def _load(path: Path) -> _Sources:
     try:
-        return _Sources.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).datasets
+        return _Sources.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError) as error:
         raise UserError(f"{path}: cannot be read ({error}); restore it") from error
     except ValidationError as error:
@@ -93,37 +119,47 @@ def load_sources(path: Path | None = None) -> dict[str, DatasetSources]:
         ) from error
 
 
-def check_file(path: Path, source: SourceFile) -> None:
-    """Check size and sha256 of a raw file.
+def load_sources(path: Path | None = None) -> dict[str, DatasetSources]:
+    """Read and validate ``data/sources.yaml`` (or another file of its form): dataset -> sources.
 
     Raises:
-        UserError: they differ from ``data/sources.yaml``.
+        UserError: the file cannot be read or does not have the form.
     """
+    return _load(path or resource("data/sources.yaml")).datasets
+
+
+def load_models(path: Path | None = None) -> dict[str, DatasetSources]:
+    """Return the pre-trained models of the same file: name -> sources; errors as load_sources."""
+    return _load(path or resource("data/sources.yaml")).models
+
+
+def check_file(path: Path, source: SourceFile) -> str:
+    """Check size and sha256 of a raw file; return the sha256.
+
+    A file without them in ``data/sources.yaml`` is compared with the record of its first use, which
+    is made if there is none.
+
+    Raises:
+        UserError: they differ.
+    """
+    if source.sha256 is None:
+        _check_limit(path.stat().st_size, source, str(path))
+        return confirm(path, source.file, source.url).sha256
     size = path.stat().st_size
     if size != source.bytes:
         raise UserError(f"{source.file}: wrong size: found {size} bytes, expected {source.bytes}")
     found = sha256_of(path)
     if found != source.sha256:
         raise UserError(f"{source.file}: wrong sha256: found {found}, expected {source.sha256}")
+    return found
 
 
-class _Limited:
-    """A binary file that refuses to grow beyond the expected size."""
-
-    def __init__(self, stream: Any, source: SourceFile, url: str) -> None:
-        self._stream, self._left, self._source, self._url = stream, source.bytes, source, url
-
-    def write(self, chunk: bytes) -> int:
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise UserError(
-                f"{self._source.file}: wrong size: found more than the expected "
-                f"{self._source.bytes} bytes (from {self._url})"
-            )
-        return self._stream.write(chunk)
-
-    def flush(self) -> None:
-        self._stream.flush()
+def _check_limit(size: int, source: SourceFile, origin: str) -> None:
+    if size > source.limit:
+        raise UserError(
+            f"{source.file}: wrong size: found {size} bytes, expected at most {source.limit} "
+            f"(from {origin})"
+        )
 
 
 @dataclass
@@ -132,6 +168,7 @@ class _Supplier:
 
     raw_dir: Path
     mirror: str | None
+    meter: Meter
     hosts: dict[str, str | None] = field(default_factory=dict)
     """Host -> why it cannot be reached (None: it answers)."""
 
@@ -166,81 +203,69 @@ class _Supplier:
         target = self.raw_dir / source.file
         with atomic_path(target) as temporary:
             yield temporary
-            try:
-                check_file(temporary, source)
-            except UserError as error:
-                raise UserError(f"{error} (from {origin})") from error
+            if source.sha256 is None:
+                confirm(target, source.file, source.url, origin, temporary)
+            else:
+                try:
+                    check_file(temporary, source)
+                except UserError as error:
+                    raise UserError(f"{error} (from {origin})") from error
+            self.meter.finish(temporary.stat().st_size)
 
     def _copy(self, folder: Path, source: SourceFile) -> str | None:
+        path = folder / source.file
         if not folder.is_dir():
             return f"the mirror {folder} is not a folder"
-        if not (folder / source.file).is_file():
+        if not path.is_file():
             return f"the mirror {folder} does not have it"
-        with self._checked(source, str(folder / source.file)) as temporary:
-            shutil.copyfile(folder / source.file, temporary)
+        size = path.stat().st_size
+        if source.sha256 is None:
+            _check_limit(size, source, str(path))
+            self.meter.restart(size)
+        with self._checked(source, str(path)) as temporary:
+            shutil.copyfile(path, temporary)
         return None
 
     def _download(self, url: str, source: SourceFile) -> str | None:
-        from pooch import HTTPDownloader
-        from requests import HTTPError, RequestException
-
         host = urlsplit(url).netloc
+        if _hub_is_offline(url):
+            return f"{host} is not asked because {HUB_OFFLINE} is set"
         if host not in self.hosts:
-            self.hosts[host] = _probe(url)
+            self.hosts[host] = probe(url)
         if self.hosts[host] is not None:
             return self.hosts[host]
-        download = HTTPDownloader(chunk_size=1 << 16, timeout=(CONNECT_SECONDS, READ_SECONDS))
-        for attempt in range(ATTEMPTS):
+        listed = source.sha256 is not None
+        for _ in range(ATTEMPTS):
             try:
                 with self._checked(source, url) as temporary:
-                    with open(temporary, "wb") as stream:
-                        download(url, _Limited(stream, source, url), None)
+                    download(url, temporary, source.file, source.limit, listed, self.meter)
                 return None
-            except HTTPError as error:
-                return f"{host} answers {error.response.status_code}"
-            except RequestException as error:
-                reason = f"the transfer from {host} failed ({type(error).__name__})"
-                if attempt + 1 == ATTEMPTS:
-                    self.hosts[host] = reason
+            except Refused as error:
+                return str(error)
+            except Interrupted as error:
+                reason = str(error)
+        self.hosts[host] = reason
         return reason
 
 
-def _probe(url: str) -> str | None:
-    """Return None if the host of ``url`` answers, else why not, within PROBE_SECONDS.
-
-    Redirects and proxies are followed as a download would; name resolution has no time limit of its
-    own, therefore the thread.
-    """
-    import requests
-
-    host, answers, reasons = urlsplit(url).netloc, [], []
-
-    def ask() -> None:
-        try:
-            timeout = (CONNECT_SECONDS, CONNECT_SECONDS)
-            answers.append(requests.head(url, allow_redirects=True, timeout=timeout).status_code)
-        except requests.RequestException as error:
-            reasons.append(f"{host} cannot be reached ({type(error).__name__})")
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(PROBE_SECONDS)
-    if answers:
-        return None
-    return reasons[0] if reasons else f"{host} did not answer within {PROBE_SECONDS:g} s"
+def _hub_is_offline(url: str) -> bool:
+    """Say whether the user forbids this download by the hub's own environment variable."""
+    host = urlsplit(url).hostname or ""
+    forbidden = os.environ.get(HUB_OFFLINE, "").strip().lower() in {"1", "true", "yes", "on"}
+    return forbidden and (host == HUB_HOST or host.endswith(f".{HUB_HOST}"))
 
 
 def _wanted(names: Iterable[str]) -> tuple[list[SourceFile], list[str]]:
-    """Return the files of the downloaded datasets and the names of the embedded ones."""
-    sources = load_sources()
+    """Return the files of downloaded datasets and models, and the names of generated datasets."""
+    sources = {**load_sources(), **load_models()}
     files, generated = {}, []
     for name in dict.fromkeys(names):
-        if name in embedded.MODELS:
+        if name in WRITERS:
             generated.append(name)
         elif name in sources:
             files.update({source.file: source for source in sources[name].files})
         else:
-            known = [*sources, *embedded.MODELS]
+            known = [*sources, *WRITERS]
             raise UserError(
                 f"unknown dataset {name!r}, expected one of {', '.join(known)}"
                 f"{suggest(name, known)}"
@@ -248,13 +273,52 @@ def _wanted(names: Iterable[str]) -> tuple[list[SourceFile], list[str]]:
     return list(files.values()), generated
 
 
+def raw_records(name: str, raw_dir: str | os.PathLike[str]) -> list[RawFile]:
+    """Check, or generate, the raw files of a dataset or model; return what they are.
+
+    Returns:
+        One record per file, in the order of ``data/sources.yaml``, with its published sha256 or
+        that recorded at its first use.
+
+    Raises:
+        UserError: an unknown name, or files that are missing or wrong.
+    """
+    raw_dir = Path(raw_dir)
+    files, generated = _wanted([name])
+    if generated:
+        return [
+            RawFile(file=path.relative_to(raw_dir).as_posix(), sha256=sha256_of(path), url=None)
+            for path in WRITERS[name](raw_dir)
+        ]
+    missing = [source.file for source in files if not (raw_dir / source.file).is_file()]
+    if missing:
+        raise UserError(
+            f"{name}: {len(missing)} raw files are missing below {raw_dir}: "
+            f"{', '.join(missing)}; supply the raw files first"
+        )
+    records = []
+    for source in files:
+        try:
+            sha256 = check_file(raw_dir / source.file, source)
+        except OSError as error:
+            raise _unwritable(raw_dir / source.file, error) from error
+        records.append(RawFile(file=source.file, sha256=sha256, url=source.url))
+    return records
+
+
 def _is_there(path: Path, source: SourceFile) -> bool:
-    """Say whether the raw file is there; one with a wrong content is moved aside and refused."""
+    """Say whether the raw file is there; one with a wrong content is refused.
+
+    It is moved aside where the right content is published. Otherwise it stays: perhaps it is the
+    file that its user wants.
+    """
     if not path.exists():
         return False
     try:
         check_file(path, source)
     except UserError as error:
+        if source.sha256 is None:
+            raise
         rejected = path.with_name(path.name + ".rejected")
         os.replace(path, rejected)
         raise UserError(f"{error} (found at {path}, moved to {rejected.name})") from error
@@ -280,24 +344,23 @@ def supply(
     mirror: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Bring all raw files of the named datasets to ``raw_dir`` and return their paths.
+    """Bring all raw files of the named datasets and models to ``raw_dir``; return their paths.
 
     A file that is there with the right sha256 is kept; the raw files of embedded datasets are
     generated. Others come from the mirror (a folder, a ``file:`` or ``http(s):`` base URL) or,
-    failing that, from their public URL.
+    failing that, from their public URL. A file without a published sha256 is recorded at its first
+    use, also one that was put there by hand, and has to match its record from then on.
 
     Args:
-        progress: called as described at :data:`Progress`; by default a bar on standard error.
+        progress: called as described at ``download.Progress``; by default a bar on standard error.
 
     Raises:
-        UserError: an unknown dataset; or one message with every file that is missing (its URL and
-            the two ways to supply it) and every file with a wrong size or sha256, none of which
-            is left under its final name.
+        UserError: an unknown name; or one message with every file that is missing (its URL and
+            the two ways to supply it) and every file with a wrong size or sha256.
     """
     raw_dir = Path(raw_dir)
     files, generated = _wanted(names)
-    supplier = _Supplier(raw_dir, None if mirror is None else os.fspath(mirror))
-    paths = [path for name in generated for path in embedded.write_raw(name, raw_dir)]
+    paths = [path for name in generated for path in WRITERS[name](raw_dir)]
     wrong: list[str] = []
     fetch: list[SourceFile] = []
     for source in files:
@@ -306,41 +369,48 @@ def supply(
                 fetch.append(source)
         except UserError as error:
             wrong.append(str(error))
-    missing = _fetch_all(supplier, fetch, wrong, progress)
+        except OSError as error:
+            raise _unwritable(raw_dir / source.file, error) from error
+    missing = _fetch_all(raw_dir, mirror, fetch, wrong, progress) if fetch else {}
     if wrong or missing:
         raise UserError(_message(missing, wrong, raw_dir))
     return paths + [raw_dir / source.file for source in files]
 
 
 def _fetch_all(
-    supplier: _Supplier, fetch: list[SourceFile], wrong: list[str], progress: Progress | None
+    raw_dir: Path,
+    mirror: str | os.PathLike[str] | None,
+    fetch: list[SourceFile],
+    wrong: list[str],
+    progress: Progress | None,
 ) -> dict[SourceFile, list[str]]:
     """Fetch files one by one; return those missing with the reasons, add to ``wrong``."""
     missing: dict[SourceFile, list[str]] = {}
-    if not fetch:
-        return missing
     with contextlib.ExitStack() as stack:
         if progress is None:
             bar, progress = _tqdm_progress()
             stack.enter_context(bar)
-        done, total = 0, sum(source.bytes for source in fetch)
+        meter = Meter(progress, sum(source.bytes or 0 for source in fetch))
+        supplier = _Supplier(raw_dir, None if mirror is None else os.fspath(mirror), meter)
         for source in fetch:
-            progress(source.file, done, total)
+            meter.begin(source.file, source.bytes)
             try:
                 reasons = supplier.fetch(source)
                 if reasons:
                     missing[source] = reasons
-                else:
-                    done += source.bytes
             except UserError as error:
                 wrong.append(str(error))
             except OSError as error:
-                raise UserError(
-                    f"{supplier.raw_dir / source.file}: cannot be written ({error}); make room or "
-                    "change the permissions, then run again"
-                ) from error
-        progress("", done, total)
+                raise _unwritable(raw_dir / source.file, error) from error
+        meter.close()
     return missing
+
+
+def _unwritable(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"{path}: the file or its record cannot be written ({error}); make room or change the "
+        "permissions, then run again"
+    )
 
 
 def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Path) -> str:
@@ -350,7 +420,7 @@ def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Pa
         lines.append(f"{len(wrong)} raw files are not what they should be:")
         lines += [f"  {each}" for each in wrong]
         lines.append(
-            "None of them was kept. Run again with a mirror that has the published files, or put "
+            "None of them is used. Run again with a mirror that has the published files, or put "
             f"them by hand below {raw_dir}."
         )
     if missing:

@@ -1,0 +1,465 @@
+"""Files without a published checksum: recorded at first use, refused when they change."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from private_graphs.datasets import first_use, sources
+from private_graphs.datasets.first_use import Receipt, confirm, receipt_path
+from private_graphs.datasets.sources import (
+    DatasetSources,
+    SourceFile,
+    check_file,
+    raw_records,
+    supply,
+)
+from private_graphs.errors import UserError
+
+FILE, CONTENT = "dump/profiles.tsv", b"1\tmacka\n" * 500
+NOWHERE = "http://127.0.0.1:9"
+CAP = 100_000
+
+
+def source(url_base: str = NOWHERE, file: str = FILE, max_bytes: int = CAP) -> SourceFile:
+    return SourceFile(file=file, url=f"{url_base}/{file}", max_bytes=max_bytes)
+
+
+def use(monkeypatch, *files: SourceFile) -> None:
+    """Let ``tiny`` be the only dataset."""
+    tiny = DatasetSources(licence="none", citation="none", files=files or (source(),))
+    monkeypatch.setattr(sources, "load_sources", lambda: {"tiny": tiny})
+
+
+@pytest.fixture(autouse=True)
+def one_source(monkeypatch):
+    use(monkeypatch)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    path = tmp_path / "mirror" / FILE
+    path.parent.mkdir(parents=True)
+    path.write_bytes(CONTENT)
+    return tmp_path / "mirror"
+
+
+@pytest.fixture
+def raw(tmp_path) -> Path:
+    return tmp_path / "raw"
+
+
+def put(raw: Path, content: bytes = CONTENT, file: str = FILE) -> Path:
+    path = raw / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def sha(content: bytes = CONTENT) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def receipt_of(raw: Path, file: str = FILE) -> dict:
+    return json.loads((raw / f"{file}.receipt.json").read_text())
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*")
+                  if each.is_file())  # fmt: skip
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """Answers every GET with ``server.content`` and the headers of ``server.headers``."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self):
+        self.server.asked.append((self.path, dict(self.headers)))
+        self.send_response(200)
+        for name, value in self.server.told.items():
+            self.send_header(name, value)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(self.server.content)
+        self.close_connection = True
+
+
+@contextlib.contextmanager
+def serve(content: bytes = CONTENT, headers: dict[str, str] | None = None):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server.content, server.asked = content, []
+    server.told = {"Content-Length": str(len(content))} if headers is None else headers
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", server.asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("origin", ["mirror folder", "mirror url", "public url", "by hand"])
+def test_the_first_use_is_recorded_with_its_origin(monkeypatch, tmp_path, raw, folder, origin):
+    with serve() as (url, _):
+        expected = url + "/" + FILE
+        if origin == "mirror folder":
+            supply(["tiny"], raw, folder)
+            expected = str(folder / FILE)
+        elif origin == "mirror url":
+            supply(["tiny"], raw, url)
+        elif origin == "public url":
+            use(monkeypatch, source(url))
+            supply(["tiny"], raw)
+        else:
+            put(raw)
+            supply(["tiny"], raw)
+            expected = first_use.BY_HAND
+    assert receipt_of(raw) == {
+        "file": FILE,
+        "url": f"{url if origin == 'public url' else NOWHERE}/{FILE}",
+        "bytes": len(CONTENT),
+        "sha256": sha(),
+        "origin": expected,
+    }
+    assert files_below(raw) == [FILE, FILE + ".receipt.json"]
+    assert (raw / FILE).read_bytes() == CONTENT
+
+
+def test_a_file_that_stays_the_same_stays_usable_and_its_record_untouched(raw, folder):
+    supply(["tiny"], raw, folder)
+    before = receipt_path(raw / FILE).stat().st_mtime_ns
+    assert supply(["tiny"], raw) == [raw / FILE]
+    (record,) = raw_records("tiny", raw)
+    assert (record.file, record.sha256, record.url) == (FILE, sha(), f"{NOWHERE}/{FILE}")
+    assert check_file(raw / FILE, source()) == sha()
+    assert receipt_path(raw / FILE).stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("changed", [CONTENT[::-1], CONTENT + b"!", CONTENT[:-1]])
+def test_a_file_that_changed_is_refused_with_both_states_and_the_way_out(raw, folder, changed):
+    supply(["tiny"], raw, folder)
+    put(raw, changed)
+    for call in (
+        lambda: supply(["tiny"], raw, folder),
+        lambda: raw_records("tiny", raw),
+        lambda: check_file(raw / FILE, source()),
+    ):
+        with pytest.raises(UserError) as raised:
+            call()
+        message = str(raised.value)
+        for part in (
+            f"{FILE}: not what it was at its first use",
+            f"found {len(changed)} bytes with sha256 {sha(changed)}",
+            f"recorded {len(CONTENT)} bytes with sha256 {sha()} ({folder / FILE})",
+            f"remove {receipt_path(raw / FILE)}",
+        ):
+            assert part in message
+    assert (raw / FILE).read_bytes() == changed  # perhaps it is meant: it stays in its place
+    receipt_path(raw / FILE).unlink()
+    supply(["tiny"], raw)
+    assert receipt_of(raw)["sha256"] == sha(changed)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "match"),
+    [
+        ("sha256", "0" * 64, "not what it was at its first use"),
+        ("bytes", 1, "not what it was at its first use"),
+        ("sha256", "abc", "cannot be read as the record of a first use"),
+        ("bytes", "4000", "cannot be read as the record"),
+        ("note", "mine", "cannot be read as the record"),
+        ("url", "http://127.0.0.1:9/older", "expected one of .* remove both"),
+        ("file", "dump/other.tsv", "expected one of"),
+    ],
+)
+def test_an_edited_record_is_refused(raw, folder, key, value, match):
+    supply(["tiny"], raw, folder)
+    place = receipt_path(raw / FILE)
+    place.write_text(json.dumps({**receipt_of(raw), key: value}))
+    with pytest.raises(UserError, match=match):
+        supply(["tiny"], raw, folder)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"file": "dump/profiles.tsv"}'])
+def test_a_broken_record_is_named_and_never_replaced_in_silence(raw, folder, text):
+    supply(["tiny"], raw, folder)
+    receipt_path(raw / FILE).write_text(text)
+    with pytest.raises(UserError, match="receipt.json: cannot be read .* remove it"):
+        supply(["tiny"], raw, folder)
+    assert receipt_path(raw / FILE).read_text() == text
+
+
+def test_a_mirror_or_host_with_another_content_than_recorded_is_refused(monkeypatch, raw, folder):
+    supply(["tiny"], raw, folder)
+    (raw / FILE).unlink()
+    (folder / FILE).write_bytes(CONTENT[::-1])
+    with pytest.raises(UserError, match="not what it was at its first use"):
+        supply(["tiny"], raw, folder)
+    with serve(CONTENT[::-1]) as (url, _):
+        with pytest.raises(UserError, match="not what it was at its first use"):
+            supply(["tiny"], raw, url)
+    assert files_below(raw) == [FILE + ".receipt.json"]
+    (folder / FILE).write_bytes(CONTENT)
+    supply(["tiny"], raw, folder)
+    assert (raw / FILE).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "reason"),
+    [
+        (CONTENT[:99], {"Content-Length": str(len(CONTENT))}, "failed|broke off"),
+        (b"63\r\n" + CONTENT[:99] + b"\r\n", {"Transfer-Encoding": "chunked"}, "failed"),
+        (CONTENT, {}, "does not say how long dump/profiles.tsv is"),
+        (CONTENT, {"Content-Length": "4000", "Content-Encoding": "gzip"}, "compressed .gzip."),
+    ],
+)
+def test_a_transfer_whose_end_is_missing_leaves_neither_file_nor_record(
+    monkeypatch, raw, content, headers, reason
+):
+    with serve(content, headers) as (url, asked):
+        use(monkeypatch, source(url))
+        with pytest.raises(UserError, match=reason):
+            supply(["tiny"], raw)
+    assert files_below(raw) == []
+    assert asked[0][1]["Accept-Encoding"] == "identity"
+
+
+def test_a_chunked_answer_that_ends_properly_is_accepted(monkeypatch, raw):
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(CONTENT), CONTENT)
+    with serve(body, {"Transfer-Encoding": "chunked"}) as (url, _):
+        use(monkeypatch, source(url))
+        supply(["tiny"], raw)
+    assert (raw / FILE).read_bytes() == CONTENT
+
+
+def test_a_compressed_file_is_kept_as_it_is_stored(monkeypatch, raw):
+    """Some servers label a .gz file as an encoding, which clients would undo in silence."""
+    import gzip
+
+    content = gzip.compress(CONTENT)
+    headers = {"Content-Length": str(len(content)), "Content-Encoding": "x-gzip"}
+    with serve(content, headers) as (url, _):
+        use(monkeypatch, source(url, "dump/profiles.txt.gz"))
+        supply(["tiny"], raw)
+    assert (raw / "dump/profiles.txt.gz").read_bytes() == content
+
+
+@pytest.mark.parametrize("where", ["announced", "chunked", "mirror folder", "by hand"])
+def test_a_file_above_its_bound_is_refused(monkeypatch, raw, folder, where):
+    with contextlib.ExitStack() as stack:
+        mirror = None
+        if where == "announced":
+            mirror, _ = stack.enter_context(serve())
+        elif where == "chunked":
+            body = b"".join(b"400\r\n" + b"x" * 1024 + b"\r\n" for _ in range(100))
+            headers = {"Transfer-Encoding": "chunked"}
+            mirror, _ = stack.enter_context(serve(body, headers))
+        elif where == "mirror folder":
+            mirror = folder
+        else:
+            put(raw)
+        use(monkeypatch, source(max_bytes=2000))
+        with pytest.raises(UserError, match=f"{FILE}: wrong size: found .*2000"):
+            supply(["tiny"], raw, mirror)
+    assert not receipt_path(raw / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("a/x.zip", b"<html>"), ("a/x.gz", b"<html>"), ("a/x.txt", b"")]
+)
+def test_what_cannot_be_the_file_is_not_trusted(monkeypatch, raw, file, content):
+    use(monkeypatch, source(file=file))
+    put(raw, content, file)
+    with pytest.raises(UserError, match="begins with .* expected"):
+        supply(["tiny"], raw)
+    assert files_below(raw) == [file]
+
+
+def test_progress_counts_a_size_from_when_it_is_known(monkeypatch, raw, folder):
+    pinned = SourceFile(
+        file="a", url=f"{NOWHERE}/a", bytes=4, sha256=hashlib.sha256(b"abcd").hexdigest()
+    )
+    big = b"x" * 70_000
+    put(folder, b"abcd", "a")
+    put(folder, big, "b")
+    use(monkeypatch, pinned, source(), source(file="b"))
+    monkeypatch.setattr("private_graphs.datasets.download.REPORT_BYTES", 60_000)
+    told, size = [], len(CONTENT)
+    supply(["tiny"], raw, folder, lambda *state: told.append(state))
+    assert told == [
+        ("a", 0, 4), (FILE, 4, 4), ("b", 4 + size, 4 + size),
+        ("", 4 + size + len(big), 4 + size + len(big)),
+    ]  # fmt: skip
+    told.clear()
+    with serve(big) as (url, _):
+        use(monkeypatch, source(file="b"))
+        supply(["tiny"], raw.with_name("raw2"), url, lambda *state: told.append(state))
+    assert told[0] == ("b", 0, 0) and told[-1] == ("", len(big), len(big))
+    assert len(told) == 3 and 60_000 <= told[1][1] <= len(big) == told[1][2]
+
+
+@pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
+def test_the_hub_is_not_asked_when_it_is_declared_offline(monkeypatch, raw, folder, value):
+    monkeypatch.setenv("HF_HUB_OFFLINE", value)
+    monkeypatch.setattr(sources, "probe", lambda url: pytest.fail(f"asked {url}"))
+    model = source("https://huggingface.co/someone/resolve", "models/m/config.json")
+    listed = DatasetSources(licence="none", citation="none", files=(model,))
+    monkeypatch.setattr(sources, "load_models", lambda: {"m": listed})
+    with pytest.raises(UserError, match="huggingface.co is not asked because HF_HUB_OFFLINE"):
+        supply(["m"], raw)
+    put(folder, b"{}", model.file)
+    supply(["m"], raw, folder)
+    assert receipt_of(raw, model.file)["bytes"] == 2
+
+
+@pytest.mark.parametrize("value", [None, "", "0", "false"])
+def test_the_hub_is_asked_otherwise_and_other_hosts_always(monkeypatch, raw, value):
+    if value is None:
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    else:
+        monkeypatch.setenv("HF_HUB_OFFLINE", value)
+    asked = []
+    monkeypatch.setattr(sources, "probe", lambda url: asked.append(url) or "no network here")
+    use(monkeypatch, source("https://huggingface.co/x"))
+    with pytest.raises(UserError, match="no network here"):
+        supply(["tiny"], raw)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    use(monkeypatch, source("https://nothuggingface.co/x"))
+    with pytest.raises(UserError, match="no network here"):
+        supply(["tiny"], raw)
+    assert len(asked) == 2
+
+
+def test_records_of_generated_and_of_missing_files(raw):
+    records = raw_records("synthetic-npz", raw)
+    assert [record.file for record in records] == ["citation-npz/synthetic.npz"]
+    assert records[0].url is None
+    assert records[0].sha256 == sha((raw / "citation-npz/synthetic.npz").read_bytes())
+    with pytest.raises(UserError, match="tiny: 1 raw files are missing below .*supply"):
+        raw_records("tiny", raw)
+    with pytest.raises(UserError, match="unknown dataset 'tinny'.*did you mean 'tiny'"):
+        raw_records("tinny", raw)
+
+
+def test_writers_of_other_datasets_can_be_added(monkeypatch, raw):
+    monkeypatch.setitem(sources.WRITERS, "mine", lambda folder: [put(folder, b"own", "mine/a")])
+    assert supply(["mine"], raw) == [raw / "mine/a"]
+    (record,) = raw_records("mine", raw)
+    assert (record.file, record.sha256, record.url) == ("mine/a", sha(b"own"), None)
+
+
+AT_ONCE = """
+import sys, time
+from pathlib import Path
+from private_graphs.datasets.first_use import confirm
+target, content, start = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+print("ready", flush=True)
+while not start.exists():
+    pass
+try:
+    print(confirm(target, "f", "http://x/f", str(content), content).sha256)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_of_several_first_uses_at_once_one_makes_the_record(tmp_path):
+    """Processes with different contents: one record, whole; the others are refused."""
+    contents = [bytes([letter]) * 50_000 for letter in b"aabb"]
+    for number, content in enumerate(contents):
+        (tmp_path / f"content{number}").write_bytes(content)
+    target, start = tmp_path / "f", tmp_path / "start"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", AT_ONCE, str(target), str(tmp_path / f"content{number}"), start],
+            stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        for number in range(len(contents))
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    start.touch()
+    told = [process.communicate()[0].strip() for process in processes]
+    record = Receipt.model_validate_json(receipt_path(target).read_bytes())
+    for content, line in zip(contents, told, strict=True):
+        if sha(content) == record.sha256:
+            assert line == record.sha256
+        else:
+            assert line.startswith("UserError f: not what it was at its first use")
+    assert [path.name for path in tmp_path.iterdir() if "receipt" in path.name] == [
+        "f.receipt.json"
+    ]
+
+
+def test_a_record_made_in_the_meantime_stays(tmp_path):
+    path = put(tmp_path, b"mine", "f")
+    first = Receipt(file="f", url="http://x/f", bytes=6, sha256=sha(b"theirs"), origin="there")
+    receipt_path(path).write_text(first.model_dump_json())
+    late = Receipt(file="f", url="http://x/f", bytes=4, sha256=sha(b"mine"), origin="here")
+    first_use._claim(receipt_path(path), late)
+    assert Receipt.model_validate_json(receipt_path(path).read_bytes()) == first
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["f", "f.receipt.json"]
+
+
+def test_a_file_system_without_hard_links_gets_a_record_too(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = put(tmp_path, b"mine", "f")
+    assert confirm(path, "f", "http://x/f").sha256 == sha(b"mine")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["f", "f.receipt.json"]
+
+
+def test_a_folder_that_takes_no_record_is_an_error_for_the_user(monkeypatch, raw):
+    put(raw)
+
+    def refuse(*_):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(first_use, "write_text", refuse)
+    for call in (supply, lambda names, folder: raw_records(names[0], folder)):
+        with pytest.raises(UserError, match="cannot be written .read-only"):
+            call(["tiny"], raw)
+
+
+def test_a_killed_download_leaves_no_record(raw, folder):
+    script = f"""
+import shutil, os, signal
+from private_graphs.datasets import sources
+from private_graphs.datasets.sources import DatasetSources, SourceFile
+def half(origin, target):
+    with open(target, "wb") as stream:
+        stream.write(open(origin, "rb").read()[:100])
+    os.kill(os.getpid(), signal.SIGKILL)
+shutil.copyfile = half
+one = SourceFile(file={FILE!r}, url="{NOWHERE}/x", max_bytes=100000)
+tiny = DatasetSources(licence="none", citation="none", files=(one,))
+sources.load_sources = lambda: {{"tiny": tiny}}
+sources.supply(["tiny"], {str(raw)!r}, {str(folder)!r})
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True)
+    assert done.returncode != 0
+    assert all(Path(name).name.startswith(".") for name in files_below(raw))
+    supply(["tiny"], raw, folder)
+    assert receipt_of(raw)["sha256"] == sha()
