@@ -1,0 +1,170 @@
+"""Means of fastText word vectors, pre-trained or trained on the texts of the graph itself."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.text_graph import TextGraph
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError
+from private_graphs.features.embedding import working_folder
+from private_graphs.features.matrix import FeatureMatrix
+from private_graphs.features.texts import coverage, distinct_texts, fitted_on, fitted_on_words
+from private_graphs.features.words import COUNTS, tokens, vocabulary
+from private_graphs.files import atomic_path, sha256_of
+
+EMBEDDED_TRAINING = {
+    "model": "skipgram",
+    "dim": 64,
+    "epoch": 5,
+    "minCount": 1,
+    "minn": 3,
+    "maxn": 5,
+    # The default of 2,000,000 buckets for subwords makes every model weigh hundreds of megabytes.
+    "bucket": 20_000,
+    # One thread: several would race for the same weights, so that no two trainings agree.
+    "thread": 1,
+    "verbose": 0,
+}
+"""How the embedded model is trained."""
+
+
+def fasttext_means(
+    graph: TextGraph,
+    view: DataView,
+    counts: tuple[int, int] = COUNTS,
+    *,
+    model: Path | None = None,
+    model_name: str | None = None,
+    model_files: tuple[RawFile, ...] = (),
+    cache: Path | None = None,
+) -> FeatureMatrix:
+    """Return (N, dim) float32: the mean word vector over all tokens of a node's texts.
+
+    Tokens and thresholds are those of the bag of words (Igamberdiev & Habernal, LREC 2022, §5),
+    repeated tokens count each time, and a node without a token gets zeros. ``model`` is a fastText
+    binary file, ``.bin`` or ``.bin.gz`` (unpacked beside it once); None trains a small skip-gram
+    model on the texts of the nodes that ``view.vocabulary`` names and keeps it in ``cache``.
+
+    Raises:
+        UserError: no word is left, or the model cannot be read.
+    """
+    words, sentence = vocabulary(graph, view, counts)
+    with working_folder(cache) as folder:
+        if model is None:
+            path = trained_model(graph, view, folder)
+            files = (RawFile(file=path.name, sha256=sha256_of(path), url=None),)
+            origin = (
+                "The word vectors are those of a small fastText model trained on the texts of "
+                f"{fitted_on_words(view)}; {coverage(view)}."
+            )
+        else:
+            path = unpacked(model)
+            files = model_files or (RawFile(file=model.name, sha256=sha256_of(model), url=None),)
+            origin = (
+                f"The word vectors are those of {model_name or path.stem}, trained on other texts."
+            )
+        vectors = word_vectors(load_model(path), words.words)
+    return FeatureMatrix(_row_means(words.counts, vectors), (sentence, origin), files)
+
+
+def _row_means(counts: scipy.sparse.csr_matrix, vectors: np.ndarray) -> np.ndarray:
+    """Return (N, dim) float32 means of ``vectors`` (V, dim) weighted by ``counts`` (N, V)."""
+    totals = np.asarray(counts.sum(axis=1), dtype=np.float64).reshape(-1, 1)
+    sums = counts.astype(np.float64) @ vectors.astype(np.float64)
+    return (sums / np.maximum(totals, 1)).astype(np.float32)
+
+
+def word_vectors(model: Any, words: Iterable[str]) -> np.ndarray:
+    """Return (V, dim) float32 vectors; words that the model never saw are made of subwords."""
+    return np.stack([model.get_word_vector(word) for word in words]).astype(np.float32)
+
+
+def load_model(path: Path) -> Any:
+    """Load a fastText binary model.
+
+    Raises:
+        UserError: the file is missing or no fastText model.
+    """
+    fasttext = _library()
+    try:
+        with redirect_stderr(StringIO()):  # it warns on every load that its return type changed
+            return fasttext.load_model(str(path))
+    except ValueError as error:
+        raise UserError(
+            f"{path}: cannot be read as a fastText model ({error}); expected a binary model such "
+            "as cc.sk.300.bin: delete the file and fetch it again"
+        ) from error
+
+
+def unpacked(model: Path) -> Path:
+    """Return the ``.bin`` file of ``model``; a ``.gz`` is unpacked beside itself once.
+
+    Raises:
+        UserError: the file is missing or is not what its name says.
+    """
+    model = Path(model)
+    if model.suffix != ".gz":
+        if not model.is_file():
+            raise UserError(f"{model}: there is no such file, expected a fastText model (.bin)")
+        return model
+    target = model.with_suffix("")
+    if target.is_file():
+        return target
+    try:
+        with gzip.open(model, "rb") as packed, atomic_path(target) as temporary:
+            with open(temporary, "wb") as stream:
+                shutil.copyfileobj(packed, stream, 1 << 22)
+    except (OSError, EOFError) as error:
+        raise UserError(
+            f"{model}: cannot be unpacked to {target.name} ({error}); check the free space, or "
+            "delete the file and fetch it again"
+        ) from error
+    return target
+
+
+def trained_model(graph: TextGraph, view: DataView, folder: Path) -> Path:
+    """Train a small skip-gram model on the texts of the fitted nodes and return its file.
+
+    The same texts give the same file name and, on the same machine, the same vectors.
+    """
+    fitted = graph.texts.filter(fitted_on(graph, view))
+    distinct = distinct_texts(fitted)
+    repeats = np.asarray(distinct.uses.sum(axis=0)).ravel()
+    lines = [" ".join(tokens(text)) for text in distinct.texts]
+    corpus = "".join(f"{line}\n" * int(n) for line, n in zip(lines, repeats, strict=True) if line)
+    digest = hashlib.sha256(f"{EMBEDDED_TRAINING}\n{corpus}".encode())
+    target = folder / f"fasttext-{digest.hexdigest()[:16]}.bin"
+    if target.is_file():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fasttext-", dir=folder) as working:
+        texts = Path(working) / "texts.txt"
+        texts.write_text(corpus, encoding="utf-8")
+        model = _library().train_unsupervised(str(texts), **EMBEDDED_TRAINING)
+        with atomic_path(target) as temporary:
+            model.save_model(str(temporary))
+    return target
+
+
+def _library() -> Any:
+    try:
+        import fasttext
+    except ImportError as error:
+        raise UserError(
+            f"the fastText library cannot be imported ({error}); expected it with the package: "
+            "pip install fasttext-wheel"
+        ) from error
+    return fasttext

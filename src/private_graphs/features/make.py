@@ -1,0 +1,77 @@
+"""One door to every kind of feature made of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.text_graph import TextGraph
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError, suggest
+from private_graphs.features.bert import bert_means
+from private_graphs.features.bow import bag_of_words
+from private_graphs.features.fasttext import fasttext_means
+from private_graphs.features.matrix import FeatureMatrix
+from private_graphs.features.sbert import sentence_means
+from private_graphs.features.words import COUNTS
+
+KINDS = ("bow", "fasttext", "bert", "sbert")
+"""Kinds of features made of texts."""
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """What may be chosen about features; each kind takes what concerns it."""
+
+    counts: tuple[int, int] = COUNTS
+    """bow, fasttext: a word stays if it occurs more often than the first and at most as often as
+    the second."""
+    model: Path | None = None
+    """Folder of a model (bert, sbert) or fastText file (.bin, .bin.gz); None: the embedded one."""
+    model_name: str | None = None
+    """What the privacy statement calls the model; None: as its folder or file."""
+    model_files: tuple[RawFile, ...] = ()
+    """Files of the model with their sources; empty: those of the folder, with their sha256."""
+    cache: Path | None = None
+    """Folder that keeps vectors of texts and embedded models; None: nothing is kept."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+    threads: int = 1
+    progress: Callable[[int, int], None] | None = None
+    """Called with (distinct texts done, distinct texts in all)."""
+
+
+def make_features(
+    graph: TextGraph, kind: str, view: DataView, options: FeatureOptions | None = None
+) -> FeatureMatrix:
+    """Return the features (N, F) of one of :data:`KINDS` for the nodes of a text graph.
+
+    Raises:
+        UserError: the kind is unknown, or what the kind itself refuses.
+    """
+    options = options or FeatureOptions()
+    if kind not in KINDS:
+        raise UserError(
+            f"features are {kind!r}; expected one of {', '.join(KINDS)}{suggest(kind, KINDS)}"
+        )
+    if kind == "bow":
+        return bag_of_words(graph, view, options.counts)
+    model = {
+        "model": options.model,
+        "model_name": options.model_name,
+        "model_files": options.model_files,
+        "cache": options.cache,
+    }
+    if kind == "fasttext":
+        return fasttext_means(graph, view, options.counts, **model)
+    means = bert_means if kind == "bert" else sentence_means
+    return means(
+        graph,
+        view,
+        **model,
+        device=options.device,
+        threads=options.threads,
+        progress=options.progress,
+    )

@@ -1,0 +1,146 @@
+"""Means of sentence vectors over the columns of a node's texts (Sentence-BERT)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.text_graph import TextGraph
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError
+from private_graphs.features.bert import limited_threads
+from private_graphs.features.embedding import EmptyTexts, column_means, working_folder
+from private_graphs.features.matrix import FeatureMatrix
+from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
+from private_graphs.features.tiny import tiny_sentence_bert
+from private_graphs.files import sha256_of
+
+ENCODER_VERSION = 1
+"""Part of the fingerprint of stored vectors: raise it when the same model gives other vectors."""
+
+TEXTS_PER_BATCH = {"cpu": 32, "cuda": 1024}
+
+
+def sentence_means(
+    graph: TextGraph,
+    view: DataView,
+    *,
+    model: Path | None = None,
+    model_name: str | None = None,
+    model_files: tuple[RawFile, ...] = (),
+    cache: Path | None = None,
+    device: str = "auto",
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> FeatureMatrix:
+    """Return (N, width) float32: the mean sentence vector over the columns of a node.
+
+    The model (Reimers & Gurevych, 2019) comes from a local folder in the layout of the
+    sentence-transformers library; None makes a tiny randomly initialised one. With
+    ``view.empty_texts`` "counted" the mean is over all columns, empty ones included, as in the
+    code of Igamberdiev & Habernal (LREC 2022); with "masked" over columns with text, and a node
+    without any gets zeros. ``cache`` and ``progress`` are those of the BERT features.
+
+    Raises:
+        UserError: the library is not installed, or the model folder cannot be read.
+    """
+    require_library()
+    with working_folder(cache) as folder:
+        if model is None:
+            model = tiny_sentence_bert(graph, view, folder)
+            origin = (
+                "The features are sentence vectors of a small, randomly initialised model whose "
+                f"vocabulary comes from the texts of {fitted_on_words(view)}; {coverage(view)}."
+            )
+            model_files = ()
+        else:
+            origin = (
+                f"The features are sentence vectors of {model_name or Path(model).name}, trained "
+                "on other texts; nothing was fitted on the texts of this graph."
+            )
+        encoder = SentenceEncoder(model, device)
+        with limited_threads(threads):
+            values = column_means(
+                distinct_texts(graph.texts), encoder, view.empty_texts, folder, progress
+            )
+    averaged = "Empty columns enter" if view.empty_texts == "counted" else "Empty columns leave"
+    return FeatureMatrix(
+        values, (origin, f"{averaged} the means."), tuple(model_files or encoder.files)
+    )
+
+
+class SentenceEncoder:
+    """A sentence-transformers model from a local folder."""
+
+    pooled: dict[EmptyTexts, str] = {"counted": "sentence", "masked": "sentence"}
+
+    def __init__(self, folder: Path, device: str = "auto") -> None:
+        """Load the model; nothing is looked up on the network.
+
+        Raises:
+            UserError: the folder cannot be read, or the device is not there.
+        """
+        from private_graphs.training.engine import resolve_device
+
+        folder = Path(folder)
+        self.device = resolve_device(device)
+        self.model = _load(folder, self.device)
+        self.files = [
+            RawFile(file=str(path.relative_to(folder)), sha256=sha256_of(path), url=None)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.suffix in {".json", ".txt", ".safetensors", ".bin"}
+        ]
+        self.width = self.model.get_embedding_dimension()
+        parts = [f"sentence vectors {ENCODER_VERSION}"]
+        parts += [f"{each.file} {each.sha256}" for each in self.files]
+        self.fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
+        """Return ``sentence`` (n, width) float32 and ``filled`` (n,) bool: not only white space."""
+        vectors = self.model.encode(
+            texts,
+            batch_size=TEXTS_PER_BATCH[self.device],
+            show_progress_bar=False,
+            convert_to_numpy=True,
+        )
+        return {
+            "sentence": np.asarray(vectors, dtype=np.float32),
+            "filled": np.array([bool(text.strip()) for text in texts]),
+        }
+
+
+def require_library() -> None:
+    """Check that sentence-transformers can be imported.
+
+    Raises:
+        UserError: says how to install it.
+    """
+    try:
+        import sentence_transformers  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"features sbert need the sentence-transformers library, which cannot be imported "
+            f'({error}); install it with: pip install "private-graphs[sbert]"'
+        ) from error
+
+
+def _load(folder: Path, device: str) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    if not (folder / "modules.json").is_file():
+        raise UserError(
+            f"{folder}: modules.json is missing; expected a folder of a sentence-transformers "
+            "model: fetch the files again"
+        )
+    try:
+        return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
+    except Exception as error:  # the readers of JSON, safetensors and pickles share no base
+        raise UserError(
+            f"{folder}: cannot be read as a sentence-transformers model ({error}); fetch the "
+            "files again"
+        ) from error

@@ -1,0 +1,105 @@
+"""Words of texts: tokens, counts per node, and the vocabulary that thresholds leave.
+
+Tokens are those of Igamberdiev & Habernal (LREC 2022, §5): lower case, ASCII punctuation removed,
+split at white space.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from private_graphs.datasets.text_graph import TextGraph
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UsageError, UserError
+from private_graphs.features.texts import (
+    coverage,
+    distinct_texts,
+    fitted_on,
+    fitted_on_words,
+)
+
+COUNTS = (15, 15_000)
+"""A word stays if it occurs more often than the first and at most as often as the second."""
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens of a text: lower-cased, without punctuation, never empty."""
+    return text.lower().translate(_NO_PUNCTUATION).split()
+
+
+@dataclass(frozen=True, eq=False)
+class WordCounts:
+    """How often each node uses each word."""
+
+    words: list[str]
+    """V words in the order of their code points."""
+    counts: scipy.sparse.csr_matrix
+    """(N, V) int64, no explicit zeros, sorted indices."""
+
+
+def count_words(texts: pa.Table) -> WordCounts:
+    """Count the tokens of all columns of every row; equal texts are split into tokens once."""
+    distinct = distinct_texts(texts)
+    ids: dict[str, int] = {}
+    columns: list[int] = []
+    ends = np.zeros(len(distinct.texts) + 1, dtype=np.int64)
+    for number, text in enumerate(distinct.texts):
+        columns.extend(ids.setdefault(token, len(ids)) for token in tokens(text))
+        ends[number + 1] = len(columns)
+    order = sorted(ids)
+    rank = np.empty(len(ids), dtype=np.int64)
+    rank[np.fromiter((ids[word] for word in order), dtype=np.int64, count=len(ids))] = np.arange(
+        len(ids)
+    )
+    of_text = scipy.sparse.csr_matrix(
+        (np.ones(len(columns), dtype=np.int64), rank[np.array(columns, dtype=np.int64)], ends),
+        shape=(len(distinct.texts), len(ids)),
+    )
+    of_text.sum_duplicates()
+    counts = scipy.sparse.csr_matrix(distinct.uses @ of_text)
+    counts.sort_indices()
+    return WordCounts(order, counts)
+
+
+def vocabulary(
+    graph: TextGraph, view: DataView, counts: tuple[int, int] = COUNTS
+) -> tuple[WordCounts, str]:
+    """Return the words that the thresholds leave, counted per node, and a sentence about them.
+
+    A word stays if ``counts[0] < its occurrences <= counts[1]`` in the texts of the nodes that
+    ``view.vocabulary`` names. With public nodes, no text of a private node has any influence on
+    which columns there are (docs/privacy.md §5).
+
+    Raises:
+        UsageError: the thresholds leave no possible count.
+        UserError: no word is left.
+    """
+    low, high = counts
+    if not 0 <= low < high:
+        raise UsageError(
+            f"counts is {tuple(counts)}; expected two thresholds with 0 <= first < second, such "
+            f"as {COUNTS}"
+        )
+    found = count_words(graph.texts)
+    fitted = fitted_on(graph, view)
+    occurrences = np.asarray(found.counts[fitted].sum(axis=0)).ravel()
+    kept = np.flatnonzero((occurrences > low) & (occurrences <= high))
+    if len(kept) == 0:
+        raise UserError(
+            f"text graph {graph.info.name!r}: none of the {np.count_nonzero(occurrences)} words "
+            f"of {fitted_on_words(view)} occurs more than {low:,} and at most {high:,} times (the "
+            f"most frequent one: {int(occurrences.max(initial=0)):,}); set lower thresholds "
+            "(counts) or use a graph with more text"
+        )
+    sentence = (
+        f"The vocabulary holds the {len(kept):,} words that occur more than {low:,} and at most "
+        f"{high:,} times in the texts of {fitted_on_words(view)}; {coverage(view)}."
+    )
+    return WordCounts([found.words[i] for i in kept], found.counts[:, kept].tocsr()), sentence
