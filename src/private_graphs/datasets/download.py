@@ -120,7 +120,6 @@ def download(url: str, path: Path, file: str, limit: int, listed: bool, meter: M
         Interrupted: the transfer broke off.
     """
     import requests
-    import urllib3
 
     host = urlsplit(url).netloc
     # A server that compresses on the way would make the bytes depend on its mood.
@@ -133,9 +132,11 @@ def download(url: str, path: Path, file: str, limit: int, listed: bool, meter: M
             size = _announced(response.headers, host, file, listed)
             _refuse_more(size or 0, limit, file, url)
             meter.restart(None if listed else size)
+            # Some servers label a .gz file as an encoding, which would be undone here.
+            response.raw.headers.pop("Content-Encoding", None)
             written = 0
             with open(path, "wb") as stream:
-                for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
+                for chunk in response.iter_content(CHUNK_BYTES):
                     written += len(chunk)
                     _refuse_more(written, limit, file, url)
                     stream.write(chunk)
@@ -144,7 +145,7 @@ def download(url: str, path: Path, file: str, limit: int, listed: bool, meter: M
                 raise Interrupted(
                     f"the transfer from {host} broke off at {written} of {size} bytes"
                 )
-    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+    except requests.RequestException as error:
         raise Interrupted(f"the transfer from {host} failed ({type(error).__name__})") from error
 
 
