@@ -1,9 +1,11 @@
-"""Samples of the training nodes: floor counts per class, or a coin per node."""
+"""Samples of nodes: floor counts per class, or a coin per node; and what is left of a graph."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from private_graphs.graphs.sample import keyed_coin_sample, stratified_sample
+from private_graphs.graphs.sample import (
+    hashed_coin_sample,
+    induced_subgraph,
+    keyed_coin_sample,
+    stratified_sample,
+)
 
 
 @given(
@@ -68,3 +75,60 @@ def test_a_kept_node_stays_kept_as_the_fraction_grows():
         keyed_coin_sample(nodes, fraction, np.random.default_rng(7)) for fraction in (0.2, 0.6)
     )
     assert set(few) < set(many)
+
+
+def test_a_hashed_coin_is_that_of_the_node_and_of_no_other():
+    nodes = np.arange(3000)
+    kept = hashed_coin_sample(nodes, 0.1, b"key")
+    slow = [
+        node
+        for node in range(3000)
+        if int.from_bytes(
+            hashlib.blake2b(node.to_bytes(8, "little"), key=b"key", digest_size=8).digest(),
+            "little",
+        )
+        < 0.1 * 2**64
+    ]
+    assert kept.tolist() == slow
+    assert abs(len(kept) - 300) < 5 * np.sqrt(3000 * 0.09)
+    fewer = np.random.default_rng(0).permutation(nodes)[:1000]
+    assert set(hashed_coin_sample(fewer, 0.1, b"key")) == set(slow) & set(fewer.tolist())
+    assert set(kept) < set(hashed_coin_sample(nodes, 0.3, b"key"))
+    assert set(kept) != set(hashed_coin_sample(nodes, 0.1, b"another"))
+
+
+@pytest.mark.parametrize(("fraction", "kept"), [(1.0, 50), (0.0, 0)])
+def test_hashed_coins_of_fraction_one_keep_all_and_of_zero_none(fraction, kept):
+    assert len(hashed_coin_sample(np.arange(50), fraction, b"key")) == kept
+    assert len(hashed_coin_sample(np.arange(0), fraction, b"key")) == 0
+
+
+def slow_subgraph(entries: list[tuple[int, int]], kept: set[int]) -> list[tuple[int, int]]:
+    """Entries between kept nodes with new numbers, one by one."""
+    number = {node: new for new, node in enumerate(sorted(kept))}
+    return [(number[a], number[b]) for a, b in entries if a in kept and b in kept]
+
+
+@given(st.data(), st.integers(1, 12), st.integers(1, 7), st.sampled_from(["i4", "i8", "u4", "u1"]))
+def test_the_induced_subgraph_is_that_of_a_loop_over_sets(data, n_nodes, chunk, dtype):
+    node = st.integers(0, n_nodes - 1)
+    entries = data.draw(st.lists(st.tuples(node, node), max_size=40))
+    kept = data.draw(st.sets(node))
+    sources, targets = np.array(entries, dtype=dtype).reshape(-1, 2).T
+    keep = np.isin(np.arange(n_nodes), list(kept))
+    found = induced_subgraph(sources, targets, keep, chunk)
+    assert found.dtype == np.int64 and found.shape == (2, found.shape[1])
+    assert list(map(tuple, found.T.tolist())) == slow_subgraph(entries, kept)
+    assert np.array_equal(found, induced_subgraph(sources, targets, keep))
+
+
+def test_the_induced_subgraph_needs_little_memory_beside_its_result():
+    generator = np.random.default_rng(0)
+    sources, targets = generator.integers(0, 1000, (2, 2_000_000), dtype=np.int32)
+    keep = np.arange(1000) < 300
+    tracemalloc.start()
+    found = induced_subgraph(sources, targets, keep, chunk=10_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert abs(found.shape[1] / 2_000_000 - 0.09) < 0.01
+    assert peak < found.nbytes + 40 * 10_000

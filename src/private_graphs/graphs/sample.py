@@ -1,12 +1,20 @@
-"""Samples of the training nodes for experiments on a fraction of the training data."""
+"""Samples of nodes, and the subgraph that they induce."""
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
+
+CHUNK = 1 << 22
+"""Entries that are looked up at a time."""
 
 
 def stratified_sample(
-    nodes: np.ndarray, labels: np.ndarray, fraction: float, generator: np.random.Generator
+    nodes: np.ndarray,
+    labels: np.ndarray,
+    fraction: float,
+    generator: np.random.Generator | np.random.RandomState,
 ) -> np.ndarray:
     """Keep floor(count · fraction) random nodes of each label.
 
@@ -31,3 +39,48 @@ def keyed_coin_sample(
     edges, so the sample costs no privacy (docs/privacy.md §3). Returns sorted node ids.
     """
     return np.sort(nodes[generator.random(len(nodes)) < fraction])
+
+
+def hashed_coin_sample(nodes: np.ndarray, fraction: float, key: bytes) -> np.ndarray:
+    """Keep each node by a coin of probability ``fraction`` that a public key tosses for its id.
+
+    The coin compares BLAKE2b(id) under ``key`` with ``fraction``. Nothing else enters, not even the
+    other nodes: a node that appears or changes leaves every other coin as it was (docs/privacy.md
+    §3). Returns sorted node ids.
+    """
+    heads = round(fraction * 2**64)
+    digests = (
+        hashlib.blake2b(node.to_bytes(8, "little"), key=key, digest_size=8).digest()
+        for node in nodes.tolist()
+    )
+    kept = [int.from_bytes(digest, "little") < heads for digest in digests]
+    return np.sort(nodes[np.array(kept, dtype=bool)])
+
+
+def induced_subgraph(
+    sources: np.ndarray, targets: np.ndarray, keep: np.ndarray, chunk: int = CHUNK
+) -> np.ndarray:
+    """Return the entries between kept nodes, in their order, with the kept nodes renumbered.
+
+    The n-th kept node becomes node n. Loops and repetitions stay.
+
+    Args:
+        sources, targets: (entries,) node ids in 0..N-1, of any integer type.
+        keep: (N,) bool, the nodes that stay.
+        chunk: entries looked up at a time; beside the result, memory is of this order.
+
+    Returns:
+        (2, kept entries) int64.
+    """
+    parts = [slice(start, start + chunk) for start in range(0, len(sources), chunk)]
+    # Looked up twice, which is cheap, rather than remembered, which is not.
+    kept = sum(np.count_nonzero(keep[sources[part]] & keep[targets[part]]) for part in parts)
+    renumbered = np.cumsum(keep, dtype=np.int64) - 1
+    entries = np.empty((2, kept), dtype=np.int64)
+    end = 0
+    for part in parts:
+        inside = np.flatnonzero(keep[sources[part]] & keep[targets[part]])
+        begin, end = end, end + len(inside)
+        entries[0, begin:end] = renumbered[sources[part][inside]]
+        entries[1, begin:end] = renumbered[targets[part][inside]]
+    return entries
