@@ -4,7 +4,7 @@ Profiles answer in made-up and common dictionary words. Every user is a cat or a
 or not ``pets`` says so; in every text a few words are drawn from the favourites of that class, the
 others from what everybody writes, so that texts tell the class only weakly and ``pets`` tells it at
 once. Friendships are drawn by propensity (Pareto, larger for fuller profiles), a share of them
-inside the class. docs/data.md states the parameters.
+inside the class. The constants below are the parameters.
 
 Every draw uses the legacy ``RandomState``, whose streams NumPy keeps unchanged (NEP 19), on integer
 weights or uniform numbers compared with constants.
