@@ -7,8 +7,9 @@ import math
 import pytest
 
 from private_graphs.errors import UserError
-from private_graphs.reporting.figures import draw_table1, write_figures
+from private_graphs.reporting.figures import draw_scores, write_figures
 from private_graphs.reporting.formats import read_table
+from private_graphs.reporting.score_tables import SCORE_TABLES
 from private_graphs.reporting.tables import write_tables
 
 
@@ -21,14 +22,14 @@ def table(tmp_path, cell, statistics):
 
 
 def test_one_panel_per_dataset_with_one_legend_entry_per_kind(table):
-    figure = draw_table1(table)
+    figure = draw_scores(table, SCORE_TABLES["lrec2022", "table1"])
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["cora"]
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
     assert shown == ["released", "sound", "published", "majority class"]
 
 
 def test_markers_stand_at_the_means_and_at_the_published_values(table):
-    (axis,) = draw_table1(table).axes
+    (axis,) = draw_scores(table, SCORE_TABLES["lrec2022", "table1"]).axes
     heights = {
         label: sorted(
             round(float(bar.lines[0].get_ydata()[0]), 4)

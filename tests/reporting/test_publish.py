@@ -264,7 +264,7 @@ def test_a_cell_that_lacks_a_seed_is_not_finished(tmp_path, finish, experiment):
 
 
 def test_an_unfinished_scale_is_refused_with_the_file_that_lacks(tmp_path):
-    with pytest.raises(UserError, match=r"lrec2022_table1\.csv is missing.*run snakemake"):
+    with pytest.raises(UserError, match=r"lrec2022_table5\.csv is missing.*run snakemake"):
         publish(tmp_path / "full", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 

@@ -12,23 +12,19 @@ from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.reporting.formats import read_table
 from private_graphs.reporting.published import published_table
-from private_graphs.reporting.readable import table1 as readable1
+from private_graphs.reporting.readable import score_table as readable_scores
 from private_graphs.reporting.runs import collect, find_runs
-from private_graphs.reporting.tables import (
-    KEY,
-    PROTOCOL_COLUMNS,
-    table1,
-    table3,
-    table5,
-    write_tables,
-)
+from private_graphs.reporting.score_tables import SCORE_TABLES, SOURCE_COLUMNS, score_table
+from private_graphs.reporting.tables import table3, table5, write_tables
+
+TABLE1 = SCORE_TABLES["lrec2022", "table1"]
 
 PAPER_EPOCHS = {"sgd": 2000, "adam": 500}
 
 
 def frame_of(folder) -> pd.DataFrame:
     runs, statements = collect(find_runs(folder, "lrec2022"))
-    return table1(runs, published_table("lrec2022", "table1"), statements)
+    return score_table(TABLE1, runs, statements, published_table("lrec2022", "table1"))
 
 
 def row_of(frame: pd.DataFrame, *key) -> pd.Series:
@@ -112,9 +108,11 @@ def test_a_narrowed_run_leaves_the_other_protocols_blank(tmp_path, cell):
     cell(tmp_path, protocol="sound", scores={2.0: [0.5]})
     frame = frame_of(tmp_path)
     for protocol in ("released", "paper"):
-        assert frame[[f"{protocol}_{name}" for name in PROTOCOL_COLUMNS]].isna().all(axis=None)
+        assert frame[[f"{protocol}_{name}" for name in SOURCE_COLUMNS]].isna().all(axis=None)
     row = next(
-        row for row in readable1(frame).rows if row[2:4] == ("SGD", "2") and "full" in row[1]
+        row
+        for row in readable_scores(frame, TABLE1).rows
+        if row[2:4] == ("SGD", "2") and "full" in row[1]
     )
     assert row[5:] == ("–", "–", "–", "–", "0.500", "2.00 per node")
 
@@ -123,13 +121,15 @@ def test_the_authors_accountant_stands_in_the_released_column_where_it_differs(t
     cell(tmp_path, protocol="released", scores={2.0: [0.5]}, authors_accountant_epsilon=-0.148)
     frame = frame_of(tmp_path)
     assert row_of(frame, "cora", "dp_full", "sgd", 2.0).released_authors_epsilon == -0.148
-    words = [row[6] for row in readable1(frame).rows if row[5] == "0.500"]
+    words = [row[6] for row in readable_scores(frame, TABLE1).rows if row[5] == "0.500"]
     assert words == ["none, authors’ accountant: -0.15"]
 
 
 def test_a_large_epsilon_is_called_vacuous(tmp_path, cell):
     cell(tmp_path, scores={137.0: [0.5]}, epsilon_proved=344.451, vacuous=True)
-    words = [row[8] for row in readable1(frame_of(tmp_path)).rows if row[7] == "0.500"]
+    words = [
+        row[8] for row in readable_scores(frame_of(tmp_path), TABLE1).rows if row[7] == "0.500"
+    ]
     assert words == ["344.45 per node, model only, vacuous"]
 
 
@@ -204,9 +204,9 @@ def test_written_csv_files_have_the_documented_columns(tmp_path, cell, statistic
     names = {path.name for path in written}
     assert names == {f"lrec2022_table{n}.{kind}" for n in "135" for kind in ("csv", "md", "tex")}
     frame = read_table(tmp_path / "tables" / "lrec2022_table1.csv")
-    expected = [*KEY, "splits", "published"]
+    expected = ["dataset", "setting", "optimizer", "epsilon", "splits", "published"]
     for protocol in ("released", "paper", "sound"):
-        expected += [f"{protocol}_{name}" for name in PROTOCOL_COLUMNS]
+        expected += [f"{protocol}_{name}" for name in SOURCE_COLUMNS]
         expected += ["released_authors_epsilon"] if protocol == "released" else []
     assert list(frame.columns) == expected
     columns = read_table(tmp_path / "tables" / "lrec2022_table3.csv").columns
@@ -229,5 +229,8 @@ def test_a_narrower_run_keeps_earlier_cells_and_datasets(tmp_path, cell, statist
 
 
 def test_table1_without_a_finished_cell_says_what_to_do(tmp_path):
-    with pytest.raises(UserError, match="no finished cell of table 1; train some first"):
+    with pytest.raises(
+        UserError,
+        match="no finished cell of experiment table1; train some first .*experiments=table1",
+    ):
         write_tables(tmp_path, "lrec2022", tables=["table1"])

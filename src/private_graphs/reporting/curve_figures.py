@@ -124,7 +124,7 @@ def draw_curves(frame: pd.DataFrame, curves: Curves, dataset: str) -> Figure:
                 _axis_words(axis, panels, bottom=last_row, left=place == 0)
             _row_legend(figure.add_subplot(grid[row, -1]), there, panels)
     figure.suptitle(
-        f"{curves.label} on {_plain(dataset)}\n{curves.title}", x=0.01, ha="left",
+        f"{curves.label} on {plain(dataset)}\n{curves.title}", x=0.01, ha="left",
         fontsize=12, fontweight="bold",
     )  # fmt: skip
     _common_legend(figure, frame)
@@ -268,6 +268,6 @@ def _line_name(line: Any) -> str:
     return OPTIMIZER_TITLES[line] if isinstance(line, str) else f"ε = {number(line)}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return ``text`` with its dollar signs escaped: matplotlib reads mathematics between them."""
     return text.replace("$", r"\$")

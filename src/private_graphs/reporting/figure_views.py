@@ -24,7 +24,7 @@ from private_graphs.reporting.readable import (
     together,
     under_protocol,
 )
-from private_graphs.reporting.views import Notes, downloads, notes
+from private_graphs.reporting.views import Notes, command, downloads, notes
 
 
 @dataclass(frozen=True)
@@ -144,19 +144,10 @@ def figure_views(
                 ),
                 downloads=downloads(results_root, scale, study.id, [name]),
                 notes=notes(mine, statements),
-                command=_command(study, scale, experiment, datasets),
+                command=command(study, scale, [experiment], datasets),
             )
         )
     return tuple(found)
-
-
-def _command(study: Study, scale: str, experiment: str, datasets: list[str]) -> str:
-    by_default = study.scales[scale].experiments[experiment].default
-    if scale == "demo" and by_default:
-        return "snakemake"
-    return (
-        f"snakemake --config scale={scale} datasets={','.join(datasets)} experiments={experiment}"
-    )
 
 
 def _picture(

@@ -14,21 +14,23 @@ from matplotlib.figure import Figure
 
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path
-from private_graphs.protocols import PROTOCOLS
-from private_graphs.reporting.curve_figures import GRID_STYLE, MAJORITY_STYLE, draw_curves
+from private_graphs.reporting.curve_figures import GRID_STYLE, MAJORITY_STYLE, draw_curves, plain
 from private_graphs.reporting.curves import curves_of
 from private_graphs.reporting.formats import is_missing, read_table
-from private_graphs.reporting.readable import OPTIMIZER_TITLES, setting_title
+from private_graphs.reporting.readable import OPTIMIZER_TITLES, panel_words, setting_title
+from private_graphs.reporting.score_tables import BASELINES, SCORE_TABLES, ScoreTable, Source
 from private_graphs.reporting.tables import read_statistics
 
 # Shapes differ as well as colours, and the colours differ in lightness, so that grey print works.
-_STYLES: dict[str, dict[str, Any]] = {
-    "released": {"marker": "o", "color": "#d9822b", "markerfacecolor": "white"},
-    "paper": {"marker": "s", "color": "#3b7dd8"},
-    "sound": {"marker": "^", "color": "#14532d"},
-}
+_STYLES: tuple[dict[str, Any], ...] = (
+    {"marker": "o", "color": "#d9822b", "markerfacecolor": "white"},
+    {"marker": "s", "color": "#3b7dd8"},
+    {"marker": "^", "color": "#14532d"},
+)
+"""Of the sources of a table in their order; its last source has the last, the darkest."""
 _PUBLISHED = {"marker": "_", "color": "black", "markersize": 30, "markeredgewidth": 2.4}
-_OFFSETS = dict(zip(PROTOCOLS, (-0.24, 0.0, 0.24), strict=True))
+_STEP = 0.24
+"""How far the markers of two sources stand apart; a setting has a width of 1."""
 
 
 def write_figures(
@@ -36,14 +38,15 @@ def write_figures(
 ) -> list[Path]:
     """Draw figures from the tables of ``scale_folder``; return the paths of PNG and PDF.
 
-    ``wanted`` maps ``table1`` or a figure to datasets. Figures have a picture per dataset,
-    ``figures/<study>_figure2_<dataset>.{png,pdf}``; Table 1 has one of all datasets in the table,
-    ``figures/<study>_table1.{png,pdf}``. The same table gives the same bytes.
+    ``wanted`` maps tables of scores and figures to datasets. Figures have a picture per dataset,
+    ``figures/<study>_figure2_<dataset>.{png,pdf}``; a table of scores has one of all datasets in
+    the table, ``figures/<study>_table1.{png,pdf}``. The same table gives the same bytes.
 
     Raises UserError where a table has not been written yet, or has no point of a dataset.
     """
     scale_folder = Path(scale_folder)
     statistics = read_statistics(scale_folder)
+    titles = {name: f"{name} (synthetic)" for name, each in statistics.items() if each["synthetic"]}
     written: list[Path] = []
     for name, datasets in wanted.items():
         path = scale_folder / "tables" / f"{study}_{name}.csv"
@@ -53,8 +56,8 @@ def write_figures(
             )
         frame = read_table(path)
         stem = scale_folder / "figures" / f"{study}_{name}"
-        if name == "table1":
-            written += save_figure(draw_table1(frame), stem)
+        if (study, name) in SCORE_TABLES:
+            written += save_figure(draw_scores(frame, SCORE_TABLES[study, name], titles), stem)
             continue
         for dataset in datasets:
             points = frame[frame["dataset"] == dataset]
@@ -80,23 +83,28 @@ def save_figure(figure: Figure, stem: Path, suffixes: Sequence[str] = ("png", "p
     return written
 
 
-def draw_table1(frame: pd.DataFrame) -> Figure:
-    """Return one panel per dataset: micro-F1 of each setting, one marker per protocol.
+def draw_scores(
+    frame: pd.DataFrame, table: ScoreTable, titles: Mapping[str, str] | None = None
+) -> Figure:
+    """Return one panel per group of rows: micro-F1 of each setting, one marker per source.
 
-    ``frame`` is Table 1. Bars are one standard deviation over the seeds, the published value is a
-    black line, the majority class a dashed line.
+    ``frame`` is ``table`` as it was written; ``titles`` are other words for names of datasets.
+    Bars are one standard deviation over the seeds, the published value is a black line, the
+    majority class a dashed line.
     """
-    datasets = list(dict.fromkeys(frame["dataset"]))
+    groups = list(table.groups(frame))
     with sns.axes_style(*GRID_STYLE):
-        figure = Figure(figsize=(9.2, 0.9 + 3.3 * len(datasets)), layout="constrained")
-        axes = figure.subplots(len(datasets), 1, squeeze=False)
-    for dataset, axis in zip(datasets, axes[:, 0], strict=True):
-        _panel(axis, frame[frame["dataset"] == dataset], dataset)
+        figure = Figure(figsize=(9.2, 0.9 + 3.3 * len(groups)), layout="constrained")
+        axes = figure.subplots(len(groups), 1, squeeze=False)
+    for (names, rows), axis in zip(groups, axes[:, 0], strict=True):
+        words = [(titles or {}).get(names["dataset"], names["dataset"])]
+        words += [panel_words(names, each) for each in table.panel[1:]]
+        _panel(axis, rows, table, plain(", ".join(words)))
     handles = {}
     for axis in axes[:, 0]:
         found, labels = axis.get_legend_handles_labels()
         handles |= dict(zip(labels, found, strict=True))
-    order = [*PROTOCOLS, "published", "majority class"]
+    order = [*(source.heading for source in table.sources), "published", "majority class"]
     shown = [label for label in order if label in handles]
     figure.legend(
         [handles[label] for label in shown], shown, loc="outside upper center", ncols=len(shown),
@@ -105,38 +113,37 @@ def draw_table1(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def _panel(axis: Axes, rows: pd.DataFrame, title: str) -> None:
-    trained = rows[~rows["setting"].isin(["majority", "random"])]
-    records = trained.to_dict("records")
+def _panel(axis: Axes, rows: pd.DataFrame, table: ScoreTable, title: str) -> None:
+    records = rows[~rows["setting"].isin(BASELINES)].to_dict("records")
     for position, row in enumerate(records):
-        if not is_missing(row["published"]):
+        if not is_missing(row.get("published")):
             axis.plot([position], [row["published"]], linestyle="none", zorder=2, **_PUBLISHED,
                       label="published")  # fmt: skip
-        for protocol, style in _STYLES.items():
-            _marker(axis, position + _OFFSETS[protocol], row, protocol, style)
+        for place, source in enumerate(table.sources):
+            shift = (place - (len(table.sources) - 1) / 2) * _STEP
+            _marker(axis, position + shift, row, source, _STYLES[place - len(table.sources)])
     majority = rows[rows["setting"] == "majority"].to_dict("records")
-    level = _majority_level(majority[0]) if majority else None
+    level = _majority_level(majority[0], table) if majority else None
     if level is not None:
         axis.axhline(level, label="majority class", **MAJORITY_STYLE)
     _label(axis, records, title)
 
 
 def _marker(
-    axis: Axes, x: float, row: Mapping[str, Any], protocol: str, style: Mapping[str, Any]
+    axis: Axes, x: float, row: Mapping[str, Any], source: Source, style: Mapping[str, Any]
 ) -> None:
-    mean, std = row[f"{protocol}_mean"], row[f"{protocol}_std"]
+    mean, std = row[f"{source.prefix}_mean"], row[f"{source.prefix}_std"]
     if is_missing(mean):
         return
     axis.errorbar(
         [x], [mean], yerr=None if is_missing(std) else [std], linestyle="none", markersize=7,
-        markeredgewidth=1.6, elinewidth=1.4, capsize=3, zorder=3, label=protocol, **style,
+        markeredgewidth=1.6, elinewidth=1.4, capsize=3, zorder=3, label=source.heading, **style,
     )  # fmt: skip
 
 
-def _majority_level(row: Mapping[str, Any]) -> float | None:
-    levels = [row["published"], *(row[f"{protocol}_mean"] for protocol in reversed(PROTOCOLS))]
-    measured = [level for level in levels[1:] if not is_missing(level)]
-    return measured[0] if measured else (None if is_missing(levels[0]) else levels[0])
+def _majority_level(row: Mapping[str, Any], table: ScoreTable) -> float | None:
+    levels = [*(row[f"{each.prefix}_mean"] for each in reversed(table.sources)), row["published"]]
+    return next((level for level in levels if not is_missing(level)), None)
 
 
 def _label(axis: Axes, records: list[dict[str, Any]], title: str) -> None:

@@ -19,6 +19,7 @@ NOTHING = "–"
 _TEXT_COLUMNS = (
     "dataset", "setting", "optimizer", "title", "licence", "fingerprint", "unit", "relation",
     "inference", "status", "statement_id", "protocol", "published_where",
+    "features_kind", "view",
 )  # fmt: skip
 _FLAG_COLUMNS = ("vacuous", "synthetic")
 _FOUR_DECIMALS = (
@@ -28,6 +29,7 @@ _FOUR_DECIMALS = (
     "epsilon_proved",
     "epsilon_all_runs",
     "authors_epsilon",
+    "difference_points",
 )
 
 _TEX = {
@@ -86,14 +88,14 @@ def csv_text(frame: pd.DataFrame) -> str:
 
 def markdown(table: Readable) -> str:
     """Return a GitHub table with its caption above and its notes below."""
-    heads = [_escape(f"{group} {name}".strip(), _MARKDOWN) for group, name in table.columns]
+    heads = [markdown_cell(f"{group} {name}".strip()) for group, name in table.columns]
     lines = [
         f"**{_escape(table.caption, _MARKDOWN)}**",
         "",
         _row(heads),
         _row(["---"] * len(heads)),
     ]
-    lines += [_row([_escape(cell, _MARKDOWN) for cell in row]) for row in table.rows]
+    lines += [_row([markdown_cell(cell) for cell in row]) for row in table.rows]
     notes = (*table.legend, *table.notes)
     if notes:
         lines += [""] + [f"- {_escape(note, _MARKDOWN)}" for note in notes]
@@ -122,6 +124,11 @@ def tex(table: Readable) -> str:
         lines += ["", r"\smallskip"]
         lines += [_escape(note, _TEX) + r"\par" for note in notes]
     return "\n".join([*lines, r"\end{table*}"]) + "\n"
+
+
+def markdown_cell(text: str) -> str:
+    """Return ``text`` as it stands in a cell of ``markdown``."""
+    return _escape(text, _MARKDOWN)
 
 
 def is_missing(value: Any) -> bool:

@@ -60,15 +60,22 @@ class Holdings:
     def experiments(self) -> dict[str, TrainingExperiment]:
         """Return those made by default and those that have finished cells, by name."""
         found = {experiment for experiment, _, _ in self.places.values()}
+        usual = self._usual()
         return {
             name: each
             for name, each in self._scale.experiments.items()
             if isinstance(each, TrainingExperiment)
             and (
                 name in found
-                or (each.default and self.dataset in (each.datasets or [self.dataset]))
+                or (name in usual and self.dataset in (each.datasets or [self.dataset]))
             )
         }
+
+    def _usual(self) -> set[str]:
+        """Names of the experiments that a run on this dataset makes by default."""
+        run = RunConfig(scale=self.folder.name, datasets=(self.dataset,))
+        made = {plan.cell.experiment for plan in config.plans(self.study, run)}
+        return made & set(self._scale.experiments)
 
     def parts(self) -> list[Part]:
         """Return what has to be there in full, numbers of splits with the same seeds together.
@@ -190,13 +197,9 @@ class Holdings:
     def _words(self, parts: Sequence[Part]) -> str:
         run = self._run_of(parts)
         words = [f"scale={run.scale}", f"datasets={self.dataset}"]
-        usual = [
-            name
-            for name, each in self._scale.experiments.items()
-            if isinstance(each, TrainingExperiment) and each.default
-        ]
+        usual = self._usual()
         names = list(run.experiments)
-        if set(usual) <= set(names):
+        if usual <= set(names):
             names = [config.ALL, *(each for each in names if each not in usual)]
         if names != [config.ALL]:
             words.append(f"experiments={','.join(names)}")

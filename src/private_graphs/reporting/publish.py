@@ -1,7 +1,7 @@
 """Copy what a finished scale found to a folder that is kept, a folder per dataset.
 
 Run as ``python -m private_graphs.reporting.publish results/full docs/results --datasets cora``.
-``docs/results/<dataset>/`` holds Table 1 and the figures of one dataset, how each learning rate
+``docs/results/<dataset>/`` holds the tables and figures of one dataset, how each learning rate
 scored and how long every job took; other datasets' folders are left alone. Tables of all datasets
 are composed from the folders that are there: ``docs/results/<study>_table1.{csv,md,png}``.
 """
@@ -22,13 +22,14 @@ from private_graphs.cost.finished import TIMES_FILE, Finished, read_scale, write
 from private_graphs.cost.probe import machine_words
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_text
-from private_graphs.reporting.figures import draw_table1, save_figure
-from private_graphs.reporting.formats import csv_text, read_table
+from private_graphs.reporting.figures import draw_scores, save_figure
+from private_graphs.reporting.formats import csv_text, markdown_cell, read_table
 from private_graphs.reporting.holdings import Holdings
 from private_graphs.reporting.runs import collect, find_runs
+from private_graphs.reporting.score_tables import SCORE_TABLES, score_tables_of
 
-_COMPOSED = ("table1", "table5")
-"""Tables with rows of every dataset."""
+_SIZES = "table5"
+"""The table of the datasets' sizes."""
 _TABLES_TARGET, _FIGURES_TARGET = "tables", "figures"
 """What snakemake makes; figures come with their tables."""
 
@@ -41,20 +42,25 @@ def publish(
 ) -> list[Path]:
     """Write the folder of each dataset, then the tables of all datasets; return the paths.
 
-    ``datasets`` are by default those of the scale's Table 1. Raises UserError where one of them
-    lacks a cell of the study's default experiments or of one that was begun, a table or a picture,
-    or where these are older than what they show.
+    ``datasets`` are by default those of the scale's tables of scores. Raises UserError where one
+    of them lacks a cell of the study's default experiments or of one that was begun, a table or a
+    picture, or where these are older than what they show.
     """
     scale_folder, target = Path(scale_folder), Path(target)
     stem = scale_folder / "tables" / study
-    tables = {name: _read(stem, name) for name in (*_COMPOSED, "table3")}
-    names = list(datasets) or list(dict.fromkeys(tables["table1"].frame["dataset"]))
+    tables = {name: _read(stem, name) for name in (_SIZES, "table3")}
+    tables |= {
+        each.name: _read(stem, each.name)
+        for each in score_tables_of(study)
+        if stem.with_name(f"{study}_{each.name}.csv").is_file()
+    }
+    names = list(datasets) or _scored_datasets(tables, study)
     runs, _ = collect(find_runs(scale_folder, study))
     known = config.load_study(study)
     held = [Holdings.of(scale_folder, known, name, runs) for name in names]
     for each in held:
         each.check_whole()
-        tables |= {name: _read(stem, name, each) for name in _figures(each)}
+        tables |= {name: _read(stem, name, each) for name in _exhibits(each)}
         _check_exhibits(each, tables)
     jobs = read_scale(scale_folder)
     written = []
@@ -73,26 +79,39 @@ def publish(
 
 
 def compose(target: str | Path, study: str = "lrec2022") -> list[Path]:
-    """Write Tables 1 and 5 of all datasets that have a folder below ``target``."""
+    """Write the tables of scores and of sizes of all datasets that have a folder below ``target``.
+
+    Columns that folders of earlier versions lack are empty for their datasets.
+    """
     target, written = Path(target), []
-    for name in _COMPOSED:
+    scored = {each.name: each for each in score_tables_of(study)}
+    for name in (*scored, _SIZES):
         folders = sorted(path.parent for path in target.glob(f"*/{name}.csv"))
+        if not folders:
+            continue
         parts = {folder: _read(folder, name, joint="/") for folder in folders}
-        first = parts[folders[0]]
+        # The widest first: the others have no column that it lacks.
+        widest = max(folders, key=lambda each: len(parts[each].frame.columns))
+        columns = list(parts[widest].frame)
         for folder, part in parts.items():
-            if part.head != first.head or list(part.frame) != list(first.frame):
+            shared = [each for each in columns if each in part.frame]
+            if part.head != parts[widest].head or list(part.frame) != shared:
                 raise UserError(
-                    f"{folder}/{name}.csv has other columns than {folders[0]}/{name}.csv; expected "
+                    f"{folder}/{name}.csv has other columns than {widest}/{name}.csv; expected "
                     "folders written by one version: publish their runs again"
                 )
+        frames = [part.frame.reindex(columns=columns) for part in parts.values()]
+        notes = [line for part in parts.values() for line in part.notes]
         whole = replace(
-            first,
-            frame=pd.concat([part.frame for part in parts.values()], ignore_index=True),
+            parts[widest],
+            frame=pd.concat(frames, ignore_index=True),
             rows=[row for part in parts.values() for row in part.rows],
+            notes=list(dict.fromkeys(notes)),
         )
         written += whole.write(target / f"{study}_{name}")
-        if name == "table1":
-            written += save_figure(draw_table1(whole.frame), target / f"{study}_table1", ["png"])
+        if name in scored:
+            picture = draw_scores(whole.frame, scored[name])
+            written += save_figure(picture, target / f"{study}_{name}", ["png"])
     return written
 
 
@@ -114,7 +133,8 @@ class _Table:
     def of(self, dataset: str) -> _Table:
         """Return the rows of one dataset, which is the first column."""
         mine = self.frame["dataset"] == dataset
-        rows = [row for row in self.rows if row.startswith(f"| {dataset} |")]
+        start = f"| {markdown_cell(dataset)} |"
+        rows = [row for row in self.rows if row.startswith(start)]
         return replace(self, frame=self.frame[mine].reset_index(drop=True), rows=rows)
 
     def write(self, stem: Path) -> list[Path]:
@@ -144,17 +164,29 @@ def _read(place: Path, name: str, holdings: Holdings | None = None, *, joint: st
 # --- one dataset -----------------------------------------------------------------------------
 
 
+def _scored_datasets(tables: Mapping[str, _Table], study: str) -> list[str]:
+    """Return the datasets of all tables of scores."""
+    scored = [tables[each.name] for each in score_tables_of(study) if each.name in tables]
+    return list(dict.fromkeys(name for table in scored for name in table.frame["dataset"]))
+
+
+def _exhibits(holdings: Holdings) -> list[str]:
+    """Names of the tables of scores and figures of all experiments that have finished cells."""
+    return [name for each in holdings.experiments() for name in holdings.exhibits(each)]
+
+
 def _figures(holdings: Holdings) -> list[str]:
-    """Names of the figures of all experiments that have finished cells."""
+    """Names of the figures among the exhibits."""
     return [name for each in holdings.experiments().values() for name in each.figures]
 
 
 def _check_exhibits(holdings: Holdings, tables: Mapping[str, _Table]) -> None:
     """Raise UserError where a table or picture of the dataset is missing or out of date."""
     dataset, study = holdings.dataset, holdings.study.id
-    for name in (*_COMPOSED, *_figures(holdings)):
+    figures = _figures(holdings)
+    for name in (*_exhibits(holdings), _SIZES):
         if not tables[name].of(dataset).rows:
-            target = _TABLES_TARGET if name in _COMPOSED else _FIGURES_TARGET
+            target = _FIGURES_TARGET if name in figures else _TABLES_TARGET
             raise UserError(
                 f"{holdings.folder}/tables/{study}_{name}.csv has no row of {dataset!r}; expected "
                 f"its tables to be written: {holdings.remedy(name, target)}"
@@ -162,9 +194,9 @@ def _check_exhibits(holdings: Holdings, tables: Mapping[str, _Table]) -> None:
     for experiment in holdings.experiments():
         for name in holdings.exhibits(experiment):
             csv = holdings.folder / "tables" / f"{study}_{name}.csv"
-            target = _TABLES_TARGET if name in _COMPOSED else _FIGURES_TARGET
+            target = _FIGURES_TARGET if name in figures else _TABLES_TARGET
             holdings.check_fresh(name, csv, holdings.run_files(experiment), target)
-    for name in _figures(holdings):
+    for name in figures:
         csv, drawn = holdings.folder / "tables" / f"{study}_{name}.csv", _drawn(holdings, name)
         if not drawn.is_file():
             raise UserError(
@@ -182,14 +214,15 @@ def _drawn(holdings: Holdings, figure: str) -> Path:
 def _publish_tables(tables: Mapping[str, _Table], holdings: Holdings, folder: Path) -> list[Path]:
     """Write the rows of the dataset of every table and figure, and its pictures."""
     written: list[Path] = []
-    dataset = holdings.dataset
-    for name in _COMPOSED:
-        written += tables[name].of(dataset).write(folder / name)
-    picture = draw_table1(tables["table1"].of(dataset).frame)
-    written += save_figure(picture, folder / "table1", ["png"])
-    for name in _figures(holdings):
-        written += tables[name].of(dataset).write(folder / name)
-        written.append(_copy(_drawn(holdings, name), folder / f"{name}.png"))
+    dataset, study, figures = holdings.dataset, holdings.study.id, _figures(holdings)
+    for name in (*_exhibits(holdings), _SIZES):
+        mine = tables[name].of(dataset)
+        written += mine.write(folder / name)
+        if name in figures:
+            written.append(_copy(_drawn(holdings, name), folder / f"{name}.png"))
+        elif (study, name) in SCORE_TABLES:
+            picture = draw_scores(mine.frame, SCORE_TABLES[study, name])
+            written += save_figure(picture, folder / name, ["png"])
     return written
 
 
@@ -278,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m private_graphs.reporting.publish")
     parser.add_argument("scale_folder", help="such as results/full")
     parser.add_argument("target", help="such as docs/results")
-    parser.add_argument("--datasets", default="", help="a,b; all of Table 1 if left out")
+    parser.add_argument("--datasets", default="", help="a,b; all that have scores if left out")
     parser.add_argument("--study", default="lrec2022")
     given = parser.parse_args(arguments)
     names = [name for name in given.datasets.split(",") if name]

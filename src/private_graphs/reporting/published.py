@@ -14,6 +14,7 @@ PLACE = ("dataset", "optimizer", "splits", "train_fraction", "epsilon")
 
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "table1": ("dataset", "setting", "optimizer", "epsilon", "micro_f1"),
+    "table2": ("features", "optimizer", "epsilon", "micro_f1"),
     "table3": ("epsilon", "noise_sgd", "noise_adam"),
     "table5": ("dataset", "classes", "test_size", "train_size"),
     "text_claims": ("where", "claim", "value", "figure", *PLACE),
@@ -31,8 +32,8 @@ def published_table(study: str, name: str) -> pd.DataFrame:
 
     ``study`` is an identifier such as ``lrec2022``; ``name`` is ``table1`` (micro-F1 in 0…1;
     ``optimizer`` is empty and ``epsilon`` NaN for the majority class; ``epsilon`` is infinite
-    without DP), ``table3`` (noise multipliers), ``table5`` (numbers of nodes) or ``text_claims``
-    (see ``published_claims``).
+    without DP), ``table2`` (the same by kind of features, on Pokec), ``table3`` (noise
+    multipliers), ``table5`` (numbers of nodes) or ``text_claims`` (see ``published_claims``).
 
     Raises UserError for an unknown study or table and for a file without the expected columns.
     """

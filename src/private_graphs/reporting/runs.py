@@ -15,8 +15,8 @@ from private_graphs.privacy.statements import PrivacyStatement
 
 RUN_COLUMNS: tuple[str, ...] = (
     "replica_id", "statement_id", "selected", "study", "experiment", "protocol", "dataset",
-    "features", "view", "method", "optimizer", "visits", "n_splits", "train_fraction", "lr", "epochs",
-    "max_epochs",
+    "features", "view", "method", "optimizer", "visits", "n_splits", "train_fraction", "lr",
+    "epochs", "max_epochs",
     "epsilon", "noise_multiplier", "clip", "delta", "epsilon_published", "epsilon_proved", "unit",
     "relation", "inference", "seed", "test_micro_f1", "test_macro_f1", "test_accuracy",
     "validation_micro_f1", "validation_macro_f1", "validation_loss", "majority_micro_f1",

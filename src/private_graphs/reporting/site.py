@@ -21,16 +21,14 @@ from private_graphs.reporting import readable
 from private_graphs.reporting.figure_views import FigureView, figure_views
 from private_graphs.reporting.formats import Readable, is_missing, number, read_table
 from private_graphs.reporting.runs import collect, find_runs
+from private_graphs.reporting.score_tables import score_tables_of
 from private_graphs.reporting.statement_view import statement_view
 from private_graphs.reporting.tables import read_statistics
 from private_graphs.reporting.views import (
-    DatasetScores,
-    Glance,
-    Notes,
-    dataset_scores,
+    ScoreSection,
     downloads,
-    glance,
-    notes,
+    exhibit_title,
+    score_section,
 )
 
 SCALES = ("full", "demo")
@@ -47,13 +45,9 @@ class StudyView:
     citation: str
     url: str
     synthetic: tuple[str, ...]
-    figure: str | None
-    glance: tuple[Glance, ...]
-    datasets: tuple[DatasetScores, ...]
+    scores: tuple[ScoreSection, ...]
     tables: tuple[Readable, ...]
     downloads: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    notes: Notes
-    command: str
     figures: tuple[FigureView, ...] = ()
 
     @property
@@ -62,7 +56,8 @@ class StudyView:
         return f"{self.scale}-{self.study}"
 
 
-_TABLES = ("table1", "table3", "table5")
+_OTHER_TABLES = ("table3", "table5")
+"""Tables without scores."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -131,48 +126,37 @@ def _study_view(
     statements: Mapping[str, Mapping[str, Any]],
 ) -> StudyView | None:
     folder = results_root / scale
-    paths = {name: folder / "tables" / f"{study}_{name}.csv" for name in _TABLES}
+    paths = {name: folder / "tables" / f"{study}_{name}.csv" for name in _OTHER_TABLES}
     frames = {name: read_table(path) for name, path in paths.items() if path.exists()}
     source = load_study(study)
     statistics = read_statistics(folder)
-    figures = figure_views(results_root, scale, source, statistics, runs, statements)
-    if not frames and not figures:
+    given = (results_root, scale, source)
+    sections = [
+        score_section(*given, table, statistics, runs, statements)
+        for table in score_tables_of(study)
+    ]
+    scores = tuple(each for each in sections if each is not None)
+    figures = figure_views(*given, statistics, runs, statements)
+    if not (scores or frames or figures):
         return None
-    scored = frames.get("table1")
     used = {each.name for figure in figures for each in figure.pictures}
-    used |= set() if scored is None else set(scored["dataset"])
-    shown = {name: each for name, each in statistics.items() if name in (used or set(statistics))}
-    titles = {name: each["title"] for name, each in shown.items()}
-    synthetic = tuple(each["title"] for each in shown.values() if each["synthetic"])
-    picture = f"{scale}/figures/{study}_table1.png"
-    # Figures have notes of their own.
-    mine = runs[runs["experiment"] == "table1"]
+    used |= {name for each in scores for name in each.datasets}
+    shown = [each for name, each in statistics.items() if name in (used or set(statistics))]
+    names = (
+        *(each.table.name for each in scores), *_OTHER_TABLES, *(each.name for each in figures)
+    )  # fmt: skip
     return StudyView(
         scale=scale,
         study=study,
         title=source.title,
         citation=source.citation,
         url=source.url,
-        synthetic=synthetic,
-        figure=picture if (results_root / picture).exists() else None,
-        glance=() if scored is None else glance(scored, titles),
-        datasets=()
-        if scored is None
-        else dataset_scores(scored, statistics, f"{scale}/statements"),
-        tables=tuple(
-            getattr(readable, name)(frames[name]) for name in ("table3", "table5") if name in frames
-        ),
-        downloads=downloads(results_root, scale, study, (*_TABLES, *(f.name for f in figures))),
-        notes=notes(mine, statements),
-        command=_command(scale, sorted(shown)),
+        synthetic=tuple(each["title"] for each in shown if each["synthetic"]),
+        scores=scores,
+        tables=tuple(getattr(readable, name)(frame) for name, frame in frames.items()),
+        downloads=downloads(results_root, scale, study, names),
         figures=figures,
     )
-
-
-def _command(scale: str, datasets: list[str]) -> str:
-    if scale == "demo":
-        return "snakemake"
-    return f"snakemake --config scale={scale} datasets={','.join(datasets)}"
 
 
 def _absent(views: list[StudyView]) -> tuple[str, ...]:
@@ -220,26 +204,32 @@ def _write_figures(templates: Environment, results_root: Path, view: StudyView) 
 
 def _used_by(rows: pd.DataFrame) -> tuple[str, ...]:
     names = [
-        "dataset", "method", "optimizer", "protocol", "n_splits", "train_fraction", "epsilon", "lr",
-        "experiment",
+        "study", "dataset", "features", "view", "method", "optimizer", "protocol", "n_splits",
+        "train_fraction", "epsilon", "lr", "experiment",
     ]  # fmt: skip
     found = []
-    for values, group in rows.groupby(names, sort=True):
-        dataset, method, optimizer, protocol, splits, fraction, epsilon, rate, experiment = values
+    for values, group in rows.groupby(names, sort=True, dropna=False):
+        row = dict(zip(names, values, strict=True))
+        optimizer, splits = readable.OPTIMIZER_TITLES[row["optimizer"]], row["n_splits"]
+        fraction, rate = row["train_fraction"], row["lr"]
         parts = [
-            dataset, f"{method.upper()} with {readable.OPTIMIZER_TITLES[optimizer]}", protocol,
-            "full graph" if splits == 1 else f"{splits} splits", f"ε = {number(epsilon)}",
+            row["dataset"],
+            None if row["features"] == "raw" else readable.feature_title(row["features"]),
+            None if is_missing(row["view"]) else f"read as {row['view']}",
+            f"{row['method'].upper()} with {optimizer}", row["protocol"],
+            "full graph" if splits == 1 else f"{splits} splits", f"ε = {number(row['epsilon'])}",
             f"{100 * fraction:.3g} % of the training nodes" if fraction < 1 else None,
             f"learning rate {rate:g}" + ("" if group["selected"].any() else " (not selected)"),
-            f"{len(group)} run" + ("s" if len(group) > 1 else "") + f" of {_words(experiment)}",
+            f"{len(group)} run" + ("s" if len(group) > 1 else "") + f" of {_words(row)}",
         ]  # fmt: skip
         found.append(", ".join(part for part in parts if not is_missing(part)))
     return tuple(found)
 
 
-def _words(experiment: str) -> str:
+def _words(row: Mapping[str, Any]) -> str:
+    experiment = row["experiment"]
     if experiment.startswith("table"):
-        return experiment.replace("table", "Table ")
+        return exhibit_title(row["study"], experiment)
     return f"experiment {experiment}"
 
 

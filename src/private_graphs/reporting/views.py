@@ -10,14 +10,29 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.config import Study
 from private_graphs.protocols import PROTOCOLS
-from private_graphs.reporting.formats import NOTHING, is_missing, number
+from private_graphs.reporting.formats import NOTHING, Readable, is_missing, number, read_table
+from private_graphs.reporting.published import published_table
 from private_graphs.reporting.readable import (
     OPTIMIZER_TITLES,
+    feature_title,
+    lead_title,
+    lead_words,
+    panel_words,
+    printed_elsewhere,
     score,
+    score_notes,
     setting_title,
     together,
     warnings,
+)
+from private_graphs.reporting.score_tables import (
+    BASELINES,
+    FEATURES,
+    SCORE_TABLES,
+    ScoreTable,
+    rank,
 )
 
 Notes = tuple[tuple[str, str], ...]
@@ -26,7 +41,7 @@ Notes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class ScoreCell:
-    """One protocol's place in a row of Table 1."""
+    """The place of one source of numbers in a row of scores."""
 
     score: str
     privacy: str
@@ -41,20 +56,21 @@ class ScoreCell:
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """A row of Table 1."""
+    """A row of a table of scores."""
 
     setting: str
     optimizer: str
     epsilon: str
-    published: str
-    cells: Mapping[str, ScoreCell]
+    lead: str
+    """The published value, or a difference."""
+    cells: tuple[ScoreCell, ...]
+    """In the order of the table's sources."""
 
 
 @dataclass(frozen=True)
-class DatasetScores:
-    """The rows of Table 1 for one dataset."""
+class ScoreGroup:
+    """The rows of a table of scores for one dataset, or for one kind of features of it."""
 
-    name: str
     title: str
     synthetic: bool
     rows: tuple[ScoreRow, ...]
@@ -62,93 +78,175 @@ class DatasetScores:
 
 @dataclass(frozen=True)
 class Glance:
-    """One source of numbers (published, or a protocol) in the summary of a scale."""
+    """One source of numbers (published, or a protocol) in the summary of a table of scores."""
 
     name: str
-    summary: str
     scores: tuple[tuple[str, str, str], ...]
-    """(dataset, without DP, with DP) as ranges over the rows."""
+    """(group, without DP, with DP) as ranges over the rows."""
     privacy: str
     tone: str
 
 
-def dataset_scores(
-    frame: pd.DataFrame, statistics: Mapping[str, Mapping[str, Any]], statements: str
-) -> tuple[DatasetScores, ...]:
-    """Return Table 1 by dataset; ``statements`` is the address of the folder of statements."""
-    found = []
-    for name, rows in frame.groupby("dataset", sort=True):
-        known = statistics.get(name, {})
-        found.append(
-            DatasetScores(
-                name=name,
-                title=known.get("title", name),
-                synthetic=bool(known.get("synthetic", False)),
-                rows=tuple(_score_row(row, statements) for row in rows.to_dict("records")),
-            )
+@dataclass(frozen=True)
+class ScoreSection:
+    """Everything that the site shows of one table of scores of a study at one scale."""
+
+    table: ScoreTable
+    datasets: tuple[str, ...]
+    """Names of those in the table."""
+    lead: str
+    """Heading of the column before the sources."""
+    words: tuple[str, ...]
+    """What has to be said of this table and of no other."""
+    picture: str | None
+    glance: tuple[Glance, ...]
+    groups: tuple[ScoreGroup, ...]
+    elsewhere: Readable | None
+    """What the paper prints for a dataset that is not in the table."""
+    notes: Notes
+    command: str
+
+
+def score_section(
+    results_root: Path,
+    scale: str,
+    study: Study,
+    table: ScoreTable,
+    statistics: Mapping[str, Mapping[str, Any]],
+    runs: pd.DataFrame,
+    statements: Mapping[str, Mapping[str, Any]],
+) -> ScoreSection | None:
+    """Return the section of ``table``; None where it has not been written at this scale."""
+    path = results_root / scale / "tables" / f"{study.id}_{table.name}.csv"
+    if not path.exists():
+        return None
+    frame = read_table(path)
+    datasets = sorted(frame["dataset"].unique())
+    known = {name: each for name, each in statistics.items() if name in datasets}
+    mine = pd.concat([source.runs(runs) for source in table.sources])
+    picture = f"{scale}/figures/{study.id}_{table.name}.png"
+    return ScoreSection(
+        table=table,
+        datasets=tuple(datasets),
+        lead=lead_title(table),
+        words=score_notes(table),
+        picture=picture if (results_root / picture).exists() else None,
+        glance=glance(frame, table, known),
+        groups=score_groups(frame, table, known, f"{scale}/statements"),
+        elsewhere=_elsewhere(study.id, table, datasets),
+        notes=notes(mine, statements, known),
+        command=command(
+            study, scale, list(dict.fromkeys(each.experiment for each in table.sources)), datasets
+        ),
+    )
+
+
+def _elsewhere(study: str, table: ScoreTable, datasets: Sequence[str]) -> Readable | None:
+    if table.published_dataset is None or table.published_dataset in datasets:
+        return None
+    return printed_elsewhere(table, published_table(study, table.name))
+
+
+def command(study: Study, scale: str, experiments: Sequence[str], datasets: Sequence[str]) -> str:
+    """Return the command that makes the numbers of ``experiments`` on ``datasets``."""
+    known = study.scales[scale].experiments
+    if scale == "demo" and all(known[each].default for each in experiments if each in known):
+        return "snakemake"
+    return (
+        f"snakemake --config scale={scale} datasets={','.join(datasets)} "
+        f"experiments={','.join(experiments)}"
+    )
+
+
+def score_groups(
+    frame: pd.DataFrame,
+    table: ScoreTable,
+    statistics: Mapping[str, Mapping[str, Any]],
+    statements: str,
+) -> tuple[ScoreGroup, ...]:
+    """Return the rows of ``table`` by group; ``statements`` is the address of their folder."""
+    return tuple(
+        ScoreGroup(
+            title=_group_title(names, table, statistics),
+            synthetic=bool(statistics.get(names["dataset"], {}).get("synthetic", False)),
+            rows=tuple(_score_row(row, table, statements) for row in rows.to_dict("records")),
         )
-    return tuple(found)
+        for names, rows in table.groups(frame)
+    )
 
 
-def _score_row(row: Mapping[str, Any], statements: str) -> ScoreRow:
+def _group_title(
+    names: Mapping[str, str], table: ScoreTable, statistics: Mapping[str, Mapping[str, Any]]
+) -> str:
+    title = statistics.get(names["dataset"], {}).get("title", names["dataset"])
+    return ", ".join([title, *(panel_words(names, each) for each in table.panel[1:])])
+
+
+def _score_row(row: Mapping[str, Any], table: ScoreTable, statements: str) -> ScoreRow:
     return ScoreRow(
         setting=setting_title(row),
         optimizer=OPTIMIZER_TITLES[row["optimizer"]],
         epsilon=number(row["epsilon"]),
-        published=number(row["published"], 2),
-        cells={protocol: _score_cell(row, protocol, statements) for protocol in PROTOCOLS},
+        lead=lead_words(row, table),
+        cells=tuple(_score_cell(row, source.prefix, statements) for source in table.sources),
     )
 
 
-def _score_cell(row: Mapping[str, Any], protocol: str, statements: str) -> ScoreCell:
-    if is_missing(row[f"{protocol}_mean"]):
+def _score_cell(row: Mapping[str, Any], source: str, statements: str) -> ScoreCell:
+    if is_missing(row[f"{source}_mean"]):
         return ScoreCell("not run", "", "absent")
-    text = score(row, protocol)
-    status = row[f"{protocol}_status"]
+    text = score(row, source)
+    status = row[f"{source}_status"]
     if is_missing(status):
         return ScoreCell(text, "", "plain")
-    href = f"{statements}/{row[f'{protocol}_statement_id']}.html"
+    href = f"{statements}/{row[f'{source}_statement_id']}.html"
     if status == "not_private":
         return ScoreCell(text, "no privacy claimed", "plain", href=href)
-    limits = tuple(warnings(row, protocol))
-    proved = row[f"{protocol}_epsilon_proved"]
+    limits = tuple(warnings(row, source))
+    proved = row[f"{source}_epsilon_proved"]
     if is_missing(proved):
         words = "claim refuted" if status == "refuted" else "none proved"
         return ScoreCell(text, words, "none", limits, href=href)
-    unit = row[f"{protocol}_unit"].replace("_", " ")
+    unit = row[f"{source}_unit"].replace("_", " ")
     words = f"proved ε {number(proved, 2)} per {unit}"
-    return ScoreCell(text, words, "proved", limits, together(row, protocol), href)
+    return ScoreCell(text, words, "proved", limits, together(row, source), href)
 
 
-def glance(frame: pd.DataFrame, titles: Mapping[str, str]) -> tuple[Glance, ...]:
-    """Return the summary of Table 1: published, then each protocol that was run."""
-    private = frame[frame["setting"].isin(["dp_full", "dp_split"])]
+_PRIVATE = ("dp_full", "dp_split")
+
+
+def glance(
+    frame: pd.DataFrame, table: ScoreTable, statistics: Mapping[str, Mapping[str, Any]]
+) -> tuple[Glance, ...]:
+    """Return the summary of ``table``: published or difference, then each source that was run."""
+    groups = [(_group_title(names, table, statistics), rows) for names, rows in table.groups(frame)]
+    private = frame[frame["setting"].isin(_PRIVATE)]
     found = []
-    if frame["published"].notna().any():
-        claimed = private.loc[private["published"].notna(), "epsilon"]
-        words = f"claimed: ε {_range(claimed, '{:g}')}" if len(claimed) else NOTHING
-        scores = _ranges(frame, "published", titles, 2)
-        found.append(Glance("published", "what the paper prints", scores, words, "plain"))
-    for protocol in PROTOCOLS.values():
-        if frame[f"{protocol.name}_mean"].isna().all():
+    if frame[table.lead].notna().any():
+        claimed = private.loc[private[table.lead].notna(), "epsilon"]
+        words, form = "", "{:+.1f}"
+        if not table.difference:
+            words = f"claimed: ε {_range(claimed, '{:g}')}" if len(claimed) else NOTHING
+            form = "{:.2f}"
+        scores = _ranges(groups, table.lead, form)
+        found.append(Glance(lead_title(table), scores, words, "plain"))
+    for source in table.sources:
+        if frame[f"{source.prefix}_mean"].isna().all():
             continue
-        scores = _ranges(frame, f"{protocol.name}_mean", titles, 2)
-        words, tone = _privacy_summary(private, protocol.name)
-        found.append(Glance(protocol.name, protocol.summary, scores, words, tone))
+        scores = _ranges(groups, f"{source.prefix}_mean", "{:.2f}")
+        found.append(Glance(source.heading, scores, *_privacy_summary(private, source.prefix)))
     return tuple(found)
 
 
 def _ranges(
-    frame: pd.DataFrame, column: str, titles: Mapping[str, str], decimals: int
+    groups: Sequence[tuple[str, pd.DataFrame]], column: str, form: str
 ) -> tuple[tuple[str, str, str], ...]:
     found = []
-    for dataset, rows in frame.groupby("dataset", sort=True):
-        kinds = (
-            rows["setting"].isin(["non_private", "non_private_split"]),
-            rows["setting"].isin(["dp_full", "dp_split"]),
-        )
-        without, within = (_range(rows.loc[kind, column], f"{{:.{decimals}f}}") for kind in kinds)
-        found.append((titles.get(dataset, dataset), without, within))
+    for title, rows in groups:
+        private = rows["setting"].isin(_PRIVATE)
+        free = ~private & ~rows["setting"].isin(BASELINES)
+        without, within = (_range(rows.loc[kind, column], form) for kind in (free, private))
+        found.append((title, without, within))
     return tuple(found)
 
 
@@ -157,25 +255,25 @@ def _range(values: pd.Series, form: str) -> str:
     if known.empty:
         return NOTHING
     low, high = form.format(known.min()), form.format(known.max())
-    return low if low == high else f"{low}–{high}"
+    return low if low == high else f"{low}{' to ' if '+' in form else '–'}{high}"
 
 
-def _privacy_summary(private: pd.DataFrame, protocol: str) -> tuple[str, str]:
-    ran = private[private[f"{protocol}_mean"].notna()]
-    proved = ran[ran[f"{protocol}_epsilon_proved"].notna()]
+def _privacy_summary(private: pd.DataFrame, source: str) -> tuple[str, str]:
+    ran = private[private[f"{source}_mean"].notna()]
+    proved = ran[ran[f"{source}_epsilon_proved"].notna()]
     if ran.empty:
         return "no DP row was run", "plain"
     if proved.empty:
         return f"none proved, for any of {len(ran)} DP settings", "none"
-    units = " or ".join(sorted(proved[f"{protocol}_unit"].unique())).replace("_", " ")
-    words = f"proved: ε {_range(proved[f'{protocol}_epsilon_proved'], '{:.2f}')} per {units}"
+    units = " or ".join(sorted(proved[f"{source}_unit"].unique())).replace("_", " ")
+    words = f"proved: ε {_range(proved[f'{source}_epsilon_proved'], '{:.2f}')} per {units}"
     words += " and run"
     if len(proved) < len(ran):
         words += f", for {len(proved)} of {len(ran)} DP settings"
-    together = proved[f"{protocol}_epsilon_all_runs"].max()
+    together = proved[f"{source}_epsilon_all_runs"].max()
     if not is_missing(together):
         words += f"; all runs of a row together: up to {together:.2f}"
-    limits = {each for row in proved.to_dict("records") for each in warnings(row, protocol)}
+    limits = {each for row in proved.to_dict("records") for each in warnings(row, source)}
     return "; ".join([words, *sorted(limits)]), "proved"
 
 
@@ -185,8 +283,12 @@ _NOISE_SOURCES = {
 }
 
 
-def notes(runs: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> Notes:
-    """Return how the numbers of ``runs`` were made."""
+def notes(
+    runs: pd.DataFrame,
+    statements: Mapping[str, Mapping[str, Any]],
+    statistics: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Notes:
+    """Return how the numbers of ``runs`` were made, on datasets with these ``statistics``."""
     if runs.empty:
         return ()
     finite = runs["epsilon"].map(math.isfinite)
@@ -195,6 +297,7 @@ def notes(runs: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> No
     kinds = [_NOISE_SOURCES.get(each, each) for each in sorted(runs["noise_source"].unique())]
     machines = runs[["dtype", "device"]].drop_duplicates().itertuples()
     found = [
+        *_data(runs, statements, statistics or {}),
         ("Seeds", _seeds(runs)),
         ("Epochs", f"{_per_optimizer(runs, 'max_epochs')} at most; ε is charged for all of them."),
         ("Learning rate", f"without DP: {rates[0] or NOTHING}. With DP: {rates[1] or NOTHING}."),
@@ -205,6 +308,33 @@ def notes(runs: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> No
         ("Code fingerprint", _joined(sorted(runs["code_fingerprint"].unique()))),
     ]
     return tuple((name, text) for name, text in found if text)
+
+
+def _data(
+    runs: pd.DataFrame,
+    statements: Mapping[str, Mapping[str, Any]],
+    statistics: Mapping[str, Mapping[str, Any]],
+) -> Iterable[tuple[str, str]]:
+    """Say how nodes and features were made of raw files that leave a choice."""
+    viewed = runs[runs["view"].notna()]
+    texts: list[str] = []
+    for kind, members in sorted(
+        viewed.groupby("features"), key=lambda each: rank(FEATURES, each[0])
+    ):
+        readers: dict[str, list[str]] = {}
+        for (protocol, view), group in members.groupby(["protocol", "view"]):
+            name = protocol if protocol == view else f"{protocol} on {view}"
+            for text in sorted(
+                {statements[each]["preprocessing"] for each in group["statement_id"]}
+            ):
+                readers.setdefault(text, []).append(name)
+        texts += readers
+        words = (f"{_joined(names)}: {text}" for text, names in readers.items())
+        yield f"Data, {feature_title(kind)}", " ".join(words)
+    for name, each in statistics.items():
+        sentences = each.get("preprocessing") or []
+        if sentences and not any(all(part in text for part in sentences) for text in texts):
+            yield f"Data, {name}", " ".join(sentences)
 
 
 def _seeds(runs: pd.DataFrame) -> str:
@@ -270,10 +400,17 @@ def downloads(
     for name in names:
         base = f"{scale}/tables/{study}_{name}"
         files = {form: f"{base}.{suffix}" for suffix, form in forms.items()}
-        if name == "table1":
+        if (study, name) in SCORE_TABLES:
             pictures = f"{scale}/figures/{study}_{name}"
             files |= {"figure, PNG": f"{pictures}.png", "figure, PDF": f"{pictures}.pdf"}
         there = tuple(each for each in files.items() if (results_root / each[1]).exists())
         if there:
-            found.append((name.replace("table", "Table ").replace("figure", "Figure "), there))
+            found.append((exhibit_title(study, name), there))
     return tuple(found)
+
+
+def exhibit_title(study: str, name: str) -> str:
+    """Return the words for a table or figure: ``Table 1``."""
+    if (study, name) in SCORE_TABLES:
+        return SCORE_TABLES[study, name].label
+    return name.replace("table", "Table ").replace("figure", "Figure ")
