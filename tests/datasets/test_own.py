@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import time
 
 import numpy as np
@@ -16,7 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from private_graphs.datasets import own
-from private_graphs.datasets.own import OwnGraph, declare, keyed_split, known, read_own, remember
+from private_graphs.datasets.own import (
+    MASKS,
+    OwnGraph,
+    declare,
+    keyed_split,
+    known,
+    read_own,
+    remember,
+)
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UsageError, UserError
@@ -248,6 +257,46 @@ def test_lines_are_those_of_the_file_where_texts_have_several_and_some_are_blank
     refused(graph(text.replace("validation", "dev")), "line 9: ")
     lines = text.replace("validation", "dev").replace("\r\n", "\n").split("\n")
     assert lines[9 - 1].startswith("c,")
+
+
+any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), ending=st.sampled_from(["\n", "\r\n"]))
+def test_any_text_is_read_as_written_and_any_row_is_found_by_its_line(
+    tmp_path_factory, data, ending
+):
+    n_rows = data.draw(st.integers(4, 8))
+    rows = [
+        [str(n), data.draw(any_text), data.draw(any_text) + "x", "ab"[n % 2], MASKS[n % 3]]
+        for n in range(n_rows)
+    ]
+    folder = tmp_path_factory.getbasetemp()
+    paths = {"nodes": folder / "any-n.csv", "edges": folder / "any-e.csv"}
+    paths["edges"].write_text("source,target\n0,1\n")
+    spec = OwnGraph(name="any", text=("title", "body"), label="topic", split="split", **paths)
+
+    def write() -> list[int]:
+        """Write the rows; return the line where each starts, counted as an editor counts."""
+        stream = io.StringIO(newline="")
+        lines: list[int] = []
+        # Where only some fields are quoted, Python's writer leaves out those with a lone \r.
+        writer = csv.writer(stream, lineterminator=ending, quoting=csv.QUOTE_ALL)
+        for row in [HEADER, *rows]:
+            lines.append(len(re.findall("\r\n|\r|\n", stream.getvalue())) + 1)
+            writer.writerow(row)
+        paths["nodes"].write_text(stream.getvalue(), encoding="utf-8", newline="")
+        return lines[1:]
+
+    write()
+    found = read_own(spec, SOUND)
+    assert found.column("title") == [row[1] for row in rows]
+    assert found.column("body") == [row[2] for row in rows]
+    wrong = data.draw(st.integers(0, n_rows - 1))
+    rows[wrong][4] = "neither"
+    lines = write()
+    refused(spec, f"any-n.csv: line {lines[wrong]}: 'split' is 'neither'")
 
 
 def test_a_long_text_has_no_limit(graph):
