@@ -1,0 +1,304 @@
+"""Reader of the GraphSAGE Reddit graph (Hamilton, Ying & Leskovec, NeurIPS 2017), subsampled.
+
+``reddit.zip`` holds two archives of NumPy arrays: ``reddit_data.npz`` (features, labels, kinds of
+the nodes) and ``reddit_graph.npz`` (a SciPy sparse matrix in coordinates). All validation and test
+nodes and a fixed share of the training nodes are kept. The graph has 114,615,892 entries, so arrays
+are read in pieces, and what is not kept is never in memory; the weights, all one, are not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.graph_dataset import ParsedGraph
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError
+from private_graphs.graphs.sample import hashed_coin_sample, induced_subgraph, stratified_sample
+
+DATA_FILE, GRAPH_FILE = "reddit_data.npz", "reddit_graph.npz"
+N_CLASSES = 41
+TRAIN, VALIDATION, TEST = 1, 2, 3
+"""Values of ``node_types``."""
+
+TRAIN_FRACTION = 0.1
+SAMPLE_KEY = b"private-graphs reddit 1"
+"""Public constant of the coins of the training nodes."""
+SAMPLE_SEED = 20170
+"""Seed of the draw per class."""
+
+MAX_MEMBER_BYTES = 2**32
+"""Largest file inside an archive that is unpacked or read."""
+BLOCK_NUMBERS = 1 << 22
+"""Numbers of one array that are in memory at a time."""
+
+
+def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) -> ParsedGraph:
+    """Read ``reddit.zip``: all validation and test nodes and ``fraction`` of the training nodes.
+
+    ``view.node_sample`` decides how they are drawn: ``stratified`` keeps floor(count · fraction) of
+    each class, as the published script does; ``keyed_coin`` tosses a coin per node that depends on
+    a public constant and the node's number alone (docs/privacy.md §3). Either is the same every
+    time. Kept nodes stay in their order and are numbered anew. Beside the file, up to its unpacked
+    size is needed on disk for as long as it is read.
+
+    Raises:
+        UserError: the file is missing or malformed, or its parts contradict each other.
+    """
+    path = Path(path)
+    if not 0 < fraction <= 1:
+        raise UserError(f"fraction: found {fraction}, expected more than 0 and at most 1")
+    with _unpacked(path) as (data_path, graph_path):
+        with _Archive(data_path, f"{path}: {DATA_FILE}") as data:
+            labels, kinds = _labels_and_kinds(data)
+            keep = kept_nodes(labels, kinds, view, fraction)
+            features = _kept_features(data, keep)
+        with _Archive(graph_path, f"{path}: {GRAPH_FILE}") as graph:
+            entries = _kept_entries(graph, keep)
+    edges = undirected_edges(*entries, n_nodes=len(features))
+    kinds = kinds[keep]
+    return ParsedGraph(
+        features=features,
+        edge_index=edges.edge_index,
+        labels=labels[keep],
+        train_mask=kinds == TRAIN,
+        validation_mask=kinds == VALIDATION,
+        test_mask=kinds == TEST,
+        n_classes=N_CLASSES,
+        loops_dropped=edges.loops,
+        duplicates_dropped=edges.duplicates,
+        one_way_edges=edges.one_way,
+    )
+
+
+def kept_nodes(
+    labels: np.ndarray, kinds: np.ndarray, view: DataView, fraction: float
+) -> np.ndarray:
+    """Return (N,) bool: all nodes but those training nodes that the view's sample leaves out.
+
+    ``labels`` and ``kinds`` are (N,) integers.
+    """
+    train = np.flatnonzero(kinds == TRAIN)
+    if view.node_sample == "keyed_coin":
+        sample = hashed_coin_sample(train, fraction, SAMPLE_KEY)
+    else:
+        # The legacy generator: NumPy keeps its streams the same (NEP 19).
+        generator = np.random.RandomState(SAMPLE_SEED)
+        sample = stratified_sample(train, labels[train], fraction, generator)
+    keep = kinds != TRAIN
+    keep[sample] = True
+    return keep
+
+
+@contextlib.contextmanager
+def _unpacked(path: Path) -> Iterator[tuple[Path, Path]]:
+    """Unpack both archives beside ``path`` for as long as the context lasts.
+
+    An archive inside an archive can be read in place only by unpacking it several times over.
+    Members are chosen by name and written under names of our own; others are not touched.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            outer = stack.enter_context(zipfile.ZipFile(path))
+        except (OSError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{path}: cannot be opened as a zip archive ({error}); supply the original file"
+            ) from error
+        members = [_member(outer, name, str(path)) for name in (DATA_FILE, GRAPH_FILE)]
+        try:
+            prefix = f".{path.name}."
+            folder = tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent)
+            places = [Path(stack.enter_context(folder)) / member.filename for member in members]
+            for member, place in zip(members, places, strict=True):
+                with _readable(f"{path}: {member.filename}"), outer.open(member) as packed:
+                    with open(place, "wb") as unpacked:
+                        shutil.copyfileobj(packed, unpacked, 1 << 20)
+        except OSError as error:
+            raise UserError(
+                f"{path}: cannot be unpacked in its folder ({error}); make room for "
+                f"{sum(member.file_size for member in members):,} bytes there"
+            ) from error
+        yield places[0], places[1]
+
+
+def _member(archive: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
+    """Return the one member of this name, of a bounded size."""
+    members = [member for member in archive.infolist() if member.filename == name]
+    if len(members) != 1:
+        found = sorted({member.filename for member in archive.infolist()})[:10]
+        raise UserError(
+            f"{where}: {name} is there {len(members)} times, expected once; found "
+            f"{', '.join(found) or 'nothing'}; supply the original file"
+        )
+    if members[0].file_size > MAX_MEMBER_BYTES:
+        raise UserError(
+            f"{where}: {name} has {members[0].file_size} bytes, expected at most "
+            f"{MAX_MEMBER_BYTES}; supply the original file"
+        )
+    return members[0]
+
+
+@contextlib.contextmanager
+def _readable(where: str) -> Iterator[None]:
+    """Turn whatever a malformed archive causes into an error for the user."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # zlib, zip and header errors have no common base
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise
+        raise UserError(f"{where}: cannot be read ({error}); supply the original file") from error
+
+
+class _Archive:
+    """The arrays of an ``.npz`` file, read some rows at a time and never unpickled."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        self.where = where
+        with _readable(where):
+            self._archive = zipfile.ZipFile(path)
+
+    def __enter__(self) -> _Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    @contextlib.contextmanager
+    def _open(self, key: str) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype]]:
+        """Yield the stream of an array behind its header, its shape and its type."""
+        member = _member(self._archive, f"{key}.npy", self.where)
+        with _readable(f"{self.where}: {key}"), self._archive.open(member) as stream:
+            version = np.lib.format.read_magic(stream)
+            read_header = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }[version]
+            shape, by_columns, dtype = read_header(stream)
+            if dtype.hasobject or (by_columns and len(shape) > 1):
+                raise UserError(
+                    f"{self.where}: {key} holds {'objects' if dtype.hasobject else 'columns'}, "
+                    "expected numbers, row by row; supply the original file"
+                )
+            size = int(np.prod([*shape, dtype.itemsize], dtype=object))
+            if size != member.file_size - stream.tell():
+                raise UserError(
+                    f"{self.where}: {key} has {member.file_size - stream.tell()} bytes, expected "
+                    f"{size} for {dtype} of shape {shape}; supply the original file"
+                )
+            yield stream, shape, dtype
+
+    def shape(self, key: str, kinds: str, n_dimensions: int) -> tuple[int, ...]:
+        """Return the shape of an array whose type is one of ``kinds`` (``np.dtype.kind``)."""
+        with self._open(key) as (_, shape, dtype):
+            if dtype.kind not in kinds or len(shape) != n_dimensions:
+                raise UserError(
+                    f"{self.where}: {key} is {dtype} of shape {shape}, expected "
+                    f"{'integers' if kinds == 'iu' else 'numbers'} in {n_dimensions} dimensions"
+                )
+            return shape
+
+    def blocks(self, key: str, rows: int) -> Iterator[np.ndarray]:
+        """Yield the array, ``rows`` rows at a time."""
+        with self._open(key) as (stream, shape, dtype):
+            for start in range(0, shape[0], rows):
+                part = (min(rows, shape[0] - start), *shape[1:])
+                content = stream.read(int(np.prod(part, dtype=object)) * dtype.itemsize)
+                yield np.frombuffer(content, dtype).reshape(part)
+
+    def vector(self, key: str) -> np.ndarray:
+        """Return an array of integers (entries,) as int64."""
+        self.shape(key, "iu", 1)
+        return np.concatenate(
+            [np.zeros(0, np.int64), *self.blocks(key, BLOCK_NUMBERS)], dtype=np.int64
+        )
+
+    def text(self, key: str) -> str:
+        """Return a single string."""
+        with self._open(key) as (stream, shape, dtype):
+            if dtype.kind not in "SU" or shape != ():
+                raise UserError(f"{self.where}: {key} is {dtype} of shape {shape}, expected a text")
+            value = np.frombuffer(stream.read(dtype.itemsize), dtype)[0]
+            return value.decode("ascii") if dtype.kind == "S" else str(value)
+
+
+def _labels_and_kinds(data: _Archive) -> tuple[np.ndarray, np.ndarray]:
+    """Return the checked labels and kinds of the nodes, (N,) int64 each."""
+    labels, kinds = data.vector("label"), data.vector("node_types")
+    if len(labels) != len(kinds) or not len(labels):
+        raise UserError(
+            f"{data.where}: found {len(labels)} entries of label and {len(kinds)} of node_types, "
+            "expected one of each per node; supply the original file"
+        )
+    for key, found, low, high in (
+        ("label", labels, 0, N_CLASSES - 1),
+        ("node_types", kinds, TRAIN, TEST),
+    ):
+        if found.min() < low or found.max() > high:
+            raise UserError(
+                f"{data.where}: {key} spans {found.min()}..{found.max()}, expected {low}..{high}; "
+                "supply the original file"
+            )
+    return labels, kinds
+
+
+def _kept_features(data: _Archive, keep: np.ndarray) -> np.ndarray:
+    """Return the features of the kept nodes (kept, F) float32."""
+    n_nodes, width = data.shape("feature", "fiu", 2)
+    if n_nodes != len(keep) or not width:
+        raise UserError(
+            f"{data.where}: feature has shape ({n_nodes}, {width}), expected a row for each of the "
+            f"{len(keep)} nodes and at least one column; supply the original file"
+        )
+    features = np.empty((np.count_nonzero(keep), width), dtype=np.float32)
+    rows = max(1, BLOCK_NUMBERS // width)
+    begin = end = 0
+    for block in data.blocks("feature", rows):
+        chosen = block[keep[begin : begin + len(block)]]
+        begin += len(block)
+        with np.errstate(over="ignore"):
+            features[end : end + len(chosen)] = chosen
+        if not np.all(np.isfinite(features[end : end + len(chosen)])):
+            raise UserError(
+                f"{data.where}: feature has values among nodes {begin - len(block)} to {begin - 1} "
+                "that are not finite; supply the original file"
+            )
+        end += len(chosen)
+    return features
+
+
+def _kept_entries(graph: _Archive, keep: np.ndarray) -> np.ndarray:
+    """Return the entries of the adjacency between kept nodes, renumbered: (2, entries) int64."""
+    layout, size = graph.text("format"), graph.vector("shape").tolist()
+    if layout != "coo" or size != [len(keep)] * 2:
+        raise UserError(
+            f"{graph.where}: found a matrix of shape {size} in the format {layout!r}, expected "
+            f"{[len(keep)] * 2} in 'coo'; supply the original file"
+        )
+    shapes = [graph.shape(key, "iu", 1) for key in ("row", "col")]
+    if shapes[0] != shapes[1]:
+        raise UserError(
+            f"{graph.where}: row has shape {shapes[0]} and col {shapes[1]}, expected the same"
+        )
+    parts = [np.zeros((2, 0), dtype=np.int64)]
+    blocks = (graph.blocks(key, BLOCK_NUMBERS) for key in ("row", "col"))
+    for sources, targets in zip(*blocks, strict=True):
+        low = min(sources.min(), targets.min())
+        high = max(sources.max(), targets.max())
+        if low < 0 or high >= len(keep):
+            raise UserError(
+                f"{graph.where}: row and col span {low}..{high}, expected 0..{len(keep) - 1}; "
+                "supply the original file"
+            )
+        parts.append(induced_subgraph(sources, targets, keep))
+    return np.concatenate(parts, axis=1)
