@@ -316,6 +316,13 @@ def test_mistakes_in_parquet_name_the_row(graph, tmp_path):
     refused(spec.model_copy(update={"nodes": path}), "no column 'topic' (label), found 'id'")
 
 
+def test_bytes_that_parquet_only_calls_text_are_refused(graph, tmp_path):
+    wrong = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xf6"], pa.binary()).buffers())
+    path = tmp_path / "edges.parquet"
+    pyarrow.parquet.write_table(pa.table({"source": wrong, "target": ["a"]}), path)
+    refused(graph().model_copy(update={"edges": path}), "edges.parquet: column 'source'", "UTF-8")
+
+
 def test_a_file_that_is_not_there_is_named(graph, tmp_path):
     refused(graph().model_copy(update={"nodes": tmp_path / "none.csv"}), "none.csv: cannot be read")
     refused(graph().model_copy(update={"edges": tmp_path}), f"{tmp_path}: cannot be read")

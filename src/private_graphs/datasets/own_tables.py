@@ -109,7 +109,7 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
         _check_columns(path, file.schema_arrow.names, roles)
         return file.read(columns=names).select(names)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
         ) from error
@@ -227,6 +227,9 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         )
     try:
         column = column.cast(pa.string())
+        column.validate(full=True)  # Parquet says that bytes are UTF-8, and nobody has looked
     except pa.ArrowException as error:
-        raise UserError(f"{path}: column {name!r} cannot be read as text ({error})") from error
+        raise UserError(
+            f"{path}: column {name!r} cannot be read as text ({error}); write it as UTF-8"
+        ) from error
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
