@@ -7,7 +7,6 @@ the last layer are averaged over tokens, then over columns.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +18,11 @@ from private_graphs.datasets.graph_dataset import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
+from private_graphs.features.bert_files import files_of_model, load_model, load_tokenizer
 from private_graphs.features.embedding import EmptyTexts, column_means, working_folder
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
 from private_graphs.features.tiny import tiny_bert
-from private_graphs.files import sha256_of
 
 POOLING_VERSION = 1
 """Part of the fingerprint of stored vectors: raise it when the same model gives other vectors."""
@@ -31,8 +30,6 @@ POOLING_VERSION = 1
 TOKENS_PER_BATCH = {"cpu": 512, "cuda": 65_536}
 """Padded tokens per batch: on a CPU enough to fill the matrix products, few enough to stay in
 cache (measured by ``benchmarks/embedding.py``)."""
-
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 def bert_means(
@@ -67,20 +64,19 @@ def bert_means(
                 "The features are mean hidden states of a small, randomly initialised BERT whose "
                 f"vocabulary comes from the texts of {fitted_on_words(view)}; {coverage(view)}."
             )
-            generated = True
+            model_files = ()
         else:
             origin = (
                 f"The features are mean hidden states of {model_name or Path(model).name}, "
                 "trained on other texts; nothing was fitted on the texts of this graph."
             )
-            generated = False
         encoder = BertEncoder(model, device)
         with limited_threads(threads):
             values = column_means(
                 distinct_texts(graph.texts), encoder, view.empty_texts, folder, progress
             )
-    files = model_files if model_files and not generated else encoder.files
-    return FeatureMatrix(values, (origin, _POOLED[view.empty_texts]), tuple(files))
+    files = tuple(model_files or encoder.files)
+    return FeatureMatrix(values, (origin, _POOLED[view.empty_texts]), files)
 
 
 _POOLED: dict[EmptyTexts, str] = {
@@ -106,17 +102,20 @@ class BertEncoder:
         """
         import torch
 
+        from private_graphs.features.bert_cpu import packed_bert
         from private_graphs.training.engine import resolve_device
 
         self.device = resolve_device(device)
-        self.files = model_files(folder)
+        on_cpu = self.device == "cpu"
+        self.files = files_of_model(folder)
         self.tokenizer = load_tokenizer(folder)
-        self.model = _load_model(folder)
+        self.model = load_model(folder)
         self._check_sizes(folder)
-        precision = torch.bfloat16 if self.device == "cuda" else torch.float32
+        precision = torch.float32 if on_cpu else torch.bfloat16
         self.model.to(self.device, precision)
         self.width = self.model.config.hidden_size
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH[self.device]
+        self.packed = packed_bert(self.model, self.tokens_per_batch) if on_cpu else None
         parts = [f"bert pooling {POOLING_VERSION}", str(precision)]
         parts += [f"{each.file} {each.sha256}" for each in self.files]
         self.fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -151,32 +150,52 @@ class BertEncoder:
             "words": np.empty((len(texts), self.width), dtype=np.float32),
             "filled": lengths > 2,  # [CLS] and [SEP] frame every text
         }
+        states = self._packed_states if self.packed else self._padded_states
         with torch.inference_mode():
             for batch in batches(lengths, self.tokens_per_batch):
-                pooled = self._pooled([token_ids[i] for i in batch], lengths[batch])
-                found["all_tokens"][batch], found["words"][batch] = pooled
+                hidden = states([token_ids[i] for i in batch])
+                found["all_tokens"][batch], found["words"][batch] = _means(hidden, lengths[batch])
         return found
 
-    def _pooled(self, token_ids: list[list[int]], lengths: np.ndarray) -> list[np.ndarray]:
-        """Return both means (b, width) of one batch, taken in float32."""
+    def _packed_states(self, token_ids: list[list[int]]) -> Any:
+        """Return the (T, width) last hidden states of texts one after the other."""
         import torch
 
-        longest = int(lengths.max())
-        padded = np.full((len(lengths), longest), self.tokenizer.pad_token_id, dtype=np.int64)
-        for row, ids in zip(padded, token_ids, strict=True):
-            row[: len(ids)] = ids
-        counts = torch.from_numpy(lengths).to(self.device)[:, None]
-        positions = torch.arange(longest, device=self.device)
-        present = positions < counts  # (b, longest)
-        hidden = self.model(
-            input_ids=torch.from_numpy(padded).to(self.device),
-            # Without a mask, attention takes its fastest way.
-            attention_mask=None if lengths.min() == longest else present.long(),
-        ).last_hidden_state.float()  # (b, longest, width)
-        words = present & (positions > 0) & (positions < counts - 1)
-        both = torch.stack([present / counts, words / (counts - 2).clamp(min=1)], dim=1)
-        means = both.to(hidden.dtype) @ hidden  # (b, 2, width)
-        return [each.cpu().numpy() for each in means.unbind(dim=1)]
+        joined = torch.tensor([token for ids in token_ids for token in ids])
+        return self.packed(joined, [len(ids) for ids in token_ids])
+
+    def _padded_states(self, token_ids: list[list[int]]) -> Any:
+        """As :meth:`_packed_states`, by the transformers library."""
+        import torch
+
+        lengths = torch.tensor([len(ids) for ids in token_ids])
+        padded = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(ids) for ids in token_ids],
+            batch_first=True,
+            padding_value=self.tokenizer.pad_token_id,
+        )
+        present = torch.arange(padded.shape[1]) < lengths[:, None]  # (b, longest)
+        present = present.to(self.device)
+        # Without a mask, attention takes its fastest way.
+        mask = None if lengths.min() == lengths.max() else present.long()
+        hidden = self.model(input_ids=padded.to(self.device), attention_mask=mask)
+        return hidden.last_hidden_state[present]
+
+
+def _means(hidden: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (b, width) means over all tokens and over those between ``[CLS]`` and ``[SEP]``.
+
+    ``hidden`` (T, width) holds b texts of these lengths one after the other; sums are float32.
+    """
+    import torch
+
+    hidden = hidden.float()
+    counts = torch.from_numpy(lengths).to(hidden.device)
+    sums = torch.segment_reduce(hidden, "sum", lengths=counts)
+    last = counts.cumsum(0) - 1
+    inner = sums - hidden[last] - hidden[last - counts + 1]
+    words = torch.where(counts[:, None] > 2, inner / (counts[:, None] - 2).clamp(min=1), 0.0)
+    return (sums / counts[:, None]).cpu().numpy(), words.cpu().numpy()
 
 
 def batches(lengths: np.ndarray, tokens_per_batch: int) -> Iterator[np.ndarray]:
@@ -203,75 +222,3 @@ def limited_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def model_files(folder: Path) -> list[RawFile]:
-    """Return the files of a BERT model that decide its vectors, with their sha256.
-
-    Raises:
-        UserError: one of them is missing.
-    """
-    folder = Path(folder)
-    names = ["config.json", "vocab.txt"]
-    names += [name for name in ("tokenizer_config.json",) if (folder / name).is_file()]
-    names.append(next((name for name in _WEIGHTS if (folder / name).is_file()), _WEIGHTS[0]))
-    missing = [name for name in names if not (folder / name).is_file()]
-    if missing:
-        raise UserError(
-            f"{folder}: {', '.join(missing)} missing; expected a folder with config.json, "
-            "vocab.txt and model.safetensors of a BERT model"
-        )
-    return [RawFile(file=name, sha256=sha256_of(folder / name), url=None) for name in names]
-
-
-def load_tokenizer(folder: Path) -> Any:
-    """Build the WordPiece tokenizer of a model folder from its ``vocab.txt``.
-
-    ``tokenizer_config.json``, where there is one, says whether to lower-case (default: no) and
-    to strip accents (default: as lower-casing).
-
-    Raises:
-        UserError: a special token is missing.
-    """
-    from transformers import BertTokenizer
-
-    folder = Path(folder)
-    settings_file = folder / "tokenizer_config.json"
-    try:
-        lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-        settings = json.loads(settings_file.read_bytes()) if settings_file.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{folder}: vocab.txt or tokenizer_config.json cannot be read ({error}); expected "
-            "UTF-8 text and JSON: fetch the files again"
-        ) from error
-    vocabulary = {token.rstrip("\r"): number for number, token in enumerate(lines) if token}
-    special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
-    if special - set(vocabulary):
-        raise UserError(
-            f"{folder / 'vocab.txt'}: {', '.join(sorted(special - set(vocabulary)))} missing; "
-            "expected the vocabulary of a BERT model, one token per line"
-        )
-    # The argument is `vocab`: a `vocab_file` is swallowed silently, and every word is [UNK].
-    return BertTokenizer(
-        vocab=vocabulary,
-        do_lower_case=settings.get("do_lower_case", False),
-        strip_accents=settings.get("strip_accents"),
-        tokenize_chinese_chars=settings.get("tokenize_chinese_chars", True),
-    )
-
-
-def _load_model(folder: Path) -> Any:
-    from transformers import BertConfig, BertModel
-
-    try:
-        config = BertConfig.from_pretrained(folder, local_files_only=True)
-        model = BertModel.from_pretrained(
-            folder, config=config, local_files_only=True, add_pooling_layer=False
-        )
-    except Exception as error:  # the readers of JSON, safetensors and pickles share no base
-        raise UserError(
-            f"{folder}: cannot be read as a BERT model ({error}); expected config.json and "
-            "model.safetensors that belong together: fetch the files again"
-        ) from error
-    return model.eval()

@@ -14,6 +14,7 @@ from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
 from private_graphs.features.bert import limited_threads
+from private_graphs.features.bert_files import quiet_transformers
 from private_graphs.features.embedding import EmptyTexts, column_means, working_folder
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
@@ -138,7 +139,8 @@ def _load(folder: Path, device: str) -> Any:
             "model: fetch the files again"
         )
     try:
-        return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
+        with quiet_transformers():
+            return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
     except Exception as error:  # the readers of JSON, safetensors and pickles share no base
         raise UserError(
             f"{folder}: cannot be read as a sentence-transformers model ({error}); fetch the "

@@ -15,6 +15,7 @@ import numpy as np
 
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
+from private_graphs.features.bert_files import quiet_transformers
 from private_graphs.features.texts import distinct_texts, fitted_on
 
 TINY_BERT = {
@@ -122,7 +123,8 @@ def _built_once(target: Path, write: Callable[[Path], None]) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     working = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        write(working)
+        with quiet_transformers():
+            write(working)
         os.replace(working, target)
     except OSError:
         if not target.is_dir():  # otherwise another run has just written the same files

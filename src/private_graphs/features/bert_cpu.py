@@ -1,0 +1,111 @@
+"""BERT's encoder on a CPU for packed texts: no padding, prepacked weights, fused products.
+
+The same arithmetic in float32 as the layers of the transformers library (Devlin et al., 2019), in
+another order of additions. Texts stand one after the other in one matrix, so that every product
+runs over all their tokens; attention alone looks at texts, a run of equal lengths at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """A linear map with its weight in the layout that oneDNN multiplies fastest."""
+
+    weight: Any
+    bias: torch.Tensor
+
+    @classmethod
+    def of(cls, *layers: torch.nn.Linear, tokens: int) -> _Linear:
+        """Join the outputs of layers that share their input."""
+        weight = torch.cat([layer.weight.detach() for layer in layers])
+        bias = torch.cat([layer.bias.detach() for layer in layers])
+        return cls(torch.ops.mkldnn._reorder_linear_weight(weight, tokens), bias)
+
+    def __call__(self, rows: torch.Tensor, then: str = "none") -> torch.Tensor:
+        return torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, then, [], "none")
+
+    def plus(self, rows: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return torch.ops.mkldnn._linear_pointwise.binary(
+            rows, residual, self.weight, self.bias, "add"
+        )
+
+
+@dataclass(frozen=True)
+class _Layer:
+    query_key_value: _Linear
+    attention_output: _Linear
+    attention_norm: torch.nn.LayerNorm
+    intermediate: _Linear
+    output: _Linear
+    output_norm: torch.nn.LayerNorm
+
+
+class PackedBert:
+    """Last hidden states of a ``BertModel`` for texts packed one after the other."""
+
+    def __init__(self, model: Any, tokens: int) -> None:
+        """Take over the weights of ``model`` (float32); ``tokens`` is the usual size of a call."""
+        self.embeddings = model.embeddings
+        self.heads = model.config.num_attention_heads
+        self.layers = [
+            _Layer(
+                _Linear.of(
+                    layer.attention.self.query,
+                    layer.attention.self.key,
+                    layer.attention.self.value,
+                    tokens=tokens,
+                ),
+                _Linear.of(layer.attention.output.dense, tokens=tokens),
+                layer.attention.output.LayerNorm,
+                _Linear.of(layer.intermediate.dense, tokens=tokens),
+                _Linear.of(layer.output.dense, tokens=tokens),
+                layer.output.LayerNorm,
+            )
+            for layer in model.encoder.layer
+        ]
+
+    def __call__(self, token_ids: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+        """Return (T, hidden) states of T token ids: texts of these lengths, one after the other."""
+        positions = torch.cat([torch.arange(length) for length in lengths])
+        states = self.embeddings(input_ids=token_ids[None], position_ids=positions[None])[0]
+        runs = [(length, len(list(group))) for length, group in groupby(lengths)]
+        for layer in self.layers:
+            mixed = self._attention(layer.query_key_value(states), runs)
+            states = layer.attention_norm(layer.attention_output.plus(mixed, states))
+            inner = layer.intermediate(states, "gelu")
+            states = layer.output_norm(layer.output.plus(inner, states))
+        return states
+
+    def _attention(self, joined: torch.Tensor, runs: list[tuple[int, int]]) -> torch.Tensor:
+        """Self-attention in each text; ``joined`` (T, 3 * hidden): queries, keys, values."""
+        total, width = joined.shape[0], joined.shape[1] // 3
+        mixed = torch.empty(total, width)
+        start = 0
+        for length, count in runs:
+            end = start + length * count
+            parts = joined[start:end].view(count, length, 3, self.heads, width // self.heads)
+            found = scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4))
+            mixed[start:end] = found.transpose(1, 2).reshape(end - start, width)
+            start = end
+        return mixed
+
+
+def packed_bert(model: Any, tokens: int) -> PackedBert | None:
+    """Return the packed form of a model, or None where this CPU or PyTorch cannot run it."""
+    if model.config.hidden_act != "gelu":
+        return None
+    try:
+        packed = PackedBert(model, tokens)
+        with torch.inference_mode():
+            packed(torch.zeros(2, dtype=torch.int64), [2])
+    except (RuntimeError, AttributeError):
+        return None
+    return packed

@@ -1,0 +1,113 @@
+"""A BERT model in a local folder: its files, tokenizer and weights. Nothing asks the network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.errors import UserError
+from private_graphs.files import sha256_of
+
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+def files_of_model(folder: Path) -> list[RawFile]:
+    """Return the files of a BERT model that decide its vectors, with their sha256.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    folder = Path(folder)
+    names = ["config.json", "vocab.txt"]
+    names += [name for name in ("tokenizer_config.json",) if (folder / name).is_file()]
+    names.append(next((name for name in _WEIGHTS if (folder / name).is_file()), _WEIGHTS[0]))
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise UserError(
+            f"{folder}: {', '.join(missing)} missing; expected a folder with config.json, "
+            "vocab.txt and model.safetensors of a BERT model"
+        )
+    return [RawFile(file=name, sha256=sha256_of(folder / name), url=None) for name in names]
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Build the WordPiece tokenizer of a model folder from its ``vocab.txt``.
+
+    ``tokenizer_config.json``, where there is one, says whether to lower-case (default: no) and
+    to strip accents (default: as lower-casing).
+
+    Raises:
+        UserError: a special token is missing.
+    """
+    from transformers import BertTokenizer
+
+    folder = Path(folder)
+    settings_file = folder / "tokenizer_config.json"
+    try:
+        lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+        settings = json.loads(settings_file.read_bytes()) if settings_file.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{folder}: vocab.txt or tokenizer_config.json cannot be read ({error}); expected "
+            "UTF-8 text and JSON: fetch the files again"
+        ) from error
+    vocabulary = {token.rstrip("\r"): number for number, token in enumerate(lines) if token}
+    special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    if special - set(vocabulary):
+        raise UserError(
+            f"{folder / 'vocab.txt'}: {', '.join(sorted(special - set(vocabulary)))} missing; "
+            "expected the vocabulary of a BERT model, one token per line"
+        )
+    # The argument is `vocab`: a `vocab_file` is swallowed silently, and every word is [UNK].
+    return BertTokenizer(
+        vocab=vocabulary,
+        do_lower_case=settings.get("do_lower_case", False),
+        strip_accents=settings.get("strip_accents"),
+        tokenize_chinese_chars=settings.get("tokenize_chinese_chars", True),
+    )
+
+
+def load_model(folder: Path) -> Any:
+    from transformers import BertConfig, BertModel
+
+    try:
+        with quiet_transformers():
+            config = BertConfig.from_pretrained(folder, local_files_only=True)
+            model, found = BertModel.from_pretrained(
+                folder,
+                config=config,
+                local_files_only=True,
+                add_pooling_layer=False,
+                output_loading_info=True,
+            )
+    except Exception as error:  # the readers of JSON, safetensors and pickles share no base
+        raise UserError(
+            f"{folder}: cannot be read as a BERT model ({error}); expected config.json and "
+            "model.safetensors that belong together: fetch the files again"
+        ) from error
+    if missing := sorted(found["missing_keys"]):  # the library would draw them at random
+        raise UserError(
+            f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "
+            "those of a BERT model with the shape in config.json: fetch the files again"
+        )
+    return model.eval()
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep the progress bars and load reports of the transformers library off the terminal."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
