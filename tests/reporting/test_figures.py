@@ -64,3 +64,49 @@ def test_the_same_table_gives_the_same_bytes(tmp_path, table):
 def test_a_figure_without_its_table_says_what_to_do(tmp_path):
     with pytest.raises(UserError, match="write the tables before the figures"):
         write_figures(tmp_path, "lrec2022", {"table1": ["cora"]})
+
+
+@pytest.fixture
+def texts(tmp_path, cell, statistics):
+    """Tables 2 and of the leak of synthetic profiles, of two kinds of features."""
+    place = {"dataset": "pokec_demo", "protocol": "sound"}
+    for features in ("bow", "bert"):
+        cell(tmp_path, experiment="table2", features=features, view="sound",
+             scores={math.inf: [0.8], 2.0: [0.5]}, majority=0.4, **place)  # fmt: skip
+        cell(tmp_path, experiment="leak", features=features, view="sound-with-label",
+             scores={math.inf: [0.9], 2.0: [0.7]}, **place)  # fmt: skip
+    given = [statistics("pokec_demo", synthetic=True, view="sound")]
+    write_tables(tmp_path, "lrec2022", tables=["table2", "leak"], statistics=given)
+    return tmp_path
+
+
+def panels(folder, name):
+    table = SCORE_TABLES["lrec2022", name]
+    titles = {"pokec_demo": "$x$"}
+    return draw_scores(read_table(folder / "tables" / f"lrec2022_{name}.csv"), table, titles)
+
+
+def test_table_2_has_a_panel_per_kind_of_features_with_the_majority_class_in_each(texts):
+    figure = panels(texts, "table2")
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles == [r"\$x\$, bag of words", r"\$x\$, BERT"]
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["sound", "majority class"]
+    for axis in figure.axes:
+        (level,) = (line for line in axis.lines if line.get_label() == "majority class")
+        assert list(level.get_ydata()) == [0.4, 0.4]
+
+
+def test_the_leak_shows_both_scores_in_one_panel(texts):
+    figure = panels(texts, "leak")
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["without pets", "with pets"]
+    for axis in figure.axes:
+        heights = [round(float(bar.lines[0].get_ydata()[0]), 2) for bar in axis.containers]
+        assert heights == [0.8, 0.9, 0.5, 0.7]
+
+
+def test_every_table_of_scores_has_one_picture_of_all_datasets(texts):
+    wanted = {"table2": ["pokec_demo"], "leak": ["pokec_demo"]}
+    names = [path.name for path in write_figures(texts, "lrec2022", wanted)]
+    assert names == [f"lrec2022_{each}.{kind}" for each in wanted for kind in ("png", "pdf")]

@@ -17,7 +17,7 @@ from private_graphs.config import load_study
 from private_graphs.errors import UserError
 from private_graphs.reporting.figures import write_figures
 from private_graphs.reporting.holdings import Holdings
-from private_graphs.reporting.publish import main, publish
+from private_graphs.reporting.publish import compose, main, publish
 from private_graphs.reporting.runs import collect, find_runs
 from private_graphs.reporting.tables import write_tables
 
@@ -300,3 +300,36 @@ def test_folders_of_different_versions_are_not_mixed(tmp_path, finish):
     path.write_text(path.read_text().replace("title", "old_title"))
     with pytest.raises(UserError, match="has other columns than .*publish their runs again"):
         publish(tmp_path / "second" / "full", tmp_path / "kept")
+
+
+def test_folders_that_lack_later_columns_are_composed_with_newer_ones(tmp_path, finish):
+    kept = tmp_path / "kept"
+    finish(tmp_path / "first" / "full", "cora")
+    publish(tmp_path / "first" / "full", kept)
+    older = kept / "cora" / "table5.csv"
+    frame = pd.read_csv(older).drop(columns=["view", "features_kind", "edge_entries"])
+    frame.to_csv(older, index=False, lineterminator="\n")
+    before = contents(kept / "cora")
+    finish(tmp_path / "second" / "full", "citeseer")
+    publish(tmp_path / "second" / "full", kept, ["citeseer"])
+    assert contents(kept / "cora") == before
+    whole = pd.read_csv(kept / "lrec2022_table5.csv")
+    assert list(whole["dataset"]) == ["citeseer", "cora"] and whole["view"].isna().all()
+
+
+def test_tables_of_scores_and_their_pictures_are_composed_of_all_folders(tmp_path, cell):
+    kept = tmp_path / "kept"
+    for name in ("my_graph", "pokec"):
+        scale = tmp_path / name
+        cell(scale, experiment="table2", dataset=name, features="bow", protocol="sound",
+             view="sound", scores={2.0: [0.5]})  # fmt: skip
+        write_tables(scale, "lrec2022", tables=["table2"])
+        (kept / name).mkdir(parents=True)
+        for suffix in ("csv", "md"):
+            table = (scale / "tables" / f"lrec2022_table2.{suffix}").read_bytes()
+            (kept / name / f"table2.{suffix}").write_bytes(table)
+    names = [path.name for path in compose(kept)]
+    assert names == ["lrec2022_table2.csv", "lrec2022_table2.md", "lrec2022_table2.png"]
+    lines = (kept / "lrec2022_table2.md").read_text().splitlines()
+    assert sum(line.startswith("| my\\_graph | bag of words") for line in lines) == 1
+    assert sum(line.startswith("| pokec | bag of words") for line in lines) == 10

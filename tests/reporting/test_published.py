@@ -23,6 +23,12 @@ def test_table3_is_found_by_its_number_alone():
     assert list(published_table("lrec2022", "table3").noise_sgd) == [4, 26, 48, 112]
 
 
+def test_table2_has_every_kind_of_features_optimizer_and_epsilon():
+    frame = published_table("lrec2022", "table2")
+    assert len(frame) == 30 == len(frame.drop_duplicates(["features", "optimizer", "epsilon"]))
+    assert sorted(frame.epsilon.unique()) == [2, 5, 10, 137, math.inf]
+
+
 def test_unknown_table_is_an_error_that_suggests_the_nearest():
     with pytest.raises(UserError, match="no published table 'lrec2022_tabel1'.*did you mean"):
         published_table("lrec2022", "tabel1")

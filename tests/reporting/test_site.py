@@ -350,3 +350,87 @@ def test_the_page_of_a_figure_that_is_gone_is_removed(tmp_path, cell, statistics
     write_site(tmp_path)
     assert not (tmp_path / "full" / "lrec2022_figure3.html").exists()
     assert (tmp_path / "full" / "lrec2022_figure2.html").exists()
+
+
+def profiles(root, cell, statistics, dataset="pokec_demo", kinds=("bow", "bert"), **changes):
+    """Write Table 2 and the leak of some profiles and the site; return the index page."""
+    folder = root / "demo"
+    for features in kinds:
+        for protocol in ("released", "sound"):
+            cell(folder, experiment="table2", dataset=dataset, features=features,
+                 protocol=protocol, view=protocol, scores={math.inf: [0.8], 2.0: [0.5]},
+                 preprocessing=f"{features} as {protocol} counts")  # fmt: skip
+    cell(folder, experiment="leak", dataset=dataset, features="bow", protocol="sound",
+         view="sound-with-label", scores={math.inf: [0.9], 2.0: [0.7]})  # fmt: skip
+    given = {"synthetic": dataset != "pokec", "title": "Some profiles", "view": "sound"} | changes
+    write_tables(folder, "lrec2022", tables=["table2", "leak", "table5"],
+                 statistics=[statistics(dataset, **given)])  # fmt: skip
+    write_figures(folder, "lrec2022", {"table2": [dataset], "leak": [dataset]})
+    write_site(root)
+    return Page(root / "index.html")
+
+
+def test_synthetic_profiles_have_a_banner_and_the_papers_numbers_apart(tmp_path, cell, statistics):
+    page = profiles(tmp_path, cell, statistics)
+    assert "embedded synthetic data (Some profiles)" in page.text
+    assert "Some profiles, bag of words synthetic data setting optimizer ε published" in page.text
+    assert "DP, full graph , SGD, ε = 2 SGD 2 – 0.500 none proved not run 0.500 proved" in page.text
+    own, _, paper = page.text.partition("The paper, on Pokec")
+    assert "these scores and those above cannot be compared" in paper
+    assert "bag of words SGD 0.88 0.62 0.62 0.62 0.63" in paper and "0.88" not in own
+    for address in (
+        "demo/figures/lrec2022_table2.png",
+        "demo/figures/lrec2022_leak.png",
+        "demo/tables/lrec2022_table2.csv",
+        "demo/tables/lrec2022_leak.tex",
+        "demo/figures/lrec2022_table2.pdf",
+        "#demo-lrec2022-leak",
+    ):
+        assert address in page.links
+
+
+def test_published_scores_stand_beside_pokec_and_nowhere_else(tmp_path, cell, statistics):
+    page = profiles(tmp_path, cell, statistics, dataset="pokec")
+    assert "The paper, on Pokec" not in page.text
+    assert "DP, full graph , SGD, ε = 2 SGD 2 0.62 0.500 none proved not run 0.500" in page.text
+    assert "DP, full graph , SGD, ε = 5 SGD 5 0.62 not run not run not run" in page.text
+
+
+def test_the_leak_says_what_it_means_and_what_was_not_run(tmp_path, cell, statistics):
+    text = profiles(tmp_path, cell, statistics).text
+    _, _, leak = text.partition("The leak. What the text column that defines the label is worth")
+    assert "pets is the label's own definition" in leak
+    assert "gain in points +20.0 with DP +10.0 without" in leak
+    gained = "SGD 2 +20.0 0.500 proved ε 2.00 per node all 3 runs: ε 4.10 0.700 proved ε 2.00"
+    assert gained in leak
+    _, _, bert = leak.partition("Some profiles, BERT synthetic data")
+    assert "SGD 2 – 0.500 proved ε 2.00 per node all 3 runs: ε 4.10 not run" in bert
+
+
+def test_how_features_were_made_is_said_for_each_protocol(tmp_path, cell, statistics):
+    sentences = ["Users with one pet.", "Counted <b>anew</b>."]
+    page = profiles(tmp_path, cell, statistics, preprocessing=sentences)
+    expected = (
+        "Data, bag of words released: bow as released counts; sound: bow as sound counts "
+        "Data, BERT released: bert as released counts; sound: bert as sound counts"
+    )
+    assert expected in page.text
+    assert "Data, pokec_demo Users with one pet. Counted <b>anew</b>." in page.text
+
+
+def test_statements_name_the_features_and_the_view(tmp_path, cell, statistics):
+    profiles(tmp_path, cell, statistics)
+    texts = [Page(path).text for path in (tmp_path / "demo" / "statements").glob("*.html")]
+    words = "pokec_demo, bag of words, read as sound-with-label, GCN with SGD, sound, full graph, ε"
+    assert any(words in text and "of experiment leak" in text for text in texts)
+    assert any("run of Table 2" in text and "BERT, read as released" in text for text in texts)
+
+
+def test_hostile_names_stay_text_in_every_table_of_scores(tmp_path, cell, statistics):
+    hostile = "<script>alert('x')</script>\"&"
+    kind = "<i>kind<"
+    page = profiles(tmp_path, cell, statistics, kinds=("bow", kind), title=hostile,
+                    preprocessing=[hostile])  # fmt: skip
+    assert page.text.count(f"{hostile}, {kind}") >= 3
+    for path in pages_of(tmp_path):
+        assert "<script" not in path.read_text().lower() and "<i>" not in path.read_text()

@@ -13,9 +13,10 @@ from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.reporting.formats import read_table
 from private_graphs.reporting.published import published_table
 from private_graphs.reporting.readable import score_table as readable_scores
+from private_graphs.reporting.readable import table5 as readable5
 from private_graphs.reporting.runs import collect, find_runs
 from private_graphs.reporting.score_tables import SCORE_TABLES, SOURCE_COLUMNS, score_table
-from private_graphs.reporting.tables import table3, table5, write_tables
+from private_graphs.reporting.tables import read_statistics, table3, table5, write_tables
 
 TABLE1 = SCORE_TABLES["lrec2022", "table1"]
 
@@ -191,6 +192,36 @@ def test_table5_sets_ours_beside_the_published_sizes(statistics):
     assert (cora["published_test_size"], cora["test_size"]) == (1000, 1000)
     assert (cora["published_classes"], cora["classes"]) == (7, 7)
     assert math.isnan(synthetic["published_classes"]) and synthetic["synthetic"]
+
+
+def test_table5_has_a_row_for_every_view_that_was_built(tmp_path, statistics):
+    builds = [statistics("reddit", view=view, nodes=n) for view, n in (("sound", 3), ("paper", 2))]
+    builds += [statistics("cora")]
+    write_tables(tmp_path, "lrec2022", tables=["table5"], statistics=builds)
+    frame = read_table(tmp_path / "tables" / "lrec2022_table5.csv")
+    assert list(zip(frame.dataset, frame.view, frame.nodes, strict=True)) == [
+        ("cora", "", 2708), ("reddit", "paper", 2), ("reddit", "sound", 3),
+    ]  # fmt: skip
+    assert list(frame.published_test_size) == [1000, 5643, 5643]
+    assert list(read_statistics(tmp_path)) == ["cora", "reddit"]
+
+
+def test_table5_says_how_a_dataset_was_read_and_counts_raw_rows(statistics):
+    pokec = statistics("pokec", view="sound", features_kind="bow", edge_entries=32782)
+    table = readable5(table5([pokec], published_table("lrec2022", "table5")))
+    assert table.rows[0][1] == "real, read as sound, bag of words"
+    assert "5278 (32782 raw rows)" in table.rows[0]
+    assert any("32,782 edges for Pokec" in note for note in table.notes)
+
+
+def test_the_sizes_of_reddit_are_explained_where_reddit_is(statistics):
+    published = published_table("lrec2022", "table5")
+    for name in ("reddit", "cora"):
+        table = readable5(table5([statistics(name)], published))
+        assert any("8,026" in note and "2,383" in note for note in table.notes) == (
+            name == "reddit"
+        )
+        assert not any("raw rows" in note for note in table.notes)
 
 
 # --- files ---

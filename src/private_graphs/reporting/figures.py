@@ -27,7 +27,9 @@ _STYLES: tuple[dict[str, Any], ...] = (
     {"marker": "s", "color": "#3b7dd8"},
     {"marker": "^", "color": "#14532d"},
 )
-"""Of the sources of a table in their order; its last source has the last, the darkest."""
+"""Of the sources of a table in their order."""
+_PAIR_STYLES = (_STYLES[2] | {"markerfacecolor": "white"}, _STYLES[2])
+"""Of the two sources that a table compares under one protocol."""
 _PUBLISHED = {"marker": "_", "color": "black", "markersize": 30, "markeredgewidth": 2.4}
 _STEP = 0.24
 """How far the markers of two sources stand apart; a setting has a width of 1."""
@@ -119,9 +121,10 @@ def _panel(axis: Axes, rows: pd.DataFrame, table: ScoreTable, title: str) -> Non
         if not is_missing(row.get("published")):
             axis.plot([position], [row["published"]], linestyle="none", zorder=2, **_PUBLISHED,
                       label="published")  # fmt: skip
+        styles = _PAIR_STYLES if table.difference else _STYLES
         for place, source in enumerate(table.sources):
             shift = (place - (len(table.sources) - 1) / 2) * _STEP
-            _marker(axis, position + shift, row, source, _STYLES[place - len(table.sources)])
+            _marker(axis, position + shift, row, source, styles[place])
     majority = rows[rows["setting"] == "majority"].to_dict("records")
     level = _majority_level(majority[0], table) if majority else None
     if level is not None:

@@ -151,13 +151,13 @@ def score_table(frame: pd.DataFrame, table: ScoreTable) -> Readable:
 
 def score_notes(table: ScoreTable) -> tuple[str, ...]:
     """Return what has to be said of one table of scores and of no other."""
-    found = []
+    found = [table.meaning] if table.meaning else []
     if table.published_dataset:
         found.append(f"published: the paper's values, on {table.published_dataset} alone.")
     if table.difference:
         first, second = (source.heading for source in table.sources)
         found.append(f"{lead_title(table)}: micro-F1 {second} minus {first}, times 100.")
-    return (*found, *([table.meaning] if table.meaning else []))
+    return tuple(found)
 
 
 def lead_title(table: ScoreTable) -> str:

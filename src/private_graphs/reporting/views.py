@@ -224,7 +224,7 @@ def glance(
     found = []
     if frame[table.lead].notna().any():
         claimed = private.loc[private[table.lead].notna(), "epsilon"]
-        words, form = "", "{:+.1f}"
+        words, form = NOTHING, "{:+.1f}"
         if not table.difference:
             words = f"claimed: ε {_range(claimed, '{:g}')}" if len(claimed) else NOTHING
             form = "{:.2f}"
@@ -322,15 +322,17 @@ def _data(
         viewed.groupby("features"), key=lambda each: rank(FEATURES, each[0])
     ):
         readers: dict[str, list[str]] = {}
-        for (protocol, view), group in members.groupby(["protocol", "view"]):
+        cells = sorted(
+            members.groupby(["protocol", "view"]), key=lambda each: rank([*PROTOCOLS], each[0][0])
+        )
+        for (protocol, view), group in cells:
             name = protocol if protocol == view else f"{protocol} on {view}"
-            for text in sorted(
-                {statements[each]["preprocessing"] for each in group["statement_id"]}
-            ):
+            said = {statements[each]["preprocessing"] for each in group["statement_id"]}
+            for text in sorted(said):
                 readers.setdefault(text, []).append(name)
         texts += readers
         words = (f"{_joined(names)}: {text}" for text, names in readers.items())
-        yield f"Data, {feature_title(kind)}", " ".join(words)
+        yield f"Data, {feature_title(kind)}", "; ".join(words)
     for name, each in statistics.items():
         sentences = each.get("preprocessing") or []
         if sentences and not any(all(part in text for part in sentences) for text in texts):
