@@ -106,11 +106,11 @@ def _write_sentence_bert(target: Path, bert: Path) -> None:
     from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
     offline = {"local_files_only": True}
-    transformer = Transformer(
-        str(bert), model_kwargs=offline, processor_kwargs=offline, config_kwargs=offline
-    )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        torch.manual_seed(SEED)  # the library draws a pooler that the file of weights has not
+        transformer = Transformer(
+            str(bert), model_kwargs=offline, processor_kwargs=offline, config_kwargs=offline
+        )
         dense = Dense(TINY_BERT["hidden_size"], TINY_WIDTH, activation_function=torch.nn.Tanh())
     pooling = Pooling(TINY_BERT["hidden_size"], "mean")
     SentenceTransformer(modules=[transformer, pooling, dense], device="cpu").save(str(target))

@@ -1,0 +1,57 @@
+"""The benchmark of BERT embeddings in a small shape: its corpus, its table, its profile."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def benchmark(root, monkeypatch):
+    """The module of the command, with a model of another shape."""
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    import embedding
+
+    small = {"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
+    monkeypatch.setattr(embedding, "SHAPE", {**embedding.SHAPE, **small, "intermediate_size": 96})
+    monkeypatch.setattr(embedding, "PIECE_LETTERS", "abcdefgh")
+    return embedding
+
+
+def test_generated_texts_have_the_profile_and_two_pieces_per_word(benchmark, tmp_path):
+    texts = benchmark.corpus(100, np.random.default_rng(0))
+    assert len(texts.filled) + texts.empty == 100 * benchmark.COLUMNS
+    assert (len(texts.filled), len(set(texts.filled)), texts.empty) == (1826, 1260, 3074)
+    assert np.mean([len(text.split()) for text in texts.distinct]) == pytest.approx(7.9, abs=0.2)
+    assert np.mean([len(text.split()) for text in texts.filled]) == pytest.approx(6.2, abs=0.2)
+    benchmark.write_model(tmp_path)
+    tokenizer = benchmark.BertEncoder(tmp_path, "cpu").tokenizer
+    for text in texts.distinct[::100]:
+        pieces = tokenizer.tokenize(text)
+        assert len(pieces) == benchmark.PIECES_PER_WORD * len(text.split())
+        assert "[UNK]" not in pieces
+
+
+def test_the_command_prints_a_table_and_writes_json(benchmark, monkeypatch, capsys, tmp_path):
+    out = tmp_path / "found.json"
+    arguments = ["--users", "3", "--rounds", "1", "--sample", "5", "--threads", "1", "--layers"]
+    monkeypatch.setattr(sys, "argv", ["embedding.py", *arguments, "1", "--json", str(out)])
+    benchmark.main()
+    printed = capsys.readouterr().out
+    assert "one text at a time, all columns (the authors' code)" in printed
+    assert "Printed by `python benchmarks/embedding.py --users 3" in printed
+    found = json.loads(out.read_text())
+    assert found["difference"] <= benchmark.TOLERANCE and found["wall"]["ratio_all"] > 0
+
+
+def test_the_profile_of_an_excerpt_is_measured(benchmark, monkeypatch, capsys, tmp_path):
+    fields = ["x"] * 9 + ["a <b>b</b>", "a b", "null"] + ["null"] * 46 + ["more"]
+    (tmp_path / "soc-pokec-profiles.txt").write_text("\t".join(fields) + "\t\n")
+    monkeypatch.setattr(sys, "argv", ["embedding.py", "--profile", str(tmp_path)])
+    benchmark.main()
+    found = json.loads(capsys.readouterr().out)
+    assert (found["columns"], found["filled"], found["distinct"]) == (49, 2, 1)
+    assert found["words_filled"]["mean"] == 2

@@ -1,0 +1,231 @@
+"""Batched BERT vectors against one text at a time, and what is kept between runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from text_graphs import text_graph
+
+from private_graphs.datasets.views import PAPER, RELEASED, SOUND
+from private_graphs.errors import UserError
+from private_graphs.features import embedding
+from private_graphs.features.bert import BertEncoder, batches, bert_means, limited_threads
+from private_graphs.features.bert_files import load_model, load_tokenizer
+
+WORDS = ["psa", "mačku", "kolo", "xyz", "hory", "!", "a"]
+
+
+def some_texts() -> list[str]:
+    """Short and long, empty, of white space, repeated, and longer than the model reads."""
+    generator = np.random.default_rng(3)
+    texts = [" ".join(generator.choice(WORDS, i % 40)) for i in range(60)]
+    return ["", "   ", "psa", "psa", "psa " * 700, "psa mačku " * 120, *texts]
+
+
+def one_at_a_time(encoder: BertEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
+    """The authors' recipe for one text, and the same without special tokens."""
+    tokens = encoder.tokenizer(text, return_tensors="pt", truncation=True, max_length=512)
+    with torch.no_grad():
+        hidden = encoder.model(**tokens)[0]  # (1, tokens, width)
+    words = hidden[:, 1:-1]
+    masked = words.mean(dim=1) if words.shape[1] else torch.zeros(1, hidden.shape[2])
+    return torch.mean(hidden, dim=1)[0].numpy(), masked[0].numpy()
+
+
+@pytest.mark.parametrize("budget", [1, 64, 5000])
+@pytest.mark.parametrize("way", ["packed", "padded"])
+def test_batches_equal_one_text_at_a_time(way, budget, bert_folder):
+    encoder = BertEncoder(bert_folder, "cpu", budget)
+    assert encoder.packed is not None
+    if way == "padded":
+        encoder.packed = None
+    texts = some_texts()
+    found = encoder.encode(texts)
+    for i, text in enumerate(texts):
+        counted, masked = one_at_a_time(encoder, text)
+        np.testing.assert_allclose(found["all_tokens"][i], counted, atol=1e-5)
+        np.testing.assert_allclose(found["words"][i], masked, atol=1e-5)
+    assert found["filled"].tolist() == [bool(text.strip()) for text in texts]
+
+
+def test_released_pooling_is_the_authors_recipe(bert_folder):
+    columns = {"a": ["psa", None, "kolo hory", "", None], "b": ["mačku !", "", "a", None, "psa"]}
+    graph = text_graph(columns)
+    found = bert_means(graph, RELEASED, model=bert_folder, device="cpu").values
+    encoder = BertEncoder(bert_folder, "cpu")
+    expected = np.mean(
+        [[one_at_a_time(encoder, t)[0] for t in graph.column(name)] for name in columns], axis=0
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("view", [PAPER, SOUND])
+def test_masked_pooling_leaves_out_special_tokens_and_empty_columns(view, bert_folder):
+    columns = {"a": ["psa", None, "kolo hory", "  ", None], "b": ["mačku !", "", "a", None, "psa"]}
+    graph = text_graph(columns)
+    found = bert_means(graph, view, model=bert_folder, device="cpu").values
+    encoder = BertEncoder(bert_folder, "cpu")
+    for node, row in enumerate(found):
+        texts = [graph.column(name)[node] for name in columns]
+        vectors = [one_at_a_time(encoder, text)[1] for text in texts if text.strip()]
+        expected = np.mean(vectors, axis=0) if vectors else np.zeros(encoder.width)
+        np.testing.assert_allclose(row, expected, atol=1e-5)
+
+
+def test_every_text_is_in_one_batch_within_the_budget():
+    lengths = np.random.default_rng(0).integers(2, 90, 500)
+    found = list(batches(lengths, 256))
+    assert sorted(np.concatenate(found)) == list(range(500))
+    assert all(len(b) == 1 or len(b) * lengths[b].max() <= 256 for b in found)
+    assert sum(len(b) * lengths[b].max() for b in found) < 1.1 * lengths.sum()
+
+
+class Killed(Exception):
+    """Stands for a run that is killed."""
+
+
+def counting(monkeypatch, stop_after: int | None = None) -> list[str]:
+    """Note each text that reaches the model; optionally stop after so many calls."""
+    seen: list[str] = []
+    calls = [0]
+    encode = BertEncoder.encode
+
+    def noted(self, texts):
+        if calls[0] == stop_after:
+            raise Killed
+        calls[0] += 1
+        seen.extend(texts)
+        return encode(self, texts)
+
+    monkeypatch.setattr(BertEncoder, "encode", noted)
+    return seen
+
+
+def test_equal_texts_are_embedded_once_and_other_views_only_what_is_new(
+    bert_folder, tmp_path, monkeypatch
+):
+    seen = counting(monkeypatch)
+    columns = {"a": ["psa", "psa", None, "kolo"], "pets": ["hory", "psa", "xyz", "hory"]}
+    only = text_graph({"a": columns["a"]}, public=1)
+    reports = []
+    options = {"model": bert_folder, "cache": tmp_path, "device": "cpu"}
+    bert_means(only, SOUND, **options, progress=lambda done, total: reports.append((done, total)))
+    assert sorted(seen) == ["", "kolo", "psa"] and reports == [(3, 3)]
+    seen.clear()
+    both = text_graph(columns, public=1)
+    bert_means(
+        both, RELEASED, **options, progress=lambda done, total: reports.append((done, total))
+    )
+    assert sorted(seen) == ["hory", "xyz"] and reports[1:] == [(3, 5), (5, 5)]
+    seen.clear()
+    again = bert_means(both, SOUND, **options)
+    assert seen == []
+    fresh = bert_means(both, SOUND, model=bert_folder, device="cpu")
+    np.testing.assert_allclose(again.values, fresh.values, atol=1e-5)
+
+
+def test_a_killed_run_resumes_with_the_missing_texts(bert_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding, "SHARD_TEXTS", 10)
+    graph = text_graph({"a": some_texts()})
+    distinct = set(graph.column("a"))
+    with monkeypatch.context() as killed:
+        before = counting(killed, stop_after=3)
+        with pytest.raises(Killed):
+            bert_means(graph, SOUND, model=bert_folder, cache=tmp_path, device="cpu")
+    assert len(before) == 30
+    after = counting(monkeypatch)
+    found = bert_means(graph, SOUND, model=bert_folder, cache=tmp_path, device="cpu")
+    assert set(after) == distinct - set(before) and len(after) == len(distinct) - 30
+    fresh = bert_means(graph, SOUND, model=bert_folder, device="cpu")
+    np.testing.assert_allclose(found.values, fresh.values, atol=1e-5)
+
+
+def test_texts_of_a_broken_shard_are_embedded_again(bert_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding, "SHARD_TEXTS", 10)
+    graph = text_graph({"a": some_texts()})
+    options = {"model": bert_folder, "cache": tmp_path, "device": "cpu"}
+    first = bert_means(graph, PAPER, **options)
+    shards = sorted(tmp_path.glob("vectors-*/*.safetensors"))
+    shards[0].write_bytes(shards[0].read_bytes()[:-7])
+    seen = counting(monkeypatch)
+    second = bert_means(graph, PAPER, **options)
+    assert len(seen) == 10 or len(seen) == len(set(graph.column("a"))) % 10
+    np.testing.assert_allclose(first.values, second.values, atol=1e-5)
+
+
+def test_real_words_are_known_and_case_and_accents_are_kept(bert_folder, labelled):
+    tokenizer = load_tokenizer(bert_folder)
+    words = labelled.column("column 0")[0].split()
+    ids = tokenizer(" ".join(words))["input_ids"]
+    assert tokenizer.unk_token_id not in ids and len(ids) == len(words) + 2
+    assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+
+
+def test_a_cased_vocabulary_stays_cased_without_a_tokenizer_file(tmp_path):
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Žilina", "zilina", "##ka"]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens), encoding="utf-8")
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.tokenize("Žilina zilinaka žilina") == ["Žilina", "zilina", "##ka", "[UNK]"]
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    assert load_tokenizer(tmp_path).tokenize("Žilina") == ["zilina"]
+
+
+def changed_copy(folder, target):
+    """A copy of the model folder."""
+    return shutil.copytree(folder, target / "model")
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.txt", "model.safetensors"])
+def test_a_missing_or_broken_file_is_named(name, bert_folder, tmp_path):
+    folder = changed_copy(bert_folder, tmp_path)
+    (folder / name).write_bytes(b"\xff\xfe broken")
+    with pytest.raises(UserError, match=r"model"):
+        BertEncoder(folder, "cpu")
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=f"{name} missing"):
+        BertEncoder(folder, "cpu")
+
+
+def test_weights_of_another_shape_are_not_drawn_at_random(bert_folder, tmp_path):
+    folder = changed_copy(bert_folder, tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config["num_hidden_layers"] = 3
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"lack 16 tensors, such as encoder\.layer\.2"):
+        load_model(folder)
+
+
+def test_another_models_vocabulary_is_refused(bert_folder, tmp_path):
+    folder = changed_copy(bert_folder, tmp_path)
+    with (folder / "vocab.txt").open("a", encoding="utf-8") as stream:
+        stream.write("surplus\n")
+    with pytest.raises(UserError, match="the model has vectors for"):
+        BertEncoder(folder, "cpu")
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    with limited_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
+
+
+def test_a_given_model_is_named_and_nothing_is_fitted(bert_folder, labelled, no_network):
+    found = bert_means(labelled, SOUND, model=bert_folder, model_name="mbert", device="cpu")
+    assert "mbert, trained on other texts" in found.preprocessing[0]
+    assert {each.file for each in found.models} >= {"config.json", "vocab.txt"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: none is usable here")
+def test_gpu_vectors_are_those_of_the_cpu_up_to_bf16(bert_folder):
+    texts = some_texts()
+    cpu, gpu = BertEncoder(bert_folder, "cpu"), BertEncoder(bert_folder, "cuda")
+    assert cpu.fingerprint != gpu.fingerprint
+    here, there = cpu.encode(texts), gpu.encode(texts)
+    for name in ("all_tokens", "words"):
+        assert there[name].dtype == np.float32
+        np.testing.assert_allclose(there[name], here[name], atol=0.05)

@@ -1,0 +1,132 @@
+"""Words, thresholds, and who decides the vocabulary."""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from text_graphs import text_graph
+
+from private_graphs.datasets.views import PAPER, RELEASED, SOUND
+from private_graphs.errors import UsageError, UserError
+from private_graphs.features.bow import bag_of_words
+from private_graphs.features.make import FeatureOptions, make_features
+from private_graphs.features.words import count_words, tokens
+
+TEXTS = st.lists(
+    st.tuples(*[st.none() | st.text(alphabet="aAbB .,!\t'č\u00a0", max_size=12)] * 2),
+    min_size=4,
+    max_size=9,
+)
+
+
+def words_of(row: tuple[str | None, ...]) -> list[str]:
+    """The authors' steps, one after the other; what is empty is no word."""
+    found = []
+    for text in row:
+        for word in (text or "").split():
+            word = "".join(c for c in word.lower() if c not in string.punctuation)
+            if word:
+                found.append(word)
+    return found
+
+
+@given(TEXTS, st.integers(0, 2), st.sampled_from([RELEASED, SOUND]))
+@settings(max_examples=60, deadline=None)
+def test_same_as_counting_with_dictionaries(rows, low, view):
+    graph = text_graph({"first": [a for a, _ in rows], "second": [b for _, b in rows]})
+    users = [words_of(row) for row in rows]
+    fitted = graph.public_nodes if view is SOUND else np.ones(len(rows), dtype=bool)
+    total = Counter(word for user, f in zip(users, fitted, strict=True) if f for word in user)
+    kept = sorted(word for word, count in total.items() if low < count <= 4)
+    if not kept:
+        with pytest.raises(UserError, match="lower thresholds"):
+            bag_of_words(graph, view, (low, 4))
+        return
+    expected = np.array([[float(word in user) for word in kept] for user in users])
+    found = bag_of_words(graph, view, (low, 4)).values
+    np.testing.assert_array_equal(found.to_scipy().toarray(), expected)
+
+
+@given(TEXTS)
+@settings(max_examples=40, deadline=None)
+def test_counts_of_words_are_exact(rows):
+    found = count_words(pa.table({"a": pa.array([a for a, _ in rows], pa.string())}))
+    assert found.words == sorted(found.words)
+    expected = [Counter(words_of((a,))) for a, _ in rows]
+    dense = found.counts.toarray()
+    for row, counter in zip(dense, expected, strict=True):
+        assert {w: n for w, n in zip(found.words, row, strict=True) if n} == counter
+
+
+def test_tokens_lose_case_and_punctuation():
+    assert tokens("Mám -- psa, MAČKU; e-mail!\n(áno)") == ["mám", "psa", "mačku", "email", "áno"]
+    assert tokens(" .,- ") == []
+
+
+@pytest.mark.parametrize(("count", "kept"), [(15, False), (16, True), (15_000, True)])
+def test_thresholds_are_exact(count, kept):
+    found = bag_of_words(text_graph({"text": ["word " * count, *["other " * 9] * 4]}), RELEASED)
+    assert found.values.n_columns == 1 + kept
+
+
+def test_a_word_above_the_upper_threshold_is_dropped():
+    found = bag_of_words(text_graph({"text": ["word " * 15_001, *["other " * 9] * 4]}), RELEASED)
+    assert found.values.n_columns == 1
+
+
+def test_occurrences_are_added_up_over_columns_and_nodes():
+    graph = text_graph({"one": ["w w", None, "w", ""], "two": ["w", "w", None, None]})
+    assert bag_of_words(graph, RELEASED, (4, 5)).values.to_scipy().toarray().tolist() == [
+        [1], [1], [1], [0]
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="the most frequent one: 5"):
+        bag_of_words(graph, RELEASED, (5, 6))
+
+
+@pytest.mark.parametrize("kind", ["bow", "fasttext", "bert"])
+def test_private_text_moves_nothing_but_its_own_row(kind, labelled):
+    changed = labelled.texts.to_pydict()
+    for column in changed.values():
+        column[0] = "celkom iné slová " * 20
+    other = text_graph(changed, public=100, labels=labelled.labels)
+    options = FeatureOptions(counts=(3, 1000))
+    before, after = (
+        make_features(graph, kind, SOUND, options).values for graph in (labelled, other)
+    )
+    if kind == "bow":
+        before, after = before.to_scipy().toarray(), after.to_scipy().toarray()
+    assert before.shape == after.shape
+    assert not np.allclose(before[0], after[0])
+    np.testing.assert_allclose(before[1:], after[1:], atol=2e-6)
+
+
+def test_all_nodes_vocabulary_says_that_it_is_outside_the_guarantee(labelled):
+    for view in (RELEASED, PAPER):
+        (sentence,) = bag_of_words(labelled, view, (3, 1000)).preprocessing
+        assert "all nodes, private ones included" in sentence
+        assert "outside the privacy guarantee" in sentence
+    (sentence,) = bag_of_words(labelled, SOUND, (3, 1000)).preprocessing
+    assert "public nodes (validation and test)" in sentence and "outside" not in sentence
+
+
+def test_nothing_becomes_dense(labelled, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a sparse matrix was made dense")
+
+    for kind in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_matrix):
+        monkeypatch.setattr(kind, "toarray", refuse)
+        monkeypatch.setattr(kind, "todense", refuse)
+    assert bag_of_words(labelled, RELEASED, (3, 1000)).values.n_columns > 10
+
+
+@pytest.mark.parametrize("counts", [(15, 15), (-1, 4), (9, 3)])
+def test_impossible_thresholds_are_refused(counts, labelled):
+    with pytest.raises(UsageError, match="two thresholds"):
+        bag_of_words(labelled, RELEASED, counts)

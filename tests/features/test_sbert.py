@@ -1,0 +1,53 @@
+"""Means of sentence vectors."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from text_graphs import text_graph
+
+from private_graphs.datasets.views import PAPER, RELEASED
+from private_graphs.errors import UserError
+from private_graphs.features.sbert import SentenceEncoder, sentence_means
+from private_graphs.features.tiny import tiny_sentence_bert
+
+COLUMNS = {"a": ["psa", None, "kolo hory", " ", "psa"], "b": ["mačku", "", "a", None, "psa"]}
+
+
+@pytest.fixture(scope="module")
+def folder(labelled, tmp_path_factory):
+    """A tiny sentence model on disk."""
+    pytest.importorskip("sentence_transformers")
+    return tiny_sentence_bert(labelled, RELEASED, tmp_path_factory.mktemp("models"))
+
+
+@pytest.mark.parametrize("view", [RELEASED, PAPER], ids=lambda view: view.name)
+def test_same_as_one_text_at_a_time(view, folder, no_network, tmp_path):
+    graph = text_graph(COLUMNS)
+    options = {"model": folder, "device": "cpu", "cache": tmp_path}
+    found = sentence_means(graph, view, **options).values
+    model = SentenceEncoder(folder, "cpu").model
+    for node, row in enumerate(found):
+        texts = [graph.column(name)[node] for name in COLUMNS]
+        if view is PAPER:
+            texts = [text for text in texts if text.strip()]
+        vectors = [model.encode(text, show_progress_bar=False) for text in texts]
+        expected = np.mean(vectors, axis=0) if vectors else np.zeros(len(row))
+        np.testing.assert_allclose(row, expected, atol=1e-5)
+    np.testing.assert_allclose(sentence_means(graph, view, **options).values, found, atol=1e-6)
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(UserError, match=r'pip install "private-graphs\[sbert\]"'):
+        sentence_means(text_graph(COLUMNS), RELEASED)
+
+
+def test_a_folder_without_a_model_is_refused(folder, tmp_path):
+    with pytest.raises(UserError, match=r"modules\.json is missing"):
+        SentenceEncoder(tmp_path, "cpu")
+    (tmp_path / "modules.json").write_text("[{]")
+    with pytest.raises(UserError, match="cannot be read as a sentence-transformers model"):
+        SentenceEncoder(tmp_path, "cpu")
