@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 from text_graphs import text_graph
 
@@ -197,6 +198,30 @@ def test_weights_of_another_shape_are_not_drawn_at_random(bert_folder, tmp_path)
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=r"lack 16 tensors, such as encoder\.layer\.2"):
         load_model(folder)
+
+
+def test_weights_with_the_names_of_the_published_files_are_read(bert_folder, tmp_path):
+    folder = changed_copy(bert_folder, tmp_path)
+    weights = safetensors.numpy.load_file(folder / "model.safetensors")
+    old = {
+        "bert."
+        + name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): array + 0.01
+        for name, array in weights.items()
+    }
+    old["cls.predictions.bias"] = np.zeros(4, dtype=np.float32)
+    safetensors.numpy.save_file(old, folder / "model.safetensors", metadata={"format": "pt"})
+    found = load_model(folder).state_dict()
+    for name, array in weights.items():
+        np.testing.assert_allclose(found[name].numpy(), array + 0.01, atol=1e-7)
+
+
+def test_a_graph_without_public_texts_has_no_embedded_model(tmp_path):
+    graph = text_graph({"a": ["psa", "psa", None, None, None]})
+    with pytest.raises(UserError, match="no text in the public nodes"):
+        bert_means(graph, SOUND, cache=tmp_path, device="cpu")
+    assert bert_means(graph, RELEASED, cache=tmp_path, device="cpu").values.shape == (5, 96)
 
 
 def test_another_models_vocabulary_is_refused(bert_folder, tmp_path):

@@ -15,8 +15,9 @@ import numpy as np
 
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError
 from private_graphs.features.bert_files import quiet_transformers
-from private_graphs.features.texts import distinct_texts, fitted_on
+from private_graphs.features.texts import distinct_texts, fitted_on, fitted_on_words
 
 TINY_BERT = {
     "hidden_size": 96,
@@ -61,6 +62,9 @@ def word_pieces(graph: TextGraph, view: DataView) -> list[str]:
 
     Words are cut as BERT's tokenizer cuts them. Every character of the texts is there, alone and
     as a continuation, so that none of their words is unknown.
+
+    Raises:
+        UserError: there is no text to take words from.
     """
     from tokenizers import normalizers, pre_tokenizers
 
@@ -72,6 +76,12 @@ def word_pieces(graph: TextGraph, view: DataView) -> list[str]:
     for text, repeat in zip(distinct.texts, repeats, strict=True):
         for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)):
             counts[word] += repeat
+    if not counts:
+        raise UserError(
+            f"text graph {graph.info.name!r}: no text in {fitted_on_words(view)}, from which the "
+            "vocabulary of the embedded model is made; name a pre-trained model, or give these "
+            "nodes texts"
+        )
     characters = sorted({character for word in counts for character in word})
     frequent = sorted(
         (word for word, count in counts.items() if count >= LEAST_COUNT and len(word) > 1),
@@ -113,7 +123,8 @@ def _write_sentence_bert(target: Path, bert: Path) -> None:
         )
         dense = Dense(TINY_BERT["hidden_size"], TINY_WIDTH, activation_function=torch.nn.Tanh())
     pooling = Pooling(TINY_BERT["hidden_size"], "mean")
-    SentenceTransformer(modules=[transformer, pooling, dense], device="cpu").save(str(target))
+    model = SentenceTransformer(modules=[transformer, pooling, dense], device="cpu")
+    model.save(str(target), create_model_card=False)  # the card would ask the hub
 
 
 def _built_once(target: Path, write: Callable[[Path], None]) -> Path:
