@@ -55,10 +55,12 @@ def column_means(
 
     def add(texts: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
         uses = distinct.uses_of(texts).astype(np.float64)
+        nodes = np.flatnonzero(np.diff(uses.indptr))  # few: most texts have one user
+        uses = uses[nodes]
         weights = arrays["filled"] if empty_texts == "masked" else np.ones(len(texts))
         vectors = arrays[encoder.pooled[empty_texts]] * weights[:, None]
-        sums[:] += uses @ vectors.astype(np.float64)
-        n_columns[:, 0] += uses @ weights.astype(np.float64)
+        sums[nodes] += uses @ vectors.astype(np.float64)
+        n_columns[nodes, 0] += uses @ weights.astype(np.float64)
         missing[texts] = False
         if progress:
             progress(total - int(missing.sum()), total)
