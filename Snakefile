@@ -9,6 +9,7 @@ configfile: "config.yaml"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
+include: "workflow/rules/features.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/report.smk"
 

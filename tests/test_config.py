@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from private_graphs import config
-from private_graphs.config import RunConfig, Study, load_study, plans, schema_text
+from private_graphs.config import RunConfig, Study, load_study, schema_text
 from private_graphs.errors import UsageError, UserError
+from private_graphs.grids import plans
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,16 @@ def test_seeds_that_are_no_seeds_are_refused(given: object) -> None:
         ({"dataset": "cora"}, "unknown key 'dataset'.*did you mean 'datasets'"),
         ({"scale": "ful"}, "scale: unknown name 'ful'.*did you mean 'full'"),
         ({"datasets": "coral"}, "datasets: unknown name 'coral'.*did you mean 'cora'"),
-        ({"experiments": "table2"}, "experiments: unknown name 'table2'.*did you mean 'table"),
+        ({"experiments": "table4"}, "experiments: unknown name 'table4'.*did you mean 'table"),
+        ({"features": "bertt"}, "features: unknown name 'bertt'.*did you mean 'bert'"),
+        (
+            {"experiments": "table2", "datasets": "synthetic-npz"},
+            "table2 needs features bow,fasttext,bert.*datasets=pokec_demo",
+        ),
+        (
+            {"experiments": "table2", "features": "sbert"},
+            "table2 needs features.*pokec_demo has with features sbert",
+        ),
         ({"protocols": "papers"}, "protocols: unknown name 'papers'.*did you mean 'paper'"),
         ({"datasets": "cora,,pubmed"}, "datasets: found 'cora,,pubmed'; expected names"),
         ({"mirror": "no/such/folder"}, "mirror 'no/such/folder' is not a folder"),
@@ -87,7 +97,7 @@ def test_default_configuration_is_the_demo_scale(root: Path) -> None:
 def test_demo_trains_every_protocol_optimizer_and_split_in_few_jobs(study: Study) -> None:
     found = plans(study, RunConfig())
     cells = {plan.cell.cell_id for plan in found}
-    assert len(cells) == len(found) <= 90
+    assert len(cells) == len(found) <= 110
     assert all(len(plan.seeds) >= 3 for plan in found)
     table1 = [plan for plan in found if plan.cell.experiment == "table1"]
     for plan in table1:
@@ -287,6 +297,76 @@ def test_noise_table_alone_needs_no_dataset(study: Study) -> None:
     run = RunConfig.parse({"experiments": "table3"})
     assert plans(study, run) == [] and config.datasets_of(study, run) == []
     assert config.datasets_of(study, RunConfig.parse({"experiments": "table5"}))
+
+
+def test_table2_is_every_protocol_on_every_feature_and_the_leak_is_sound_alone(
+    study: Study,
+) -> None:
+    found = plans(study, RunConfig.parse({"experiments": "table2,leak"}))
+    cells = {plan.cell for plan in found}
+    assert {cell.dataset for cell in cells} == {"pokec_demo"}
+    for experiment, protocols, views in (
+        ("table2", {"released", "paper", "sound"}, {"released", "paper", "sound"}),
+        ("leak", {"sound"}, {"sound-with-label"}),
+    ):
+        own = [cell for cell in cells if cell.experiment == experiment]
+        axes = {(cell.features, cell.optimizer, cell.protocol) for cell in own}
+        assert len(axes) == len(own) == 3 * 2 * len(protocols)
+        assert {cell.protocol for cell in own} == protocols
+        assert {cell.data_view.name for cell in own} == views
+    assert all(plan.epsilons == (math.inf, 2, 5, 10, 137) for plan in found)
+
+
+def test_features_narrow_a_run_and_datasets_without_texts_keep_their_own(study: Study) -> None:
+    run = RunConfig.parse({"features": "bow", "datasets": "pokec_demo,synthetic-npz"})
+    kinds = {(plan.cell.dataset, plan.cell.features) for plan in plans(study, run)}
+    assert kinds == {("pokec_demo", "bow"), ("synthetic-npz", "raw")}
+    default = RunConfig.parse({"datasets": "pokec_demo", "experiments": "table1"})
+    assert {plan.cell.features for plan in plans(study, default)} == {"bert"}
+
+
+def test_a_cell_keeps_its_draws_unless_its_view_is_another(study: Study) -> None:
+    with_label, *_ = plans(study, RunConfig.parse({"experiments": "leak"}))
+    own = with_label.cell.model_copy(update={"view": "protocol"})
+    assert "view" not in own.identity() and with_label.cell.identity()["view"] == "with_label"
+    assert own.cell_id.replace("/sound/", "/sound-with_label/") == with_label.cell.cell_id
+
+
+OWN = {"nodes": "nodes.csv", "edges": "edges.csv", "text": ["title"], "label": "topic"}
+
+
+@pytest.mark.parametrize(
+    "entries", [["cora", {"name": "my_graph", **OWN}], {"cora": {}, "my_graph": OWN}]
+)
+def test_an_entry_of_datasets_may_declare_a_graph(
+    entries: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    raw = config.declare_graphs({"scale": "full", "datasets": entries})
+    assert raw == {"scale": "full", "datasets": ["cora", "my_graph"]}
+    assert RunConfig.parse(raw).datasets == ("cora", "my_graph")
+    declared = Path("data/own/my_graph.json")
+    before = declared.stat().st_mtime_ns
+    config.declare_graphs({"datasets": entries})
+    assert declared.stat().st_mtime_ns == before, "an unchanged declaration is not written again"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"name": "my_graph", **OWN, "lable": "x"}, "datasets: lable: unknown key"),
+        ({"name": "my_graph", "nodes": "nodes.csv"}, "datasets: edges: missing"),
+        ({"name": "cora", **OWN, "split": "x"}, "'cora' is the name of a built-in dataset"),
+        ({"name": "My Graph", **OWN}, "datasets: name: found 'My Graph'"),
+    ],
+)
+def test_a_wrong_declaration_names_its_key(
+    entry: dict, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=message):
+        config.declare_graphs({"datasets": [entry]})
+    assert not Path("data").exists()
 
 
 def _study_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: object) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from private_graphs.cells import CellPlan, RateChoice
-from private_graphs.config import RunConfig, Study, load_study, plans
+from private_graphs.config import RunConfig, Study, load_study
+from private_graphs.grids import plans
 from private_graphs.kept import followers, outdated, widened
 
 

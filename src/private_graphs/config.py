@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -24,13 +23,23 @@ from pydantic import (
     model_validator,
 )
 
-from private_graphs.cells import Cell, CellPlan, Epsilon, RateChoice
+from private_graphs.cells import Epsilon
+from private_graphs.datasets.own import OwnGraph, remember
+from private_graphs.datasets.registry import (
+    DATASETS,
+    OWN_FOLDER,
+    TEXT_FEATURES,
+    dataset_names,
+    dataset_spec,
+)
+from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import resource, write_text
 from private_graphs.protocols import PROTOCOLS
 
 ScaleName = Literal["demo", "full"]
 OptimizerName = Literal["sgd", "adam"]
+ProtocolName = Literal["released", "paper", "sound"]
 Model = TypeVar("Model", bound=BaseModel)
 
 ALL = "all"
@@ -70,6 +79,11 @@ class TrainingExperiment(_Experiment):
     """In place of those of the scale; a run that names datasets uses what it names."""
     method: Literal["gcn"] = "gcn"
     features: tuple[str, ...] = Field(default=("raw",), min_length=1)
+    """``raw``: those of each dataset's files, or the default ones of a dataset with texts. Others
+    are made of texts, and datasets without texts take no part."""
+    view: Literal["protocol", "with_label"] = "protocol"
+    """As in ``Cell``; datasets that have no such view take no part."""
+    protocols: tuple[ProtocolName, ...] = Field(default=tuple(PROTOCOLS), min_length=1)
     optimizers: tuple[OptimizerName, ...] = Field(min_length=1)
     grid: tuple[GridPoint, ...] = Field(min_length=1)
     train_fractions: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
@@ -91,6 +105,8 @@ class TrainingExperiment(_Experiment):
         return (
             self.rate_chosen_at is None
             and self.method == experiment.method
+            and self.view == experiment.view
+            and set(experiment.protocols) <= set(self.protocols)
             and set(experiment.features) <= set(self.features)
             and optimizer in self.optimizers
             and 1 in self.train_fractions
@@ -114,6 +130,8 @@ class DatasetsExperiment(_Experiment):
     """A table of dataset statistics: nothing is trained."""
 
     kind: Literal["datasets"]
+    datasets: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """In place of those of the scale; a run that names datasets uses what it names."""
 
 
 Experiment = Annotated[
@@ -254,6 +272,10 @@ _Names = Annotated[
     tuple[str, ...] | None,
     BeforeValidator(_read_names, json_schema_input_type=str | list[str] | None),
 ]
+_Datasets = Annotated[
+    tuple[str, ...] | None,
+    BeforeValidator(_read_names, json_schema_input_type=str | list[str | OwnGraph] | None),
+]
 _Seeds = Annotated[
     tuple[int, ...] | None,
     BeforeValidator(_read_seeds, json_schema_input_type=int | str | list[int] | None),
@@ -269,9 +291,15 @@ class RunConfig(_Strict):
     """What one run asks for; None means everything that the study has at this scale."""
 
     scale: ScaleName = Field(default="demo", description="demo: embedded data; full: the paper's")
-    datasets: _Names = Field(default=None, description="a,b,c or a list; all: those of the study")
+    datasets: _Datasets = Field(
+        default=None,
+        description="a,b,c or a list of names and of your own graphs; all: those of the study",
+    )
     experiments: _Names = Field(default=None, description="such as table1,A; all: the default ones")
     protocols: _Names = Field(default=None, description="some of released,paper,sound; or all")
+    features: _Names = Field(
+        default=None, description="of datasets with texts: some of bow,fasttext,bert,sbert; or all"
+    )
     splits: _Splits = Field(default=None, description="some numbers of subgraphs: 1,10; or all")
     seeds: _Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
     mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
@@ -296,11 +324,13 @@ class RunConfig(_Strict):
         run = _validated(cls, dict(raw), "configuration", UsageError)
         _known_names("datasets", run.datasets or (), dataset_names())
         _known_names("protocols", run.protocols or (), PROTOCOLS)
+        _known_names("features", run.features or (), TEXT_FEATURES)
         studies = load_studies() if studies is None else studies
         experiments = [name for each in studies for name in each.scales[run.scale].experiments]
         _known_names("experiments", run.experiments or (), [*experiments, ALL])
         _known_names("splits", run.splits or (), _known_splits(studies, run.scale))
         _splits_of_named(studies, run)
+        _features_of_named(studies, run)
         if run.mirror is not None and not run.mirror.strip():
             raise UsageError(
                 "configuration: mirror is empty; expected a folder or an address, or no mirror"
@@ -334,6 +364,37 @@ def _splits_of_named(studies: Iterable[Study], run: RunConfig) -> None:
             )
 
 
+def _features_of_named(studies: Iterable[Study], run: RunConfig) -> None:
+    """UsageError where an experiment that ``run`` names fits none of its datasets."""
+    for study, name in product(studies, run.experiments or ()):
+        experiment = study.scales[run.scale].experiments.get(name)
+        if not isinstance(experiment, TrainingExperiment):
+            continue
+        datasets = experiment_datasets(study, run, experiment)
+        if not any(feature_kinds(each, experiment, run) for each in datasets):
+            own = experiment.datasets or study.scales[run.scale].datasets
+            raise UsageError(
+                f"configuration: experiment {name} needs features {_listed(experiment.features)}"
+                f"{' and texts that hold the label' if experiment.view != 'protocol' else ''}, "
+                f"which none of the datasets {_listed(datasets)} has with features "
+                f"{_listed(run.features or (ALL,))}; leave {name} out, or name others, such as "
+                f"datasets={_listed(own)}"
+            )
+
+
+def feature_kinds(dataset: str, experiment: TrainingExperiment, run: RunConfig) -> list[str]:
+    """Return the features of ``dataset`` that ``run`` makes for ``experiment``; perhaps none."""
+    spec = dataset_spec(dataset)
+    if experiment.view == "with_label" and SOUND_WITH_LABEL.name not in spec.views:
+        return []
+    if not spec.has_texts:
+        return ["raw"] if "raw" in experiment.features else []
+    asked = [each for each in run.features or spec.features if each in spec.features]
+    if "raw" in experiment.features:
+        return asked if run.features else asked[:1]
+    return [each for each in experiment.features if each in asked]
+
+
 def _listed(values: Iterable[object]) -> str:
     return ",".join(map(str, values))
 
@@ -343,11 +404,32 @@ def load_studies() -> list[Study]:
     return [load_study(study_id) for study_id in study_ids()]
 
 
-def dataset_names() -> list[str]:
-    """Return the names of all datasets that the project can build."""
-    from private_graphs.datasets.registry import DATASETS
+def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``raw`` with names in place of the graphs that entries of ``datasets`` describe.
 
-    return list(DATASETS)
+    An entry is a name, or a mapping with the fields of ``OwnGraph``; a mapping of names to such
+    fields may stand in place of the list. Each graph is remembered below ``data/own``, where the
+    command line and later runs find it. Raises UsageError, naming the key, for a description that
+    is incomplete or whose name is taken.
+    """
+    entries = raw.get("datasets")
+    if isinstance(entries, Mapping):
+        entries = [{"name": name, **fields} if fields else name for name, fields in entries.items()]
+    if not isinstance(entries, list | tuple):
+        return dict(raw)
+    names = []
+    for entry in entries:
+        if isinstance(entry, Mapping):
+            own = _validated(OwnGraph, dict(entry), "configuration: datasets", UsageError)
+            if own.name in DATASETS:
+                raise UsageError(
+                    f"configuration: datasets: {own.name!r} is the name of a built-in dataset; "
+                    "choose another"
+                )
+            remember(own, OWN_FOLDER)
+            entry = own.name
+        names.append(entry)
+    return {**raw, "datasets": names}
 
 
 def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:
@@ -374,8 +456,7 @@ def experiment_datasets(study: Study, run: RunConfig, experiment: Experiment) ->
     """Return the datasets that ``run`` needs for ``experiment``: none if it tabulates noise."""
     if isinstance(experiment, NoiseExperiment):
         return []
-    own = experiment.datasets if isinstance(experiment, TrainingExperiment) else None
-    return list(run.datasets or own or study.scales[run.scale].datasets)
+    return list(run.datasets or experiment.datasets or study.scales[run.scale].datasets)
 
 
 def datasets_of(study: Study, run: RunConfig) -> list[str]:
@@ -422,90 +503,6 @@ def exhibits(study: Study, run: RunConfig, cells: Iterable[tuple[str, str]]) -> 
         for figures in [getattr(experiment, "figures", ())]
         for shown in figures or (name,)
     ]
-
-
-# --- plans -----------------------------------------------------------------------------------
-
-
-def plans(study: Study, run: RunConfig) -> list[CellPlan]:
-    """Expand the grids of ``study`` into one plan per training job that ``run`` asks for.
-
-    Cells in which a learning rate is chosen for others come along, whether asked for or not.
-    """
-    found: dict[str, CellPlan] = {}
-    for name, experiment in experiments_of(study, run).items():
-        if not isinstance(experiment, TrainingExperiment):
-            continue
-        grid = _Grid(study, run, name, experiment)
-        axes = product(
-            experiment_datasets(study, run, experiment),
-            experiment.features,
-            experiment.optimizers,
-            run.protocols or tuple(PROTOCOLS),
-            experiment.grid,
-            experiment.train_fractions,
-        )
-        for dataset, features, optimizer, protocol, point, fraction in axes:
-            place = dict(dataset=dataset, features=features, optimizer=optimizer, protocol=protocol)
-            plan = grid.plan(place, point, fraction)
-            searched = grid.searched(place, point) if grid.needs_choice(optimizer, point) else None
-            if searched is not None:
-                found.setdefault(searched.cell.cell_id, searched)
-                choice = RateChoice(cell=searched.cell, epsilon=experiment.rate_chosen_at)
-                plan = plan.model_copy(update={"chosen_in": choice})
-            found[plan.cell.cell_id] = plan
-    return list(found.values())
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """An experiment of a run, to make plans of its cells and of those that these depend on."""
-
-    study: Study
-    run: RunConfig
-    name: str
-    experiment: TrainingExperiment
-
-    @property
-    def _scale(self) -> Scale:
-        return self.study.scales[self.run.scale]
-
-    def plan(self, place: Mapping[str, str], point: GridPoint, fraction: float) -> CellPlan:
-        """Plan of one cell; ``place`` names dataset, features, optimizer and protocol."""
-        settings, optimizer = self._scale.training, place["optimizer"]
-        return CellPlan(
-            cell=Cell(
-                study=self.study.id,
-                experiment=self.name,
-                method=self.experiment.method,
-                splits=point.splits,
-                train_fraction=fraction,
-                **place,
-            ),
-            seeds=self.run.seeds or tuple(range(self._scale.seeds)),
-            epsilons=point.epsilons,
-            epochs=settings.epochs[optimizer],
-            learning_rates=settings.learning_rates[optimizer],
-            private_learning_rates=settings.private_learning_rates[optimizer],
-            **settings.model_dump(exclude={"epochs", "learning_rates", "private_learning_rates"}),
-        )
-
-    def needs_choice(self, optimizer: str, point: GridPoint) -> bool:
-        """Whether private replicas use a rate that is chosen elsewhere among several."""
-        private = any(not math.isinf(epsilon) for epsilon in point.epsilons)
-        several = len(self._scale.training.private_learning_rates[optimizer]) > 1
-        return self.experiment.rate_chosen_at is not None and private and several
-
-    def searched(self, place: Mapping[str, str], point: GridPoint) -> CellPlan:
-        """Plan of the cell that compares the rates: one of another experiment, or its own."""
-        for name, other in self._scale.experiments.items():
-            if isinstance(other, TrainingExperiment) and other.searches(
-                self.experiment, place["optimizer"], point.splits
-            ):
-                same = next(each for each in other.grid if each.splits == point.splits)
-                return replace(self, name=name, experiment=other).plan(place, same, 1.0)
-        alone = GridPoint(splits=point.splits, epsilons=(self.experiment.rate_chosen_at,))
-        return replace(self, name=SELECTION).plan(place, alone, 1.0)
 
 
 # --- schemas and messages --------------------------------------------------------------------

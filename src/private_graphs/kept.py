@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from private_graphs.cells import CellPlan
-from private_graphs.config import RunConfig, Study, TrainingExperiment, plans
+from private_graphs.config import RunConfig, Study, TrainingExperiment
+from private_graphs.grids import plans
 
 PLAN_FILE = "plan.json"
 """Kept beside the files of every finished cell."""

@@ -5,16 +5,28 @@ from __future__ import annotations
 import pytest
 
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.registry import DATASETS, GraphSize, build, dataset_spec, raw_files
-from private_graphs.errors import UserError
+from private_graphs.datasets.own import OwnGraph, remember
+from private_graphs.datasets.registry import (
+    DATASETS,
+    GraphSize,
+    build,
+    build_name,
+    dataset_names,
+    dataset_spec,
+    features_of,
+    raw_files,
+    view_of,
+)
+from private_graphs.datasets.views import VIEWS
+from private_graphs.errors import UsageError, UserError
 
-EMBEDDED = [name for name, spec in DATASETS.items() if spec.synthetic]
+EMBEDDED = [name for name, each in DATASETS.items() if each.synthetic and not each.views]
 
 
 def test_the_registered_names_are_these():
     assert list(DATASETS) == [
         "cora", "citeseer", "pubmed", "cora-ml", "ms-academic",
-        "synthetic-planetoid", "synthetic-npz",
+        "synthetic-planetoid", "synthetic-npz", "pokec", "reddit", "pokec_demo",
     ]  # fmt: skip
 
 
@@ -29,7 +41,7 @@ def test_an_unknown_dataset_lists_the_names_and_suggests_the_nearest(tmp_path):
 def test_planetoid_datasets_have_eight_raw_files_npz_ones_one_and_embedded_ones_none():
     assert {name: len(raw_files(name)) for name in DATASETS} == {
         "cora": 8, "citeseer": 8, "pubmed": 8, "cora-ml": 1, "ms-academic": 1,
-        "synthetic-planetoid": 0, "synthetic-npz": 0,
+        "synthetic-planetoid": 0, "synthetic-npz": 0, "pokec": 2, "reddit": 1, "pokec_demo": 0,
     }  # fmt: skip
 
 
@@ -65,3 +77,38 @@ def test_a_wrong_checksum_stops_before_anything_is_parsed(tmp_path, monkeypatch)
     monkeypatch.setattr("private_graphs.datasets.registry.read_planetoid", None)
     with pytest.raises(UserError, match="planetoid/ind.cora.x: wrong sha256: found .* expected "):
         build("cora", tmp_path)
+
+
+def test_builds_of_datasets_with_choices_have_a_folder_per_features_and_view():
+    sound = VIEWS["sound"]
+    assert build_name("cora", "raw", sound) == "cora"
+    assert build_name("pokec_demo", "raw", sound) == "pokec_demo/bert/sound"
+    assert build_name("pokec_demo", "bow", VIEWS["sound-with-label"]) == (
+        "pokec_demo/bow/sound-with-label"
+    )
+    assert build_name("reddit", "raw", VIEWS["released"]) == "reddit/raw/released"
+
+
+def test_features_and_views_that_a_dataset_does_not_have_are_refused_with_those_it_has():
+    with pytest.raises(UsageError, match="cora has no features 'bow'; expected one of raw"):
+        features_of(dataset_spec("cora"), "bow")
+    with pytest.raises(UsageError, match="expected one of bert, bow, fasttext, sbert; did you"):
+        features_of(dataset_spec("pokec"), "fastext")
+    with pytest.raises(UsageError, match="reddit has no view 'sound-with-label'"):
+        view_of(dataset_spec("reddit"), VIEWS["sound-with-label"])
+
+
+def test_a_users_graph_is_a_dataset_once_it_is_declared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nodes.csv").write_text("id,title,topic\n1,a,x\n2,b,y\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    declared = {"name": "my_graph", "nodes": "nodes.csv", "edges": "edges.csv"}
+    own = OwnGraph(**declared, text=("title",), label="topic", features="fasttext")
+    remember(own, "data/own")
+    assert dataset_names()[-1] == "my_graph"
+    spec = dataset_spec("my_graph")
+    assert spec.features[0] == "fasttext" and set(spec.features) == {
+        "bow", "fasttext", "bert", "sbert",
+    }  # fmt: skip
+    assert spec.views == ("released", "paper", "sound") and raw_files("my_graph") == []
+    assert spec.size.nodes == 3 and spec.size_with("bow").features == 5000

@@ -11,10 +11,12 @@ from snakemake.exceptions import WorkflowError
 from private_graphs import config as configuration
 from private_graphs import kept
 from private_graphs.cost.model import duration_on, machine_model
-from private_graphs.datasets.registry import DATASETS as REGISTRY
-from private_graphs.datasets.registry import raw_files
+from private_graphs.datasets import registry
 from private_graphs.errors import UserError
+from private_graphs.features.models import models_of
+from private_graphs.grids import plans
 from private_graphs.imports import import_closure, package_data
+from private_graphs.protocols import PROTOCOLS
 
 STARTED = time.time()
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
@@ -22,14 +24,16 @@ CELL_FILES = ("runs.parquet", "predictions.safetensors", "statement.json")
 
 try:
     STUDIES = configuration.load_studies()
-    RUN = configuration.RunConfig.parse(config, STUDIES)
+    RUN = configuration.RunConfig.parse(
+        configuration.declare_graphs(config), STUDIES
+    )
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
 RESULTS = f"results/{RUN.scale}"
 RUNS = f"{RESULTS}/runs"
 RAW = "data/raw"
-PROCESSED = "data/processed/{dataset}"
+PROCESSED = "data/processed"
 DATASETS = sorted(
     {name for each in STUDIES for name in configuration.datasets_of(each, RUN)}
 )
@@ -43,7 +47,7 @@ def planned_cells():
     """Return the plan of every cell that this run asks for by (study, cell)."""
     found = {}
     for study in STUDIES:
-        for plan in configuration.plans(study, RUN):
+        for plan in plans(study, RUN):
             folder = cell_folder(study.id, plan.cell.cell_id)
             plan = kept.widened(plan, Path(folder, kept.PLAN_FILE))
             found[study.id, plan.cell.cell_id] = plan
@@ -74,11 +78,15 @@ def plan_of(wildcards):
         ) from None
 
 
+def build_folder(cell):
+    """Return the folder of the built dataset of a cell."""
+    name = registry.build_name(cell.dataset, cell.features, cell.data_view)
+    return f"{PROCESSED}/{name}"
+
+
 def dataset_file(file):
     """Return the input function that gives ``file`` of the dataset of a cell."""
-    return lambda wildcards: f"{PROCESSED}/{file}".format(
-        dataset=plan_of(wildcards).cell.dataset
-    )
+    return lambda wildcards: f"{build_folder(plan_of(wildcards).cell)}/{file}"
 
 
 def searched_runs(wildcards):
@@ -130,6 +138,60 @@ def say(text):
 # --- data ---
 
 
+def shown_builds():
+    """Return the folders of the built datasets that tables describe.
+
+    These are what cells train on, and one build of each dataset that none trains on: that of the
+    sound protocol with the default features.
+    """
+    folders = {plan.cell.dataset: set() for plan in PLANS.values()}
+    for plan in PLANS.values():
+        folders[plan.cell.dataset].add(build_folder(plan.cell))
+    for name in DATASETS:
+        spec = registry.dataset_spec(name)
+        kinds = [each for each in RUN.features or () if each in spec.features]
+        features = (*kinds, spec.features[0])[0]
+        default = registry.build_name(name, features, PROTOCOLS["sound"].data)
+        folders.setdefault(name, {f"{PROCESSED}/{default}"})
+    return sorted(set().union(*folders.values()))
+
+
+def receipted():
+    """Return the names of datasets and models whose raw files the run needs."""
+    names = {name for name in DATASETS if not registry.dataset_spec(name).own}
+    for folder in shown_builds():
+        dataset, *rest = Path(folder).relative_to(PROCESSED).parts
+        if rest:
+            names |= set(models_of(registry.dataset_spec(dataset), rest[0]))
+    return sorted(names)
+
+
+def text_sources(wildcards):
+    """Return what the texts of a dataset are read from: a receipt, or the tables of a user."""
+    own = registry.dataset_spec(wildcards.dataset).own
+    if own is None:
+        return [ancient(f"{RAW}/receipts/{wildcards.dataset}.json")]
+    declaration = registry.OWN_FOLDER / f"{own.name}.json"
+    return [each.as_posix() for each in (declaration, own.nodes, own.edges)]
+
+
+def model_receipts(kind):
+    """Return the input function that gives the receipts of the models of these features."""
+    return lambda wildcards: [
+        ancient(f"{RAW}/receipts/{name}.json")
+        for name in models_of(registry.dataset_spec(wildcards.dataset), kind)
+    ]
+
+
+def raw_records(*names):
+    """Return what raw files must be: a new version of one rebuilds what is made of it."""
+    return [
+        each.model_dump(mode="json")
+        for name in names
+        for each in registry.raw_files(name)
+    ]
+
+
 def withdraw_receipts():
     """Remove receipts of raw files that are no longer there, so that they are supplied again."""
     for receipt in Path(RAW, "receipts").glob("*.json"):
@@ -154,8 +216,9 @@ def seconds_of(plan):
 
 def megabytes_of(plan):
     """A generous bound: torch itself, and twenty (nodes, hidden) float64 arrays per replica."""
-    nodes = REGISTRY[plan.cell.dataset].size.nodes
-    return 1500 + plan.n_replicas * nodes * plan.hidden * 8 * 20 // 2**20
+    size = registry.dataset_spec(plan.cell.dataset).size_with(plan.cell.features)
+    hidden = plan.n_replicas * size.nodes * plan.hidden * 8 * 20
+    return 1500 + (hidden + size.nonzeros * 24) // 2**20
 
 
 def counted(number, noun):

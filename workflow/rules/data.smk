@@ -1,4 +1,6 @@
-# From raw files to datasets in one on-disk format.
+# From raw files to datasets in one on-disk format. A dataset whose raw files can be read in several
+# ways has a folder per kind of features and view; a dataset with texts is read first, and features
+# are made of its texts.
 
 
 rule sources:
@@ -8,7 +10,7 @@ rule sources:
         manifest="data/sources.yaml",
         code=code("sources.py"),
     output:
-        receipts=expand(f"{RAW}/receipts/{{dataset}}.json", dataset=DATASETS),
+        receipts=expand(f"{RAW}/receipts/{{name}}.json", name=receipted()),
     log:
         f"{RESULTS}/logs/sources.log",
     benchmark:
@@ -19,33 +21,61 @@ rule sources:
     threads: 1
     resources:
         mem_mb=1000,
-        runtime=60,
+        runtime=600,
     script:
         "../scripts/sources.py"
 
 
 rule dataset:
     input:
-        receipt=ancient(f"{RAW}/receipts/{{dataset}}.json"),
+        receipt=lambda wildcards: ancient(
+            f"{RAW}/receipts/{wildcards.build.partition('/')[0]}.json"
+        ),
         code=code("dataset.py"),
     output:
-        graph=f"{PROCESSED}/graph.safetensors",
-        info=f"{PROCESSED}/dataset.json",
-        statistics=f"{PROCESSED}/statistics.json",
+        graph=f"{PROCESSED}/{{build}}/graph.safetensors",
+        info=f"{PROCESSED}/{{build}}/dataset.json",
+        statistics=f"{PROCESSED}/{{build}}/statistics.json",
     log:
-        f"{RESULTS}/logs/dataset/{{dataset}}.log",
+        f"{RESULTS}/logs/dataset/{{build}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/dataset/{{dataset}}.tsv"
+        f"{RESULTS}/benchmarks/dataset/{{build}}.tsv"
+    wildcard_constraints:
+        build="[^/]+|[^/]+/raw/[^/]+",
     conda:
         "../../envs/data.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=lambda wildcards: 8000 if "/" in wildcards.build else 2000,
+        runtime=30,
     params:
-        # what the raw files must be: a new version of one rebuilds its dataset, and no other
-        files=lambda wildcards: [
-            each.model_dump(mode="json") for each in raw_files(wildcards.dataset)
-        ],
+        files=lambda wildcards: raw_records(wildcards.build.partition("/")[0]),
     script:
         "../scripts/dataset.py"
+
+
+rule texts:
+    input:
+        sources=text_sources,
+        code=code("texts.py"),
+    output:
+        texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/texts.parquet",
+        structure=f"{PROCESSED}/{{dataset}}/texts/{{view}}/structure.safetensors",
+        info=f"{PROCESSED}/{{dataset}}/texts/{{view}}/text_graph.json",
+    log:
+        f"{RESULTS}/logs/texts/{{dataset}}/{{view}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/texts/{{dataset}}/{{view}}.tsv"
+    wildcard_constraints:
+        dataset="[^/]+",
+        view="[^/]+",
+    conda:
+        "../../envs/data.yaml"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        runtime=60,
+    params:
+        files=lambda wildcards: raw_records(wildcards.dataset),
+    script:
+        "../scripts/texts.py"

@@ -6,7 +6,7 @@ rule tables:
     input:
         runs=requested("runs.parquet"),
         statements=requested("statement.json"),
-        statistics=expand("data/processed/{dataset}/statistics.json", dataset=DATASETS),
+        statistics=[f"{folder}/statistics.json" for folder in shown_builds()],
         published=[path for study in STUDIES for path in published(study.id)],
         code=code("tables.py"),
     output:

@@ -19,6 +19,11 @@ FINISHED = "finished in"
 FAILED = "failed:"
 
 
+def terminal():
+    """Return the stream for progress bars: a log keeps the last line alone."""
+    return sys.__stderr__
+
+
 @contextlib.contextmanager
 def reported(title: str, log: str) -> Iterator[Callable[[str], None]]:
     """Run the body of a job; yield a function that adds a line to its log.

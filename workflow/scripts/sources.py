@@ -1,10 +1,9 @@
 """Supply every raw file that the run needs; write one receipt per dataset."""
 
 import contextlib
-import sys
 from pathlib import Path
 
-from job import reported
+from job import reported, terminal
 
 
 def main(job):
@@ -16,7 +15,7 @@ def main(job):
     raw = Path(job.output.receipts[0]).parents[1]
     names = [Path(path).stem for path in job.output.receipts]
     with reported("raw files", job.log[0]) as note:
-        with contextlib.redirect_stderr(sys.__stderr__):  # the download bar is for the terminal
+        with contextlib.redirect_stderr(terminal()):  # the download bar is for the terminal
             supply(names, raw, job.config.get("mirror"))
         for name, receipt in zip(names, job.output.receipts, strict=True):
             files = [each.model_dump(mode="json") for each in raw_files(name)]

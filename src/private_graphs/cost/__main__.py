@@ -21,6 +21,7 @@ from private_graphs.cost.probe import machine_words, probe_seconds
 from private_graphs.cost.work import KINDS, TRAINING_KINDS
 from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
+from private_graphs.grids import plans
 
 _RUN_KEYS = ("scale", "datasets", "experiments", "protocols", "splits", "seeds")
 
@@ -125,7 +126,7 @@ def estimate_table(
     """Return a Markdown table: jobs, runs and hours by dataset, experiment and splits."""
     groups = defaultdict(list)
     for study in studies:
-        for plan in config.plans(study, run):
+        for plan in plans(study, run):
             cell = plan.cell
             groups[cell.dataset, cell.experiment, cell.splits].append(plan)
     lines = [
@@ -135,13 +136,13 @@ def estimate_table(
     totals: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
     order = list(dict.fromkeys(dataset for dataset, _, _ in groups))
     by_dataset = sorted(groups.items(), key=lambda item: order.index(item[0][0]))
-    for (dataset, experiment, splits), plans in by_dataset:
-        runs = sum(plan.n_replicas for plan in plans)
-        hours = sum(map(estimator.seconds, plans)) / 3600 / cores
+    for (dataset, experiment, splits), group in by_dataset:
+        runs = sum(plan.n_replicas for plan in group)
+        hours = sum(map(estimator.seconds, group)) / 3600 / cores
         place = f"{dataset} | {experiment} | {splits}"
-        lines.append(f"| {place} | {len(plans)} | {runs} | {hours:.2f} |")
+        lines.append(f"| {place} | {len(group)} | {runs} | {hours:.2f} |")
         for name in (dataset, "all"):
-            for index, value in enumerate((len(plans), runs, hours)):
+            for index, value in enumerate((len(group), runs, hours)):
                 totals[name][index] += value
     everything = totals.pop("all", [0, 0, 0.0])
     for name, (jobs, runs, hours) in [*totals.items(), ("all", everything)]:

@@ -81,6 +81,7 @@ def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
         private_epochs=sum(private),
         non_private_runs=len(others),
         non_private_epochs=sum(others),
+        features=first["features"],
     )
     seconds = [row["seconds"] for row in rows]
     secret = any(each is None or not math.isfinite(each) for each in seconds)
@@ -112,7 +113,7 @@ def _job_seconds(benchmark: Path, training: float | None) -> float | None:
 _TASK_TYPES: dict[str, Any] = {
     "dataset": str, "optimizer": str, "protocol": str, "visits": str, "splits": int,
     "train_fraction": float, "hidden": int, "dtype": str, "max_epochs": int, "private_runs": int,
-    "private_epochs": int, "non_private_runs": int, "non_private_epochs": int,
+    "private_epochs": int, "non_private_runs": int, "non_private_epochs": int, "features": str,
 }  # fmt: skip
 
 
@@ -146,6 +147,7 @@ def read_times(path: str | Path) -> list[Finished]:
     with Path(path).open(encoding="utf-8", newline="") as stream:
         for number, row in enumerate(csv.DictReader(stream), start=2):
             try:
+                row.setdefault("features", "raw")  # what times had before there were others
                 values = {name: read(row[name]) for name, read in _TASK_TYPES.items()}
                 times = [
                     float(row[name]) if row[name] else None

@@ -20,7 +20,7 @@ from private_graphs.cells import CellPlan
 from private_graphs.cost.finished import Finished, read_results
 from private_graphs.cost.probe import probe_seconds
 from private_graphs.cost.work import KINDS, OVERHEAD_KINDS, TRAINING_KINDS, count_work, task_of
-from private_graphs.datasets.registry import DATASETS
+from private_graphs.datasets.registry import DATASETS, dataset_spec
 from private_graphs.errors import UserError
 from private_graphs.files import write_json
 
@@ -55,7 +55,7 @@ class CostModel:
 
     def seconds_of(self, task: Any, kinds: Sequence[str] = KINDS) -> float:
         """Seconds of the given kinds of work of a task."""
-        work = count_work(task, DATASETS[task.dataset].size)
+        work = count_work(task, dataset_spec(task.dataset).size_with(task.features))
         return sum(self.coefficients[kind] * work[kind] for kind in kinds)
 
     def epochs_of(self, kind: str) -> float:
@@ -159,7 +159,8 @@ _Row = tuple[dict[str, float], float]
 def _rows(job: Finished) -> list[_Row]:
     if job.task.dataset not in DATASETS:
         return []
-    work = count_work(job.task, DATASETS[job.task.dataset].size)
+    size = DATASETS[job.task.dataset].size_with(job.task.features)
+    work = count_work(job.task, size)
     training, whole = job.training_seconds, job.job_seconds
     parts: list[tuple[Sequence[str], float | None]] = [(KINDS, whole)]
     if training is not None:

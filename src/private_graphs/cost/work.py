@@ -43,6 +43,7 @@ class Task:
     """Of all these runs together."""
     non_private_runs: int
     non_private_epochs: float
+    features: str = "raw"
 
     @property
     def kind(self) -> str:
@@ -73,6 +74,7 @@ def task_of(plan: CellPlan, stopping_epochs: float = math.inf) -> Task:
         private_epochs=private * plan.epochs,
         non_private_runs=non_private,
         non_private_epochs=non_private * epochs,
+        features=cell.features,
     )
 
 
@@ -90,7 +92,8 @@ class _Pass:
 def count_work(task: Task, size: GraphSize, reach: Reach | None = None) -> dict[str, float]:
     """Return the expected amount of each kind of work; ``reach`` is that of the dataset if kept."""
     protocol = PROTOCOLS[task.protocol]
-    reach = reach or known_reach(task.dataset) or _unmeasured(size)
+    known = known_reach(task.dataset) if task.features == "raw" else None
+    reach = reach or known or _unmeasured(size)
     width = task.hidden / 32 * (2 if task.dtype == "float64" else 1)
     training = _training_pass(task, protocol, size, reach)
     scored = _validation_pass(task, protocol, size, reach)

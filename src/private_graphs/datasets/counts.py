@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--data", default="data/raw", metavar="DIR", help="where raw files are kept"
     )
     options = parser.parse_args(arguments)
-    names = options.names or list(registry.DATASETS)
+    names = options.names or [name for name, each in registry.DATASETS.items() if not each.views]
     try:
         sources.supply(names, options.data, options.mirror)
         print(counts_table(registry.build(name, options.data).statistics() for name in names))

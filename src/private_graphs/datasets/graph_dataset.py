@@ -246,6 +246,8 @@ class GraphDataset:
             "name": self.info.name,
             "title": self.info.title,
             "synthetic": self.info.synthetic,
+            "features_kind": self.info.features,
+            "view": self.info.view,
             "nodes": self.n_nodes,
             "edges": self.n_edges,
             "features": self.n_features,
@@ -275,6 +277,7 @@ class GraphDataset:
             "edges_crossing": self.n_edges - sum(inside.values()),
             "fingerprint": self.fingerprint,
             "sources": [source.model_dump() for source in self.info.sources],
+            "preprocessing": self.info.preprocessing,
             "licence": self.info.licence,
             "citation": self.info.citation,
         }

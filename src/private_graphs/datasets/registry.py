@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from private_graphs.datasets import embedded
 from private_graphs.datasets.graph_dataset import (
     DatasetInfo,
     GraphDataset,
@@ -18,10 +18,15 @@ from private_graphs.datasets.graph_dataset import (
     SparseFeatures,
 )
 from private_graphs.datasets.npz import N_TEST, N_VALIDATION, read_npz
+from private_graphs.datasets.own import OwnGraph, known, read_own
 from private_graphs.datasets.planetoid import read_planetoid
-from private_graphs.datasets.sources import SourceFile, check_file, load_sources
+from private_graphs.datasets.sources import SourceFile, load_models, load_sources, raw_records
+from private_graphs.datasets.text_graph import TextGraph
+from private_graphs.datasets.views import VIEWS, DataView
 from private_graphs.errors import UsageError, UserError, suggest
-from private_graphs.files import sha256_of
+
+OWN_FOLDER = Path("data/own")
+"""Where the graphs of users are declared, below the working folder."""
 
 PUBLIC_FACTS = (
     "the number of nodes and the classes",
@@ -46,22 +51,52 @@ class GraphSize:
     train_nodes: int
 
 
+TEXT_FEATURES = ("bert", "bow", "fasttext", "sbert")
+"""Features of a graph with texts; the first is the default."""
+
+
 @dataclass(frozen=True)
 class DatasetSpec:
     """What the registry knows of a dataset before its files exist."""
 
     name: str
     title: str
-    format: Literal["planetoid", "npz"]
+    format: Literal["planetoid", "npz", "reddit", "pokec", "own"]
     raw: str
-    """Raw name: ``cora`` in ``planetoid/ind.cora.*``, or the path of the ``.npz`` file."""
+    """Raw name: ``cora`` in ``planetoid/ind.cora.*``, or the path of the file or folder."""
     classes: tuple[str, ...]
     """Names of the labels 0..K-1: public, so declared here and not read off private labels."""
     size: GraphSize
+    """With the default features."""
     synthetic: bool = False
     n_validation: int = N_VALIDATION
     n_test: int = N_TEST
     """Of an ``.npz`` graph; the test nodes of a Planetoid one are listed in its files."""
+    features: tuple[str, ...] = ("raw",)
+    """Kinds that it can have; the first is the default."""
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """(columns, non-zeros) with other features than the default."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Features -> model of the download rules; other features of texts use an embedded one."""
+    views: tuple[str, ...] = ()
+    """Names of the views in which it can be read; none where the raw files leave no choice."""
+    per_class: int = 0
+    """Users of each class, of a Pokec graph."""
+    own: OwnGraph | None = None
+    """What a user declared, of a user's own graph."""
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether its features are made of texts."""
+        return self.features[0] != "raw"
+
+    def size_with(self, features: str) -> GraphSize:
+        """Size of the dataset with these features."""
+        if features not in self.sizes:
+            return self.size
+        columns, nonzeros = self.sizes[features]
+        size = self.size
+        return GraphSize(size.nodes, size.edges, nonzeros, columns, size.classes, size.train_nodes)
 
 
 def _numbered(n_classes: int) -> tuple[str, ...]:
@@ -162,6 +197,51 @@ _SPECS = (
         GraphSize(2500, 5405, 44298, 1300, 7, 1000),
         synthetic=True,
     ),
+    # Sizes of Pokec and Reddit are those of the paper and of the published files; words per user
+    # are estimated.
+    DatasetSpec(
+        "pokec",
+        "Pokec, users with cats or dogs (SNAP)",
+        "pokec",
+        "pokec",
+        ("cat", "dog"),
+        GraphSize(20000, 32782, 20000 * 768, 768, 2, 16000),
+        features=TEXT_FEATURES,
+        sizes={
+            "bow": (9447, 20000 * 120),
+            "fasttext": (300, 20000 * 300),
+            "sbert": (512, 20000 * 512),
+        },
+        models={
+            "bert": "bert-base-multilingual-cased",
+            "fasttext": "fasttext-cc-sk-300",
+            "sbert": "distiluse-base-multilingual-cased-v2",
+        },
+        views=tuple(VIEWS),
+        per_class=10_000,
+    ),
+    DatasetSpec(
+        "reddit",
+        "Reddit posts (GraphSAGE), 10 % of the training nodes",
+        "reddit",
+        "reddit/reddit.zip",
+        _numbered(41),
+        GraphSize(94_876, 10_000_000, 94_876 * 602, 602, 41, 15_342),
+        views=("released", "paper", "sound"),
+    ),
+    DatasetSpec(
+        "pokec_demo",
+        "Synthetic user profiles in the Pokec format",
+        "pokec",
+        "pokec_demo",
+        ("cat", "dog"),
+        GraphSize(1200, 2400, 1200 * 96, 96, 2, 960),
+        synthetic=True,
+        features=TEXT_FEATURES,
+        sizes={"bow": (600, 1200 * 60), "fasttext": (64, 1200 * 64), "sbert": (64, 1200 * 64)},
+        views=tuple(VIEWS),
+        per_class=600,
+    ),
 )
 
 DATASETS: dict[str, DatasetSpec] = {spec.name: spec for spec in _SPECS}
@@ -171,61 +251,189 @@ _SYNTHETIC_LICENCE = "Apache-2.0 (generated by this project)"
 _SYNTHETIC_CITATION = "Generated by private_graphs.datasets.embedded; no real document or person"
 
 
-def dataset_spec(name: str) -> DatasetSpec:
-    """Return the entry of a dataset.
+def dataset_names(own_folder: Path = OWN_FOLDER) -> list[str]:
+    """Return the names of all datasets: built-in ones, then those that users declared."""
+    return [*DATASETS, *known(own_folder)]
+
+
+def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
+    """Return the entry of a dataset; ``own_folder`` holds the graphs that users declared.
 
     Raises:
         UsageError: no dataset has this name; lists the names and suggests the nearest.
     """
-    if name not in DATASETS:
+    if name in DATASETS:
+        return DATASETS[name]
+    own = known(own_folder)
+    if name in own:
+        return _own_spec(own[name])
+    names = [*DATASETS, *own]
+    raise UsageError(
+        f"unknown dataset {name!r}, expected one of {', '.join(names)}{suggest(name, names)}; a "
+        "graph of your own is declared with private-graphs dataset NAME --nodes FILE --edges FILE"
+    )
+
+
+def _own_spec(own: OwnGraph) -> DatasetSpec:
+    """Entry of a user's graph; its size is that of the declaration's files, its columns a guess."""
+    nodes, edges = _rows(own.nodes), _rows(own.edges)
+    kinds = (own.features, *(each for each in TEXT_FEATURES if each != own.features))
+    columns = {"bow": (5000, 60 * nodes), "fasttext": (300, 300 * nodes)}
+    columns |= {"bert": (768, 768 * nodes), "sbert": (512, 512 * nodes)}
+    default, nonzeros = columns[own.features]
+    models = {
+        "bert": "bert-base-multilingual-cased",
+        "sbert": "distiluse-base-multilingual-cased-v2",
+    }
+    return DatasetSpec(
+        own.name,
+        own.title or own.name,
+        "own",
+        own.nodes.as_posix(),
+        ("to be read",),
+        GraphSize(nodes, edges, nonzeros, default, 2, max(1, nodes * 8 // 10)),
+        features=kinds,
+        sizes=columns,
+        models={} if own.model else models,
+        views=("released", "paper", "sound"),
+        own=own,
+    )
+
+
+def _rows(table: Path) -> int:
+    """Rows of a table, about: the lines of a CSV file; 1 where it is absent."""
+    if not table.is_file():
+        return 1
+    if table.suffix == ".parquet":
+        import pyarrow.parquet
+
+        return max(1, pyarrow.parquet.ParquetFile(table).metadata.num_rows)
+    with table.open("rb") as stream:
+        return max(1, sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b"")))
+
+
+def features_of(spec: DatasetSpec, asked: str | None = None) -> str:
+    """Return the kind of features: ``asked`` (raw and None mean the default) if there is such.
+
+    Raises:
+        UsageError: the dataset has no features of this kind.
+    """
+    if asked in (None, "raw"):
+        return spec.features[0]
+    if asked not in spec.features:
         raise UsageError(
-            f"unknown dataset {name!r}, expected one of {', '.join(DATASETS)}"
-            f"{suggest(name, DATASETS)}"
+            f"{spec.name} has no features {asked!r}; expected one of {', '.join(spec.features)}"
+            f"{suggest(asked, spec.features)}"
         )
-    return DATASETS[name]
+    return asked
+
+
+def view_of(spec: DatasetSpec, view: DataView) -> DataView | None:
+    """Return ``view``, or None for a dataset whose raw files leave no choice.
+
+    Raises:
+        UsageError: the dataset cannot be read in this view.
+    """
+    if not spec.views:
+        return None
+    if view.name not in spec.views:
+        raise UsageError(
+            f"{spec.name} has no view {view.name!r}; expected one of {', '.join(spec.views)}"
+        )
+    return view
+
+
+def build_name(name: str, features: str, view: DataView) -> str:
+    """Return the folder of a built dataset below ``data/processed``, such as ``pokec/bow/sound``.
+
+    ``features`` may be raw, which means the default. Raises as ``features_of`` and ``view_of`` do.
+    """
+    spec = dataset_spec(name)
+    found = view_of(spec, view)
+    return name if found is None else f"{name}/{features_of(spec, features)}/{found.name}"
 
 
 def raw_files(name: str) -> list[SourceFile]:
-    """Return the downloaded raw files of a dataset (none for an embedded one)."""
+    """Return the downloaded raw files of a dataset or model (none for what is embedded or own)."""
+    models = load_models()
+    if name in models:
+        return list(models[name].files)
     spec = dataset_spec(name)
-    return [] if spec.synthetic else list(load_sources()[name].files)
+    return [] if spec.synthetic or spec.own else list(load_sources()[spec.name].files)
 
 
-def _raw_records(spec: DatasetSpec, raw_dir: Path) -> list[RawFile]:
-    """Check or generate the raw files; return what the dataset was built from."""
-    if spec.synthetic:
-        return [
-            RawFile(file=path.relative_to(raw_dir).as_posix(), sha256=sha256_of(path), url=None)
-            for path in embedded.write_raw(spec.name, raw_dir)
-        ]
-    files = raw_files(spec.name)
-    missing = [source.file for source in files if not (raw_dir / source.file).is_file()]
-    if missing:
-        raise UserError(
-            f"{spec.name}: {len(missing)} raw files are missing below {raw_dir}: "
-            f"{', '.join(missing)}; supply the raw files first"
-        )
-    for source in files:
-        check_file(raw_dir / source.file, source)
-    return [RawFile(file=each.file, sha256=each.sha256, url=each.url) for each in files]
-
-
-def build(name: str, raw_dir: str | os.PathLike[str]) -> GraphDataset:
-    """Build a dataset from its raw files, whose sha256 is checked before anything parses.
+def build(
+    name: str, raw_dir: str | os.PathLike[str], view: DataView = VIEWS["sound"]
+) -> GraphDataset:
+    """Build a dataset whose features are in its raw files, which are checked before parsing.
 
     Raises:
-        UserError: an unknown name, or raw files that are missing, wrong or malformed.
+        UserError: an unknown name, a dataset of texts, or raw files that are missing, wrong or
+            malformed.
     """
     spec, raw_dir = dataset_spec(name), Path(raw_dir)
-    sources = _raw_records(spec, raw_dir)
+    if spec.has_texts:
+        raise UsageError(
+            f"{name}: its features are made of texts; expected one of "
+            f"{', '.join(DATASETS[each].name for each in DATASETS if not DATASETS[each].has_texts)}"
+            ": use private_graphs.features.load.load_dataset"
+        )
+    found = view_of(spec, view)
+    sources = raw_records(name, raw_dir)
     if spec.format == "planetoid":
         parsed = read_planetoid(raw_dir / "planetoid", spec.raw, spec.n_validation)
+    elif spec.format == "reddit":
+        from private_graphs.datasets.reddit import read_reddit
+
+        parsed = read_reddit(raw_dir / spec.raw, view)
     else:
         parsed = read_npz(raw_dir / spec.raw, spec.n_validation, spec.n_test, len(spec.classes))
-    return _dataset(spec, parsed, sources)
+    return _dataset(spec, parsed, sources, found)
 
 
-def _dataset(spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile]) -> GraphDataset:
+def build_texts(
+    name: str,
+    raw_dir: str | os.PathLike[str],
+    view: DataView,
+    progress: Callable[[int, int], None] | None = None,
+    own_folder: Path = OWN_FOLDER,
+) -> TextGraph:
+    """Build the text graph of a dataset from its raw files, or of a user's graph from its tables.
+
+    Raises:
+        UserError: an unknown name, a dataset without texts, or files that are missing, wrong or
+            malformed.
+    """
+    spec, raw_dir = dataset_spec(name, own_folder), Path(raw_dir)
+    view_of(spec, view)
+    if spec.own is not None:
+        return read_own(spec.own, view)
+    if spec.format != "pokec":
+        raise UsageError(f"{name} has no texts; its features are in its raw files")
+    from private_graphs.datasets.pokec import read_pokec
+
+    sources = raw_records(name, raw_dir)
+    folder = raw_dir / spec.raw
+    origin = None if spec.synthetic else load_sources()[name]
+    return read_pokec(
+        folder / "soc-pokec-profiles.txt.gz",
+        folder / "soc-pokec-relationships.txt.gz",
+        view,
+        name=name,
+        per_class=spec.per_class,
+        title=spec.title,
+        synthetic=spec.synthetic,
+        sources=sources,
+        licence=origin.licence if origin else _SYNTHETIC_LICENCE,
+        citation=origin.citation if origin else _SYNTHETIC_CITATION,
+        public_facts=PUBLIC_FACTS,
+        progress=progress,
+    )
+
+
+def _dataset(
+    spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile], view: DataView | None
+) -> GraphDataset:
     if parsed.n_classes != len(spec.classes):
         raise UserError(
             f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
@@ -257,6 +465,7 @@ def _dataset(spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile]) -> 
         licence=origin.licence if origin else _SYNTHETIC_LICENCE,
         citation=origin.citation if origin else _SYNTHETIC_CITATION,
         public_facts=list(PUBLIC_FACTS),
+        view=view.name if view else None,
     )
     return GraphDataset(
         features=parsed.features,

@@ -113,7 +113,7 @@ def budget(
         inference=protocol.inference,
         selection=_selection(plan, protocol, epsilon, search),
         search=_search_runs(plan, protocol, search) if search else None,
-        preprocessing="none: raw features; degrees are counted inside each message-passing graph",
+        preprocessing=_preprocessing(dataset),
         public_facts=_public_facts(plan, protocol),
         assumptions=[],
         private=private,
@@ -166,6 +166,13 @@ def _noise(plan: CellPlan, protocol: Protocol, epsilon: float) -> float:
     if protocol.visits == "poisson" and splits > 1:
         return pld_noise(target, splits * epochs, 1 / splits, plan.delta, RELATION)
     return gdp_noise(target, epochs, plan.delta, RELATION)
+
+
+def _preprocessing(dataset: GraphDataset) -> str:
+    degrees = "degrees are counted inside each message-passing graph"
+    if not dataset.info.preprocessing:
+        return f"none: raw features; {degrees}"
+    return "; ".join([*dataset.info.preprocessing, degrees])
 
 
 _UNPUBLISHED = {"epsilon_published": None, "published_formula": None}

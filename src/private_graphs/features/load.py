@@ -1,0 +1,157 @@
+"""One entrance to every dataset: raw files, texts and models to a GraphDataset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from private_graphs.datasets import registry
+from private_graphs.datasets.graph_dataset import INFO_FILE, GraphDataset, RawFile
+from private_graphs.datasets.own import source_records
+from private_graphs.datasets.registry import DatasetSpec
+from private_graphs.datasets.sources import raw_records, supply
+from private_graphs.datasets.text_graph import TextGraph
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError
+from private_graphs.features.make import FeatureOptions, make_features
+from private_graphs.features.models import models_of
+from private_graphs.files import sha256_of, write_json
+from private_graphs.imports import code_fingerprint
+
+EMBEDDED = "embedded"
+"""In place of a model: the tiny one that is made from the texts themselves."""
+BUILD_FILE = "build.json"
+"""What a kept build was made from."""
+
+Progress = Callable[[int, int], None]
+
+
+def feature_options(
+    spec: DatasetSpec,
+    kind: str,
+    raw_dir: Path,
+    cache: Path,
+    *,
+    threads: int = 1,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> FeatureOptions:
+    """Return how features of a dataset are made: vocabulary, model files, cache.
+
+    ``cache`` keeps embedded models and embeddings of texts. Raises UserError for files of a model
+    that are missing or are not what they were.
+    """
+    counts, model, name, files = (15, 15_000), None, None, ()
+    for name in models_of(spec, kind):
+        files = tuple(raw_records(name, raw_dir))
+        folder = raw_dir / "models" / name
+        model = raw_dir / files[0].file if len(files) == 1 else folder
+    if spec.own is not None:
+        counts = (spec.own.min_count, spec.own.max_count)
+        if spec.own.model not in (None, EMBEDDED) and kind == spec.own.features != "bow":
+            model, name = Path(spec.own.model).expanduser(), Path(spec.own.model).name
+            files = tuple(_model_records(model))
+    return FeatureOptions(
+        counts=counts,
+        model=model,
+        model_name=name,
+        model_files=files,
+        cache=cache,
+        device=device,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def _model_records(model: Path) -> list[RawFile]:
+    paths = sorted(model.rglob("*")) if model.is_dir() else [model]
+    files = [path for path in paths if path.is_file()]
+    if not files:
+        raise UserError(
+            f"{model}: no such model; expected a folder in the Hugging Face format (bert, sbert) "
+            "or a fastText .bin file"
+        )
+    return [RawFile(file=each.as_posix(), sha256=sha256_of(each), url=None) for each in files]
+
+
+def with_features(
+    texts: TextGraph, kind: str, view: DataView, options: FeatureOptions
+) -> GraphDataset:
+    """Return the dataset whose features of ``kind`` are made of the texts."""
+    made = make_features(texts, kind, view, options)
+    return texts.with_features(made.values, kind, list(made.preprocessing), list(made.models))
+
+
+def load_dataset(
+    name: str,
+    features: str | None,
+    view: DataView,
+    raw_dir: Path,
+    mirror: str | None = None,
+    *,
+    threads: int = 1,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> GraphDataset:
+    """Supply the raw files of a dataset and its models, and build it with these features.
+
+    ``features`` None means the dataset's default. A dataset of texts is kept below
+    ``processed`` beside ``raw_dir`` and is built again only when its files, its declaration or
+    the code that builds it changed. ``own`` beside ``raw_dir`` has the graphs of users.
+
+    Raises:
+        UserError: an unknown name or kind, files that are missing, wrong or malformed.
+    """
+    raw_dir = Path(raw_dir)
+    own_folder = raw_dir.parent / "own"
+    spec = registry.dataset_spec(name, own_folder)
+    kind = registry.features_of(spec, features)
+    supply([*([] if spec.own else [name]), *models_of(spec, kind)], raw_dir, mirror)
+    if not spec.has_texts:
+        return registry.build(name, raw_dir, view)
+    folder = raw_dir.parent / "processed" / name / kind / view.name
+    made_from = _made_from(spec, kind, raw_dir)
+    kept = _kept(folder, made_from)
+    if kept is not None:
+        return kept
+    texts = registry.build_texts(name, raw_dir, view, progress, own_folder)
+    options = feature_options(
+        spec, kind, raw_dir, cache_of(folder), threads=threads, device=device, progress=progress
+    )
+    built = with_features(texts, kind, view, options)
+    (folder / BUILD_FILE).unlink(missing_ok=True)
+    built.save(folder)
+    write_json(folder / BUILD_FILE, made_from)
+    return built
+
+
+def cache_of(build_folder: Path) -> Path:
+    """Return the folder that the builds of all views of a dataset and kind of features share."""
+    return build_folder.parent / "cache"
+
+
+def _made_from(spec: DatasetSpec, kind: str, raw_dir: Path) -> dict:
+    """Everything that a build depends on, as JSON."""
+    if spec.own is not None:
+        files = source_records(spec.own)
+    else:
+        files = raw_records(spec.name, raw_dir)
+    for model in models_of(spec, kind):
+        files += raw_records(model, raw_dir)
+    return {
+        "files": [each.model_dump(mode="json") for each in files],
+        "declaration": spec.own.model_dump(mode="json") if spec.own else None,
+        "code": code_fingerprint("private_graphs.features.load"),
+    }
+
+
+def _kept(folder: Path, made_from: dict) -> GraphDataset | None:
+    """Return the build in ``folder`` if it was made from just this."""
+    try:
+        found = json.loads((folder / BUILD_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if found != made_from or not (folder / INFO_FILE).is_file():
+        return None
+    return GraphDataset.load(folder)
