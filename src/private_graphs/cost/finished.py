@@ -81,7 +81,7 @@ def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
         private_epochs=sum(private),
         non_private_runs=len(others),
         non_private_epochs=sum(others),
-        features=first["features"],
+        features=str(plan["cell"].get("features", "raw")),
     )
     seconds = [row["seconds"] for row in rows]
     secret = any(each is None or not math.isfinite(each) for each in seconds)

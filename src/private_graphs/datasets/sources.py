@@ -42,8 +42,16 @@ ATTEMPTS = 2
 HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
 """No file is downloaded from this host where the environment variable is 1, true, yes or on."""
 
+
+def _write_pokec_demo(raw_dir: Path) -> list[Path]:
+    from private_graphs.datasets.pokec_demo import write_demo
+
+    return write_demo(raw_dir / "pokec_demo")
+
+
 WRITERS: dict[str, Callable[[Path], list[Path]]] = {
-    name: partial(embedded.write_raw, name) for name in embedded.MODELS
+    **{name: partial(embedded.write_raw, name) for name in embedded.MODELS},
+    "pokec_demo": _write_pokec_demo,
 }
 """Datasets whose raw files are generated: name -> function that writes them below a raw folder,
 leaves alone what is there unchanged, and returns their paths."""
