@@ -14,10 +14,14 @@ def main(job):
 
     name, view = job.wildcards.dataset, VIEWS[job.wildcards.view]
     with reported(f"texts of {name}, {view.name}", job.log[0]) as note:
-        with tqdm(desc=f"{name}, {view.name}", file=terminal(), disable=None, leave=False) as bar:
+        with tqdm(
+            desc=f"{name}, {view.name}", unit="B", unit_scale=True, file=terminal(), disable=None,
+            leave=False,
+        ) as bar:  # fmt: skip
 
-            def progress(done, total):
+            def progress(stage, done, total):
                 bar.total = total
+                bar.set_postfix_str(stage, refresh=False)
                 bar.update(done - bar.n)
 
             graph = build_texts(name, Path("data/raw"), view, progress)

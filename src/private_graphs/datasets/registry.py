@@ -235,7 +235,7 @@ _SPECS = (
         "pokec",
         "pokec_demo",
         ("cat", "dog"),
-        GraphSize(1200, 2400, 1200 * 96, 96, 2, 960),
+        GraphSize(1200, 2356, 1200 * 96, 96, 2, 960),
         synthetic=True,
         features=TEXT_FEATURES,
         sizes={"bow": (600, 1200 * 60), "fasttext": (64, 1200 * 64), "sbert": (64, 1200 * 64)},
@@ -395,10 +395,13 @@ def build_texts(
     name: str,
     raw_dir: str | os.PathLike[str],
     view: DataView,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
     own_folder: Path = OWN_FOLDER,
 ) -> TextGraph:
     """Build the text graph of a dataset from its raw files, or of a user's graph from its tables.
+
+    ``progress`` is called with (stage, bytes done, bytes in all); by default there is a bar on
+    standard error.
 
     Raises:
         UserError: an unknown name, a dataset without texts, or files that are missing, wrong or

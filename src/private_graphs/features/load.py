@@ -115,7 +115,7 @@ def load_dataset(
     kept = _kept(folder, made_from)
     if kept is not None:
         return kept
-    texts = registry.build_texts(name, raw_dir, view, progress, own_folder)
+    texts = registry.build_texts(name, raw_dir, view, own_folder=own_folder)
     options = feature_options(
         spec, kind, raw_dir, cache_of(folder), threads=threads, device=device, progress=progress
     )
