@@ -183,6 +183,13 @@ def model_receipts(kind):
     ]
 
 
+def embedding_threads(wildcards):
+    """All cores for a real model: two jobs would embed twice the texts that views share."""
+    spec = registry.dataset_spec(wildcards.dataset)
+    real = set(spec.models) & {"bert", "sbert"} or (spec.own and spec.own.model)
+    return workflow.cores or 1 if real else 1
+
+
 def raw_records(*names):
     """Return what raw files must be: a new version of one rebuilds what is made of it."""
     return [

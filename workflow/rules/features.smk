@@ -58,7 +58,6 @@ rule features_fasttext:
 
 
 rule features_bert:
-    # all cores: two jobs at once would embed the texts that their views share twice
     input:
         texts=f"{TEXTS}/text_graph.json",
         columns=f"{TEXTS}/texts.parquet",
@@ -75,7 +74,7 @@ rule features_bert:
         f"{RESULTS}/benchmarks/features/bert/{{dataset}}/{{view}}.tsv"
     conda:
         "../../envs/features.yaml"
-    threads: workflow.cores or 1
+    threads: embedding_threads
     resources:
         mem_mb=8000,
         runtime=2880,
@@ -100,7 +99,7 @@ rule features_sbert:
         f"{RESULTS}/benchmarks/features/sbert/{{dataset}}/{{view}}.tsv"
     conda:
         "../../envs/features.yaml"
-    threads: workflow.cores or 1
+    threads: embedding_threads
     resources:
         mem_mb=8000,
         runtime=2880,
