@@ -74,7 +74,7 @@ class TrainingExperiment(_Experiment):
 
     kind: Literal["training"]
     figures: tuple[str, ...] = ()
-    """Drawn of it, a picture per dataset; without any it is ``table1``, the table of scores."""
+    """Drawn of it, a picture per dataset; without any it is a table of scores."""
     datasets: tuple[str, ...] | None = Field(default=None, min_length=1)
     """In place of those of the scale; a run that names datasets uses what it names."""
     method: Literal["gcn"] = "gcn"

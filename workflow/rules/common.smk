@@ -24,9 +24,7 @@ CELL_FILES = ("runs.parquet", "predictions.safetensors", "statement.json")
 
 try:
     STUDIES = configuration.load_studies()
-    RUN = configuration.RunConfig.parse(
-        configuration.declare_graphs(config), STUDIES
-    )
+    RUN = configuration.RunConfig.parse(configuration.declare_graphs(config), STUDIES)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -138,31 +136,46 @@ def say(text):
 # --- data ---
 
 
-def shown_builds():
-    """Return the folders of the built datasets that tables describe.
+def default_build(name):
+    """Return the build of a dataset that no cell trains on: for the sound protocol."""
+    spec = registry.dataset_spec(name)
+    kinds = [each for each in RUN.features or () if each in spec.features]
+    features = (*kinds, spec.features[0])[0]
+    return registry.build_name(name, features, PROTOCOLS["sound"].data)
 
-    These are what cells train on, and one build of each dataset that none trains on: that of the
-    sound protocol with the default features.
-    """
-    folders = {plan.cell.dataset: set() for plan in PLANS.values()}
-    for plan in PLANS.values():
-        folders[plan.cell.dataset].add(build_folder(plan.cell))
-    for name in DATASETS:
-        spec = registry.dataset_spec(name)
-        kinds = [each for each in RUN.features or () if each in spec.features]
-        features = (*kinds, spec.features[0])[0]
-        default = registry.build_name(name, features, PROTOCOLS["sound"].data)
-        folders.setdefault(name, {f"{PROCESSED}/{default}"})
-    return sorted(set().union(*folders.values()))
+
+def builds_of(name):
+    """Return the folders of the builds of a dataset that the run needs."""
+    found = [
+        build_folder(plan.cell) for plan in PLANS.values() if plan.cell.dataset == name
+    ]
+    return list(dict.fromkeys(found)) or [f"{PROCESSED}/{default_build(name)}"]
+
+
+def shown_builds():
+    """Return the folders of the builds whose sizes tables show: one per dataset and sample."""
+    folders = []
+    for name in sorted({*DATASETS, *(plan.cell.dataset for plan in PLANS.values())}):
+        builds = builds_of(name)
+        if registry.dataset_spec(
+            name
+        ).has_texts:  # the same people in each, but for defects
+            builds = sorted(builds, key=lambda folder: not folder.endswith("/sound"))[
+                :1
+            ]
+        folders += builds
+    return folders
 
 
 def receipted():
     """Return the names of datasets and models whose raw files the run needs."""
-    names = {name for name in DATASETS if not registry.dataset_spec(name).own}
-    for folder in shown_builds():
-        dataset, *rest = Path(folder).relative_to(PROCESSED).parts
-        if rest:
-            names |= set(models_of(registry.dataset_spec(dataset), rest[0]))
+    datasets = {*DATASETS, *(plan.cell.dataset for plan in PLANS.values())}
+    names = {name for name in datasets if not registry.dataset_spec(name).own}
+    for dataset in datasets:
+        for folder in builds_of(dataset):
+            _, *rest = Path(folder).relative_to(PROCESSED).parts
+            if rest:
+                names |= set(models_of(registry.dataset_spec(dataset), rest[0]))
     return sorted(names)
 
 

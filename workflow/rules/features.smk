@@ -51,7 +51,9 @@ rule features_fasttext:
         "../../envs/features.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: 12000 if model_receipts('fasttext')(wildcards) else 2000,
+        mem_mb=lambda wildcards: (
+            12000 if model_receipts("fasttext")(wildcards) else 2000
+        ),
         runtime=120,
     script:
         "../scripts/features_fasttext.py"

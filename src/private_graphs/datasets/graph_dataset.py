@@ -277,10 +277,18 @@ class GraphDataset:
             "edges_crossing": self.n_edges - sum(inside.values()),
             "fingerprint": self.fingerprint,
             "sources": [source.model_dump() for source in self.info.sources],
+            "edge_entries": self._edge_entries(),
             "preprocessing": self.info.preprocessing,
             "licence": self.info.licence,
             "citation": self.info.citation,
         }
+
+    def _edge_entries(self) -> int | None:
+        """Rows of the raw edge file between its nodes, where files leave a choice of nodes."""
+        info = self.info
+        if info.view is None or info.one_way_edges is None:
+            return None
+        return 2 * info.n_edges - info.one_way_edges + info.loops_dropped + info.duplicates_dropped
 
     def _features_per_node(self) -> np.ndarray:
         """Return (N,) numbers of features that are not zero."""

@@ -16,6 +16,7 @@ import pandas as pd
 from private_graphs import config
 from private_graphs.config import RunConfig, Study, TrainingExperiment
 from private_graphs.errors import UserError
+from private_graphs.grids import plans
 from private_graphs.protocols import PROTOCOLS
 
 
@@ -74,7 +75,7 @@ class Holdings:
     def _usual(self) -> set[str]:
         """Names of the experiments that a run on this dataset makes by default."""
         run = RunConfig(scale=self.folder.name, datasets=(self.dataset,))
-        made = {plan.cell.experiment for plan in config.plans(self.study, run)}
+        made = {plan.cell.experiment for plan in plans(self.study, run)}
         return made & set(self._scale.experiments)
 
     def parts(self) -> list[Part]:
