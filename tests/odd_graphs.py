@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.datasets import registry
+from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.registry import DatasetSpec, GraphSize
@@ -65,7 +65,8 @@ def build_own(
     )  # fmt: skip
     listed = DatasetSources(licence="none", citation="none", files=(source,))
     monkeypatch.setitem(registry.DATASETS, "own", spec)
-    monkeypatch.setattr(registry, "load_sources", lambda: {"own": listed})
+    for module in (registry, sources):
+        monkeypatch.setattr(module, "load_sources", lambda: {"own": listed})
     return registry.build("own", raw_dir)
 
 

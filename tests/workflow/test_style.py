@@ -74,7 +74,7 @@ def test_every_rule_has_a_script_of_its_name_a_log_a_benchmark_and_an_environmen
         assert not re.search(r"^    (run|shell|notebook|wrapper):", text, flags=re.MULTILINE)
         for name, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, flags=re.MULTILINE):
             rules.append(name)
-            for directive in ("log:", "benchmark:", "conda:", "threads: 1", "resources:"):
+            for directive in ("log:", "benchmark:", "conda:", "threads: ", "resources:"):
                 assert f"    {directive}" in body, (name, directive)
             assert f'"../scripts/{name}.py"' in body and f'code("{name}.py")' in body
     assert {"sources", "dataset", "train", "tables", "site"} <= set(rules)

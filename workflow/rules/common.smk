@@ -160,9 +160,7 @@ def shown_builds():
         if registry.dataset_spec(
             name
         ).has_texts:  # the same people in each, but for defects
-            builds = sorted(builds, key=lambda folder: not folder.endswith("/sound"))[
-                :1
-            ]
+            builds = sorted(builds, key=lambda folder: Path(folder).name != "sound")[:1]
         folders += builds
     return folders
 

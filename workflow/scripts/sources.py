@@ -8,8 +8,7 @@ from job import reported, terminal
 
 def main(job):
     """Supply all datasets at once, so that one message lists everything that is missing."""
-    from private_graphs.datasets.registry import raw_files
-    from private_graphs.datasets.sources import supply
+    from private_graphs.datasets.sources import raw_records, supply
     from private_graphs.files import write_json
 
     raw = Path(job.output.receipts[0]).parents[1]
@@ -18,7 +17,7 @@ def main(job):
         with contextlib.redirect_stderr(terminal()):  # the download bar is for the terminal
             supply(names, raw, job.config.get("mirror"))
         for name, receipt in zip(names, job.output.receipts, strict=True):
-            files = [each.model_dump(mode="json") for each in raw_files(name)]
+            files = [each.model_dump(mode="json") for each in raw_records(name, raw)]
             write_json(receipt, {"dataset": name, "files": files})
         note(f"{', '.join(names)} in {raw}")
 

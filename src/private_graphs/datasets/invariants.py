@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from private_graphs.datasets.arrays import distinct
 from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _check_edges(check: _Checker, edge_index: np.ndarray, n_nodes: int) -> None:
     reversed_edges = int(np.sum(low > high))
     check.require(reversed_edges == 0, "edge_index", f"{reversed_edges} edges i > j", "i < j")
     codes = low * n_nodes + high
-    duplicates = len(codes) - len(np.unique(codes))
+    duplicates = len(codes) - len(distinct(codes))
     check.require(duplicates == 0, "edge_index", f"{duplicates} duplicates", "each edge once")
     ordered = bool(np.all(np.diff(codes) > 0))
     check.require(ordered, "edge_index", "edges out of order", "edges sorted by (i, j)")

@@ -189,7 +189,7 @@ class Holdings:
         )
 
     def _planned(self, run: RunConfig) -> dict[str, frozenset[int]]:
-        return {plan.cell.cell_id: frozenset(plan.seeds) for plan in config.plans(self.study, run)}
+        return {plan.cell.cell_id: frozenset(plan.seeds) for plan in plans(self.study, run)}
 
     def _own(self, run: RunConfig) -> set[str]:
         """Cells of the experiments that ``run`` names: others come along to choose a rate."""
