@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +15,28 @@ from typing import Annotated, Any
 import typer
 
 from private_graphs.cells import Cell, CellPlan
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.cli_options import (
+    Accountant,
+    DataFolder,
+    Delta,
+    FeatureKind,
+    FirstSeed,
+    Mirror,
+    ProgressBar,
+    ProtocolName,
+    Rate,
+    Relation,
+    Steps,
+    Threads,
+    Visits,
+    budget,
+    choice,
+    early_stopping,
+    prepare_folder,
+)
+from private_graphs.errors import UsageError, UserError
 from private_graphs.privacy.calibration import PRINTED_EPOCHS, epsilon_for, noise_for
-from private_graphs.privacy.checks import SMALLEST_NOISE
+from private_graphs.protocols import PROTOCOLS
 
 app = typer.Typer(
     help="Differentially private graph learning: data, accounting, training, with a privacy "
@@ -32,47 +50,6 @@ app = typer.Typer(
 PRIVATE_LEARNING_RATES = {"sgd": (0.01,), "adam": (0.01, 0.1, 1.0, 10.0, 50.0, 100.0)}
 """Grids of the LREC 2022 paper for private training; the choice is made on validation nodes."""
 
-Mirror = Annotated[
-    str | None, typer.Option(help="Folder (or URL) with the raw files, tried before the network.")
-]
-DataFolder = Annotated[
-    Path, typer.Option(help="Where raw files are kept and looked for first.", metavar="DIR")
-]
-_ACCOUNTANT_HELP = (
-    "moments: the published formula (add_remove only); gdp: exact Gaussian, sampling rate 1; "
-    "pld: privacy loss distribution, any sampling rate and relation."
-)
-Accountant = Annotated[str, typer.Option(help=_ACCOUNTANT_HELP, metavar="moments|gdp|pld")]
-Steps = Annotated[int, typer.Option(help="Number of noisy steps.")]
-Rate = Annotated[float, typer.Option(help="Poisson sampling rate; 1 means every step sees all.")]
-Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-DP.")]
-Relation = Annotated[
-    str, typer.Option(help="What a neighbour is.", metavar="add_remove|zero_out|replace")
-]
-
-ProtocolName = Annotated[
-    str,
-    typer.Option(
-        metavar="released|paper|sound",
-        help="released: what the authors' code does; paper: what the text says; sound: what can "
-        "be proved.",
-    ),
-]
-Visits = Annotated[
-    str,
-    typer.Option(
-        metavar="protocol|epoch_sum|poisson",
-        help="With splits, under sound: per-epoch sum (its own) or Poisson steps.",
-    ),
-]
-FirstSeed = Annotated[
-    int | None,
-    typer.Option(
-        help="First seed; makes the run repeatable, and the guarantee suppose that the seed stays "
-        "secret."
-    ),
-]
-
 
 def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
@@ -82,28 +59,126 @@ def _say(message: str) -> None:
     typer.echo(message, err=True)
 
 
-def _load(name: str, mirror: str | None, data: Path):
-    """Supply the raw files of a dataset and read them."""
-    from private_graphs.datasets import registry, sources
+PROTOCOL_NAMES = ("released", "paper", "sound")
 
-    registry.dataset_spec(name)
-    sources.supply([name], data, mirror)
-    return registry.build(name, data)
+
+def _load(name: str, features: str | None, view, mirror: str | None, data: Path, threads: int):
+    """Supply the raw files of a dataset, make its features, and return it."""
+    from private_graphs.features.load import load_dataset
+
+    with ProgressBar("features", "text") as progress:
+        return load_dataset(name, features, view, data, mirror, threads=threads, progress=progress)
+
+
+def _feature_kind(value: str | None) -> str | None:
+    from private_graphs.features.make import KINDS
+
+    return None if value is None else choice("--features", value, KINDS)
+
+
+def _declare(options: dict[str, Any], data: Path) -> None:
+    """Read the graph of --nodes and --edges once, and remember its declaration if it can be."""
+    from private_graphs.datasets import registry
+    from private_graphs.datasets.own import OWN_FOLDER, declare, read_own, remember
+    from private_graphs.datasets.views import SOUND
+
+    given = {key: value for key, value in options.items() if value is not None}
+    if "nodes" not in given:
+        flags = [f"--{key.replace('_', '-')}" for key in given if key not in ("name", "features")]
+        if flags:
+            raise UsageError(f"{', '.join(flags)} without --nodes; give --nodes and --edges too")
+        return
+    missing = [f"--{key}" for key in ("edges", "text", "label") if key not in given]
+    if missing:
+        raise UsageError(f"--nodes also needs {', '.join(missing)}; see 'dataset --help'")
+    if given["name"] in registry.DATASETS:
+        raise UsageError(f"{given['name']!r} is a built-in dataset; choose another name")
+    given["text"] = tuple(column.strip() for column in given["text"].split(","))
+    spec = declare(given, "dataset")
+    found = read_own(spec, SOUND)
+    path = remember(spec, data.parent / OWN_FOLDER)
+    _say(f"{spec.name}: {found.n_nodes:,} nodes read, declared in {path}")
 
 
 @app.command()
 def dataset(
-    name: Annotated[str, typer.Argument(help="Such as cora, citeseer, pubmed.")],
+    name: Annotated[str, typer.Argument(help="Such as cora, or a name for a graph of your own.")],
+    nodes: Annotated[
+        Path | None, typer.Option(help="Your own graph: CSV or Parquet, one row per node.")
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet with the columns source and target.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Columns with text, such as title,body.", metavar="A,B")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column with the class to predict.", metavar="COLUMN")
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option(help="Column with the ids; default id.", metavar="COLUMN")
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Column with train, validation or test; default: 80/10/10 by a keyed "
+                     "permutation of the ids.", metavar="COLUMN"),
+    ] = None,
+    features: FeatureKind = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Folder of a BERT or sentence model, a fastText .bin file, or "
+                     "'embedded': a tiny one for trying things out."),
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option(help="bow: words occur more often than this; default 2.")
+    ] = None,
+    max_count: Annotated[
+        int | None, typer.Option(help="bow: words occur at most this often; default 15000.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the 80/10/10 masks, which are public; default 0.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Column of the edges; default source.", metavar="COLUMN")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the edges; default target.", metavar="COLUMN")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="For people.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Of the texts.")] = None,
+    citation: Annotated[str | None, typer.Option(help="Where the texts come from.")] = None,
+    protocol: ProtocolName = "sound",
     mirror: Mirror = None,
     data: DataFolder = Path("data/raw"),
-) -> None:
-    """Print the statistics of a dataset as JSON.
+    threads: Threads = 1,
+) -> None:  # fmt: skip
+    """Build a dataset and print its statistics as JSON; with --nodes, a graph of your own.
 
     Raw files that are not there yet are taken from --mirror or downloaded, and checked by sha256.
+    A graph of your own is remembered by its name: train and every experiment then accept it. All
+    its validation and test nodes are public by declaration: read docs/your-own-graph.md first.
 
-    Example: private-graphs dataset synthetic-planetoid
+    Examples:
+
+    private-graphs dataset synthetic-planetoid
+
+    private-graphs dataset pokec_demo --features fasttext --protocol paper
+
+    private-graphs dataset my_graph --nodes nodes.csv --edges edges.csv --text title,body
+    --label topic --features bow
     """
-    _print_json(_load(name, mirror, data).statistics())
+    own = ("name", "nodes", "edges", "text", "label", "id", "split", "features", "model")
+    own += ("min_count", "max_count", "seed", "source", "target", "title", "licence", "citation")
+    given = locals()
+    options = {key: given[key] for key in own}
+    view = PROTOCOLS[choice("--protocol", protocol, PROTOCOL_NAMES)].data
+    kind = _feature_kind(features)
+    _declare(options, data)
+    graph = _load(name, kind, view, mirror, data, threads)
+    info = graph.info
+    read_as = {"features_kind": info.features, "view": info.view}
+    said = {"public_facts": info.public_facts, "preprocessing": info.preprocessing}
+    _print_json({**graph.statistics(), **read_as, **said})
 
 
 @app.command()
@@ -143,57 +218,18 @@ def noise(
     _print_json({"noise_multiplier": value})
 
 
-def _choice(flag: str, value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise UsageError(
-            f"{flag} is {value!r}; expected one of {', '.join(choices)}{suggest(value, choices)}"
-        )
-    return value
-
-
-def _early_stopping(asked: bool | None, private: bool) -> int | None:
-    """Patience of a run; asking for early stopping of a private run is an error."""
-    if private and asked:
-        raise UsageError(
-            "--early-stopping is for runs without DP: the stopping epoch of a private run would "
-            "be a further query; leave the flag out and fix --epochs"
-        )
-    return None if asked is False else 20
-
-
-def _budget(epsilon: str | None, noise_multiplier: float | None) -> float | None:
-    """Requested ε (infinity without DP), or None where a noise is given instead."""
-    if epsilon is not None and noise_multiplier is not None:
-        raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
-    if noise_multiplier is not None:
-        if not (math.isfinite(noise_multiplier) and noise_multiplier >= SMALLEST_NOISE):
-            raise UsageError(
-                f"--noise-multiplier is {noise_multiplier}; expected at least {SMALLEST_NOISE}"
-            )
-        return None
-    if epsilon is None:
-        raise UsageError("give --epsilon (a number, or inf for no DP) or --noise-multiplier")
-    try:
-        value = float(epsilon)
-    except ValueError:
-        raise UsageError(f"--epsilon is {epsilon!r}; expected a number or inf") from None
-    if not value > 0:
-        raise UsageError(f"--epsilon is {epsilon}; expected a number above 0, or inf for no DP")
-    return value
-
-
 def _plan(options: dict[str, Any]) -> CellPlan:
     """Turn the flags of ``train`` into a checked plan."""
     from private_graphs.methods.budgets import epsilon_of_noise
     from private_graphs.methods.gcn import protocol_of
 
-    optimizer = _choice("--optimizer", options["optimizer"], ("sgd", "adam"))
+    optimizer = choice("--optimizer", options["optimizer"], ("sgd", "adam"))
     for flag in ("seeds", "splits", "epochs", "threads"):
         if options[flag] is not None and options[flag] < 1:
             raise UsageError(f"--{flag} is {options[flag]}; expected at least 1")
     if not 0 < options["delta"] < 1:
         raise UsageError(f"--delta is {options['delta']}; expected a number between 0 and 1")
-    requested = _budget(options["epsilon"], options["noise_multiplier"])
+    requested = budget(options["epsilon"], options["noise_multiplier"])
     private = requested is None or not math.isinf(requested)
     rate = options["lr"]
     if rate is not None and not (math.isfinite(rate) and rate > 0):
@@ -204,10 +240,10 @@ def _plan(options: dict[str, Any]) -> CellPlan:
             study="command-line",
             experiment="train",
             dataset=options["dataset"],
-            method=_choice("--method", options["method"], ("gcn",)),
+            method=choice("--method", options["method"], ("gcn",)),
             optimizer=optimizer,
-            protocol=_choice("--protocol", options["protocol"], ("released", "paper", "sound")),
-            visits=_choice("--visits", options["visits"], ("protocol", "epoch_sum", "poisson")),
+            protocol=choice("--protocol", options["protocol"], PROTOCOL_NAMES),
+            visits=choice("--visits", options["visits"], ("protocol", "epoch_sum", "poisson")),
             splits=options["splits"],
         ),
         seeds=tuple(range(start, start + options["seeds"])),
@@ -217,8 +253,8 @@ def _plan(options: dict[str, Any]) -> CellPlan:
         epochs=options["epochs"] or PRINTED_EPOCHS[optimizer],
         noise_multiplier=options["noise_multiplier"],
         delta=options["delta"],
-        patience=_early_stopping(options["early_stopping"], private),
-        dtype=_choice("--dtype", options["dtype"], ("float32", "float64")),
+        patience=early_stopping(options["early_stopping"], private),
+        dtype=choice("--dtype", options["dtype"], ("float32", "float64")),
     )
     protocol = protocol_of(plan.cell)
     if requested is None:
@@ -227,50 +263,13 @@ def _plan(options: dict[str, Any]) -> CellPlan:
     return plan
 
 
-def _prepare_folder(out: Path) -> None:
-    """Make the folder of --out before training rather than find out after it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        writable = os.access(out, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        raise UserError(
-            f"--out is {out}, which cannot be made or written; expected a folder: choose another"
-        )
-
-
-class _ProgressBar:
-    """A bar on standard error that opens when training starts, and only on a terminal."""
-
-    def __init__(self) -> None:
-        self.bar = None
-
-    def __call__(self, done: int, total: int) -> None:
-        from tqdm import tqdm
-
-        if self.bar is None:
-            self.bar = tqdm(
-                total=total, unit="epoch", desc="training", file=sys.stderr, leave=False,
-                disable=None,
-            )  # fmt: skip
-        self.bar.update(done - self.bar.n)
-
-    def __enter__(self) -> _ProgressBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-
 def _trained(plan: CellPlan, graph, device: str, threads: int, noise_source: str):
     """Say what will be trained, and train it with a progress bar."""
     from private_graphs.imports import code_fingerprint
     from private_graphs.methods.gcn import train_cell
 
     _say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
-    with _ProgressBar() as progress:
+    with ProgressBar("training", "epoch") as progress:
         return train_cell(
             plan,
             graph,
@@ -316,7 +315,11 @@ def _report(result, as_json: bool) -> None:
 
 @app.command()
 def train(
-    dataset: Annotated[str, typer.Option(help="Such as cora, or synthetic-planetoid (offline).")],
+    dataset: Annotated[
+        str,
+        typer.Option(help="Such as cora, synthetic-planetoid (offline), or a graph of your own."),
+    ],
+    features: FeatureKind = None,
     optimizer: Annotated[str, typer.Option(metavar="sgd|adam")] = "adam",
     protocol: ProtocolName = "sound",
     epsilon: Annotated[
@@ -348,7 +351,7 @@ def train(
     data: DataFolder = Path("data/raw"),
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda")] = "auto",
     dtype: Annotated[str, typer.Option(metavar="float32|float64")] = "float32",
-    threads: Annotated[int, typer.Option(help="CPU threads; they share out the replicas.")] = 1,
+    threads: Threads = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for runs.parquet, predictions.safetensors, statement.json.",
@@ -362,15 +365,19 @@ def train(
 
     private-graphs train --dataset synthetic-planetoid --protocol sound --epsilon 2
 
+    private-graphs train --dataset my_graph --features bow --epsilon 2 --splits 100
+
     private-graphs train --dataset cora --optimizer adam --protocol paper --epsilon 2 --splits 10
     --seeds 5 --seed 0 --mirror DIR --out results/cora
     """
     options = dict(locals())
     plan = _plan(options)
-    _choice("--device", device, ("auto", "cpu", "cuda"))
+    choice("--device", device, ("auto", "cpu", "cuda"))
     if out is not None:
-        _prepare_folder(out)
-    graph = _load(dataset, mirror, data)
+        prepare_folder(out)
+    graph = _load(dataset, _feature_kind(features), plan.cell.data_view, mirror, data, threads)
+    cell = plan.cell.model_copy(update={"features": graph.info.features})
+    plan = plan.model_copy(update={"cell": cell})
     secret = plan.cell.protocol == "sound" and seed is None
     result = _trained(plan, graph, device, threads, "os_entropy" if secret else "seeded")
     if out is not None:

@@ -1,0 +1,211 @@
+"""The command line on a user's own graph: from two CSV files to scores and a statement."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from private_graphs import cli
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.privacy.statements import PrivacyStatement
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys):
+    """Call the command line in this process."""
+
+    def call(*arguments: object) -> Outcome:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(each) for each in arguments])
+        captured = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def example(root) -> Path:
+    return root / "examples" / "my_graph"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, example) -> Path:
+    """A working folder of its own with the two tables of the example."""
+    for name in ("nodes.csv", "edges.csv"):
+        shutil.copy(example / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FLAGS = ("--nodes", "nodes.csv", "--edges", "edges.csv", "--text", "title,body", "--label", "topic")
+
+
+@pytest.fixture
+def declared(run, here):
+    found = run("dataset", "my_graph", *FLAGS)
+    assert found.code == 0, found.err
+    return found
+
+
+def refused(outcome: Outcome, code: int, *words: str) -> None:
+    assert (outcome.code, outcome.out) == (code, ""), outcome
+    assert "Traceback" not in outcome.err
+    for word in words:
+        assert word in outcome.err, outcome.err
+
+
+def test_the_example_is_what_its_script_writes(root, example, tmp_path):
+    spec = importlib.util.spec_from_file_location("make", root / "examples" / "make_example.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.write(tmp_path)
+    for name in ("nodes.csv", "edges.csv"):
+        assert (tmp_path / name).read_bytes() == (example / name).read_bytes()
+    assert sum(path.stat().st_size for path in example.iterdir()) <= 500_000
+
+
+def test_dataset_prints_statistics_as_json_and_keeps_declaration_and_build(declared, here):
+    found = declared.json
+    assert found["name"] == "my_graph" and found["nodes"] == 1200 and found["classes"] == 3
+    assert found["masks"] == {"train": 960, "validation": 120, "test": 120}
+    assert found["loops_dropped"] >= 0 and found["duplicates_dropped"] >= 0
+    assert (found["features_kind"], found["view"]) == ("bow", "sound")
+    assert any("all validation and test nodes" in each for each in found["public_facts"])
+    with open(here / "edges.csv", encoding="utf-8") as stream:
+        entries = sum(1 for _ in csv.reader(stream)) - 1
+    counted = found["loops_dropped"] + found["duplicates_dropped"] - found["one_way_edges"]
+    assert entries == counted + 2 * found["edges"]
+    assert json.loads((here / "data/own/my_graph.json").read_text())["label"] == "topic"
+    built = GraphDataset.load(here / "data/processed/my_graph/bow/sound")
+    assert built.fingerprint == found["fingerprint"]
+    assert not list((here / "data").rglob("*.partial"))
+
+
+def test_train_accepts_the_graph_and_prints_scores_and_statement(run, declared):
+    flags = ("--epsilon", "2", "--splits", "50", "--lr", "0.01", "--epochs", "3", "--json")
+    found = run("train", "--dataset", "my_graph", *flags)
+    assert found.code == 0, found.err
+    assert 0 <= found.json["scores"][0]["test_micro_f1"] <= 1
+    statement = PrivacyStatement.model_validate(found.json["statement"])
+    assert statement.epsilon_proved == pytest.approx(2, abs=1e-3)
+    people = run("train", "--dataset", "my_graph", *flags[:-1])
+    assert people.code == 0 and "test micro-F1" in people.out and "public" in people.out
+
+
+def test_a_build_is_used_while_the_tables_stay_the_same_and_made_again_after(run, declared, here):
+    graph = here / "data/processed/my_graph/bow/sound/graph.safetensors"
+    written = graph.stat().st_mtime_ns
+    train = ("train", "--dataset", "my_graph", "--epsilon", "inf", "--epochs", "2", "--json")
+    run(*train, "--out", "first")
+    assert graph.stat().st_mtime_ns == written
+    with open("edges.csv", "a", encoding="utf-8") as stream:
+        stream.write("post0000,post0001\npost0000,post0002\n")
+    run(*train, "--out", "second")
+    assert graph.stat().st_mtime_ns != written
+    prints = [
+        pd.read_parquet(f"{out}/runs.parquet")["data_fingerprint"][0] for out in ("first", "second")
+    ]
+    assert prints[0] != prints[1]
+
+
+def test_another_declaration_of_the_same_name_is_built_again(run, declared):
+    found = run("dataset", "my_graph", *FLAGS, "--seed", "1", "--min-count", "9")
+    assert found.json["features"] < declared.json["features"]
+    assert found.json["fingerprint"] != declared.json["fingerprint"]
+
+
+def test_each_protocol_sees_its_own_vocabulary(run, here):
+    found = {"sound": run("dataset", "my_graph", *FLAGS, "--min-count", "60").json}
+    for protocol in ("released", "paper"):
+        found[protocol] = run("dataset", "my_graph", "--protocol", protocol).json
+    assert [each["view"] for each in found.values()] == ["sound", "released", "paper"]
+    # More words occur 61 times among all posts than among those that are public.
+    features = {protocol: each["features"] for protocol, each in found.items()}
+    assert features["sound"] < features["paper"] == features["released"]
+    assert len({each["edges"] for each in found.values()}) == 1
+
+
+def test_features_can_be_named_at_training(run, declared):
+    flags = ("--features", "fasttext", "--epsilon", "2", "--lr", "0.01", "--epochs", "2")
+    found = run("train", "--dataset", "my_graph", *flags, "--out", "out")
+    assert found.code == 0, found.err
+    assert pd.read_parquet("out/runs.parquet")["features"].tolist() == ["fasttext"]
+
+
+def test_parquet_makes_the_same_graph_as_csv(run, declared):
+    for name in ("nodes", "edges"):
+        pd.read_csv(f"{name}.csv", dtype=str).to_parquet(f"{name}.parquet", index=False)
+    flags = [each.replace(".csv", ".parquet") for each in FLAGS]
+    found = run("dataset", "my_graph", *flags)
+    assert found.json["fingerprint"] == declared.json["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "words"),
+    [
+        ("mine", FLAGS[:4], ("--text, --label", "dataset --help")),
+        ("mine", ("--label", "topic"), ("--label without --nodes",)),
+        ("mine", ("--min-count", "3"), ("--min-count without --nodes",)),
+        ("cora", FLAGS, ("'cora' is a built-in dataset",)),
+        ("My Graph", FLAGS, ("name", "'My Graph'")),
+        ("mine", (*FLAGS, "--features", "word2vec"), ("--features is 'word2vec'", "bow")),
+        ("mine", (*FLAGS[:-1], "title"), ("label column 'title' is among the text columns",)),
+        ("mine", (*FLAGS, "--min-count", "-1"), ("min_count",)),
+    ],
+)
+def test_wrong_flags_are_wrong_usage_and_leave_no_declaration(run, here, name, flags, words):
+    refused(run("dataset", name, *flags), 2, *words)
+    assert not (here / "data").exists()
+
+
+def test_a_mistake_in_the_tables_fails_with_its_line_and_leaves_no_declaration(run, here):
+    text = (here / "nodes.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    text[5] = text[5].replace("post0004", "post0001")
+    (here / "nodes.csv").write_text("".join(text), encoding="utf-8")
+    refused(run("dataset", "my_graph", *FLAGS), 1, "nodes.csv: lines 3 and 6: ", "'post0001'")
+    assert not (here / "data").exists()
+    refused(run("dataset", "my_graph", "--epsilon", "2"), 2, "--epsilon")
+    refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 2, "unknown dataset")
+
+
+def test_an_unknown_own_graph_is_suggested(run, declared):
+    refused(run("train", "--dataset", "my_grahp", "--epsilon", "2"), 2, "did you mean 'my_graph'")
+
+
+def test_a_table_that_went_away_is_named(run, declared, here):
+    (here / "edges.csv").unlink()
+    refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 1, "edges.csv")
+
+
+def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatch):
+    guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
+    command = re.search(r"```\n(private-graphs dataset .*?)\n```", guide, re.S).group(1)
+    shutil.copytree(root / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    found = run(*shlex.split(command.replace("\\\n", " "))[1:])
+    assert found.code == 0, found.err
+    block = re.search(r"begin: statistics -->\n```\n(.*?)\n```", guide, re.S).group(1)
+    shown = json.loads("{" + block.rstrip(",") + "}")
+    assert len(shown) > 5 and shown.items() <= found.json.items()
+    for file in re.findall(r"examples/[\w/]+\.\w+", guide):
+        assert (root / file).is_file()
