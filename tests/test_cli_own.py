@@ -168,7 +168,7 @@ def test_parquet_makes_the_same_graph_as_csv(run, declared):
         ("mine", ("--min-count", "3"), ("--min-count without --nodes",)),
         ("cora", FLAGS, ("'cora' is a built-in dataset",)),
         ("My Graph", FLAGS, ("name", "'My Graph'")),
-        ("mine", (*FLAGS, "--features", "word2vec"), ("--features is 'word2vec'", "bow")),
+        ("mine", (*FLAGS, "--features", "word2vec"), ("features: found 'word2vec'", "bow")),
         ("mine", (*FLAGS[:-1], "title"), ("label column 'title' is among the text columns",)),
         ("mine", (*FLAGS, "--min-count", "-1"), ("min_count",)),
     ],
@@ -186,6 +186,18 @@ def test_a_mistake_in_the_tables_fails_with_its_line_and_leaves_no_declaration(r
     assert not (here / "data").exists()
     refused(run("dataset", "my_graph", "--epsilon", "2"), 2, "--epsilon")
     refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 2, "unknown dataset")
+
+
+def test_features_that_a_dataset_does_not_have_are_wrong_usage(run, declared):
+    refused(run("dataset", "my_graph", "--features", "brt"), 2, "'brt'", "did you mean 'bert'")
+    refused(run("dataset", "cora", "--features", "bow"), 2, "cora has no features 'bow'")
+
+
+def test_an_embedded_dataset_of_texts_is_built_as_a_protocol_reads_it(run, here):
+    found = run("dataset", "pokec_demo", "--features", "bow", "--protocol", "paper")
+    assert found.code == 0, found.err
+    assert (found.json["name"], found.json["view"]) == ("pokec_demo", "paper")
+    assert found.json["features_kind"] == "bow" and found.json["synthetic"] is True
 
 
 def test_an_unknown_own_graph_is_suggested(run, declared):

@@ -70,12 +70,6 @@ def _load(name: str, features: str | None, view, mirror: str | None, data: Path,
         return load_dataset(name, features, view, data, mirror, threads=threads, progress=progress)
 
 
-def _feature_kind(value: str | None) -> str | None:
-    from private_graphs.features.make import KINDS
-
-    return None if value is None else choice("--features", value, KINDS)
-
-
 def _declare(options: dict[str, Any], data: Path) -> None:
     """Read the graph of --nodes and --edges once, and remember its declaration if it can be."""
     from private_graphs.datasets import registry
@@ -172,13 +166,9 @@ def dataset(
     given = locals()
     options = {key: given[key] for key in own}
     view = PROTOCOLS[choice("--protocol", protocol, PROTOCOL_NAMES)].data
-    kind = _feature_kind(features)
     _declare(options, data)
-    graph = _load(name, kind, view, mirror, data, threads)
-    info = graph.info
-    read_as = {"features_kind": info.features, "view": info.view}
-    said = {"public_facts": info.public_facts, "preprocessing": info.preprocessing}
-    _print_json({**graph.statistics(), **read_as, **said})
+    graph = _load(name, features, view, mirror, data, threads)
+    _print_json({**graph.statistics(), "public_facts": graph.info.public_facts})
 
 
 @app.command()
@@ -375,7 +365,7 @@ def train(
     choice("--device", device, ("auto", "cpu", "cuda"))
     if out is not None:
         prepare_folder(out)
-    graph = _load(dataset, _feature_kind(features), plan.cell.data_view, mirror, data, threads)
+    graph = _load(dataset, features, plan.cell.data_view, mirror, data, threads)
     cell = plan.cell.model_copy(update={"features": graph.info.features})
     plan = plan.model_copy(update={"cell": cell})
     secret = plan.cell.protocol == "sound" and seed is None
