@@ -12,14 +12,17 @@ from pokec_reference import assert_equal, read
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from private_graphs.datasets.pokec import read_pokec
 from private_graphs.datasets.pokec_demo import DEMO_PER_CLASS, write_demo
 from private_graphs.datasets.views import VIEWS
+from private_graphs.features.make import FeatureOptions, make_features
 
 CONTENT = (
-    "09168d1af7c56fe467233c7cbc5b1e81b9457cbdac33bd6c684af68802c4fcab",
-    "ea4617056def4b30997e1f8771238aa89dc7b327b69818a24815b168ec3fec49",
+    "a550fb1fac6887dfbaf98baaa2b86ac63f9cab4d9dbd65713b06c24bbea599a0",
+    "3b85ef9cc253c13605343acdf4b6cde5072d813d0f6e82bbe53cb05453df4631",
 )
 """sha256 of the unpacked files: another dump would be other results."""
 
@@ -109,7 +112,7 @@ def test_friendships_are_homophilous_and_sparse(graphs):
 
 
 def test_words_tell_the_class_weakly_and_pets_tells_it_at_once(graphs):
-    """Logistic regression on words of more than 15 users, 8-fold: .82 without pets, .99 with."""
+    """Logistic regression on words of more than 15 users, 8-fold: .78 without pets, .95 with."""
     accuracy = {}
     for name in ("sound", "sound-with-label"):
         graph = graphs[name]
@@ -119,5 +122,17 @@ def test_words_tell_the_class_weakly_and_pets_tells_it_at_once(graphs):
         counted = words.fit_transform(documents)
         model = LogisticRegression(C=0.1, max_iter=1000)
         accuracy[name] = cross_val_score(model, counted, graph.labels, cv=8).mean()
-    assert accuracy["sound"] == pytest.approx(0.82, abs=0.03)
-    assert accuracy["sound-with-label"] > 0.97
+    assert accuracy["sound"] == pytest.approx(0.78, abs=0.03)
+    assert accuracy["sound-with-label"] > 0.93
+
+
+@pytest.mark.parametrize("kind", ["fasttext", "bert"])
+def test_embedded_models_keep_what_the_words_tell(graphs, kind):
+    """Logistic regression on standardised features, 8-fold: .83 fasttext, .78 bert."""
+    graph = graphs["sound"]
+    features = make_features(graph, kind, VIEWS["sound"], FeatureOptions(device="cpu")).values
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=1000))
+    assert cross_val_score(model, features, graph.labels, cv=8).mean() > 0.65
+    # Features that are nearly equal for all users would leave a GCN at the majority.
+    spread = np.linalg.norm(features - features.mean(axis=0), axis=1).mean()
+    assert spread > 0.25 * np.linalg.norm(features, axis=1).mean()

@@ -1,10 +1,11 @@
 """Embedded stand-in for Pokec: a small synthetic dump in the raw format, about nobody.
 
 Profiles answer in made-up and common dictionary words. Every user is a cat or a dog person, whether
-or not ``pets`` says so; in every text a few words are drawn from the favourites of that class, the
-others from what everybody writes, so that texts tell the class only weakly and ``pets`` tells it at
-once. Friendships are drawn by propensity (Pareto, larger for fuller profiles), a share of them
-inside the class. The constants below are the parameters.
+or not ``pets`` says so, and likes a few topics, some of which more cat than dog people like. An
+answer is about one topic and mixes its words with those that everybody writes. So texts tell well
+what a user likes, that tells the class only weakly, and ``pets`` tells it at once. Friendships are
+drawn by propensity (Pareto, larger for fuller profiles), a share of them inside the class. The
+constants below are the parameters.
 
 Every draw uses the legacy ``RandomState``, whose streams NumPy keeps unchanged (NEP 19), on integer
 weights or uniform numbers compared with constants.
@@ -39,15 +40,23 @@ LARGEST_USER_ID = 100_000
 DOG_SHARE = 0.55
 FULL_SHARE = 0.62
 """Share of users who fill in text columns at all."""
-N_FRIENDSHIPS = 17_500
+N_FRIENDSHIPS = 18_000
 WITHIN_CLASS = 0.36
 """Share of friendships whose second end is drawn inside the class of the first."""
 MUTUAL = 0.55
 """Share of friendships that both ends declare."""
-TOPICAL = 0.029
-"""Share of words drawn from the favourites of the user's class."""
-N_FAVOURITES = 60
-N_MADE_UP = 900
+N_TOPICS = 12
+TOPIC_WORDS = 20
+"""Words that a topic has for its own."""
+N_LIKES = 4
+"""Topics that a user likes, one of them perhaps more than once."""
+TASTE = (4, 2, 1)
+"""How often cat people like the first, second and last third of the topics; dog people reverse."""
+LIKED = 0.85
+"""Share of answers about a topic that the user likes; the others are about any."""
+TOPICAL = 0.55
+"""Share of words of an answer drawn from its topic."""
+N_MADE_UP = 300
 STOCK_ANSWERS = 12
 """Standard answers per column."""
 STOCK_SHARE = 0.2
@@ -93,11 +102,9 @@ class _Draws:
         self.words = self._vocabulary()
         size = len(self.words)
         self._common = np.cumsum(10_000_000 // (np.arange(size, dtype=np.int64) + 15))
-        shuffled = self.rng.permutation(np.arange(80, size))  # particles are nobody's favourites
-        self.favourites = [
-            shuffled[label * N_FAVOURITES : (label + 1) * N_FAVOURITES]
-            for label in range(len(CLASSES))
-        ]
+        self._topical = np.cumsum(10_000_000 // (np.arange(TOPIC_WORDS, dtype=np.int64) + 8))
+        shuffled = self.rng.permutation(np.arange(80, size))  # particles belong to no topic
+        self.topics = shuffled[: N_TOPICS * TOPIC_WORDS].reshape(N_TOPICS, TOPIC_WORDS)
 
     def _vocabulary(self) -> list[str]:
         rng, made_up = self.rng, []
@@ -113,25 +120,39 @@ class _Draws:
         known = [word for word in _WORDS.split() if word == "mam" or word not in taken]
         return list(dict.fromkeys([*known, *(word for word in made_up if word not in taken)]))
 
-    def word_ids(self, labels: np.ndarray, topical: float) -> np.ndarray:
-        """Draw one word for each entry of ``labels`` (words,), the class of its writer."""
-        rng, size = self.rng, len(labels)
-        ids = np.searchsorted(self._common, rng.randint(0, self._common[-1], size), side="right")
-        favourite = rng.randint(0, N_FAVOURITES, size)
-        own = rng.random_sample(size) < topical
-        for label, favourites in enumerate(self.favourites):
-            mine = own & (labels == label)
-            ids[mine] = favourites[favourite[mine]]
-        return ids
+    def word_ids(self, topics: np.ndarray) -> np.ndarray:
+        """Draw one word for each entry of ``topics`` (words,), -1 being no topic."""
+        size = len(topics)
+        ids = _draw_cumulative(self.rng, self._common, size)
+        own = self.topics[topics, _draw_cumulative(self.rng, self._topical, size)]
+        return np.where((self.rng.random_sample(size) < TOPICAL) & (topics >= 0), own, ids)
 
-    def texts(self, labels: np.ndarray, lengths: np.ndarray, topical: float) -> list[str]:
-        """Draw texts of ``lengths`` (texts,) words by writers of ``labels`` (texts,)."""
-        ids = self.word_ids(np.repeat(labels, lengths), topical).tolist()
+    def texts(self, topics: np.ndarray, lengths: np.ndarray) -> list[str]:
+        """Draw texts of ``lengths`` (texts,) words about ``topics`` (texts,)."""
+        ids = self.word_ids(np.repeat(topics, lengths)).tolist()
         ends = np.cumsum(lengths).tolist()
         return [
             " ".join([self.words[each] for each in ids[end - length : end]])
             for end, length in zip(ends, lengths.tolist(), strict=True)
         ]
+
+
+def _draw_cumulative(rng: np.random.RandomState, ends: np.ndarray, size: int) -> np.ndarray:
+    """Draw ``size`` positions by weights of which ``ends`` are the cumulative sums."""
+    return np.searchsorted(ends, rng.randint(0, ends[-1], size), side="right")
+
+
+def _topics_of(draws: _Draws, classes: np.ndarray, users: np.ndarray) -> np.ndarray:
+    """Draw what each user likes, then the topic of each answer by ``users`` (answers,)."""
+    rng = draws.rng
+    likes = np.empty((len(classes), N_LIKES), dtype=np.int64)
+    for label, taste in enumerate((TASTE, TASTE[::-1])):
+        mine = np.flatnonzero(classes == label)
+        ends = np.cumsum(np.repeat(taste, N_TOPICS // len(TASTE)))
+        likes[mine] = _draw_cumulative(rng, ends, len(mine) * N_LIKES).reshape(-1, N_LIKES)
+    liked = likes[users, rng.randint(0, N_LIKES, len(users))]
+    anything = rng.randint(0, N_TOPICS, len(users))
+    return np.where(rng.random_sample(len(users)) < LIKED, liked, anything)
 
 
 def _filled(draws: _Draws, fullness: np.ndarray) -> np.ndarray:
@@ -147,7 +168,7 @@ def _filled(draws: _Draws, fullness: np.ndarray) -> np.ndarray:
 def _club_links(draws: _Draws, count: int) -> list[str]:
     """Draw cells with links to one to three clubs; popular clubs recur."""
     rng = draws.rng
-    names = draws.texts(np.full(400, -1), rng.randint(1, 6, 400), 0.0)
+    names = draws.texts(np.full(400, -1), rng.randint(1, 6, 400))
     links = [
         _CLUB.format(name.replace(" ", "-"), name[:9] + "&shy;" + name[9:] if name[9:] else name)
         for name in names
@@ -169,11 +190,12 @@ def _answers(draws: _Draws, classes: np.ndarray, filled: np.ndarray) -> np.ndarr
     lengths = 1 + np.floor(6.5 * -np.log(1.0 - rng.random_sample(size))).astype(np.int64)
     long = rng.random_sample(size) < 0.004
     lengths[long] = rng.randint(40, 101, size=int(long.sum()))
-    answers = np.array(draws.texts(classes[users], lengths, TOPICAL), dtype=object)
+    topics = _topics_of(draws, classes, users)
+    answers = np.array(draws.texts(topics, lengths), dtype=object)
     n_columns = filled.shape[1]
     n_stock = n_columns * STOCK_ANSWERS
     stock = np.array(
-        draws.texts(np.full(n_stock, -1), rng.randint(1, 5, n_stock), 0.0), dtype=object
+        draws.texts(np.full(n_stock, -1), rng.randint(1, 5, n_stock)), dtype=object
     ).reshape(n_columns, STOCK_ANSWERS)
     usual = rng.random_sample(size) < STOCK_SHARE
     answers[usual] = stock[columns[usual], rng.randint(0, STOCK_ANSWERS, int(usual.sum()))]
@@ -193,7 +215,7 @@ def _pets(draws: _Draws, classes: np.ndarray, answered: np.ndarray) -> np.ndarra
     cells = np.full(len(classes), "null", dtype=object)
     for label, (answers, weights) in enumerate(zip(PETS, _PETS_WEIGHTS, strict=True)):
         mine = np.flatnonzero(answered & (classes == label))
-        chosen = np.searchsorted(np.cumsum(weights), rng.randint(0, 100, len(mine)), side="right")
+        chosen = _draw_cumulative(rng, np.cumsum(weights), len(mine))
         cells[mine] = np.array(answers, dtype=object)[chosen]
     vague = np.flatnonzero(answered & (rng.random_sample(len(classes)) < 0.2))
     cells[vague] = np.array(_OTHER_PETS, dtype=object)[rng.randint(0, len(_OTHER_PETS), len(vague))]
@@ -225,23 +247,19 @@ def _head(draws: _Draws, user: np.ndarray, completion: np.ndarray) -> list[list[
     ]  # fmt: skip
 
 
-def _draw_cumulative(rng: np.random.RandomState, weights: np.ndarray, size: int) -> np.ndarray:
-    ends = np.cumsum(weights)
-    return np.searchsorted(ends, rng.randint(0, ends[-1], size), side="right")
-
-
 def _friendships(draws: _Draws, classes: np.ndarray, fullness: np.ndarray) -> np.ndarray:
     """Return directed friendships, (2, rows) positions of users, each row once and no loop."""
     rng, size = draws.rng, len(classes)
     tail = np.minimum((1.0 - rng.random_sample(size)) ** (-1.0 / 2.5), 30.0)
     propensity = np.rint(1000 * tail * (0.15 + 2 * fullness)).astype(np.int64)
-    first = _draw_cumulative(rng, propensity, N_FRIENDSHIPS)
-    second = _draw_cumulative(rng, propensity, N_FRIENDSHIPS)
+    ends = np.cumsum(propensity)
+    first = _draw_cumulative(rng, ends, N_FRIENDSHIPS)
+    second = _draw_cumulative(rng, ends, N_FRIENDSHIPS)
     inside = rng.random_sample(N_FRIENDSHIPS) < WITHIN_CLASS
     for label in range(len(CLASSES)):
         chosen = np.flatnonzero(inside & (classes[first] == label))
         members = np.flatnonzero(classes == label)
-        second[chosen] = members[_draw_cumulative(rng, propensity[members], len(chosen))]
+        second[chosen] = members[_draw_cumulative(rng, np.cumsum(propensity[members]), len(chosen))]
     mutual = rng.random_sample(N_FRIENDSHIPS) < MUTUAL
     rows = np.concatenate(
         [np.stack([first, second]), np.stack([second[mutual], first[mutual]])], axis=1

@@ -31,7 +31,14 @@ EMBEDDED_TRAINING = {
     "epoch": 5,
     "minCount": 1,
     "minn": 3,
-    "maxn": 5,
+    "maxn": 4,
+    "ws": 4,
+    "neg": 3,
+    # Texts are few. The defaults, made for large ones (a rate of 0.05, and words more frequent than
+    # one in 10,000 left out more often the more frequent they are), leave nearly equal vectors;
+    # at a rate of 0.5, vectors grow without bound.
+    "lr": 0.15,
+    "t": 0.0002,
     # The default of 2,000,000 buckets for subwords makes every model weigh hundreds of megabytes.
     "bucket": 20_000,
     # One thread: several would race for the same weights, so that no two trainings agree.

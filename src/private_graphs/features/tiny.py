@@ -28,6 +28,10 @@ TINY_BERT = {
 }
 """Shape of the embedded BERT."""
 
+POSITION_SCALE = 0.1
+"""Position and segment vectors against those of words. Drawn equally large, they are most of every
+hidden state, the same for all texts, and a GCN on their means learns nothing."""
+
 TINY_WIDTH = 64
 """Length of the vectors of the embedded sentence model."""
 
@@ -42,7 +46,8 @@ def tiny_bert(graph: TextGraph, view: DataView, folder: Path) -> Path:
     model: ``config.json``, ``vocab.txt``, ``tokenizer_config.json``, ``model.safetensors``.
     """
     vocabulary = word_pieces(graph, view)
-    digest = hashlib.sha256(json.dumps([TINY_BERT, SEED, vocabulary]).encode()).hexdigest()
+    settings = json.dumps([TINY_BERT, POSITION_SCALE, SEED, vocabulary])
+    digest = hashlib.sha256(settings.encode()).hexdigest()
     return _built_once(
         folder / f"bert-{digest[:16]}", lambda target: _write_bert(target, vocabulary)
     )
@@ -99,6 +104,9 @@ def _write_bert(target: Path, vocabulary: list[str]) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         model = BertModel(config, add_pooling_layer=False)
+    with torch.no_grad():
+        model.embeddings.position_embeddings.weight.mul_(POSITION_SCALE)
+        model.embeddings.token_type_embeddings.weight.mul_(POSITION_SCALE)
     model.save_pretrained(target)
     (target / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     settings = {
