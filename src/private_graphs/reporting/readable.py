@@ -17,11 +17,11 @@ RAW_ROWS_NOTE = (
     "32,782 edges for Pokec."
 )
 REDDIT_NOTE = (
-    "reddit: the released script keeps all 55,703 test nodes and takes floor(10 %) of the training "
-    "nodes of each class, so the 5,643 test nodes of the paper cannot come from it. The authors' "
+    "reddit: neither published size can come from the released script. It keeps all 55,703 test "
+    "nodes, and floor(10 %) of the training nodes of each class are at least 15,307. The authors' "
     "statistics code subtracts 8,026 validation and test nodes, which is 5,643 + 2,383, and 2,383 "
-    "is 10 % of the 23,831 validation nodes: the runs behind the paper also sampled validation and "
-    "test nodes, by code that was not published."
+    "is 10 % of the 23,831 validation nodes: the runs behind the paper sampled validation and test "
+    "nodes too, by code that was not published (docs/data.md)."
 )
 
 OPTIMIZER_TITLES = {"": NOTHING, "sgd": "SGD", "adam": "Adam"}
