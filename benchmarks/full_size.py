@@ -50,8 +50,8 @@ INTRODUCTION = """\
 Speed and memory of reading data and of making features, at full size. How fast training is,
 against a plain PyTorch loop, and how its time grows: [pages of their own](benchmarks/README.md).
 
-This page is written by `python benchmarks/full_size.py --out docs/benchmarks.md`; each section below is
-what its command printed. Run it on a machine that does nothing else.
+This page is written by `python benchmarks/full_size.py --out docs/benchmarks.md`; each section
+below is what its command printed. Run it on a machine that does nothing else.
 """
 
 

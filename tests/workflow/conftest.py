@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -89,8 +90,12 @@ def _tiny(scale: dict) -> None:
     table1 = scale["experiments"]["table1"]
     table1["optimizers"] = ["sgd"]
     table1["grid"] = [{"splits": 1, "epsilons": [2]}]
-    for name in ("A", "B", "C"):
+    for name in ("table2", "leak", "A", "B", "C"):
         scale["experiments"][name]["default"] = False
+    for name in ("table2", "leak"):
+        scale["experiments"][name] |= {"features": ["bow"], "optimizers": ["sgd"]}
+        scale["experiments"][name]["grid"] = [{"splits": 1, "epsilons": [math.inf, 2]}]
+    scale["experiments"]["table5"]["datasets"] = ["synthetic-planetoid"]
     # Table 1 has no Adam here: its learning rate is chosen in a cell of its own
     scale["training"]["private_learning_rates"]["adam"] = [0.1, 1]
     scale["experiments"]["B"] |= {

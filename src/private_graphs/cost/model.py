@@ -118,7 +118,7 @@ def write_reference(model: CostModel, machine: str, probe: float) -> None:
 def machine_model(results: str | Path = "results") -> CostModel:
     """Return the model of this machine: from its finished jobs, else from a probe."""
     reference = read_reference()
-    jobs = read_results(results)
+    jobs = [job for job in read_results(results) if _rows(job)]
     if jobs:
         number = f"{len(jobs)} finished job{'' if len(jobs) == 1 else 's'}"
         return fit(jobs, reference.model, source=f"from {number} on this machine")
@@ -157,6 +157,7 @@ _Row = tuple[dict[str, float], float]
 
 
 def _rows(job: Finished) -> list[_Row]:
+    """Times of a job with their work; none of users' own graphs, whose sizes are not known well."""
     if job.task.dataset not in DATASETS:
         return []
     size = DATASETS[job.task.dataset].size_with(job.task.features)
