@@ -103,8 +103,8 @@ class BertEncoder:
         """
         import torch
 
+        from private_graphs.devices import resolve_device
         from private_graphs.features.bert_cpu import packed_bert
-        from private_graphs.training.engine import resolve_device
 
         self.device = resolve_device(device)
         on_cpu = self.device == "cpu"

@@ -86,7 +86,7 @@ class SentenceEncoder:
         Raises:
             UserError: the folder cannot be read, or the device is not there.
         """
-        from private_graphs.training.engine import resolve_device
+        from private_graphs.devices import resolve_device
 
         folder = Path(folder)
         self.device = resolve_device(device)

@@ -20,6 +20,7 @@ import safetensors.numpy
 
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.devices import resolve_device
 from private_graphs.errors import UsageError, UserError
 from private_graphs.files import atomic_path, write_json
 from private_graphs.methods.budgets import Budget, budget
@@ -109,7 +110,7 @@ def train_cell(
             f"{plan.cell.cell_id}: the learning rate is to be chosen in {plan.chosen_in}; "
             f"found {search}: train that cell first and read its choice"
         )
-    device = engine.resolve_device(device)
+    device = resolve_device(device)
     protocol = protocol_of(plan.cell)
     replicas = _replicas(plan, protocol, dataset, noise_source, device, search)
     frames, predictions, offset = [], [], 0

@@ -389,6 +389,7 @@ def render_text(statement: PrivacyStatement) -> str:
         lines.append(("selection", statement.selection.cost))
     lines += [
         ("inference", statement.inference),
+        ("prepared", statement.preprocessing),
         ("noise", statement.noise_source),
         ("supposing", "; ".join(statement.assumptions)),
         ("public", "; ".join(statement.public_facts) or "nothing"),

@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from private_graphs.errors import UserError, suggest
 from private_graphs.protocols import Protocol
 from private_graphs.training.blocks import Structure
 from private_graphs.training.cpu_backend import CpuBackend
@@ -75,27 +74,6 @@ class Trained:
     test_predictions: np.ndarray
     """(R, test nodes) predicted classes."""
     seconds: float
-
-
-def resolve_device(device: str) -> str:
-    """Return cpu or cuda for auto, cpu or cuda; UserError where a GPU is asked for and absent."""
-    if device not in ("auto", "cpu", "cuda"):
-        choices = ("auto", "cpu", "cuda")
-        raise UserError(
-            f"device is {device!r}; expected auto, cpu or cuda{suggest(device, choices)}"
-        )
-    if device == "cpu":
-        return "cpu"
-    import torch  # takes seconds to import; CPU training does not need it
-
-    if torch.cuda.is_available():
-        return "cuda"
-    if device == "cuda":
-        raise UserError(
-            "device is 'cuda', but PyTorch finds no usable GPU here; expected one: "
-            "use --device cpu, or check the driver with nvidia-smi"
-        )
-    return "cpu"
 
 
 def joins_validation(
