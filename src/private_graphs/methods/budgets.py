@@ -172,7 +172,8 @@ def _preprocessing(dataset: GraphDataset) -> str:
     degrees = "degrees are counted inside each message-passing graph"
     if not dataset.info.preprocessing:
         return f"none: raw features; {degrees}"
-    return "; ".join([*dataset.info.preprocessing, degrees])
+    sentences = [each.rstrip(".") for each in (*dataset.info.preprocessing, degrees)]
+    return " ".join(f"{each[0].upper()}{each[1:]}." for each in sentences)
 
 
 _UNPUBLISHED = {"epsilon_published": None, "published_formula": None}

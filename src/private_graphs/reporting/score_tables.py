@@ -139,7 +139,8 @@ SCORE_TABLES: dict[tuple[str, str], ScoreTable] = {
                 "The label is made from the column pets, so pets is the label's own definition: "
                 "the points that are gained with it are read off the answer, and nothing of them "
                 "is learned from the rest of the profile. The protocols released and paper keep "
-                "the column, as the paper does; sound drops it."
+                "the column, as the paper does; sound drops it. A gain within the deviations of "
+                "its two scores is noise, as under DP where both score like guessing."
             ),
         ),
     )
