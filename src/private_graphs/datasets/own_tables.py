@@ -143,7 +143,10 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
     try:
         return arrow_csv.read_csv(
             pa.BufferReader(data),
-            read_options=arrow_csv.ReadOptions(block_size=min(len(data), _LONGEST_BLOCK)),
+            read_options=arrow_csv.ReadOptions(
+                block_size=min(len(data), _LONGEST_BLOCK),
+                use_threads=False,  # a pool that is still busy at the exit can abort the process
+            ),
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=names,
