@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import importlib.util
 import json
 import re
 import shlex
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from private_graphs import cli
+from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.views import VIEWS
 from private_graphs.privacy.statements import PrivacyStatement
 
 
@@ -132,6 +137,73 @@ def test_another_declaration_of_the_same_name_is_built_again(run, declared):
     found = run("dataset", "my_graph", *FLAGS, "--seed", "1", "--min-count", "9")
     assert found.json["features"] < declared.json["features"]
     assert found.json["fingerprint"] != declared.json["fingerprint"]
+
+
+@pytest.fixture
+def job_of_the_workflow(root, monkeypatch):
+    """Build bow features for ``sound`` as a job of the workflow does."""
+    monkeypatch.syspath_prepend(str(root / "workflow" / "scripts"))
+    featured = importlib.import_module("featured")
+    texts = Path("data/processed/my_graph/texts/sound")
+    folder = Path("data/processed/my_graph/bow/sound")
+
+    def build() -> GraphDataset:
+        registry.build_texts("my_graph", "data/raw", VIEWS["sound"]).save(texts)
+        names = {"graph": "graph.safetensors", "info": "dataset.json"}
+        names["statistics"] = "statistics.json"
+        files = {key: str(folder / name) for key, name in names.items()}
+        for file in files.values():
+            Path(file).unlink(missing_ok=True)  # as Snakemake does before a job
+        job = SimpleNamespace(
+            wildcards=SimpleNamespace(dataset="my_graph", view="sound"),
+            input=SimpleNamespace(texts=str(texts / "text_graph.json")),
+            output=SimpleNamespace(**files),
+            log=["job.log"],
+            threads=1,
+            resources={},
+        )
+        featured.build(job, "bow")
+        assert all(Path(file).is_file() for file in files.values())
+        return GraphDataset.load(folder)
+
+    yield build
+    for name in ("featured", "job"):
+        sys.modules.pop(name, None)
+
+
+def test_a_build_that_the_workflow_made_of_another_declaration_is_not_taken_for_ones_own(
+    run, declared, here, job_of_the_workflow
+):
+    declaration = Path("data/own/my_graph.json")
+    before = declaration.read_text()
+    words = json.loads(before) | {"min_count": 9}
+    declaration.write_text(json.dumps(words))
+    other = job_of_the_workflow()
+    assert other.n_features < declared.json["features"]
+    declaration.write_text(before)
+    again = run("dataset", "my_graph")
+    assert again.json == declared.json
+    kept = json.loads((here / "data/processed/my_graph/bow/sound/statistics.json").read_text())
+    assert kept["fingerprint"] == again.json["fingerprint"], "statistics are those of the build"
+
+
+def test_a_build_that_the_workflow_made_of_the_same_declaration_is_used(
+    run, declared, job_of_the_workflow
+):
+    built = job_of_the_workflow()
+    written = Path("data/processed/my_graph/bow/sound/graph.safetensors").stat().st_mtime_ns
+    assert run("dataset", "my_graph").json["fingerprint"] == built.fingerprint
+    now = Path("data/processed/my_graph/bow/sound/graph.safetensors").stat().st_mtime_ns
+    assert now == written
+
+
+@pytest.mark.parametrize("file", ["graph.safetensors", "dataset.json", "build.json"])
+def test_a_build_whose_files_are_not_as_they_were_written_is_made_again(run, declared, file):
+    damaged = Path("data/processed/my_graph/bow/sound") / file
+    before = damaged.read_bytes()
+    damaged.write_bytes(before[:-20] + b"\0" * 20)
+    assert run("dataset", "my_graph").json == declared.json
+    assert damaged.read_bytes() == before
 
 
 def test_each_protocol_sees_its_own_vocabulary(run, here):

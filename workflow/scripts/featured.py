@@ -12,8 +12,7 @@ def build(job, kind):
     from private_graphs.datasets import registry
     from private_graphs.datasets.text_graph import TextGraph
     from private_graphs.datasets.views import VIEWS
-    from private_graphs.features.load import cache_of, feature_options, with_features
-    from private_graphs.files import write_json
+    from private_graphs.features.load import build_features, cache_of, feature_options
 
     name, view = job.wildcards.dataset, VIEWS[job.wildcards.view]
     folder = Path(job.output.graph).parent
@@ -27,8 +26,9 @@ def build(job, kind):
                 bar.total = total
                 bar.update(done - bar.n)
 
+            spec = registry.dataset_spec(name)
             options = feature_options(
-                registry.dataset_spec(name),
+                spec,
                 kind,
                 Path("data/raw"),
                 cache_of(folder),
@@ -36,7 +36,5 @@ def build(job, kind):
                 device="auto" if job.resources.get("gpu") else "cpu",
                 progress=progress,
             )
-            dataset = with_features(texts, kind, view, options)
-        dataset.save(folder)
-        write_json(job.output.statistics, dataset.statistics())
+            dataset = build_features(spec, texts, kind, view, options, folder)
         note(f"{dataset.n_nodes} nodes, {dataset.n_features} columns")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from private_graphs.datasets import registry
-from private_graphs.datasets.graph_dataset import INFO_FILE, GraphDataset, RawFile
+from private_graphs.datasets.graph_dataset import INFO_FILE, TENSORS_FILE, GraphDataset, RawFile
 from private_graphs.datasets.own import source_records
 from private_graphs.datasets.registry import DatasetSpec
 from private_graphs.datasets.sources import raw_records, supply
@@ -22,7 +22,8 @@ from private_graphs.imports import code_fingerprint
 EMBEDDED = "embedded"
 """In place of a model: the tiny one that is made from the texts themselves."""
 BUILD_FILE = "build.json"
-"""What a kept build was made from."""
+"""What a kept build was made from, and the sha256 of its files."""
+STATISTICS_FILE = "statistics.json"
 
 Progress = Callable[[int, int], None]
 
@@ -75,14 +76,6 @@ def _model_records(model: Path) -> list[RawFile]:
     return [RawFile(file=each.as_posix(), sha256=sha256_of(each), url=None) for each in files]
 
 
-def with_features(
-    texts: TextGraph, kind: str, view: DataView, options: FeatureOptions
-) -> GraphDataset:
-    """Return the dataset whose features of ``kind`` are made of the texts."""
-    made = make_features(texts, kind, view, options)
-    return texts.with_features(made.values, kind, list(made.preprocessing), list(made.models))
-
-
 def load_dataset(
     name: str,
     features: str | None,
@@ -111,18 +104,38 @@ def load_dataset(
     if not spec.has_texts:
         return registry.build(name, raw_dir, view)
     folder = raw_dir.parent / "processed" / name / kind / view.name
-    made_from = _made_from(spec, kind, raw_dir)
-    kept = _kept(folder, made_from)
-    if kept is not None:
-        return kept
-    texts = registry.build_texts(name, raw_dir, view, own_folder=own_folder)
     options = feature_options(
         spec, kind, raw_dir, cache_of(folder), threads=threads, device=device, progress=progress
     )
-    built = with_features(texts, kind, view, options)
+    sources = source_records(spec.own) if spec.own else raw_records(name, raw_dir)
+    kept = _kept(folder, _made_from(spec, sources, options))
+    if kept is not None:
+        return kept
+    texts = registry.build_texts(name, raw_dir, view, own_folder=own_folder)
+    return build_features(spec, texts, kind, view, options, folder)
+
+
+def build_features(
+    spec: DatasetSpec,
+    texts: TextGraph,
+    kind: str,
+    view: DataView,
+    options: FeatureOptions,
+    folder: Path,
+) -> GraphDataset:
+    """Make features of ``kind`` of the texts, and save the dataset and its statistics.
+
+    The command line and the workflow share the folder of a build and may be told different things,
+    so both save it here: ``build.json`` goes first and comes last, with the sha256 of the files
+    that it vouches for.
+    """
+    made = make_features(texts, kind, view, options)
+    built = texts.with_features(made.values, kind, list(made.preprocessing), list(made.models))
     (folder / BUILD_FILE).unlink(missing_ok=True)
     built.save(folder)
-    write_json(folder / BUILD_FILE, made_from)
+    write_json(folder / STATISTICS_FILE, built.statistics())
+    made_from = _made_from(spec, texts.info.sources, options)
+    write_json(folder / BUILD_FILE, _record(folder, made_from))
     return built
 
 
@@ -131,14 +144,9 @@ def cache_of(build_folder: Path) -> Path:
     return build_folder.parent / "cache"
 
 
-def _made_from(spec: DatasetSpec, kind: str, raw_dir: Path) -> dict:
+def _made_from(spec: DatasetSpec, sources: list[RawFile], options: FeatureOptions) -> dict:
     """Everything that a build depends on, as JSON."""
-    if spec.own is not None:
-        files = source_records(spec.own)
-    else:
-        files = raw_records(spec.name, raw_dir)
-    for model in models_of(spec, kind):
-        files += raw_records(model, raw_dir)
+    files = [*sources, *options.model_files]
     return {
         "files": [each.model_dump(mode="json") for each in files],
         "declaration": spec.own.model_dump(mode="json") if spec.own else None,
@@ -146,12 +154,22 @@ def _made_from(spec: DatasetSpec, kind: str, raw_dir: Path) -> dict:
     }
 
 
+def _record(folder: Path, made_from: dict) -> dict:
+    """Return what ``build.json`` holds for the files that are in ``folder`` now.
+
+    They are hashed whole: a training run hashes the same arrays for its statement anyway, and
+    sizes and times would not tell of a build that was copied or restored.
+    """
+    written = {name: sha256_of(folder / name) for name in (TENSORS_FILE, INFO_FILE)}
+    return {"made_from": made_from, "written": written}
+
+
 def _kept(folder: Path, made_from: dict) -> GraphDataset | None:
-    """Return the build in ``folder`` if it was made from just this."""
+    """Return the build in ``folder`` if it was made from just this, and is as it was written."""
     try:
         found = json.loads((folder / BUILD_FILE).read_text(encoding="utf-8"))
+        if found != _record(folder, made_from):
+            return None
     except (OSError, ValueError):
-        return None
-    if found != made_from or not (folder / INFO_FILE).is_file():
         return None
     return GraphDataset.load(folder)
