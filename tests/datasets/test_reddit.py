@@ -16,7 +16,8 @@ import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from private_graphs.datasets import reddit
+from private_graphs.datasets import reddit, registry
+from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.reddit import SAMPLE_KEY, kept_nodes, read_reddit
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
@@ -158,14 +159,55 @@ def test_the_sound_sample_depends_on_the_number_of_a_node_alone():
     assert np.array_equal(more[:2000], keep)
 
 
+@pytest.mark.parametrize("view", [RELEASED, PAPER], ids=lambda view: view.name)
+def test_one_relabelled_node_changes_the_fate_of_at_most_two_others(view):
+    """What the price of three parts supposes (docs/privacy.md §3)."""
+    generator = np.random.default_rng(3)
+    labels, kinds = generator.integers(0, 4, 203), generator.choice([1, 1, 1, 2], 203)
+    keep = kept_nodes(labels, kinds, view, 0.3)
+    swapped = []
+    for node in np.flatnonzero(kinds == 1):
+        changed = labels.copy()
+        changed[node] = (changed[node] + 1) % 4
+        different = kept_nodes(changed, kinds, view, 0.3) != keep
+        different[node] = False
+        swapped.append(int(different.sum()))
+    assert max(swapped) == 2 and min(swapped) == 0
+
+
+@pytest.mark.parametrize("view", [RELEASED, PAPER, SOUND], ids=lambda view: view.name)
+def test_a_dataset_says_how_its_nodes_were_sampled(tmp_path, monkeypatch, view):
+    path = tmp_path / "reddit" / "reddit.zip"
+    path.parent.mkdir()
+    write(path.parent, *arrays())
+    monkeypatch.setattr(registry, "raw_records", lambda name, raw_dir: [])
+    built = registry.build("reddit", tmp_path, view)
+    built.save(tmp_path / "built")
+    info = GraphDataset.load(tmp_path / "built").info
+    assert info.node_sample == view.node_sample
+    said = " ".join(info.preprocessing)
+    assert "made from the posts" in said and "outside every guarantee" in said
+    by_class = view is not SOUND
+    assert ("depends on private labels" in said) == by_class
+    assert ("an independent coin of probability 0.1" in said) == (not by_class)
+    facts = " ".join(info.public_facts)
+    assert ("the train, validation and test masks" in facts) == (not by_class)
+    assert "vocabulary" not in facts  # its features are averages, no word is counted
+
+
+def test_a_graph_that_keeps_all_nodes_is_no_sample(tmp_path):
+    parsed = read_reddit(write(tmp_path, *arrays()), PAPER, 1.0)
+    assert parsed.node_sample is None and len(parsed.preprocessing) == 1
+
+
 def test_the_samples_are_those_of_every_machine():
-    """The legacy generator and BLAKE2b are fixed for good; so are these numbers."""
+    """BLAKE2b is fixed for good; so are these numbers."""
     labels, kinds = np.arange(1000) % 41, np.ones(1000, dtype=np.int64)
     digests = {
         view.name: hashlib.sha256(kept_nodes(labels, kinds, view, 0.1).tobytes()).hexdigest()[:16]
         for view in (RELEASED, PAPER, SOUND)
     }
-    assert digests["released"] == digests["paper"] == "c0ee9c17a3c7ea0f"
+    assert digests["released"] == digests["paper"] == "35d464a49aabc940"
     assert digests["sound"] == "eba7d871125a4db3"
 
 

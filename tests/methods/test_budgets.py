@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import math
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from small_graphs import random_graph
 
 from private_graphs.cells import Cell, CellPlan, RateChoice
+from private_graphs.datasets import registry
+from private_graphs.datasets.own import OwnGraph, read_own
 from private_graphs.errors import UserError
 from private_graphs.methods.budgets import Budget, budget, epsilon_of_noise, training_event
 from private_graphs.methods.search import Search
@@ -170,6 +175,89 @@ def test_stratified_fractions_with_splits_touch_three_parts_and_coins_one():
     assert sampled.epsilon_proved > whole.epsilon_proved
 
 
+def fake_reddit(folder, monkeypatch, view):
+    """The dataset that a tiny archive in the form of Reddit's gives in a view."""
+    generator = np.random.default_rng(0)
+    row, col = generator.integers(0, 1500, (2, 6000))
+    data = {
+        "feature": generator.standard_normal((1500, 3)),
+        "label": np.arange(1500) % 41,
+        "node_types": np.repeat([1, 2, 3], [1300, 100, 100]),
+    }
+    graph = {"row": row, "col": col, "shape": np.array([1500, 1500]), "format": np.array(b"coo")}
+    (folder / "reddit").mkdir()
+    with zipfile.ZipFile(folder / "reddit" / "reddit.zip", "w") as archive:
+        for name, values in (("data", data), ("graph", graph)):
+            stream = io.BytesIO()
+            np.savez(stream, **values)
+            archive.writestr(f"reddit_{name}.npz", stream.getvalue())
+    monkeypatch.setattr(registry, "raw_records", lambda name, raw_dir: [])
+    return registry.build("reddit", folder, view)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "moved", "words"),
+    [
+        ("paper", math.sqrt(3), "depends on private labels"),
+        ("sound", 1.0, "an independent coin of probability 0.1"),
+    ],
+)
+def test_a_dataset_that_was_sampled_per_class_is_priced_and_says_so(
+    tmp_path, monkeypatch, protocol, moved, words
+):
+    dataset = fake_reddit(tmp_path, monkeypatch, PROTOCOLS[protocol].data)
+    how = dict(splits=10, noise_multiplier=20.0, epochs=100)
+    found = bought(2, protocol, dataset=dataset, **how).built
+    assert found.epsilon_proved == pytest.approx(gdp_epsilon(moved, 1e-5), rel=1e-9)
+    assert words in found.preprocessing and "raw features" not in found.preprocessing
+    assert "made from the posts" in found.preprocessing
+    whole = bought(2, protocol, dataset=dataset, **(how | {"splits": 1})).built
+    assert whole.epsilon_proved == pytest.approx(gdp_epsilon(1.0, 1e-5), rel=1e-9)
+
+    search = replace(searched(protocol, splits=10, noise_multiplier=20.0), epochs=100)
+    found = bought(
+        2, protocol, dataset=dataset, chosen_in=search.choice, search=search, **how
+    ).built
+    together = gdp_epsilon(moved * math.sqrt(1 + 30), 1e-5)
+    assert found.epsilon_all_runs == pytest.approx(together, rel=1e-9)
+
+
+def test_two_draws_per_class_touch_four_parts():
+    for draws, node_sample, fraction in (
+        (3, "stratified", 1.0),
+        (4, "stratified", 0.5),
+        (3, "keyed_coin", 0.5),
+        (1, "keyed_coin", 1.0),
+    ):
+        plan = plan_of(splits=10, train_fraction=fraction)
+        assert training_event(plan, PAPER, 3.0, node_sample).relabel_touches == draws
+
+
+def test_after_two_draws_per_class_one_relabelled_node_moves_at_most_four():
+    """Each draw takes the first of each class in an order that labels do not enter."""
+    generator = np.random.default_rng(0)
+
+    def drawn(nodes, labels, order, fraction):
+        kept = set()
+        for label in set(labels):
+            members = sorted((n for n in nodes if labels[n] == label), key=order.__getitem__)
+            kept |= set(members[: int(len(members) * fraction)])
+        return kept
+
+    most = {1: 0, 2: 0}
+    for _ in range(3000):
+        labels = generator.integers(0, 2, 14).tolist()
+        changed = [1 - labels[0], *labels[1:]]
+        before = after = set(range(14))
+        for number, fraction in ((1, 0.6), (2, 0.5)):
+            order = generator.permutation(14)
+            before = drawn(before, labels, order, fraction)
+            after = drawn(after, changed, order, fraction)
+            moved = (before ^ after) | (before & after & {0})
+            most[number] = max(most[number], len(moved))
+    assert most == {1: 3, 2: 4}
+
+
 def test_a_delta_too_large_for_the_units_is_refused_under_sound_and_published_only_under_paper():
     many = random_graph(0, nodes=60, train=50)
     with pytest.raises(UserError, match=r"delta x units = 1; expected less than 1"):
@@ -276,10 +364,39 @@ def test_the_choice_of_a_learning_rate_is_free_on_public_nodes_and_not_under_rel
     assert bought(2, "released").built.selection.public  # one configuration: nothing is chosen
 
 
-def test_validation_nodes_and_the_partition_are_declared_public():
-    facts = " ".join(bought(2, "sound", splits=10).built.public_facts)
-    assert "validation and test nodes" in facts and "partition" in facts
+def test_the_partition_is_declared_public_where_there_is_one():
+    assert "partition" in " ".join(bought(2, "sound", splits=10).built.public_facts)
     assert "partition" not in " ".join(bought(2, "sound").built.public_facts)
+
+
+def test_a_statement_declares_what_the_dataset_declares_and_nothing_twice():
+    dataset = registry.build("synthetic-planetoid", Path("unused"))
+    facts = bought(2, "sound", dataset=dataset, splits=10).built.public_facts
+    assert facts[: len(dataset.info.public_facts)] == tuple(dataset.info.public_facts)
+    assert len(set(facts)) == len(facts)
+    for words in ("number of nodes", "vocabulary", "masks", "validation and test nodes"):
+        assert sum(words in each for each in facts) == 1
+    assert not any("number of words" in each for each in facts)  # the vocabulary says it
+
+
+@pytest.mark.parametrize("features", ["bow", "fasttext"])
+def test_the_statement_of_an_own_graph_names_ids_classes_and_texts(tmp_path, features):
+    texts = ["red fox", "red hen", "blue fox", "blue hen"] * 5
+    rows = [f"n{n},{text},{'ab'[n % 2]}" for n, text in enumerate(texts)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,text,label", *rows]) + "\n")
+    (tmp_path / "edges.csv").write_text("source,target\nn0,n1\n")
+    own = OwnGraph(
+        name="mine", nodes=tmp_path / "nodes.csv", edges=tmp_path / "edges.csv",
+        text=("text",), label="label",
+    )  # fmt: skip
+    graph = read_own(own, PROTOCOLS["sound"].data)
+    dataset = graph.with_features(np.ones((20, 2), np.float32), features, ["made"], [])
+    facts = bought(2, "sound", dataset=dataset).built.public_facts
+    assert set(graph.info.public_facts) <= set(facts)
+    said = " ".join(facts)
+    assert "their ids" in said and "names of the classes" in said
+    assert "with their texts, labels and mutual edges" in said
+    assert ("number of words" in said) == (features == "bow")
 
 
 @pytest.mark.parametrize("splits", [1, 10])

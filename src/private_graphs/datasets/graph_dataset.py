@@ -99,6 +99,8 @@ class DatasetInfo(BaseModel):
     """Kind of features made of texts (bow, fasttext, bert, sbert); raw: those of the files."""
     view: str | None = None
     """How the raw files were read (datasets/views.py); None where they leave no choice."""
+    node_sample: Literal["stratified", "keyed_coin"] | None = None
+    """How a share of the training nodes was drawn for good (docs/privacy.md §3); None: all kept."""
     preprocessing: list[str] = []
     """Sentences on how nodes and features were chosen, for the privacy statement."""
 
@@ -117,6 +119,8 @@ class ParsedGraph:
     loops_dropped: int
     duplicates_dropped: int
     one_way_edges: int
+    node_sample: Literal["stratified", "keyed_coin"] | None = None
+    preprocessing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

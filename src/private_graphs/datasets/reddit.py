@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import shutil
 import tempfile
 import zipfile
@@ -23,7 +24,7 @@ from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
-from private_graphs.graphs.sample import hashed_coin_sample, induced_subgraph, stratified_sample
+from private_graphs.graphs.sample import hashed_coin_sample, induced_subgraph
 
 DATA_FILE, GRAPH_FILE = "reddit_data.npz", "reddit_graph.npz"
 N_CLASSES = 41
@@ -32,9 +33,7 @@ TRAIN, VALIDATION, TEST = 1, 2, 3
 
 TRAIN_FRACTION = 0.1
 SAMPLE_KEY = b"private-graphs reddit 1"
-"""Public constant of the coins of the training nodes."""
-SAMPLE_SEED = 20170
-"""Seed of the draw per class."""
+"""Public constant; the coins and the order of the training nodes depend on it and on ids alone."""
 
 MAX_MEMBER_BYTES = 2**32
 """Largest file inside an archive that is unpacked or read."""
@@ -46,10 +45,10 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
     """Read ``reddit.zip``: all validation and test nodes and ``fraction`` of the training nodes.
 
     ``view.node_sample`` decides how they are drawn: ``stratified`` keeps floor(count · fraction) of
-    each class, as the published script does; ``keyed_coin`` tosses a coin per node that depends on
-    a public constant and the node's number alone (docs/privacy.md §3). Either is the same every
-    time. Kept nodes stay in their order and are numbered anew. Beside the file, up to its unpacked
-    size is needed on disk for as long as it is read.
+    each class, as many as the published script does; ``keyed_coin`` tosses a coin per node that
+    depends on a public constant and the node's number alone (docs/privacy.md §3). Either is the
+    same every time, and said in ``preprocessing``. Kept nodes stay in their order and are numbered
+    anew. Beside the file, up to its unpacked size is needed on disk for as long as it is read.
 
     Raises:
         UserError: the file is missing or malformed, or its parts contradict each other.
@@ -77,7 +76,31 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
         loops_dropped=edges.loops,
         duplicates_dropped=edges.duplicates,
         one_way_edges=edges.one_way,
+        node_sample=view.node_sample if fraction < 1 else None,
+        preprocessing=_sentences(view, fraction),
     )
+
+
+def _sentences(view: DataView, fraction: float) -> tuple[str, ...]:
+    """What was decided before neighbours are defined, for the privacy statement."""
+    made = (
+        "the features were made from the posts by those who published the graph; how, and from "
+        "which posts, is outside every guarantee"
+    )
+    if fraction == 1:
+        return (made,)
+    if view.node_sample == "keyed_coin":
+        drawn = (
+            f"each training node was kept by an independent coin of probability {fraction:g}, "
+            "drawn by a public key from its number: labels, features and edges have no part in it"
+        )
+    else:
+        drawn = (
+            f"of the training nodes of each class a share of {fraction:g} was kept, the first in a "
+            "keyed order of their numbers: which nodes are kept depends on private labels, and one "
+            "relabelled node can swap two others, which the price of several parts takes in"
+        )
+    return drawn, made
 
 
 def kept_nodes(
@@ -91,12 +114,29 @@ def kept_nodes(
     if view.node_sample == "keyed_coin":
         sample = hashed_coin_sample(train, fraction, SAMPLE_KEY)
     else:
-        # The legacy generator: NumPy keeps its streams the same (NEP 19).
-        generator = np.random.RandomState(SAMPLE_SEED)
-        sample = stratified_sample(train, labels[train], fraction, generator)
+        sample = _hashed_stratified_sample(train, labels[train], fraction)
     keep = kinds != TRAIN
     keep[sample] = True
     return keep
+
+
+def _hashed_stratified_sample(nodes: np.ndarray, labels: np.ndarray, fraction: float) -> np.ndarray:
+    """Return floor(count · fraction) of ``nodes`` of each label: the first by a hash of their ids.
+
+    A public seed in place of the hash would draw every class anew once one label changes. In an
+    order that labels do not enter, a relabelled node changes the fate of at most two others.
+    """
+    digests = [
+        hashlib.blake2b(node.to_bytes(8, "little"), key=SAMPLE_KEY, digest_size=8).digest()
+        for node in nodes.tolist()
+    ]
+    order = np.array(sorted(range(len(nodes)), key=digests.__getitem__), dtype=np.int64)
+    nodes, labels = nodes[order], labels[order]
+    kept = [nodes[:0]]
+    for label in np.unique(labels):
+        members = nodes[labels == label]
+        kept.append(members[: int(len(members) * fraction + 1e-9)])  # floor, forgiving 2.999…
+    return np.sort(np.concatenate(kept))
 
 
 @contextlib.contextmanager

@@ -29,6 +29,8 @@ from private_graphs.protocols import Protocol
 
 UNIT, RELATION = "node", "replace"
 _DIFFERS = 1e-6
+_RELABEL_TOUCHES = (1, 3, 4)
+"""Parts that one relabelled node can touch after 0, 1 or 2 draws per class (docs/privacy.md §3)."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,9 @@ def budget(
     search = search if private else None
     noise = _noise(plan, protocol, epsilon) if private else 0.0
     clips = private and protocol.clipping == "global_norm"
+    node_sample = dataset.info.node_sample
     built = build_statement(
-        events=[training_event(plan, protocol, noise)] if private else [],
+        events=[training_event(plan, protocol, noise, node_sample)] if private else [],
         unit=UNIT,
         relation=RELATION,
         delta=plan.delta,
@@ -112,9 +115,9 @@ def budget(
         noise_generator="torch_cuda" if device == "cuda" else f"philox_{plan.dtype}",
         inference=protocol.inference,
         selection=_selection(plan, protocol, epsilon, search),
-        search=_search_runs(plan, protocol, search) if search else None,
+        search=_search_runs(plan, protocol, search, node_sample) if search else None,
         preprocessing=_preprocessing(dataset),
-        public_facts=_public_facts(plan, protocol),
+        public_facts=_public_facts(plan, protocol, dataset),
         assumptions=[],
         private=private,
         epsilon_target=None if plan.noise_multiplier or not private else target_epsilon(epsilon),
@@ -123,8 +126,17 @@ def budget(
     return Budget(epsilon, noise, plan.clip_norm if clips else None, built)
 
 
-def training_event(plan: CellPlan, protocol: Protocol, noise_multiplier: float) -> NoisyGradients:
-    """Describe what a private run releases: noisy gradients, one release per step."""
+def training_event(
+    plan: CellPlan,
+    protocol: Protocol,
+    noise_multiplier: float,
+    node_sample: str | None = None,
+) -> NoisyGradients:
+    """Describe what a private run releases: noisy gradients, one release per step.
+
+    ``node_sample`` is how the training nodes of the dataset itself were sampled, if they were
+    (``DatasetInfo.node_sample``).
+    """
     splits, epochs = plan.cell.splits, plan.epochs
     sampling: Sampling
     if splits == 1 or protocol.visits == "epoch_sum":
@@ -133,7 +145,9 @@ def training_event(plan: CellPlan, protocol: Protocol, noise_multiplier: float) 
         sampling, releases = Shuffled(parts=splits), splits * epochs
     else:
         sampling, releases = Poisson(rate=1 / splits), splits * epochs
-    stratified = protocol.subsampling == "stratified" and plan.cell.train_fraction < 1
+    draws = (node_sample == "stratified") + (
+        protocol.subsampling == "stratified" and plan.cell.train_fraction < 1
+    )
     return NoisyGradients(
         clipping="gradient_global" if protocol.clipping == "global_norm" else "none",
         clip_norm=plan.clip_norm,
@@ -141,7 +155,7 @@ def training_event(plan: CellPlan, protocol: Protocol, noise_multiplier: float) 
         releases=releases,
         epochs=epochs,
         sampling=sampling,
-        relabel_touches=3 if stratified and splits > 1 else 1,
+        relabel_touches=_RELABEL_TOUCHES[draws] if splits > 1 else 1,
     )
 
 
@@ -196,10 +210,12 @@ def _published(plan: CellPlan, protocol: Protocol, noise: float) -> dict[str, ob
     return found
 
 
-def _search_runs(plan: CellPlan, protocol: Protocol, search: Search) -> SearchRuns:
+def _search_runs(
+    plan: CellPlan, protocol: Protocol, search: Search, node_sample: str | None
+) -> SearchRuns:
     """What the runs of the search released: other noise, and perhaps other nodes."""
     searched = plan.model_copy(update={"cell": search.choice.cell, "epochs": search.epochs})
-    event = training_event(searched, protocol, search.noise_multiplier)
+    event = training_event(searched, protocol, search.noise_multiplier, node_sample)
     return SearchRuns(events=(event,), n_runs=search.n_runs)
 
 
@@ -222,14 +238,16 @@ def _selection(
     return Selection(n_configs=n_configs, data=data, public=public)
 
 
-def _public_facts(plan: CellPlan, protocol: Protocol) -> list[str]:
+def _public_facts(plan: CellPlan, protocol: Protocol, dataset: GraphDataset) -> list[str]:
+    """What the dataset declares public, then what the run itself needs to be so."""
     facts = [
-        "the number of nodes, of words and of classes, and which nodes are in which mask",
-        "all validation and test nodes with their features, labels and mutual edges",
+        *dataset.info.public_facts,
         "the majority class of the training labels (baseline row)",
         "a hash of the dataset and its sizes: they identify the data and are not covered",
         "all settings of the run: epochs, learning rates, clip norm, noise multiplier, splits",
     ]
+    if dataset.info.features == "bow":
+        facts.append("the number of words that are counted (columns of the features)")
     if plan.cell.splits > 1:
         facts.append("the partition into parts, drawn without looking at the graph")
     if plan.cell.train_fraction < 1 and protocol.subsampling == "keyed_coin":
