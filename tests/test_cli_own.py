@@ -243,6 +243,10 @@ def test_parquet_makes_the_same_graph_as_csv(run, declared):
         ("mine", (*FLAGS, "--features", "word2vec"), ("features: found 'word2vec'", "bow")),
         ("mine", (*FLAGS[:-1], "title"), ("label column 'title' is among the text columns",)),
         ("mine", (*FLAGS, "--min-count", "-1"), ("min_count",)),
+        ("all", FLAGS, ("'all'", "stands for every dataset")),
+        ("mine", (*FLAGS, "--text", "title,"), ("--text is 'title,'", "remove the comma")),
+        ("mine", (*FLAGS, "--text", "title,,body"), ("--text is 'title,,body'",)),
+        ("mine", (*FLAGS, "--model", "embedded"), ("'embedded'", "bow, which have no model")),
     ],
 )
 def test_wrong_flags_are_wrong_usage_and_leave_no_declaration(run, here, name, flags, words):

@@ -87,7 +87,13 @@ def _declare(options: dict[str, Any], data: Path) -> None:
         raise UsageError(f"--nodes also needs {', '.join(missing)}; see 'dataset --help'")
     if given["name"] in registry.DATASETS:
         raise UsageError(f"{given['name']!r} is a built-in dataset; choose another name")
-    given["text"] = tuple(column.strip() for column in given["text"].split(","))
+    columns = tuple(column.strip() for column in given["text"].split(","))
+    if "" in columns:
+        raise UsageError(
+            f"--text is {given['text']!r}: a comma without a column on both sides; expected names "
+            "such as title,body: remove the comma"
+        )
+    given["text"] = columns
     spec = declare(given, "dataset")
     found = read_own(spec, SOUND)
     path = remember(spec, data.parent / OWN_FOLDER)

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from private_graphs.datasets.own import (
     read_own,
     remember,
 )
+from private_graphs.datasets.registry import dataset_names, dataset_spec
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UsageError, UserError
@@ -399,6 +401,9 @@ def test_public_facts_and_preprocessing_say_what_was_done_and_count_nothing(grap
         ({"min_count": 5, "max_count": 5}, ("max_count is 5",)),
         ({"source": "target"}, ("source and target",)),
         ({"seed": -1}, ("seed",)),
+        ({"name": "all"}, ("name", "'all'", "every dataset", "choose another")),
+        ({"model": "folder"}, ("'folder'", "bow, which have no model", "fasttext, bert or sbert")),
+        ({"model": "embedded"}, ("'embedded'", "bow, which have no model")),
         ({"lable": "topic"}, ("lable: unknown key", "did you mean 'label'")),
     ],
 )
@@ -427,17 +432,87 @@ def test_a_declaration_is_remembered_and_written_only_when_it_changes(graph, tmp
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"name": "mine"}', "\xff"])
-def test_a_broken_declaration_names_its_file(tmp_path, content):
+def test_a_broken_declaration_stops_only_who_asks_for_it(graph, tmp_path, capsys, content):
     (tmp_path / "mine.json").write_text(content, encoding="latin-1")
+    remember(graph(name="yours"), tmp_path)
+    assert dataset_spec("yours", tmp_path).name == "yours"
+    assert capsys.readouterr().err == ""
+    for _ in range(2):
+        assert list(known(tmp_path)) == ["yours"]
+        assert dataset_names(tmp_path)[-1] == "yours" and "mine" not in dataset_names(tmp_path)
+    warned = capsys.readouterr().err
+    assert warned.startswith("warning: ") and warned.count("\n") == 1
+    assert f"{tmp_path / 'mine.json'}: cannot be read as the declaration" in warned
     with pytest.raises(UserError, match="mine.json: cannot be read as the declaration"):
-        known(tmp_path)
+        dataset_spec("mine", tmp_path)
 
 
-def test_a_declaration_under_another_name_is_refused(graph, tmp_path):
+def test_a_declaration_under_another_name_is_refused(graph, tmp_path, capsys):
     remember(graph(), tmp_path)
     (tmp_path / "mine.json").rename(tmp_path / "yours.json")
     with pytest.raises(UserError, match="yours.json: declares the graph 'mine'"):
-        known(tmp_path)
+        dataset_spec("yours", tmp_path)
+    assert known(tmp_path) == {} and "declares the graph 'mine'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["../mine", "a/b", "nothing\0", "n" * 5000, ""])
+def test_no_name_leads_out_of_the_folder_of_declarations(graph, tmp_path, name):
+    remember(graph(), tmp_path)
+    with pytest.raises(UsageError, match="unknown dataset"):
+        dataset_spec(name, tmp_path / "own")
+
+
+def test_rows_are_counted_once_for_every_state_of_the_tables(graph, tmp_path, monkeypatch):
+    remember(graph(), tmp_path)
+    assert dataset_spec("mine", tmp_path).size.nodes == len(ROWS) + 1
+    opened = []
+    genuine = Path.open
+
+    def spy(path, *arguments, **keywords):
+        opened.append(path.name)
+        return genuine(path, *arguments, **keywords)
+
+    monkeypatch.setattr(Path, "open", spy)
+    for _ in range(3):
+        dataset_spec("mine", tmp_path)
+    assert not {"nodes.csv", "edges.csv"} & set(opened)
+    with genuine(tmp_path / "nodes.csv", "a") as stream:
+        stream.write("e,Fifth,five,x,train\n")
+    assert dataset_spec("mine", tmp_path).size.nodes == len(ROWS) + 2
+    assert opened.count("nodes.csv") == 1
+
+
+def test_the_size_of_a_table_that_cannot_be_counted_is_a_guess_and_no_traceback(graph, tmp_path):
+    table = pa.table({"source": ["a", "b"], "target": ["b", "c"]})
+    path = tmp_path / "edges.parquet"
+    pyarrow.parquet.write_table(table, path)
+    spec = graph().model_copy(update={"edges": path})
+    remember(spec, tmp_path)
+    assert dataset_spec("mine", tmp_path).size.edges == 2
+    whole = path.read_bytes()
+    for damaged in (whole[:-30], b"PAR1", whole[:40] + b"\0" * len(whole)):
+        path.write_bytes(damaged)
+        assert dataset_spec("mine", tmp_path).size.edges == 1
+    refused(spec, "edges.parquet: cannot be read as Parquet")
+    path.write_bytes(b"source,target\na,b\n")  # CSV under a misleading name
+    assert dataset_spec("mine", tmp_path).size.edges == 2
+    path.unlink()
+    assert dataset_spec("mine", tmp_path).size.edges == 1
+
+
+def test_a_model_is_that_of_the_declared_features_and_embedded_of_all(graph, tmp_path):
+    downloads = {"bert": "bert-base-multilingual-cased"}
+    downloads["sbert"] = "distiluse-base-multilingual-cased-v2"
+    for features, model, expected in [
+        ("bow", None, downloads),
+        ("fasttext", "vectors.bin", downloads),
+        ("fasttext", "embedded", {}),
+        ("bert", "folder", {"sbert": downloads["sbert"]}),
+        ("sbert", "folder", {"bert": downloads["bert"]}),
+        ("bert", "embedded", {}),
+    ]:
+        remember(graph(features=features, model=model), tmp_path)
+        assert dict(dataset_spec("mine", tmp_path).models) == expected, (features, model)
 
 
 def test_twenty_thousand_nodes_are_read_in_seconds_as_a_slow_reference_reads_them(graph):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +28,11 @@ from private_graphs.files import sha256_of, write_text
 
 OWN_FOLDER = "own"
 """Folder of the declarations, beside the folder of raw files: ``data/raw`` -> ``data/own``."""
+
+EMBEDDED = "embedded"
+"""In place of a model: the tiny one that is made from the texts themselves."""
+RESERVED = "all"
+"""No name of a graph: it stands for every dataset."""
 
 MASKS = ("train", "validation", "test")
 _SPLIT_NAMES = {**dict(zip(MASKS, range(3), strict=True)), "val": 1, "valid": 1}
@@ -58,9 +65,10 @@ class OwnGraph(BaseModel):
     """Column with train, validation (val, valid) or test; None: a keyed 80/10/10."""
     features: Literal["bow", "fasttext", "bert", "sbert"] = "bow"
     model: str | None = None
-    """Folder of a BERT or sentence model, or fastText ``.bin`` file; ``embedded``: the tiny
-    embedded one; None: nothing for bow, a small model trained on the public texts for fasttext,
-    the multilingual model of the download rules for bert and sbert."""
+    """Of ``features``: folder of a BERT or sentence model, or fastText ``.bin`` file. Other kinds
+    of features have what they have with None: nothing for bow, a small model trained on the public
+    texts for fasttext, the multilingual model of the download rules for bert and sbert.
+    ``embedded``: tiny models made from the public texts, for every kind."""
     seed: int = Field(default=0, ge=0)
     """Of the masks where there is no split column. The masks are public, and so is this seed."""
     min_count: int = Field(default=2, ge=0)
@@ -77,6 +85,22 @@ class OwnGraph(BaseModel):
     @classmethod
     def _one_column(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("name")
+    @classmethod
+    def _free_name(cls, value: str) -> str:
+        if value == RESERVED:
+            raise ValueError("this name stands for every dataset; choose another")
+        return value
+
+    @model_validator(mode="after")
+    def _model_has_a_use(self) -> OwnGraph:
+        if self.model is not None and self.features == "bow":
+            raise ValueError(
+                f"model is {self.model!r}, but the features are bow, which have no model; choose "
+                "features fasttext, bert or sbert, or leave the model out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_role_per_column(self) -> OwnGraph:
@@ -131,28 +155,51 @@ def remember(spec: OwnGraph, folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def known(folder: str | os.PathLike[str]) -> dict[str, OwnGraph]:
-    """Return the declared graphs of a folder by name (none where there is no folder).
+def declarations(folder: str | os.PathLike[str]) -> dict[str, Path]:
+    """Return the files of a folder that declare graphs by name (none where there is no folder)."""
+    return {path.stem: path for path in sorted(Path(folder).glob("*.json"))}
+
+
+def read_declaration(path: Path) -> OwnGraph:
+    """Read one file that :func:`remember` wrote.
 
     Raises:
-        UserError: a declaration that cannot be read or does not hold; names its file.
+        UserError: the file cannot be read, or declares something else; names it.
+    """
+    try:
+        spec = OwnGraph.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        first = str(error) if isinstance(error, OSError) else error.errors()[0]["msg"]
+        raise UserError(
+            f"{path}: cannot be read as the declaration of a graph ({first}); delete it and "
+            "run 'private-graphs dataset NAME --nodes ...' again"
+        ) from error
+    if spec.name != path.stem:
+        raise UserError(
+            f"{path}: declares the graph {spec.name!r}, expected {path.stem!r}; rename the file"
+        )
+    return spec
+
+
+def known(folder: str | os.PathLike[str]) -> dict[str, OwnGraph]:
+    """Return the declared graphs of a folder by name.
+
+    One that cannot be read must not stop who asks for another: it is left out, with a warning on
+    standard error.
     """
     found = {}
-    for path in sorted(Path(folder).glob("*.json")):
+    for name, path in declarations(folder).items():
         try:
-            spec = OwnGraph.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
-            first = str(error) if isinstance(error, OSError) else error.errors()[0]["msg"]
-            raise UserError(
-                f"{path}: cannot be read as the declaration of a graph ({first}); delete it and "
-                "run 'private-graphs dataset NAME --nodes ...' again"
-            ) from error
-        if spec.name != path.stem:
-            raise UserError(
-                f"{path}: declares the graph {spec.name!r}, expected {path.stem!r}; rename the file"
-            )
-        found[spec.name] = spec
+            found[name] = read_declaration(path)
+        except UserError as error:
+            _warn(str(error))
     return found
+
+
+@cache
+def _warn(message: str) -> None:
+    """Say it once."""
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def source_records(spec: OwnGraph) -> list[RawFile]:
