@@ -21,6 +21,7 @@ from private_graphs import cli
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.views import VIEWS
+from private_graphs.features import load
 from private_graphs.privacy.statements import PrivacyStatement
 
 
@@ -215,6 +216,22 @@ def test_each_protocol_sees_its_own_vocabulary(run, here):
     features = {protocol: each["features"] for protocol, each in found.items()}
     assert features["sound"] < features["paper"] == features["released"]
     assert len({each["edges"] for each in found.values()}) == 1
+
+
+def test_features_are_made_on_the_device_that_was_asked_for(run, declared, monkeypatch):
+    made = []
+    genuine = load.make_features
+
+    def make(texts, kind, view, options):
+        made.append(options.device)
+        return genuine(texts, kind, view, options)
+
+    monkeypatch.setattr(load, "make_features", make)
+    flags = ("--epsilon", "inf", "--epochs", "1", "--features", "fasttext", "--device", "cpu")
+    assert run("train", "--dataset", "my_graph", *flags).code == 0
+    found = run("dataset", "my_graph", "--protocol", "paper", "--device", "cpu")
+    assert found.code == 0 and made == ["cpu", "cpu"]
+    refused(run("dataset", "my_graph", "--device", "gpu"), 2, "--device is 'gpu'", "'cpu'")
 
 
 def test_features_can_be_named_at_training(run, declared):

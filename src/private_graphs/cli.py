@@ -16,9 +16,11 @@ import typer
 
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.cli_options import (
+    DEVICES,
     Accountant,
     DataFolder,
     Delta,
+    Device,
     FeatureKind,
     FirstSeed,
     Mirror,
@@ -62,12 +64,22 @@ def _say(message: str) -> None:
 PROTOCOL_NAMES = ("released", "paper", "sound")
 
 
-def _load(name: str, features: str | None, view, mirror: str | None, data: Path, threads: int):
+def _load(
+    name: str,
+    features: str | None,
+    view,
+    mirror: str | None,
+    data: Path,
+    device: str,
+    threads: int,
+):
     """Supply the raw files of a dataset, make its features, and return it."""
     from private_graphs.features.load import load_dataset
 
     with ProgressBar("features", "text") as progress:
-        return load_dataset(name, features, view, data, mirror, threads=threads, progress=progress)
+        return load_dataset(
+            name, features, view, data, mirror, threads=threads, device=device, progress=progress
+        )
 
 
 def _declare(options: dict[str, Any], data: Path) -> None:
@@ -150,6 +162,7 @@ def dataset(
     protocol: ProtocolName = "sound",
     mirror: Mirror = None,
     data: DataFolder = Path("data/raw"),
+    device: Device = "auto",
     threads: Threads = 1,
 ) -> None:  # fmt: skip
     """Build a dataset and print its statistics as JSON; with --nodes, a graph of your own.
@@ -173,7 +186,7 @@ def dataset(
     options = {key: given[key] for key in own}
     view = PROTOCOLS[choice("--protocol", protocol, PROTOCOL_NAMES)].data
     _declare(options, data)
-    graph = _load(name, features, view, mirror, data, threads)
+    graph = _load(name, features, view, mirror, data, choice("--device", device, DEVICES), threads)
     _print_json({**graph.statistics(), "public_facts": graph.info.public_facts})
 
 
@@ -345,7 +358,7 @@ def train(
     ] = None,
     mirror: Mirror = None,
     data: DataFolder = Path("data/raw"),
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda")] = "auto",
+    device: Device = "auto",
     dtype: Annotated[str, typer.Option(metavar="float32|float64")] = "float32",
     threads: Threads = 1,
     out: Annotated[
@@ -368,10 +381,10 @@ def train(
     """
     options = dict(locals())
     plan = _plan(options)
-    choice("--device", device, ("auto", "cpu", "cuda"))
+    choice("--device", device, DEVICES)
     if out is not None:
         prepare_folder(out)
-    graph = _load(dataset, features, plan.cell.data_view, mirror, data, threads)
+    graph = _load(dataset, features, plan.cell.data_view, mirror, data, device, threads)
     cell = plan.cell.model_copy(update={"features": graph.info.features})
     plan = plan.model_copy(update={"cell": cell})
     secret = plan.cell.protocol == "sound" and seed is None

@@ -46,6 +46,10 @@ FeatureKind = Annotated[
         help="Features made of texts; default: those the dataset was declared with, else its own.",
     ),
 ]
+DEVICES = ("auto", "cpu", "cuda")
+Device = Annotated[
+    str, typer.Option(metavar="|".join(DEVICES), help="Where models read texts and train.")
+]
 Threads = Annotated[int, typer.Option(help="CPU threads; they share out the replicas.")]
 Visits = Annotated[
     str,

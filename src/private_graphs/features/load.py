@@ -13,14 +13,13 @@ from private_graphs.datasets.registry import DatasetSpec
 from private_graphs.datasets.sources import raw_records, supply
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
+from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
 from private_graphs.features.make import FeatureOptions, make_features
-from private_graphs.features.models import models_of
+from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import sha256_of, write_json
 from private_graphs.imports import code_fingerprint
 
-EMBEDDED = "embedded"
-"""In place of a model: the tiny one that is made from the texts themselves."""
 BUILD_FILE = "build.json"
 """What a kept build was made from, and the sha256 of its files."""
 STATISTICS_FILE = "statistics.json"
@@ -50,9 +49,10 @@ def feature_options(
         model = raw_dir / files[0].file if len(files) == 1 else folder
     if spec.own is not None:
         counts = (spec.own.min_count, spec.own.max_count)
-        if spec.own.model not in (None, EMBEDDED) and kind == spec.own.features != "bow":
-            model, name = Path(spec.own.model).expanduser(), Path(spec.own.model).name
-            files = tuple(_model_records(model))
+    declared = own_model(spec, kind)
+    if declared is not None:
+        model, name = declared, declared.name
+        files = tuple(_model_records(spec, kind, declared))
     return FeatureOptions(
         counts=counts,
         model=model,
@@ -65,15 +65,21 @@ def feature_options(
     )
 
 
-def _model_records(model: Path) -> list[RawFile]:
-    paths = sorted(model.rglob("*")) if model.is_dir() else [model]
-    files = [path for path in paths if path.is_file()]
+def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
+    """Return the files of a user's model with their present sha256."""
+    files = own_model_files(spec, kind)
     if not files:
         raise UserError(
             f"{model}: no such model; expected a folder in the Hugging Face format (bert, sbert) "
             "or a fastText .bin file"
         )
-    return [RawFile(file=each.as_posix(), sha256=sha256_of(each), url=None) for each in files]
+    try:
+        return [RawFile(file=each, sha256=sha256_of(each), url=None) for each in files]
+    except OSError as error:
+        raise UserError(
+            f"{error.filename}: cannot be read ({error.strerror}); the features {kind} of "
+            f"{spec.name!r} need it: check the model"
+        ) from error
 
 
 def load_dataset(
@@ -108,7 +114,7 @@ def load_dataset(
         spec, kind, raw_dir, cache_of(folder), threads=threads, device=device, progress=progress
     )
     sources = source_records(spec.own) if spec.own else raw_records(name, raw_dir)
-    kept = _kept(folder, _made_from(spec, sources, options))
+    kept = _kept(folder, _made_from(spec, kind, sources, options))
     if kept is not None:
         return kept
     texts = registry.build_texts(name, raw_dir, view, own_folder=own_folder)
@@ -134,7 +140,7 @@ def build_features(
     (folder / BUILD_FILE).unlink(missing_ok=True)
     built.save(folder)
     write_json(folder / STATISTICS_FILE, built.statistics())
-    made_from = _made_from(spec, texts.info.sources, options)
+    made_from = _made_from(spec, kind, texts.info.sources, options)
     write_json(folder / BUILD_FILE, _record(folder, made_from))
     return built
 
@@ -144,14 +150,23 @@ def cache_of(build_folder: Path) -> Path:
     return build_folder.parent / "cache"
 
 
-def _made_from(spec: DatasetSpec, sources: list[RawFile], options: FeatureOptions) -> dict:
+def _made_from(
+    spec: DatasetSpec, kind: str, sources: list[RawFile], options: FeatureOptions
+) -> dict:
     """Everything that a build depends on, as JSON."""
     files = [*sources, *options.model_files]
     return {
         "files": [each.model_dump(mode="json") for each in files],
         "declaration": spec.own.model_dump(mode="json") if spec.own else None,
         "code": code_fingerprint("private_graphs.features.load"),
+        "precision": _precision(kind, options.device),
     }
+
+
+def _precision(kind: str, device: str) -> str:
+    """Return the precision in which features are made: BERT runs in bfloat16 on a GPU."""
+    on_gpu = kind == "bert" and resolve_device(device) == "cuda"
+    return "bfloat16" if on_gpu else "float32"
 
 
 def _record(folder: Path, made_from: dict) -> dict:

@@ -1,0 +1,125 @@
+"""From a declaration to a build: whose model it is, and when a build is made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from private_graphs.datasets.own import OwnGraph, remember
+from private_graphs.datasets.registry import dataset_spec
+from private_graphs.datasets.views import SOUND
+from private_graphs.errors import UserError
+from private_graphs.features import load
+from private_graphs.features.load import feature_options, load_dataset
+from private_graphs.features.matrix import FeatureMatrix
+from private_graphs.features.models import models_of, own_model_files
+
+NODES = "id,body,topic,split\na,one,x,train\nb,two,y,train\nc,three,x,val\nd,four,y,test\n"
+KINDS = ("bow", "fasttext", "bert", "sbert")
+
+
+@pytest.fixture
+def declare(tmp_path, monkeypatch):
+    """Declare the graph g in a working folder with two models."""
+    monkeypatch.chdir(tmp_path)
+    Path("nodes.csv").write_text(NODES)
+    Path("edges.csv").write_text("source,target\na,b\n")
+    Path("vectors.bin").write_bytes(b"vectors")
+    for name in ("config.json", "1_Pooling/config.json", ".cache/lock", ".hidden"):
+        path = Path("folder", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+    def call(**changes):
+        files = {"nodes": "nodes.csv", "edges": "edges.csv"}
+        columns = {"text": "body", "label": "topic", "split": "split"}
+        remember(OwnGraph(name="g", **files, **columns, **changes), "data/own")
+        return dataset_spec("g")
+
+    return call
+
+
+@pytest.fixture
+def made(monkeypatch) -> list[tuple[str, str]]:
+    """Stand in for making and downloading; collect what would be made, (kind, device)."""
+    calls = []
+
+    def make(texts, kind, view, options):
+        calls.append((kind, options.device))
+        return FeatureMatrix(np.ones((4, 2), np.float32), (), options.model_files)
+
+    monkeypatch.setattr(load, "make_features", make)
+    monkeypatch.setattr(load, "resolve_device", lambda device: device)
+    return calls
+
+
+def loaded(kind: str, device: str = "cpu"):
+    return load_dataset("g", kind, SOUND, Path("data/raw"), device=device)
+
+
+def test_a_model_is_used_for_the_declared_features_and_replaces_no_other(declare):
+    options = {}
+    for features, model in (("fasttext", "vectors.bin"), ("bert", "folder"), ("sbert", "folder")):
+        spec = declare(features=features, model=model)
+        for kind in KINDS:
+            if not models_of(spec, kind):
+                options[kind] = feature_options(spec, kind, Path("data/raw"), Path("cache"))
+        assert options[features].model == Path(model) and options[features].model_name == model
+        assert [each.file for each in options[features].model_files] == own_model_files(spec)
+        assert all(options[kind].model is None for kind in options if kind != features)
+        assert {kind for kind in KINDS if models_of(spec, kind)} == {"bert", "sbert"} - {features}
+        options.clear()
+
+
+def test_embedded_models_are_those_of_every_kind(declare):
+    spec = declare(features="bert", model="embedded")
+    assert own_model_files(spec) == [] == [kind for kind in KINDS if models_of(spec, kind)]
+    for kind in KINDS:
+        assert feature_options(spec, kind, Path("data/raw"), Path("cache")).model is None
+
+
+def test_the_files_of_a_model_are_listed_without_hidden_ones(declare):
+    spec = declare(features="sbert", model="folder")
+    assert own_model_files(spec) == ["folder/1_Pooling/config.json", "folder/config.json"]
+    assert own_model_files(spec, "sbert") == own_model_files(spec)
+    assert own_model_files(spec, "bow") == [] == own_model_files(dataset_spec("cora"))
+    assert own_model_files(declare(features="fasttext", model="vectors.bin")) == ["vectors.bin"]
+    missing = declare(features="fasttext", model="none.bin")
+    assert own_model_files(missing) == []
+    with pytest.raises(UserError, match="none.bin: no such model"):
+        loaded("fasttext")
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "file"),
+    [("fasttext", "vectors.bin", "vectors.bin"), ("sbert", "folder", "folder/config.json")],
+)
+def test_a_model_that_changed_in_its_place_is_noticed(declare, made, kind, model, file):
+    declare(features=kind, model=model)
+    for _ in range(2):
+        loaded(kind)
+    assert made == [(kind, "cpu")]
+    before = Path(file).stat()
+    Path(file).write_bytes(Path(file).read_bytes()[::-1])
+    loaded(kind)
+    assert Path(file).stat().st_size == before.st_size and len(made) == 2
+    Path("folder/.hidden").write_text("no part of the model")
+    loaded(kind)
+    assert len(made) == 2
+
+
+def test_a_build_is_of_one_precision(declare, made):
+    declare(features="bert", model="embedded")
+    for device in ("cpu", "cpu", "cuda", "cuda", "cpu"):
+        loaded("bert", device)
+    assert made == [("bert", "cpu"), ("bert", "cuda"), ("bert", "cpu")]
+
+
+@pytest.mark.parametrize("kind", ["bow", "fasttext", "sbert"])
+def test_a_build_in_one_precision_on_all_devices_is_kept(declare, made, kind):
+    declare(features="bert", model="embedded")
+    for device in ("cpu", "cuda", "auto"):
+        loaded(kind, device)
+    assert made == [(kind, "cpu")]
