@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import logging
+import re
+import time
 from unittest import mock
 
 import numpy as np
@@ -169,6 +171,54 @@ def test_html_is_stripped_and_text_is_kept(raw, text):
 def test_any_markup_gives_collapsed_text(raw):
     text = clean_text(raw)
     assert text is None or (text == " ".join(text.split()) and "\u00ad" not in text)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<!--", "-->", "<!-", "<b>", "</p>", '<a x="', "'", ">", "<", "-", "ab "]),
+        max_size=20,
+    ).map("".join)
+)
+def test_comments_and_tags_are_those_of_one_slow_pattern(raw):
+    slow = re.compile(
+        r"""<!--.*?-->|<!?/?([a-z][a-z0-9]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""",
+        re.IGNORECASE | re.DOTALL,
+    )
+    replaced = slow.sub(lambda tag: "" if tag[1] == "b" else " ", raw)
+    assert clean_text(raw) == (" ".join(replaced.split()) or None)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<!--",
+        "-->",
+        "<!-- --",
+        "<a ",
+        '<a "',
+        "<a \"'",
+        "<a '\"'",
+        "<a '' \"",
+        "<",
+        "</",
+        "&#",
+        "&a",
+    ],
+)
+def test_a_cell_of_broken_markup_takes_linear_time(unit):
+    cell = unit * (1_000_000 // len(unit))
+    for each in (cell, f"--> {cell}"):
+        start = time.perf_counter()
+        assert clean_text(each) is not None
+        assert time.perf_counter() - start < 1
+
+
+def test_how_masks_were_drawn_is_said(tmp_path):
+    lost = row(3, "null")  # as a header, where that is how the file is read
+    paths = written(tmp_path, [lost, row(1, "pes"), row(2, "macka")], [b"1\t2", b"2\t1"])
+    for view in VIEWS.values():
+        said = [each for each in parse(paths, view).info.preprocessing if each.startswith("masks")]
+        assert len(said) == 1 and "keyed permutation of these users' ids" in said[0]
 
 
 def test_the_label_column_is_dropped_and_said(tmp_path):

@@ -6,7 +6,6 @@ import io
 import math
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -369,8 +368,8 @@ def test_the_partition_is_declared_public_where_there_is_one():
     assert "partition" not in " ".join(bought(2, "sound").built.public_facts)
 
 
-def test_a_statement_declares_what_the_dataset_declares_and_nothing_twice():
-    dataset = registry.build("synthetic-planetoid", Path("unused"))
+def test_a_statement_declares_what_the_dataset_declares_and_nothing_twice(tmp_path):
+    dataset = registry.build("synthetic-planetoid", tmp_path)
     facts = bought(2, "sound", dataset=dataset, splits=10).built.public_facts
     assert facts[: len(dataset.info.public_facts)] == tuple(dataset.info.public_facts)
     assert len(set(facts)) == len(facts)

@@ -308,7 +308,9 @@ def _sentences(view: DataView, per_class: int) -> list[str]:
     sentences = [
         f"the nodes are the {per_class} users of each class with the largest {ranking} among all "
         "candidates, so which users are nodes depends on private profiles; this choice is outside "
-        "every guarantee, because neighbours are defined after dataset construction"
+        "every guarantee, because neighbours are defined after dataset construction",
+        "masks: 80/10/10 by a keyed permutation of these users' ids (public key); their texts, "
+        "labels and edges have no part in it",
     ]
     if view.label_column == "kept":
         sentences.append(f"the texts include the column {LABEL_COLUMN!r}, which is the label")

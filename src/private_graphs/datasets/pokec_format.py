@@ -46,8 +46,9 @@ CLASS_OF = {answer: label for label, answers in enumerate(PETS) for answer in an
 
 MISSING = ("", "null")
 
-_TAG = re.compile(
-    r"""<!--.*?-->|<!?/?([a-z][a-z0-9]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""",
+_COMMENT, _END_OF_COMMENT = "<!--", "-->"
+_MARKUP = re.compile(
+    r"""<!--|<!?/?([a-z][a-z0-9]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""",
     re.IGNORECASE | re.DOTALL,
 )
 _INLINE = {
@@ -56,6 +57,25 @@ _INLINE = {
 }  # fmt: skip
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 _SOFT_HYPHEN = "\xad"
+
+
+def _without_markup(raw: str) -> str:
+    """Return the cell with a space, or nothing, in place of each tag and complete comment.
+
+    Takes time linear in the cell, however many comments begin and never end.
+    """
+    kept, begin, place = [], 0, 0
+    last_end = raw.rfind(_END_OF_COMMENT)
+    while found := _MARKUP.search(raw, place):
+        place = found.end()
+        if found[0] == _COMMENT:
+            if place > last_end:  # it never ends, so it is text
+                continue
+            place = raw.find(_END_OF_COMMENT, place) + len(_END_OF_COMMENT)
+        kept.append(raw[begin : found.start()])
+        kept.append("" if (found[1] or "").lower() in _INLINE else " ")
+        begin = place
+    return "".join([*kept, raw[begin:]])
 
 
 def clean_text(raw: str) -> str | None:
@@ -69,7 +89,7 @@ def clean_text(raw: str) -> str | None:
     if raw in MISSING:
         return None
     if "<" in raw:
-        raw = _TAG.sub(lambda tag: "" if (tag[1] or "").lower() in _INLINE else " ", raw)
+        raw = _without_markup(raw)
     if "&" in raw:
         raw = _ENTITY.sub(lambda entity: html.unescape(entity[0]), raw)
     return " ".join(raw.replace(_SOFT_HYPHEN, "").split()) or None
