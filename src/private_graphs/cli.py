@@ -106,7 +106,7 @@ def _declare(options: dict[str, Any], data: Path) -> None:
             "such as title,body: remove the comma"
         )
     given["text"] = columns
-    spec = declare(given, "dataset")
+    spec = declare(given, "dataset", flags=True)
     found = read_own(spec, SOUND)
     path = remember(spec, data.parent / OWN_FOLDER)
     _say(f"{spec.name}: {found.n_nodes:,} nodes read, declared in {path}")

@@ -105,6 +105,25 @@ def test_two_small_tables_are_read_as_a_hand_checked_graph(graph, tmp_path):
     same(found, TextGraph.load(tmp_path / "saved"))
 
 
+def test_blanks_around_ids_are_no_part_of_them(graph):
+    spaced = [[f" {row[0]}\t", *row[1:]] for row in ROWS]
+    edges = [[f"{a} ", f"\u00a0{b}"] for a, b in EDGES]
+    for split in ("split", None):
+        same(
+            read_own(graph(spaced, edges, split=split), SOUND), read_own(graph(split=split), SOUND)
+        )
+
+
+def test_a_file_without_a_header_does_not_put_its_texts_into_the_message(graph):
+    rows = [*changed(0, "body", "somebody's private words " * 20), *[["x"] * 5] * 2]
+    with pytest.raises(UserError) as error:
+        read_own(graph(as_csv(rows[1:], rows[0])), SOUND)
+    assert len(str(error.value)) < 400 and str(error.value).count("private words") == 1
+    wide = [[f"column {n}" for n in range(500)], ["1"] * 500]
+    with pytest.raises(UserError, match="'column 7' and 492 more"):
+        read_own(graph(as_csv(wide[1:], wide[0])), SOUND)
+
+
 def test_every_view_reads_the_same_texts_nodes_and_edges(graph):
     for view in (RELEASED, PAPER):
         same(read_own(graph(), view), read_own(graph(), SOUND))
@@ -155,7 +174,13 @@ def test_categories_and_empty_texts_of_parquet_are_those_of_csv(graph, tmp_path)
 def test_numbers_with_a_point_are_refused_rather_than_guessed(graph, tmp_path):
     path = tmp_path / "edges.parquet"
     pyarrow.parquet.write_table(pa.table({"source": [1.0], "target": [2.0]}), path)
-    refused(graph().model_copy(update={"edges": path}), "edges.parquet", "'source'", "double")
+    refused(
+        graph().model_copy(update={"edges": path}),
+        "edges.parquet",
+        "'source'",
+        "double",
+        "missing values",
+    )
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -201,14 +226,18 @@ BROKEN_LINES = "several\nlines\nof text"
     ("nodes", "words"),
     [
         (changed(2, "id", "a"), ("lines 2 and 4: ", "'a'")),
+        (changed(2, "id", " a\t"), ("lines 2 and 4: ", "both have the id 'a'")),
         ([*ROWS, ROWS[1], ROWS[0]], ("lines 3 and 6: ", "'b'", "2 repeated ids in all")),
-        (changed(2, "id", ""), ("line 4: ", "no id")),
+        (changed(2, "id", ""), ("line 4: ", "no id", "remove empty lines")),
+        (as_csv(ROWS) + ",,,,\n", ("line 6: ", "no id", "remove empty lines")),
         (changed(1, "topic", ""), ("line 3: ", "training node without a label", "'topic'")),
         (changed(1, "topic", "  "), ("line 3: ", "training node without a label")),
         (changed(2, "topic", ""), ("no node with a label for validation",)),
-        (changed(3, "split", "val"), ("no node for test",)),
+        (changed(3, "split", "val"), ("no node for test", "write test in some rows, or")),
+        (changed(2, "split", "train"), ("no node for validation", "write validation in")),
         ([[*row[:3], "x", row[4]] for row in ROWS], ("one class only", "'x'")),
         (changed(1, "split", "dev"), ("line 3: ", "'dev'", "train, validation or test")),
+        (changed(1, "split", "Dev"), ("line 3: ", "did you mean validation (val, valid)?")),
         (changed(1, "split", "traim"), ("line 3: ", "did you mean 'train'")),
         (changed(1, "split", ""), ("line 3: ", "''")),
         ([["b", " ", "", "x", "train"], *ROWS[:1], *ROWS[2:]], ("line 2: ", "empty text")),
@@ -223,6 +252,12 @@ BROKEN_LINES = "several\nlines\nof text"
         ("\ufeff\n \n", ("is empty",)),
         (as_csv([]), ("no row",)),
         (as_csv(ROWS).replace("topic", "Topic"), ("no column 'topic' (label)", "mean 'Topic'")),
+        (as_csv(ROWS).replace("id,", "ID,", 1), ("no column 'id'", "mean 'ID'? (--id ID)")),
+        (as_csv(ROWS).replace("topic", "x"), ("no column 'topic' (label)", "with --label")),
+        ("sep=,\n" + as_csv(ROWS), ("line 1: 'sep=,'", "remove that line")),
+        (as_csv(ROWS).encode("utf-16-le"), ("looks like UTF-16", "save it as UTF-8")),
+        ('[{"id": "a"}]', ("is JSON, expected CSV or Parquet",)),
+        ('{\n  "id": "a"}', ("is JSON",)),
         (as_csv(ROWS).replace("body", "title"), ("2 columns are called 'title'",)),
         (as_csv(ROWS).replace(",", ";"), ("no column 'id'", "expected commas")),
         (as_csv(ROWS).replace("two", "zwölf").encode("latin-1"), ("line 3: ", "0xf6", "UTF-8")),
@@ -242,7 +277,10 @@ def test_every_mistake_in_the_nodes_names_the_file_and_the_line(graph, nodes, wo
         ([["a", "z"]], ("line 2: ", "'z' is the id of no node ('target')", "nodes.csv")),
         ([*EDGES, *[["q", "a"]] * 5], ("lines 5, 6 and 7: ", "5 in all", "'source'")),
         ([["a", ""]], ("line 2: ", "no id ('target')")),
-        (as_csv(EDGES, ["from", "target"]), ("no column 'source'", "'from'")),
+        (as_csv(EDGES, ["from", "target"]), ("no column 'source'", "'from'", "with --source and")),
+        ([["A", "b"]], ("line 2: 'A' is the id of no node", "did you mean 'a'?")),
+        ([["a", "b.0"]], ("line 2: 'b.0' is the id of no node", "did you mean 'b'?")),
+        (as_csv([["a", "b"], ["", ""]], ["source", "target"]), ("line 3: no id", "empty line")),
         (as_csv(EDGES, ["source", "target"]) + "a,b,0.5\n", ("line 5: ", "3 fields")),
         ("", ("is empty",)),
     ],
@@ -347,7 +385,7 @@ words = st.text(alphabet='abc," \n<é', min_size=1, max_size=6).filter(str.strip
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 5))
 def test_masks_depend_on_ids_and_seed_alone(tmp_path_factory, data, seed):
-    ids = data.draw(st.lists(words, min_size=4, max_size=25, unique=True))
+    ids = data.draw(st.lists(words.map(str.strip), min_size=4, max_size=25, unique=True))
     masks = []
     folder = tmp_path_factory.getbasetemp()
     for name in ("first", "second"):
@@ -401,7 +439,11 @@ def test_public_facts_and_preprocessing_say_what_was_done_and_count_nothing(grap
         ({"min_count": 5, "max_count": 5}, ("max_count is 5",)),
         ({"source": "target"}, ("source and target",)),
         ({"seed": -1}, ("seed",)),
-        ({"name": "all"}, ("name", "'all'", "every dataset", "choose another")),
+        ({"name": "all"}, ("name", "'all'", "means something else", "try 'all_graph'")),
+        ({"name": "1st Böard!"}, ("lower-case letters", "a letter first; try 'st_board'")),
+        ({"name": "42"}, ("a letter first; try 'my_graph'",)),
+        ({"name": "g\n"}, ("a letter first; try 'g'",)),
+        ({"text": ("title", "id")}, ("'id' is named twice (id and text)",)),
         ({"model": "folder"}, ("'folder'", "bow, which have no model", "fasttext, bert or sbert")),
         ({"model": "embedded"}, ("'embedded'", "bow, which have no model")),
         ({"lable": "topic"}, ("lable: unknown key", "did you mean 'label'")),

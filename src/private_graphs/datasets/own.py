@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
+import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -31,8 +33,8 @@ OWN_FOLDER = "own"
 
 EMBEDDED = "embedded"
 """In place of a model: the tiny one that is made from the texts themselves."""
-RESERVED = "all"
-"""No name of a graph: it stands for every dataset."""
+RESERVED = frozenset("all null none true false yes no on off inf nan demo full".split())
+"""No names of graphs: the command line or a configuration reads them as something else."""
 
 MASKS = ("train", "validation", "test")
 _SPLIT_NAMES = {**dict(zip(MASKS, range(3), strict=True)), "val": 1, "valid": 1}
@@ -52,7 +54,7 @@ class OwnGraph(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)
+    name: str = Field(max_length=80)
     nodes: Path
     """CSV or Parquet with one row per node; relative to the working folder."""
     edges: Path
@@ -89,8 +91,15 @@ class OwnGraph(BaseModel):
     @field_validator("name")
     @classmethod
     def _free_name(cls, value: str) -> str:
-        if value == RESERVED:
-            raise ValueError("this name stands for every dataset; choose another")
+        if value in RESERVED:
+            raise ValueError(
+                f"this word means something else in commands; try {_legal_name(value)!r}"
+            )
+        if not _NAME.fullmatch(value):
+            raise ValueError(
+                "expected lower-case letters, digits, _ and -, a letter first; try "
+                f"{_legal_name(value)!r}"
+            )
         return value
 
     @model_validator(mode="after")
@@ -109,11 +118,15 @@ class OwnGraph(BaseModel):
                 f"the label column {self.label!r} is among the text columns: the features would "
                 "hold what they are to predict; leave it out of the texts"
             )
-        roles = {"id": self.id, "label": self.label, "split": self.split}
-        names = [name for name in [*roles.values(), *self.text] if name is not None]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"column {twice[0]!r} is named twice, expected one role per column")
+        roles = [("id", self.id), ("label", self.label), ("split", self.split)]
+        roles += [("text", name) for name in self.text]
+        names = [name for _, name in roles if name is not None]
+        for name in names:
+            if names.count(name) > 1:
+                found = " and ".join(role for role, each in roles if each == name)
+                raise ValueError(
+                    f"column {name!r} is named twice ({found}), expected one role per column"
+                )
         if self.source == self.target:
             raise ValueError(f"source and target are both {self.source!r}, expected two columns")
         if self.max_count <= self.min_count:
@@ -123,8 +136,20 @@ class OwnGraph(BaseModel):
         return self
 
 
-def declare(values: Mapping[str, Any], where: str) -> OwnGraph:
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def _legal_name(name: str) -> str:
+    """Return a name of a graph that is like this one."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    legal = re.sub(r"^[^a-z]+|_+$", "", re.sub(r"[^a-z0-9_-]+", "_", plain))[:80]
+    return f"{legal or 'my'}_graph" if not legal or legal in RESERVED else legal
+
+
+def declare(values: Mapping[str, Any], where: str, *, flags: bool = False) -> OwnGraph:
     """Check a declaration; ``where`` (a file, or the command line) begins each message.
+
+    With ``flags``, messages name keys as flags: ``--min-count``.
 
     Raises:
         UsageError: unknown keys, values of a wrong form, columns with two roles.
@@ -142,6 +167,8 @@ def declare(values: Mapping[str, Any], where: str) -> OwnGraph:
                 message = "missing; add this key"
             elif each["loc"]:
                 message = f"found {each['input']!r}: {message[0].lower()}{message[1:]}"
+            if flags and key and key != "name":
+                key = f"--{key.replace('_', '-')}"
             lines.append(": ".join(part for part in (where, key, message) if part))
         raise UsageError("\n".join(lines)) from None
 
@@ -242,8 +269,9 @@ def keyed_split(ids: list[str], seed: int) -> np.ndarray:
 def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     """Read the two tables of a user's graph.
 
-    Nodes keep the order of the file; classes are sorted by name. Loops and repeated edges are
-    dropped and counted. The texts are the same in every view.
+    Nodes keep the order of the file; classes are sorted by name. White space around ids and labels
+    is no part of them. Loops and repeated edges are dropped and counted. The texts are the same in
+    every view.
 
     Raises:
         UserError: names the file and the line (Parquet: the row) of what cannot be used.
@@ -252,14 +280,14 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     roles |= {f"text {number}": name for number, name in enumerate(spec.text, start=1)}
     if spec.split is not None:
         roles["split"] = spec.split
-    nodes = read_table(spec.nodes, roles)
+    nodes = read_table(spec.nodes, roles).trimmed(spec.id)
     ids = _checked_ids(nodes, spec.id)
     split = _split(nodes, spec, ids)
     classes, labels = _labels(nodes, spec, split)
     texts = _texts(nodes, spec)
     edges_table = read_table(
         spec.edges, {"source": spec.source, "target": spec.target}, may_be_empty=True
-    )
+    ).trimmed(spec.source, spec.target)
     edges = _edges(edges_table, spec, nodes)
     files = ((spec.nodes, nodes), (spec.edges, edges_table))
     info = TextGraphInfo(
@@ -326,7 +354,10 @@ def _checked_ids(nodes: OwnTable, name: str) -> list[str]:
     blank = _is_blank(column)
     if blank.any():
         rows, more = _first_rows(blank)
-        raise nodes.error(rows, f"no id in the column {name!r}{more}; give every node an id")
+        raise nodes.error(
+            rows,
+            f"no id in the column {name!r}{more}; give every node an id, or remove empty lines",
+        )
     encoded = pc.dictionary_encode(column.combine_chunks())
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     codes = np.asarray(encoded.indices)
@@ -367,9 +398,16 @@ def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
         raise nodes.error(
             rows,
             f"{spec.split!r} is {value or ''!r}{more}, expected train, validation or test"
-            f"{suggest(value or '', names)}",
+            f"{_split_meant(value or '')}",
         )
     return np.asarray(list(_SPLIT_NAMES.values()))[found]
+
+
+def _split_meant(value: str) -> str:
+    """Return what a wrong value of the split column may mean, as ``suggest`` does."""
+    if value.strip().lower() in {"dev", "devel", "development", "eval", "evaluation", "tune"}:
+        return "; did you mean validation (val, valid)?"
+    return suggest(value, _SPLIT_NAMES)
 
 
 def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -387,10 +425,15 @@ def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[st
         )
     for number, mask in enumerate(MASKS):
         if not (~blank & (split == number)).any():
-            found = "no node" if not (split == number).any() else "no node with a label"
+            if (split == number).any():
+                found, advice = "no node with a label", f"label some in {spec.label!r}"
+            else:
+                found, advice = "no node", f"write {mask} in some rows"
+            if spec.split is not None:
+                advice += ", or leave --split out"
             raise UserError(
                 f"{nodes.path}: {found} for {mask} (column {spec.split or spec.label!r}), expected "
-                "at least one"
+                f"at least one: {advice}"
             )
     values = pc.if_else(pa.array(blank), pa.scalar(None, pa.string()), column)
     classes = sorted(name for name in pc.unique(values).to_pylist() if name is not None)
@@ -426,11 +469,24 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
         if (found < 0).any():
             rows, more = _first_rows(found < 0)
             value = table.columns[name][rows[0]].as_py()
+            near = None if value is None else _near_id(value, ids.to_pylist())
             what = "no id" if value is None else f"{value!r} is the id of no node"
+            advice = "correct the id, add the node, or remove the edge"
+            if value is None:
+                advice = "write the id, or remove the empty line"
             raise table.error(
                 rows,
-                f"{what} ({name!r}){more}, expected ids of the column {spec.id!r} of {nodes.path}; "
-                "correct the id, add the node, or remove the edge",
+                f"{what} ({name!r}){more}, expected ids of the column {spec.id!r} of {nodes.path}"
+                f"{f'; did you mean {near!r}?' if near else ''}; {advice}",
             )
         ends.append(found)
     return undirected_edges(*ends, nodes.n_rows)
+
+
+def _near_id(value: str, ids: list[str]) -> str | None:
+    """Return the id that differs in case or in a decimal ``.0`` alone, if there is one."""
+
+    def plain(each: str) -> str:
+        return each.casefold().removesuffix(".0")
+
+    return next((each for each in ids if plain(each) == plain(value)), None)

@@ -12,7 +12,7 @@ import io
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,8 @@ from private_graphs.errors import UserError, suggest
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_BLOCK = 2**28
+_SHOWN_COLUMNS, _SHOWN_LENGTH = 8, 40
+_JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _FOREIGN = (
     ((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "is compressed; unpack it first"),
     ((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "is no text; save the sheet as CSV UTF-8"),
@@ -42,6 +44,16 @@ class OwnTable:
     n_rows: int
     _data: bytes | None = field(repr=False)
     """Content of a CSV file, without BOM; None for Parquet."""
+
+    def trimmed(self, *names: str) -> OwnTable:
+        """Return the table without white space around what is in these columns."""
+        import pyarrow.compute as pc
+
+        columns = dict(self.columns)
+        for name in names:
+            text = pc.utf8_trim_whitespace(columns[name])
+            columns[name] = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+        return replace(self, columns=columns)
 
     def error(self, rows: int | Iterable[int], message: str) -> UserError:
         """Return a UserError that names the file and the lines (Parquet: rows from 1)."""
@@ -92,15 +104,37 @@ def _check_columns(path: Path, found: list[str], roles: Mapping[str, str]) -> No
         count = found.count(name)
         if count == 1:
             continue
-        shown = ", ".join(repr(each) for each in found[:20])
+        shown = _shown(found)
         if count > 1:
             raise UserError(
                 f"{path}: {count} columns are called {name!r} ({role}), expected one: rename them"
             )
-        hint = suggest(name, found)
+        hint = _column_hint(role, name, found)
         if len(found) == 1 and re.search(r"[;\t|]", found[0]):
             hint = "; expected commas between the fields: save the file with commas"
         raise UserError(f"{path}: no column {name!r} ({role}), found {shown}{hint}")
+
+
+def _shown(found: list[str]) -> str:
+    """Return column names for a message: in a file without a header they are somebody's text."""
+    cut = [
+        repr(name if len(name) <= _SHOWN_LENGTH else f"{name[:_SHOWN_LENGTH]}…")
+        for name in found[:_SHOWN_COLUMNS]
+    ]
+    more = f" and {len(found) - len(cut)} more" if len(found) > len(cut) else ""
+    return ", ".join(cut) + more
+
+
+def _column_hint(role: str, name: str, found: list[str]) -> str:
+    """Say which column may be meant, and with which flag it is named."""
+    flag = f"--{role.split()[0]}"
+    same = [each for each in found if each.strip().casefold() == name.strip().casefold()]
+    if same:
+        return f"; did you mean {same[0]!r}? ({flag} {same[0]})"
+    near = suggest(name, [each for each in found if len(each) <= _SHOWN_LENGTH])
+    if role in ("source", "target"):
+        return f"{near}; name the columns of the edges with --source and --target"
+    return near or f"; name the column with {flag}"
 
 
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
@@ -121,6 +155,16 @@ def _checked_text(path: Path, data: bytes) -> bytes:
         if data.startswith(starts):
             raise UserError(f"{path}: {advice}; expected CSV in UTF-8, or Parquet")
     data = data.removeprefix(_BOM)
+    first = data.split(b"\n", 1)[0]
+    if b"\0" in first:
+        raise UserError(f"{path}: looks like UTF-16; save it as UTF-8")
+    if _JSON.match(data):
+        raise UserError(f"{path}: is JSON, expected CSV or Parquet; save it as one of them")
+    if first.lower().startswith(b"sep="):
+        raise UserError(
+            f"{path}: line 1: {first.decode(errors='replace').strip()[:10]!r} is for spreadsheets "
+            "alone, expected the header; remove that line"
+        )
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -224,9 +268,11 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         or pa.types.is_null(kind)
     )
     if not readable:
+        floating = pa.types.is_floating(kind)
+        why = "missing values turn whole numbers into decimals; " if floating else ""
         raise UserError(
-            f"{path}: column {name!r} is of type {kind}, expected text or whole numbers; write it "
-            "as text"
+            f"{path}: column {name!r} is of type {kind}, expected text or whole numbers; {why}"
+            "write it as text"
         )
     try:
         column = column.cast(pa.string())
