@@ -14,7 +14,7 @@ from text_graphs import text_graph
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features import embedding
-from private_graphs.features.bert import BertEncoder, batches, bert_means, limited_threads
+from private_graphs.features.bert import BertEncoder, bert_means, limited_threads, packed_batches
 from private_graphs.features.bert_files import load_model, load_tokenizer
 
 WORDS = ["psa", "mačku", "kolo", "xyz", "hory", "!", "a"]
@@ -77,12 +77,66 @@ def test_masked_pooling_leaves_out_special_tokens_and_empty_columns(view, bert_f
         np.testing.assert_allclose(row, expected, atol=1e-5)
 
 
-def test_every_text_is_in_one_batch_within_the_budget():
+def test_every_text_is_in_one_packed_batch_within_the_budget():
     lengths = np.random.default_rng(0).integers(2, 90, 500)
-    found = list(batches(lengths, 256))
+    found = list(packed_batches(lengths, 256))
     assert sorted(np.concatenate(found)) == list(range(500))
-    assert all(len(b) == 1 or len(b) * lengths[b].max() <= 256 for b in found)
-    assert sum(len(b) * lengths[b].max() for b in found) < 1.1 * lengths.sum()
+    sizes = [lengths[batch].sum() for batch in found]
+    assert max(sizes) <= 256 and sum(sizes) > 0.85 * 256 * len(found)
+    assert list(packed_batches(lengths[:0], 256)) == []
+
+
+WAYS = ["packed", "padded", "padded bf16"]
+
+
+def encoder_of(way: str, folder) -> BertEncoder:
+    """An encoder on the CPU; bf16 is what a GPU computes in."""
+    encoder = BertEncoder(folder, "cpu")
+    assert encoder.packed is not None
+    if way != "packed":
+        encoder.packed = None
+    if way == "padded bf16":
+        encoder.model.to(torch.bfloat16)
+    return encoder
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(way, bert_folder):
+    encoder, texts = encoder_of(way, bert_folder), some_texts()
+    generator = np.random.default_rng(11)
+    with limited_threads(1):
+        together = encoder.encode(texts)
+        for size in (1, 2, 17, len(texts) - 1, len(texts)):
+            chosen = generator.permutation(len(texts))[:size]
+            found = encoder.encode([texts[i] for i in chosen])
+            for name in ("all_tokens", "words"):
+                np.testing.assert_array_equal(found[name], together[name][chosen])
+        for change in ("psa " * 300, "kolo", "psa mačku"):  # batches begin elsewhere
+            found = encoder.encode([change, *texts])
+            np.testing.assert_array_equal(found["words"][1:], together["words"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_so_it_does_with_two_threads(way, bert_folder):
+    encoder, texts = encoder_of(way, bert_folder), some_texts()[5:40:3]
+    with limited_threads(2):
+        together = encoder.encode(texts)["words"]
+        np.testing.assert_array_equal(encoder.encode(texts[:0:-4])["words"], together[:0:-4])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_private_text_changes_the_row_of_its_own_node_alone(way, bert_folder, monkeypatch):
+    import private_graphs.features.bert as module
+
+    monkeypatch.setattr(module, "BertEncoder", lambda folder, device: encoder_of(way, folder))
+    texts = some_texts()[2:]
+    columns = {"a": texts, "b": texts[::-1], "c": texts[7:] + texts[:7]}
+    before = bert_means(text_graph(columns), SOUND, model=bert_folder, device="cpu").values
+    for other in (None, "hory " * 90, "xyz"):
+        columns["b"] = [other, *texts[::-1][1:]]
+        after = bert_means(text_graph(columns), SOUND, model=bert_folder, device="cpu").values
+        np.testing.assert_array_equal(after[1:], before[1:])
+        assert (after[0] != before[0]).any()
 
 
 class Killed(Exception):
@@ -126,7 +180,7 @@ def test_equal_texts_are_embedded_once_and_other_views_only_what_is_new(
     again = bert_means(both, SOUND, **options)
     assert seen == []
     fresh = bert_means(both, SOUND, model=bert_folder, device="cpu")
-    np.testing.assert_allclose(again.values, fresh.values, atol=1e-5)
+    np.testing.assert_array_equal(again.values, fresh.values)
 
 
 def test_a_killed_run_resumes_with_the_missing_texts(bert_folder, tmp_path, monkeypatch):
@@ -142,7 +196,7 @@ def test_a_killed_run_resumes_with_the_missing_texts(bert_folder, tmp_path, monk
     found = bert_means(graph, SOUND, model=bert_folder, cache=tmp_path, device="cpu")
     assert set(after) == distinct - set(before) and len(after) == len(distinct) - 30
     fresh = bert_means(graph, SOUND, model=bert_folder, device="cpu")
-    np.testing.assert_allclose(found.values, fresh.values, atol=1e-5)
+    np.testing.assert_array_equal(found.values, fresh.values)
 
 
 def test_texts_of_a_broken_shard_are_embedded_again(bert_folder, tmp_path, monkeypatch):

@@ -20,17 +20,23 @@ from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
 from private_graphs.features.bert_files import files_of_model, load_model, load_tokenizer
-from private_graphs.features.embedding import EmptyTexts, column_means, working_folder
+from private_graphs.features.embedding import (
+    LADDER,
+    EmptyTexts,
+    column_means,
+    fixed_batches,
+    working_folder,
+)
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
 from private_graphs.features.tiny import tiny_bert
 
-POOLING_VERSION = 1
+POOLING_VERSION = 2
 """Part of the fingerprint of stored vectors: raise it when the same model gives other vectors."""
 
-TOKENS_PER_BATCH = {"cpu": 512, "cuda": 16_384}
-"""Tokens per batch, padding included. On a CPU, whose batches have no padding, 256 to 4,096 are
-equally fast."""
+TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
+"""Tokens per batch, padding included. On a CPU, whose batches are packed, 256 to 4,096 are equally
+fast; the larger, the more padding fills up the last batch of a kind."""
 
 
 def bert_means(
@@ -96,7 +102,8 @@ class BertEncoder:
     ) -> None:
         """Load tokenizer and weights; nothing is looked up on the network.
 
-        ``tokens_per_batch`` bounds the padded tokens of one batch (a longer text is a batch).
+        ``tokens_per_batch`` is the size of a batch, padding included, and at least that of the
+        longest text that the model reads.
 
         Raises:
             UserError: a file is missing or broken, or the device is not there.
@@ -115,9 +122,11 @@ class BertEncoder:
         precision = torch.float32 if on_cpu else torch.bfloat16
         self.model.to(self.device, precision)
         self.width = self.model.config.hidden_size
-        self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH[self.device]
+        self.longest = self.model.config.max_position_embeddings
+        self.tokens_per_batch = max(tokens_per_batch or TOKENS_PER_BATCH[self.device], self.longest)
         self.packed = packed_bert(self.model, self.tokens_per_batch) if on_cpu else None
         parts = [f"bert pooling {POOLING_VERSION}", str(precision)]
+        parts.append(f"{'packed' if self.packed else LADDER} {self.tokens_per_batch}")
         parts += [f"{each.file} {each.sha256}" for each in self.files]
         self.fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -130,18 +139,17 @@ class BertEncoder:
             )
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
-        """Embed texts in batches of similar length.
+        """Embed texts in batches of fixed shapes: a row depends on its own text alone.
 
         Returns ``all_tokens`` (n, width), means over every token, ``words`` (n, width), means
         without the special tokens, zeros where there is no other, and ``filled`` (n,) bool.
         """
         import torch
 
-        limit = self.model.config.max_position_embeddings
         token_ids = self.tokenizer(
             texts,
             truncation=True,
-            max_length=limit,
+            max_length=self.longest,
             return_attention_mask=False,
             return_token_type_ids=False,
         )["input_ids"]
@@ -153,29 +161,37 @@ class BertEncoder:
         }
         states = self._packed_states if self.packed else self._padded_states
         with torch.inference_mode():
-            for batch in batches(lengths, self.tokens_per_batch):
-                hidden = states([token_ids[i] for i in batch], lengths[batch])
+            for batch, hidden in states(token_ids, lengths):
                 found["all_tokens"][batch], found["words"][batch] = _means(hidden, lengths[batch])
         return found
 
-    def _packed_states(self, token_ids: list[list[int]], lengths: np.ndarray) -> Any:
-        """Return the (T, width) last hidden states of texts one after the other."""
+    def _packed_states(
+        self, token_ids: list[list[int]], lengths: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield indices of texts and their (T, width) last hidden states, one after the other."""
         import torch
 
-        return self.packed(torch.from_numpy(_joined(token_ids, lengths)), lengths.tolist())
+        for batch in packed_batches(lengths, self.tokens_per_batch):
+            joined = _joined([token_ids[i] for i in batch], lengths[batch])
+            yield batch, self.packed(torch.from_numpy(joined), lengths[batch].tolist())
 
-    def _padded_states(self, token_ids: list[list[int]], lengths: np.ndarray) -> Any:
+    def _padded_states(
+        self, token_ids: list[list[int]], lengths: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, Any]]:
         """As :meth:`_packed_states`, by the transformers library."""
         import torch
 
-        present = np.arange(lengths.max()) < lengths[:, None]  # (b, longest)
-        padded = np.full(present.shape, self.tokenizer.pad_token_id, dtype=np.int64)
-        padded[present] = _joined(token_ids, lengths)
-        there = torch.from_numpy(present).to(self.device)
-        # Without a mask, attention takes its fastest way.
-        mask = None if present.all() else there.long()
-        hidden = self.model(input_ids=torch.from_numpy(padded).to(self.device), attention_mask=mask)
-        return hidden.last_hidden_state[there]
+        for batch, rows, longest in fixed_batches(lengths, self.longest, self.tokens_per_batch):
+            filled_up = np.resize(batch, rows)
+            present = np.arange(longest) < lengths[filled_up][:, None]  # (rows, longest)
+            padded = np.full(present.shape, self.tokenizer.pad_token_id, dtype=np.int64)
+            padded[present] = _joined([token_ids[i] for i in filled_up], lengths[filled_up])
+            there = torch.from_numpy(present).to(self.device)
+            hidden = self.model(
+                input_ids=torch.from_numpy(padded).to(self.device), attention_mask=there.long()
+            )
+            n = len(batch)
+            yield batch, hidden.last_hidden_state[:n][there[:n]]
 
 
 def _joined(token_ids: list[list[int]], lengths: np.ndarray) -> np.ndarray:
@@ -199,17 +215,18 @@ def _means(hidden: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (sums / counts[:, None]).cpu().numpy(), words.cpu().numpy()
 
 
-def batches(lengths: np.ndarray, tokens_per_batch: int) -> Iterator[np.ndarray]:
-    """Yield the indices of texts in batches, by length, so that little is padded.
+def packed_batches(lengths: np.ndarray, tokens_per_batch: int) -> Iterator[np.ndarray]:
+    """Yield the indices of texts in batches of at most so many tokens, longest texts first.
 
-    A batch of b texts, the longest of L tokens, has b * L <= tokens_per_batch, or is one text.
+    No text is longer than a batch. Room that the next text does not fit in is left over.
     """
     order = np.argsort(-lengths, kind="stable")
-    start = 0
+    ends = np.cumsum(lengths[order])
+    start = before = 0
     while start < len(order):
-        size = max(1, tokens_per_batch // int(lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
+        end = int(np.searchsorted(ends, before + tokens_per_batch, side="right"))
+        yield order[start:end]
+        start, before = end, ends[end - 1]
 
 
 @contextmanager

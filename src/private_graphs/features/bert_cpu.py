@@ -2,7 +2,9 @@
 
 The same arithmetic in float32 as the layers of the transformers library (Devlin et al., 2019), in
 another order of additions. Texts stand one after the other in one matrix, so that every product
-runs over all their tokens; attention alone looks at texts, a run of equal lengths at a time.
+runs over all their tokens; attention alone looks at texts, a run of equal lengths at a time. The
+matrix has the same number of rows in every call: how a product is added up depends on its shape,
+and the states of a text are to depend on nothing but the text.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class PackedBert:
     """Last hidden states of a ``BertModel`` for texts packed one after the other."""
 
     def __init__(self, model: Any, tokens: int) -> None:
-        """Take over the weights of ``model`` (float32); ``tokens`` is the usual size of a call."""
+        """Take over the weights of ``model`` (float32); ``tokens`` is the size of every call."""
+        self.tokens = tokens
         self.embeddings = model.embeddings
         self.heads = model.config.num_attention_heads
         self.layers = [
@@ -73,7 +76,13 @@ class PackedBert:
         ]
 
     def __call__(self, token_ids: torch.Tensor, lengths: list[int]) -> torch.Tensor:
-        """Return (T, hidden) states of T token ids: texts of these lengths, one after the other."""
+        """Return (T, hidden) states of T token ids: texts of these lengths, one after the other.
+
+        T is at most :attr:`tokens`; the rest is filled up with texts of one token.
+        """
+        total = len(token_ids)
+        token_ids = torch.nn.functional.pad(token_ids, (0, self.tokens - total))
+        lengths = lengths + [1] * (self.tokens - total)
         positions = torch.cat([torch.arange(length) for length in lengths])
         states = self.embeddings(input_ids=token_ids[None], position_ids=positions[None])[0]
         runs = [(length, len(list(group))) for length, group in groupby(lengths)]
@@ -82,7 +91,7 @@ class PackedBert:
             states = layer.attention_norm(layer.attention_output.plus(mixed, states))
             inner = layer.intermediate(states, "gelu")
             states = layer.output_norm(layer.output.plus(inner, states))
-        return states
+        return states[:total]
 
     def _attention(self, joined: torch.Tensor, runs: list[tuple[int, int]]) -> torch.Tensor:
         """Self-attention in each text; ``joined`` (T, 3 * hidden): queries, keys, values."""

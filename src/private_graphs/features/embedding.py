@@ -1,4 +1,8 @@
-"""Means of text vectors over the columns of a node: every distinct text is embedded once."""
+"""Means of text vectors over the columns of a node: every distinct text is embedded once.
+
+A mean depends on the texts of its own node alone, bit for bit: batches have fixed shapes, and the
+means are made of sums that are exact in any order (docs/privacy.md §5).
+"""
 
 from __future__ import annotations
 
@@ -16,21 +20,52 @@ from private_graphs.features.texts import DistinctTexts
 SHARD_TEXTS = 2_000
 """Texts per shard: what a killed run embeds again at most."""
 
+LADDER = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096, 8192)
+"""Lengths in tokens that texts are padded to."""
+
+_UNIT = 2.0**-30
+"""Vectors are rounded to multiples of this (a float32 near 1 has steps of 2^-23), so that float64
+sums of up to 2^23 in magnitude are exact, whatever their order."""
+
 EmptyTexts = Literal["counted", "masked"]
+
+
+def fixed_batches(
+    lengths: np.ndarray, longest: int, tokens_per_batch: int
+) -> Iterator[tuple[np.ndarray, int, int]]:
+    """Yield (indices of texts, rows, padded length) so that shapes depend on no other text.
+
+    The padded length is the next of :data:`LADDER` above the length of the text (n,) itself, and
+    all batches of that length have equally many rows, about ``tokens_per_batch`` tokens: the
+    caller fills up rows with texts that it throws away. Every text has padding, as libraries drop
+    a mask that hides nothing from any text; only those of ``longest`` tokens, the most that the
+    model reads, have batches of their own without.
+    """
+    ladder = np.array([*(each for each in LADDER if each < longest), longest])
+    steps = np.searchsorted(ladder, lengths, side="right")
+    for step in np.unique(steps):
+        padded = int(ladder[min(step, len(ladder) - 1)])
+        rows = max(1, tokens_per_batch // padded)
+        chosen = np.flatnonzero(steps == step)
+        for start in range(0, len(chosen), rows):
+            yield chosen[start : start + rows], rows, padded
 
 
 class TextEncoder(Protocol):
     """Turns texts into vectors."""
 
     fingerprint: str
-    """Of model, precision and pooling: equal ones give the same vectors."""
+    """Of model, precision, shapes and pooling: equal ones give the same vectors."""
     width: int
     """Length of a vector."""
     pooled: dict[EmptyTexts, str]
     """Which array of :meth:`encode` holds the vectors for each treatment of empty texts."""
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
-        """Return arrays with one row per text, (n, width) float32, and ``filled`` (n,) bool."""
+        """Return arrays with one row per text, (n, width) float32, and ``filled`` (n,) bool.
+
+        A row depends on its own text alone, bit for bit.
+        """
         ...
 
 
@@ -58,8 +93,8 @@ def column_means(
         nodes = np.flatnonzero(np.diff(uses.indptr))  # few: most texts have one user
         uses = uses[nodes]
         weights = arrays["filled"] if empty_texts == "masked" else np.ones(len(texts))
-        vectors = arrays[encoder.pooled[empty_texts]] * weights[:, None]
-        sums[nodes] += uses @ vectors.astype(np.float64)
+        vectors = arrays[encoder.pooled[empty_texts]].astype(np.float64) * weights[:, None]
+        sums[nodes] += uses @ np.rint(vectors / _UNIT)
         n_columns[nodes, 0] += uses @ weights.astype(np.float64)
         missing[texts] = False
         if progress:
@@ -78,7 +113,7 @@ def column_means(
             arrays = encoder.encode(chosen)
             store.write(text_keys(chosen), arrays)
             add(texts, arrays)
-    return (sums / np.maximum(n_columns, 1)).astype(np.float32)
+    return (sums * _UNIT / np.maximum(n_columns, 1)).astype(np.float32)
 
 
 def _chunks(texts: list[str], wanted: np.ndarray) -> Iterator[np.ndarray]:

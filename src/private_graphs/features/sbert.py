@@ -15,16 +15,23 @@ from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
 from private_graphs.features.bert import limited_threads
 from private_graphs.features.bert_files import quiet_transformers
-from private_graphs.features.embedding import EmptyTexts, column_means, working_folder
+from private_graphs.features.embedding import (
+    LADDER,
+    EmptyTexts,
+    column_means,
+    fixed_batches,
+    working_folder,
+)
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
 from private_graphs.features.tiny import tiny_sentence_bert
 from private_graphs.files import sha256_of
 
-ENCODER_VERSION = 1
+ENCODER_VERSION = 2
 """Part of the fingerprint of stored vectors: raise it when the same model gives other vectors."""
 
-TEXTS_PER_BATCH = {"cpu": 32, "cuda": 1024}
+TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
+"""Tokens per batch, padding included."""
 
 
 def sentence_means(
@@ -97,22 +104,57 @@ class SentenceEncoder:
             if path.is_file() and path.suffix in {".json", ".txt", ".safetensors", ".bin"}
         ]
         self.width = self.model.get_embedding_dimension()
-        parts = [f"sentence vectors {ENCODER_VERSION}"]
+        self.tokens_per_batch = TOKENS_PER_BATCH[self.device]
+        self._padded: int | None = None
+        self.model[0].register_forward_pre_hook(self._pad)
+        parts = [f"sentence vectors {ENCODER_VERSION}", f"{LADDER} {self.tokens_per_batch}"]
         parts += [f"{each.file} {each.sha256}" for each in self.files]
         self.fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
-        """Return ``sentence`` (n, width) float32 and ``filled`` (n,) bool: not only white space."""
-        vectors = self.model.encode(
-            texts,
-            batch_size=TEXTS_PER_BATCH[self.device],
-            show_progress_bar=False,
-            convert_to_numpy=True,
-        )
-        return {
-            "sentence": np.asarray(vectors, dtype=np.float32),
-            "filled": np.array([bool(text.strip()) for text in texts]),
-        }
+        """Return ``sentence`` (n, width) float32 and ``filled`` (n,) bool: not only white space.
+
+        Batches have fixed shapes: a row depends on its own text alone.
+        """
+        lengths = self._lengths(texts)
+        longest = self.model.max_seq_length or LADDER[-1]
+        if lengths is None:  # padding is not known, so no text may share a batch
+            batches = [(np.array([i]), 1, None) for i in range(len(texts))]
+        else:
+            batches = fixed_batches(lengths, longest, self.tokens_per_batch)
+        found = np.empty((len(texts), self.width), dtype=np.float32)
+        for batch, rows, padded in batches:
+            self._padded = padded
+            vectors = self.model.encode(
+                [texts[i] for i in np.resize(batch, rows)],
+                batch_size=rows,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
+            found[batch] = vectors[: len(batch)]
+        self._padded = None
+        return {"sentence": found, "filled": np.array([bool(text.strip()) for text in texts])}
+
+    def _lengths(self, texts: list[str]) -> np.ndarray | None:
+        """Return (n,) tokens that the model reads, or None where it has no attention mask."""
+        prompt = self.model.prompts.get(self.model.default_prompt_name, "")
+        # Earlier versions of the library call it tokenize.
+        tokenize = getattr(self.model, "preprocess", None) or self.model.tokenize
+        mask = tokenize([prompt + text for text in texts]).get("attention_mask")
+        return None if mask is None else mask.sum(dim=1).cpu().numpy()
+
+    def _pad(self, _: Any, arguments: tuple[Any, ...]) -> None:
+        """Lengthen the tokenized batch on its way into the model, in place."""
+        from torch.nn.functional import pad
+
+        if self._padded is None:
+            return
+        features = arguments[0]
+        more = max(0, self._padded - features["attention_mask"].shape[1])
+        fills = {"input_ids": self.model.tokenizer.pad_token_id or 0}
+        fills |= {"attention_mask": 0, "token_type_ids": 0}
+        for name in fills.keys() & features.keys():
+            features[name] = pad(features[name], (0, more), value=fills[name])
 
 
 def require_library() -> None:
