@@ -138,7 +138,7 @@ class TextGraph:
         folder = Path(folder)
         try:
             info = TextGraphInfo.model_validate_json((folder / TEXT_INFO_FILE).read_bytes())
-            texts = pyarrow.parquet.read_table(folder / TEXTS_FILE)
+            texts = pyarrow.parquet.read_table(folder / TEXTS_FILE, use_threads=False)
             arrays = safetensors.numpy.load_file(folder / STRUCTURE_FILE)
             return cls(texts, *(arrays[key] for key in _STRUCTURE), info)
         except (
