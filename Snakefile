@@ -24,6 +24,7 @@ rule all:
 
 
 onstart:
+    keep_declarations()
     announce_training()
     mention_kept_seeds()
     mention_outdated()

@@ -12,6 +12,7 @@ import yaml
 
 from private_graphs import config
 from private_graphs.config import RunConfig, Study, load_study, schema_text
+from private_graphs.datasets import registry
 from private_graphs.errors import UsageError, UserError
 from private_graphs.grids import plans
 
@@ -335,20 +336,55 @@ def test_a_cell_keeps_its_draws_unless_its_view_is_another(study: Study) -> None
 OWN = {"nodes": "nodes.csv", "edges": "edges.csv", "text": ["title"], "label": "topic"}
 
 
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
+    """A working folder without graphs of users, and what the configuration declares."""
+    monkeypatch.chdir(tmp_path)
+    found: dict = {}
+    monkeypatch.setattr(registry, "DECLARED", found)
+    monkeypatch.setattr(config, "DECLARED", found)
+    return found
+
+
 @pytest.mark.parametrize(
     "entries", [["cora", {"name": "my_graph", **OWN}], {"cora": {}, "my_graph": OWN}]
 )
-def test_an_entry_of_datasets_may_declare_a_graph(
-    entries: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_entry_of_datasets_may_declare_a_graph(entries: object, declared: dict) -> None:
     raw = config.declare_graphs({"scale": "full", "datasets": entries})
     assert raw == {"scale": "full", "datasets": ["cora", "my_graph"]}
     assert RunConfig.parse(raw).datasets == ("cora", "my_graph")
-    declared = Path("data/own/my_graph.json")
-    before = declared.stat().st_mtime_ns
-    config.declare_graphs({"datasets": entries})
-    assert declared.stat().st_mtime_ns == before, "an unchanged declaration is not written again"
+    path = Path("data/own/my_graph.json")
+    assert not path.exists(), "reading a configuration writes nothing"
+    assert config.keep_declarations() == [] and path.exists()
+    before = path.stat().st_mtime_ns
+    assert config.keep_declarations() == []
+    assert path.stat().st_mtime_ns == before, "an unchanged declaration is not written again"
+
+
+def test_a_single_entry_needs_no_list_and_another_declaration_is_replaced_aloud(
+    declared: dict,
+) -> None:
+    assert config.declare_graphs({"datasets": {"name": "my_graph", **OWN}}) == {
+        "datasets": ["my_graph"]
+    }
+    config.keep_declarations()
+    config.declare_graphs({"datasets": [{"name": "my_graph", **OWN, "seed": 3, "split": "part"}]})
+    (line,) = config.keep_declarations()
+    assert "my_graph is replaced: split, seed" in line and "still counts" in line
+
+
+def test_a_users_graph_runs_with_its_declared_features_unless_others_are_asked_for(
+    declared: dict, study: Study
+) -> None:
+    config.declare_graphs({"datasets": [{"name": "my_graph", **OWN, "features": "fasttext"}]})
+    kinds = {
+        asked: {
+            plan.cell.features
+            for plan in plans(study, RunConfig.parse({"datasets": "my_graph", "features": asked}))
+        }
+        for asked in ("all", "bow,fasttext")
+    }
+    assert kinds == {"all": {"fasttext"}, "bow,fasttext": {"bow", "fasttext"}}
 
 
 @pytest.mark.parametrize(
@@ -360,13 +396,17 @@ def test_an_entry_of_datasets_may_declare_a_graph(
         ({"name": "My Graph", **OWN}, "datasets: name: found 'My Graph'"),
     ],
 )
-def test_a_wrong_declaration_names_its_key(
-    entry: dict, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_declaration_names_its_key(entry: dict, message: str, declared: dict) -> None:
     with pytest.raises(UsageError, match=message):
         config.declare_graphs({"datasets": [entry]})
-    assert not Path("data").exists()
+    assert not Path("data").exists() and declared == {}
+
+
+def test_a_mapping_that_is_neither_an_entry_nor_entries_says_how_to_write_it(
+    declared: dict,
+) -> None:
+    with pytest.raises(UsageError, match="datasets: nodes: found 'nodes.csv'; expected a list"):
+        config.declare_graphs({"datasets": {"nodes": "nodes.csv", "label": "topic"}})
 
 
 def _study_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: object) -> None:

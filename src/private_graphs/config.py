@@ -24,9 +24,10 @@ from pydantic import (
 )
 
 from private_graphs.cells import Epsilon
-from private_graphs.datasets.own import OwnGraph, remember
+from private_graphs.datasets.own import OwnGraph, known, remember
 from private_graphs.datasets.registry import (
     DATASETS,
+    DECLARED,
     OWN_FOLDER,
     TEXT_FEATURES,
     dataset_names,
@@ -389,7 +390,9 @@ def feature_kinds(dataset: str, experiment: TrainingExperiment, run: RunConfig) 
         return []
     if not spec.has_texts:
         return ["raw"] if "raw" in experiment.features else []
-    asked = [each for each in run.features or spec.features if each in spec.features]
+    # A user's graph was declared with one kind; others may need a download nobody asked for.
+    kinds = run.features or (spec.features[:1] if spec.own else spec.features)
+    asked = [each for each in kinds if each in spec.features]
     if "raw" in experiment.features:
         return asked if run.features else asked[:1]
     return [each for each in experiment.features if each in asked]
@@ -408,12 +411,19 @@ def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``raw`` with names in place of the graphs that entries of ``datasets`` describe.
 
     An entry is a name, or a mapping with the fields of ``OwnGraph``; a mapping of names to such
-    fields may stand in place of the list. Each graph is remembered below ``data/own``, where the
-    command line and later runs find it. Raises UsageError, naming the key, for a description that
-    is incomplete or whose name is taken.
+    fields may stand in place of the list. Each graph is known from now on (``registry.DECLARED``);
+    ``keep_declarations`` writes them. Raises UsageError, naming the key, for a description that is
+    incomplete or whose name is taken.
     """
     entries = raw.get("datasets")
-    if isinstance(entries, Mapping):
+    if isinstance(entries, Mapping) and "name" in entries:
+        entries = [entries]
+    elif isinstance(entries, Mapping):
+        if wrong := [name for name, fields in entries.items() if isinstance(fields, str)]:
+            raise UsageError(
+                f"configuration: datasets: {wrong[0]}: found {entries[wrong[0]]!r}; expected a "
+                "list, such as [cora, {name: my_graph, nodes: ...}]"
+            )
         entries = [{"name": name, **fields} if fields else name for name, fields in entries.items()]
     if not isinstance(entries, list | tuple):
         return dict(raw)
@@ -426,10 +436,28 @@ def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
                     f"configuration: datasets: {own.name!r} is the name of a built-in dataset; "
                     "choose another"
                 )
-            remember(own, OWN_FOLDER)
+            DECLARED[own.name] = own
             entry = own.name
         names.append(entry)
     return {**raw, "datasets": names}
+
+
+def keep_declarations() -> list[str]:
+    """Write the graphs that the configuration declares below ``data/own``, where the command line
+    and later runs find them; return a line for each that replaces another declaration."""
+    lines = []
+    before = known(OWN_FOLDER)
+    for name, own in DECLARED.items():
+        fields = OwnGraph.model_fields
+        earlier = before.get(name, own)
+        changed = [each for each in fields if getattr(own, each) != getattr(earlier, each)]
+        if changed:
+            lines.append(
+                f"The declaration of {name} is replaced: {', '.join(changed)}. What an earlier "
+                "version of it cost in privacy still counts."
+            )
+        remember(own, OWN_FOLDER)
+    return lines
 
 
 def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:

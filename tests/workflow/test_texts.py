@@ -74,12 +74,32 @@ def test_a_users_own_graph_runs_from_an_entry_of_the_configuration(
     assert (project.runs / "table1/my_graph/bow/gcn/sgd/sound/s1/f1/runs.parquet").is_file()
     assert [row["dataset"] for row in rows(project, "table5")] == ["my_graph"]
     assert project.jobs(*asked) == {}
+    cell = project.runs / "table1/my_graph/bow/gcn/sgd/sound/s1/f1/statement.json"
+    sources = {each["noise_source"] for each in json.loads(cell.read_text()).values()}
+    assert sources == {"os_entropy"}, "nobody can rebuild the noise of a private graph"
     named = ("--config", "experiments=table1,table5", "protocols=sound", "datasets=my_graph")
     assert project.jobs(*named) == {}, "once declared, its name is enough"
     with (project.path / "edges.csv").open("a") as stream:
         stream.write("no-such-post,neither\n")
     again = project.snakemake("--cores", "2", *named)
     assert again.returncode != 0 and "edges.csv" in again.stdout and "no-such-post" in again.stdout
+
+
+def test_mistakes_in_a_users_graph_are_told_before_anything_runs(project: Project) -> None:
+    (project.path / "my.yaml").write_text(OWN)
+    asked = ("--configfile", "my.yaml", "--config", "experiments=table1,table5")
+    gone = project.snakemake("--dry-run", *asked)
+    assert gone.returncode != 0 and "nodes.csv: no such file" in gone.stdout
+    assert not (project.path / "data" / "own").exists(), "a dry run declares nothing"
+    rows = [f"p{number},a text,b text,{'xy'[number % 2]}" for number in range(5)]
+    (project.path / "nodes.csv").write_text("\n".join(["id,title,body,topic", *rows]) + "\n")
+    (project.path / "edges.csv").write_text("source,target\np0,p1\n")
+    project.edit_study(
+        lambda scale: scale["experiments"]["table1"].update(grid=[{"splits": 10, "epsilons": [2]}])
+    )
+    few = project.snakemake("--dry-run", *asked)
+    assert few.returncode != 0
+    assert "10 parts asked of the about 4 training nodes of my_graph" in few.stdout
 
 
 def test_missing_profiles_and_models_are_one_message_that_says_how_to_supply_them(

@@ -66,6 +66,20 @@ FOLLOWING = {
 PLANS |= {(cell.study, cell.cell_id): plan for cell, plan in FOLLOWING.items()}
 
 
+def refuse_too_many_splits():
+    """Refuse more parts than a graph has training nodes, as far as its tables tell by now."""
+    for plan in PLANS.values():
+        size = registry.dataset_spec(plan.cell.dataset).size_with(plan.cell.features)
+        if plan.cell.splits > size.train_nodes:
+            raise WorkflowError(
+                f"splits: {plan.cell.splits} parts asked of the about {size.train_nodes} training "
+                f"nodes of {plan.cell.dataset}; name fewer (--config splits=1)"
+            )
+
+
+refuse_too_many_splits()
+
+
 def plan_of(wildcards):
     try:
         return PLANS[wildcards.study, wildcards.cell]
@@ -85,6 +99,12 @@ def build_folder(cell):
 def dataset_file(file):
     """Return the input function that gives ``file`` of the dataset of a cell."""
     return lambda wildcards: f"{build_folder(plan_of(wildcards).cell)}/{file}"
+
+
+def noise_source(wildcards):
+    """Seeds that everybody knows for published data; of a user's own graph nobody may know them."""
+    own = registry.dataset_spec(plan_of(wildcards).cell.dataset).own
+    return "os_entropy" if own else "seeded"
 
 
 def searched_runs(wildcards):
@@ -182,8 +202,19 @@ def text_sources(wildcards):
     own = registry.dataset_spec(wildcards.dataset).own
     if own is None:
         return [ancient(f"{RAW}/receipts/{wildcards.dataset}.json")]
-    declaration = registry.OWN_FOLDER / f"{own.name}.json"
-    return [each.as_posix() for each in (declaration, own.nodes, own.edges)]
+    for table in (own.nodes, own.edges):
+        if not table.is_file():
+            raise WorkflowError(
+                f"{table}: no such file; the graph {own.name} was declared with it: put it back, "
+                f"or declare the graph again (private-graphs dataset {own.name} --nodes ...)"
+            )
+    return [own.nodes.as_posix(), own.edges.as_posix()]
+
+
+def declaration(wildcards):
+    """Return what a user declared of a graph, none for other datasets."""
+    own = registry.dataset_spec(wildcards.dataset).own
+    return own.model_dump_json() if own else None
 
 
 def model_receipts(kind):
@@ -201,28 +232,18 @@ def embedding_threads(wildcards):
     return workflow.cores or 1 if real else 1
 
 
-def raw_records(*names):
-    """Return what raw files must be: a new version of one rebuilds what is made of it."""
-    return [
-        each.model_dump(mode="json")
-        for name in names
-        for each in registry.raw_files(name)
+def received(receipts):
+    """Return what raw files are: a new version of one rebuilds what is made of it.
+
+    Receipts themselves are older or newer for other reasons; before they are there Snakemake asks
+    again (FileNotFoundError).
+    """
+    files = [
+        each
+        for receipt in receipts
+        for each in json.loads(Path(receipt).read_text(encoding="utf-8"))["files"]
     ]
-
-
-def withdraw_receipts():
-    """Remove receipts of raw files that are no longer there, so that they are supplied again."""
-    for receipt in Path(RAW, "receipts").glob("*.json"):
-        try:
-            files = json.loads(receipt.read_text(encoding="utf-8"))["files"]
-            present = all(Path(RAW, each["file"]).is_file() for each in files)
-        except (OSError, ValueError, KeyError, TypeError):
-            present = False
-        if not present:
-            receipt.unlink(missing_ok=True)
-
-
-withdraw_receipts()
+    return {each["file"]: each["sha256"] for each in files}
 
 
 # --- training ---
@@ -294,6 +315,12 @@ def mention_outdated():
                 f"{counted(len(cells), 'finished cell')}. To train them again: "
                 f"snakemake --config scale={RUN.scale} {settings}"
             )
+
+
+def keep_declarations():
+    """Write the graphs that the configuration declares, and say which replace others."""
+    for line in configuration.keep_declarations():
+        say(line)
 
 
 def announce_dry_run():

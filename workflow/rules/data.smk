@@ -49,7 +49,7 @@ rule dataset:
         mem_mb=lambda wildcards: 8000 if "/" in wildcards.build else 2000,
         runtime=30,
     params:
-        files=lambda wildcards: raw_records(wildcards.build.partition("/")[0]),
+        files=lambda wildcards, input: received([input.receipt]),
     script:
         "../scripts/dataset.py"
 
@@ -76,6 +76,9 @@ rule texts:
         mem_mb=3000,
         runtime=60,
     params:
-        files=lambda wildcards: raw_records(wildcards.dataset),
+        files=lambda wildcards, input: received(
+            each for each in input.sources if each.startswith(RAW)
+        ),
+        declaration=declaration,
     script:
         "../scripts/texts.py"

@@ -28,6 +28,8 @@ rule features_bow:
     resources:
         mem_mb=4000,
         runtime=30,
+    params:
+        models=lambda wildcards, input: received(input.models),
     script:
         "../scripts/features_bow.py"
 
@@ -55,6 +57,8 @@ rule features_fasttext:
             12000 if model_receipts("fasttext")(wildcards) else 2000
         ),
         runtime=120,
+    params:
+        models=lambda wildcards, input: received(input.models),
     script:
         "../scripts/features_fasttext.py"
 
@@ -80,6 +84,8 @@ rule features_bert:
     resources:
         mem_mb=8000,
         runtime=2880,
+    params:
+        models=lambda wildcards, input: received(input.models),
     script:
         "../scripts/features_bert.py"
 
@@ -105,5 +111,7 @@ rule features_sbert:
     resources:
         mem_mb=8000,
         runtime=2880,
+    params:
+        models=lambda wildcards, input: received(input.models),
     script:
         "../scripts/features_sbert.py"

@@ -25,5 +25,6 @@ rule train:
         runtime=lambda wildcards: 10 + int(seconds_of(plan_of(wildcards)) / 60 * 4),
     params:
         plan=lambda wildcards: plan_of(wildcards).model_dump_json(),
+        noise_source=noise_source,
     script:
         "../scripts/train.py"

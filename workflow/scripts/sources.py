@@ -6,6 +6,12 @@ from pathlib import Path
 from job import reported, terminal
 
 
+def stamped(record, raw):
+    """Add size and time of a raw file, by which a later run sees that it was changed."""
+    status = (raw / record["file"]).stat()
+    return {**record, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
 def main(job):
     """Supply all datasets at once, so that one message lists everything that is missing."""
     from private_graphs.datasets.sources import raw_records, supply
@@ -17,7 +23,7 @@ def main(job):
         with contextlib.redirect_stderr(terminal()):  # the download bar is for the terminal
             supply(names, raw, job.config.get("mirror"))
         for name, receipt in zip(names, job.output.receipts, strict=True):
-            files = [each.model_dump(mode="json") for each in raw_records(name, raw)]
+            files = [stamped(each.model_dump(mode="json"), raw) for each in raw_records(name, raw)]
             write_json(receipt, {"dataset": name, "files": files})
         note(f"{', '.join(names)} in {raw}")
 

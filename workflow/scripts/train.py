@@ -23,6 +23,7 @@ def main(job):
             GraphDataset.load(Path(job.input.graph).parent),
             device="auto" if job.resources.gpu else "cpu",
             threads=job.threads,
+            noise_source=job.params.noise_source,
             search=read_search(choice, job.input.search) if choice else None,
             code_fingerprint=code_fingerprint("private_graphs.methods.gcn"),
         )

@@ -36,6 +36,9 @@ from private_graphs.errors import UsageError, UserError, suggest
 OWN_FOLDER = Path("data/own")
 """Where the graphs of users are declared, below the working folder."""
 
+DECLARED: dict[str, OwnGraph] = {}
+"""Graphs of users that the configuration of this process declares, before they are written."""
+
 _SIZES = "the number of nodes, the classes and global statistics"
 _MASKS = "the train, validation and test masks"
 PUBLIC_FACTS = (
@@ -265,7 +268,7 @@ def dataset_names(own_folder: Path = OWN_FOLDER) -> list[str]:
 
     A declaration that cannot be read is left out, with a warning on standard error.
     """
-    return [*DATASETS, *known(own_folder)]
+    return [*DATASETS, *{**known(own_folder), **DECLARED}]
 
 
 def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
@@ -277,10 +280,12 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     """
     if name in DATASETS:
         return DATASETS[name]
+    if name in DECLARED:
+        return _own_spec(DECLARED[name])
     declared = declarations(own_folder)
     if name in declared:
         return _own_spec(read_declaration(declared[name]))
-    names = [*DATASETS, *known(own_folder)]
+    names = dataset_names(own_folder)
     raise UsageError(
         f"unknown dataset {name!r}, expected one of {', '.join(names)}{suggest(name, names)}; a "
         "graph of your own is declared with private-graphs dataset NAME --nodes FILE --edges FILE"
