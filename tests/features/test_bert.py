@@ -15,6 +15,7 @@ from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features import embedding
 from private_graphs.features.bert import BertEncoder, bert_means, limited_threads, packed_batches
+from private_graphs.features.bert_cpu import PackedBert, packed_bert
 from private_graphs.features.bert_files import load_model, load_tokenizer
 
 WORDS = ["psa", "mačku", "kolo", "xyz", "hory", "!", "a"]
@@ -51,6 +52,35 @@ def test_batches_equal_one_text_at_a_time(way, budget, bert_folder):
         np.testing.assert_allclose(found["all_tokens"][i], counted, atol=1e-5)
         np.testing.assert_allclose(found["words"][i], masked, atol=1e-5)
     assert found["filled"].tolist() == [bool(text.strip()) for text in texts]
+
+
+def test_a_model_of_another_architecture_gets_its_own_states(bert_folder, tmp_path):
+    folder = changed_copy(bert_folder, tmp_path)
+    settings = json.loads((folder / "config.json").read_text())
+    decoder = settings | {"is_decoder": True}  # a token sees only those before it
+    (folder / "config.json").write_text(json.dumps(decoder))
+    encoder = BertEncoder(folder, "cpu")
+    assert encoder.packed is None
+    texts = ["psa mačku kolo hory", "kolo", "hory ! a psa " * 9]
+    found = encoder.encode(texts)["all_tokens"]
+    for vector, text in zip(found, texts, strict=True):
+        np.testing.assert_allclose(vector, one_at_a_time(encoder, text)[0], atol=1e-5)
+    other = BertEncoder(bert_folder, "cpu").encode(texts)["all_tokens"]
+    assert np.abs(found - other).max() > 1e-3
+
+
+@pytest.mark.parametrize("part", ["weight", "not finite"])
+def test_packed_states_that_differ_are_not_used(part, bert_folder, monkeypatch):
+    call = PackedBert.__call__
+    wrong = {"weight": lambda states: states * 1.001, "not finite": lambda states: states * np.nan}
+    monkeypatch.setattr(PackedBert, "__call__", lambda *each: wrong[part](call(*each)))
+    assert packed_bert(load_model(bert_folder), 512) is None
+
+
+@pytest.mark.parametrize("tokens", [2, 20, 64])
+def test_a_small_batch_holds_a_part_of_the_probe(tokens, bert_folder):
+    packed = packed_bert(load_model(bert_folder), tokens)
+    assert packed is not None and packed.tokens == tokens
 
 
 def test_released_pooling_is_the_authors_recipe(bert_folder):

@@ -108,13 +108,36 @@ class PackedBert:
 
 
 def packed_bert(model: Any, tokens: int) -> PackedBert | None:
-    """Return the packed form of a model, or None where this CPU or PyTorch cannot run it."""
+    """Return the packed form of a model whose calls hold ``tokens`` tokens.
+
+    None where this CPU or PyTorch cannot run it, or where its states are not those of the model
+    itself: a folder may hold another architecture, such as a decoder.
+    """
     if model.config.hidden_act != "gelu":
         return None
     try:
         packed = PackedBert(model, tokens)
-        with torch.inference_mode():
-            packed(torch.zeros(2, dtype=torch.int64), [2])
+        same = _same_states(model, packed, min(tokens, model.config.max_position_embeddings))
     except (RuntimeError, AttributeError):
         return None
-    return packed
+    return packed if same else None
+
+
+PROBE_LENGTHS, TOLERANCE = (40, 17, 3), 1e-4
+"""Tokens of the texts that are compared; largest difference, relative to the largest state."""
+
+
+def _same_states(model: Any, packed: PackedBert, longest: int) -> bool:
+    """Whether random texts get the states that the model gives them, one at a time."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = [min(length, longest) for length in PROBE_LENGTHS]
+    while sum(lengths) > packed.tokens:
+        lengths.pop(0)
+    texts = [
+        torch.randint(model.config.vocab_size, (length,), generator=generator) for length in lengths
+    ]
+    with torch.inference_mode():
+        expected = torch.cat([model(input_ids=text[None]).last_hidden_state[0] for text in texts])
+        found = packed(torch.cat(texts), lengths)
+    # Not finite is not the same.
+    return bool((found - expected).abs().max() <= TOLERANCE * expected.abs().max())
