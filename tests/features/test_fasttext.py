@@ -75,8 +75,43 @@ def test_a_packed_model_is_unpacked_once_and_gives_the_same(labelled, tmp_path):
     np.testing.assert_array_equal(found.values, plain.values)
     assert (packed.parent / "model.bin").read_bytes() == path.read_bytes()
     assert found.models[0].file == "model.bin.gz" and "sk vectors" in found.preprocessing[1]
-    packed.write_bytes(b"no longer needed")
-    assert unpacked(packed).name == "model.bin"
+    kept = (packed.parent / "model.bin").stat()
+    assert unpacked(packed).stat().st_mtime_ns == kept.st_mtime_ns
+    assert unpacked(packed).stat().st_ino == kept.st_ino
+
+
+def test_a_changed_archive_is_unpacked_anew(tmp_path):
+    packed = tmp_path / "model.bin.gz"
+    packed.write_bytes(gzip.compress(b"first"))
+    assert unpacked(packed).read_bytes() == b"first"
+    packed.write_bytes(gzip.compress(b"second"))
+    assert unpacked(packed).read_bytes() == b"second"
+    packed.write_bytes(b"no archive")
+    with pytest.raises(UserError, match=r"model\.bin\.gz: cannot be unpacked"):
+        unpacked(packed)
+
+
+@pytest.mark.parametrize("receipt", [None, b"{", b"[]", b'{"archive": "0", "sha256": "0"}'])
+def test_a_file_that_was_not_unpacked_from_the_archive_is_replaced(receipt, tmp_path):
+    packed = tmp_path / "model.bin.gz"
+    packed.write_bytes(gzip.compress(b"the model"))
+    unpacked(packed)
+    (tmp_path / "model.bin").write_bytes(b"another one")
+    note = tmp_path / "model.bin.unpacked.json"
+    note.unlink() if receipt is None else note.write_bytes(receipt)
+    assert unpacked(packed).read_bytes() == b"the model"
+    (tmp_path / "model.bin").write_bytes(b"damaged")  # under a sound receipt
+    assert unpacked(packed).read_bytes() == b"the model"
+
+
+def test_a_damaged_archive_is_an_error_of_the_user(tmp_path):
+    content = bytearray(gzip.compress(bytes(range(256)) * 40))
+    content[12] ^= 0xFF
+    (tmp_path / "bad.bin.gz").write_bytes(bytes(content))
+    with pytest.raises(UserError, match=r"bad\.bin\.gz: cannot be unpacked"):
+        unpacked(tmp_path / "bad.bin.gz")
+    with pytest.raises(UserError, match="there is no such file"):
+        unpacked(tmp_path / "missing.bin.gz")
 
 
 def test_a_torn_archive_leaves_no_model(labelled, tmp_path):

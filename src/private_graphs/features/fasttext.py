@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import shutil
+import json
 import tempfile
+import zlib
 from collections.abc import Iterable
 from contextlib import redirect_stderr
 from io import StringIO
@@ -23,7 +24,7 @@ from private_graphs.features.embedding import working_folder
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on, fitted_on_words
 from private_graphs.features.words import COUNTS, tokens, vocabulary
-from private_graphs.files import atomic_path, sha256_of
+from private_graphs.files import atomic_path, sha256_of, write_json
 
 EMBEDDED_TRAINING = {
     "model": "skipgram",
@@ -62,7 +63,7 @@ def fasttext_means(
 
     Tokens and thresholds are those of the bag of words (Igamberdiev & Habernal, LREC 2022, §5),
     repeated tokens count each time, and a node without a token gets zeros. ``model`` is a fastText
-    binary file, ``.bin`` or ``.bin.gz`` (unpacked beside it once); None trains a small skip-gram
+    binary file, ``.bin`` or ``.bin.gz`` (unpacked beside itself); None trains a small skip-gram
     model on the texts of the nodes that ``view.vocabulary`` names and keeps it in ``cache``.
 
     Raises:
@@ -117,29 +118,46 @@ def load_model(path: Path) -> Any:
 
 
 def unpacked(model: Path) -> Path:
-    """Return the ``.bin`` file of ``model``; a ``.gz`` is unpacked beside itself once.
+    """Return the ``.bin`` file of ``model``; a ``.gz`` is unpacked beside itself.
+
+    The unpacked file is used again only while it and the archive have the sha256 that are noted
+    in ``<name>.bin.unpacked.json``; otherwise the archive is unpacked anew.
 
     Raises:
         UserError: the file is missing or is not what its name says.
     """
     model = Path(model)
+    if not model.is_file():
+        raise UserError(f"{model}: there is no such file, expected a fastText model (.bin)")
     if model.suffix != ".gz":
-        if not model.is_file():
-            raise UserError(f"{model}: there is no such file, expected a fastText model (.bin)")
         return model
     target = model.with_suffix("")
-    if target.is_file():
+    receipt = target.with_name(f"{target.name}.unpacked.json")
+    archive = sha256_of(model)
+    if target.is_file() and _noted(receipt) == {"archive": archive, "sha256": sha256_of(target)}:
         return target
+    digest = hashlib.sha256()
     try:
         with gzip.open(model, "rb") as packed, atomic_path(target) as temporary:
             with open(temporary, "wb") as stream:
-                shutil.copyfileobj(packed, stream, 1 << 22)
-    except (OSError, EOFError) as error:
+                while piece := packed.read(1 << 22):
+                    digest.update(piece)
+                    stream.write(piece)
+        write_json(receipt, {"archive": archive, "sha256": digest.hexdigest()})
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(
             f"{model}: cannot be unpacked to {target.name} ({error}); check the free space, or "
             "delete the file and fetch it again"
         ) from error
     return target
+
+
+def _noted(receipt: Path) -> Any:
+    """Return what a receipt says, None where there is none or it cannot be read."""
+    try:
+        return json.loads(receipt.read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def trained_model(graph: TextGraph, view: DataView, folder: Path) -> Path:
