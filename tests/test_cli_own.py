@@ -134,6 +134,69 @@ def test_a_build_is_used_while_the_tables_stay_the_same_and_made_again_after(run
     assert prints[0] != prints[1]
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--min-count", "10000"), "lower --min-count (10,000)"),
+        (("--features", "bert", "--model", "no/such"), "no/such: no such model"),
+        (("--features", "bert"), "bert-base-multilingual-cased"),
+    ],
+)
+def test_only_a_graph_that_was_built_is_declared(run, here, monkeypatch, flags, message):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    refused(run("dataset", "my_graph", *FLAGS, *flags), 1, message)
+    assert not (here / "data/own").exists()
+    declared = run("dataset", "my_graph", *FLAGS)
+    before = (here / "data/own/my_graph.json").read_text()
+    assert declared.code == 0 and "replaces" not in declared.err
+    refused(run("dataset", "my_graph", *FLAGS, *flags), 1, message)
+    assert (here / "data/own/my_graph.json").read_text() == before
+
+
+def test_a_declaration_that_replaces_another_says_in_what(run, declared, here):
+    assert "replaces" not in run("dataset", "my_graph", *FLAGS).err
+    flags = [each.replace("title,body", "body") for each in FLAGS]
+    err = run("dataset", "my_graph", *flags, "--seed", "3").err
+    assert "replaces the declaration of my_graph: text, seed; what an earlier version" in err
+    (here / "data/own/my_graph.json").write_text("{")
+    assert "my_graph: it could not be read;" in run("dataset", "my_graph", *FLAGS).err
+
+
+def test_what_looks_like_a_mistake_is_a_warning(run, here):
+    (here / "few.csv").write_text(
+        "id,body,topic,split\na,one one one,x,train\nb,two,X,train\nc,one,y,val\nd,one,x,test\n"
+        "e,one,z,val\n"
+    )
+    (here / "ends.csv").write_text("source,target\na,b\n")
+    files = ("--nodes", "few.csv", "--edges", "ends.csv", "--text", "body", "--label", "topic")
+    found = run("dataset", "few", *files, "--split", "split", "--min-count", "1")
+    assert found.code == 0, found.err
+    warned = [line for line in found.err.splitlines() if line.startswith("warning: ")]
+    assert len(warned) == 5
+    for line, words in zip(warned, [
+        "1 of 5 nodes have no features",
+        "no training node has the class 'y', 'z'",
+        "'X', 'x' differ in case",
+        "4 classes of 5 nodes: is this the label column?",
+        "only 1 test nodes have a label: one of them is 100 points",
+    ], strict=True):  # fmt: skip
+        assert words in line
+
+
+def test_the_example_is_no_reason_for_a_warning(declared):
+    assert "warning" not in declared.err
+
+
+def test_a_graph_that_is_declared_elsewhere_is_found_from_every_folder(run, here, monkeypatch):
+    data = ("--data", str(here / "store" / "raw"))
+    assert run("dataset", "my_graph", *FLAGS, *data).code == 0
+    (here / "work").mkdir()
+    monkeypatch.chdir(here / "work")
+    assert run("dataset", "my_graph", *data).code == 0
+    refused(run("dataset", "My_Graph", *data), 2, "did you mean 'my_graph'", "store/own")
+    refused(run("dataset", "my_graph"), 2, "unknown dataset", "looked up in data/own")
+
+
 def test_another_declaration_of_the_same_name_is_built_again(run, declared):
     found = run("dataset", "my_graph", *FLAGS, "--seed", "1", "--min-count", "9")
     assert found.json["features"] < declared.json["features"]
@@ -253,7 +316,7 @@ def test_parquet_makes_the_same_graph_as_csv(run, declared):
     ("name", "flags", "words"),
     [
         ("mine", FLAGS[:4], ("--text, --label", "dataset --help")),
-        ("mine", ("--label", "topic"), ("--label without --nodes",)),
+        ("mine", ("--label", "topic"), ("--label without --nodes", "whole declaration again")),
         ("mine", ("--min-count", "3"), ("--min-count without --nodes",)),
         ("cora", FLAGS, ("'cora' is a built-in dataset",)),
         ("My Graph", FLAGS, ("name: found 'My Graph'", "try 'my_graph'")),
@@ -299,7 +362,8 @@ def test_an_unknown_own_graph_is_suggested(run, declared):
 
 def test_a_table_that_went_away_is_named(run, declared, here):
     (here / "edges.csv").unlink()
-    refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 1, "edges.csv")
+    where = f"relative to {here}"
+    refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 1, "edges.csv", where)
 
 
 def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatch):

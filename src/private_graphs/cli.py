@@ -61,6 +61,7 @@ def _say(message: str) -> None:
     typer.echo(message, err=True)
 
 
+DATA = Path("data/raw")
 PROTOCOL_NAMES = ("released", "paper", "sound")
 
 
@@ -72,28 +73,39 @@ def _load(
     data: Path,
     device: str,
     threads: int,
+    declared=None,
 ):
     """Supply the raw files of a dataset, make its features, and return it."""
     from private_graphs.features.load import load_dataset
 
     with ProgressBar("features", "text") as progress:
         return load_dataset(
-            name, features, view, data, mirror, threads=threads, device=device, progress=progress
+            name,
+            features,
+            view,
+            data,
+            mirror,
+            threads=threads,
+            device=device,
+            progress=progress,
+            declared=declared,
         )
 
 
-def _declare(options: dict[str, Any], data: Path) -> None:
-    """Read the graph of --nodes and --edges once, and remember its declaration if it can be."""
+def _declaration(options: dict[str, Any], data: Path):
+    """Check the flags of a graph of one's own; return its declaration, or None without --nodes."""
     from private_graphs.datasets import registry
-    from private_graphs.datasets.own import OWN_FOLDER, declare, read_own, remember
-    from private_graphs.datasets.views import SOUND
+    from private_graphs.datasets.own import anchored, declare
 
     given = {key: value for key, value in options.items() if value is not None}
     if "nodes" not in given:
         flags = [f"--{key.replace('_', '-')}" for key in given if key not in ("name", "features")]
         if flags:
-            raise UsageError(f"{', '.join(flags)} without --nodes; give --nodes and --edges too")
-        return
+            raise UsageError(
+                f"{', '.join(flags)} without --nodes; give --nodes, --edges, --text and --label "
+                "too: a change needs the whole declaration again"
+            )
+        return None
     missing = [f"--{key}" for key in ("edges", "text", "label") if key not in given]
     if missing:
         raise UsageError(f"--nodes also needs {', '.join(missing)}; see 'dataset --help'")
@@ -105,11 +117,35 @@ def _declare(options: dict[str, Any], data: Path) -> None:
             f"--text is {given['text']!r}: a comma without a column on both sides; expected names "
             "such as title,body: remove the comma"
         )
-    given["text"] = columns
-    spec = declare(given, "dataset", flags=True)
-    found = read_own(spec, SOUND)
-    path = remember(spec, data.parent / OWN_FOLDER)
-    _say(f"{spec.name}: {found.n_nodes:,} nodes read, declared in {path}")
+    spec = declare({**given, "text": columns}, "dataset", flags=True)
+    return spec if data == DATA else anchored(spec)
+
+
+def _remember(spec, nodes: int, data: Path) -> None:
+    """Keep the declaration of a graph that was built, and say what it replaces."""
+    from private_graphs.datasets.own import (
+        OWN_FOLDER,
+        declarations,
+        differences,
+        read_declaration,
+        remember,
+    )
+
+    folder = data.parent / OWN_FOLDER
+    before = declarations(folder).get(spec.name)
+    replaced = ""
+    if before is not None:
+        try:
+            replaced = ", ".join(differences(read_declaration(before), spec))
+        except UserError:
+            replaced = "it could not be read"
+    path = remember(spec, folder)
+    if replaced:
+        _say(
+            f"replaces the declaration of {spec.name}: {replaced}; what an earlier version cost "
+            "in privacy still counts"
+        )
+    _say(f"{spec.name}: {nodes:,} nodes read, declared in {path}")
 
 
 @app.command()
@@ -161,7 +197,7 @@ def dataset(
     citation: Annotated[str | None, typer.Option(help="Where the texts come from.")] = None,
     protocol: ProtocolName = "sound",
     mirror: Mirror = None,
-    data: DataFolder = Path("data/raw"),
+    data: DataFolder = DATA,
     device: Device = "auto",
     threads: Threads = 1,
 ) -> None:  # fmt: skip
@@ -180,14 +216,24 @@ def dataset(
     private-graphs dataset my_graph --nodes nodes.csv --edges edges.csv --text title,body
     --label topic --features bow
     """
+    from private_graphs.datasets.own_warnings import warnings_about
+    from private_graphs.datasets.registry import DATASETS
+
     own = ("name", "nodes", "edges", "text", "label", "id", "split", "features", "model")
     own += ("min_count", "max_count", "seed", "source", "target", "title", "licence", "citation")
     given = locals()
     options = {key: given[key] for key in own}
     view = PROTOCOLS[choice("--protocol", protocol, PROTOCOL_NAMES)].data
-    _declare(options, data)
-    graph = _load(name, features, view, mirror, data, choice("--device", device, DEVICES), threads)
-    _print_json({**graph.statistics(), "public_facts": graph.info.public_facts})
+    declared = _declaration(options, data)
+    choice("--device", device, DEVICES)
+    graph = _load(name, features, view, mirror, data, device, threads, declared)
+    if declared is not None:
+        _remember(declared, graph.n_nodes, data)
+    statistics = graph.statistics()
+    if name not in DATASETS:
+        for each in warnings_about(statistics):
+            _say(f"warning: {each}")
+    _print_json({**statistics, "public_facts": graph.info.public_facts})
 
 
 @app.command()
@@ -357,7 +403,7 @@ def train(
                      "default."),
     ] = None,
     mirror: Mirror = None,
-    data: DataFolder = Path("data/raw"),
+    data: DataFolder = DATA,
     device: Device = "auto",
     dtype: Annotated[str, typer.Option(metavar="float32|float64")] = "float32",
     threads: Threads = 1,

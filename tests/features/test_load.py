@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ def declare(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("nodes.csv").write_text(NODES)
     Path("edges.csv").write_text("source,target\na,b\n")
-    Path("vectors.bin").write_bytes(b"vectors")
+    Path("vectors.bin").write_bytes(load.FASTTEXT_MAGIC + b"vectors")
     for name in ("config.json", "1_Pooling/config.json", ".cache/lock", ".hidden"):
         path = Path("folder", name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,10 +102,10 @@ def test_a_model_that_changed_in_its_place_is_noticed(declare, made, kind, model
     for _ in range(2):
         loaded(kind)
     assert made == [(kind, "cpu")]
-    before = Path(file).stat()
-    Path(file).write_bytes(Path(file).read_bytes()[::-1])
+    before = Path(file).read_bytes()
+    Path(file).write_bytes(before[:-2] + before[:-3:-1])
     loaded(kind)
-    assert Path(file).stat().st_size == before.st_size and len(made) == 2
+    assert Path(file).read_bytes() != before and len(made) == 2
     Path("folder/.hidden").write_text("no part of the model")
     loaded(kind)
     assert len(made) == 2
@@ -123,3 +124,31 @@ def test_a_build_in_one_precision_on_all_devices_is_kept(declare, made, kind):
     for device in ("cpu", "cuda", "auto"):
         loaded(kind, device)
     assert made == [(kind, "cpu")]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_no_fasttext_model_is_named_and_nobody_is_told_to_delete_it(declare, made, packed):
+    content, name = b"2 300\nthe 0.1 0.2\n", "cc.en.300.vec.gz" if packed else "cc.en.300.vec"
+    Path(name).write_bytes(gzip.compress(content) if packed else content)
+    declare(features="fasttext", model=name)
+    with pytest.raises(UserError, match="is no binary fastText model") as error:
+        loaded("fasttext")
+    assert "delete" not in str(error.value) and made == []
+    Path(name).write_bytes(gzip.compress(content)[:12])
+    with pytest.raises(UserError, match=name):
+        loaded("fasttext")
+
+
+def test_the_magic_is_that_of_a_model_of_the_library(tmp_path):
+    fasttext = pytest.importorskip("fasttext")
+    (tmp_path / "texts").write_text("one two three two one\n" * 20)
+    settings = {"dim": 2, "minCount": 1, "bucket": 10, "epoch": 1, "thread": 1, "verbose": 0}
+    model = fasttext.train_unsupervised(str(tmp_path / "texts"), **settings)
+    model.save_model(str(tmp_path / "model.bin"))
+    assert (tmp_path / "model.bin").read_bytes().startswith(load.FASTTEXT_MAGIC)
+
+
+def test_thresholds_that_leave_no_word_are_named_as_flags(declare):
+    declare(min_count=1000)
+    with pytest.raises(UserError, match=r"lower --min-count \(1,000\) or raise --max-count"):
+        loaded("bow")

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.graph_dataset import RawFile
-from private_graphs.datasets.own_tables import OwnTable, read_table
+from private_graphs.datasets.own_tables import OwnTable, read_table, relative_to
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UsageError, UserError, suggest
@@ -229,6 +229,19 @@ def _warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
+def anchored(spec: OwnGraph) -> OwnGraph:
+    """Return the declaration with absolute paths, which hold in every working folder."""
+    paths: dict[str, Any] = {"nodes": spec.nodes.absolute(), "edges": spec.edges.absolute()}
+    if spec.model not in (None, EMBEDDED):
+        paths["model"] = str(Path(spec.model).expanduser().absolute())
+    return spec.model_copy(update=paths)
+
+
+def differences(before: OwnGraph, now: OwnGraph) -> list[str]:
+    """Return the fields in which two declarations differ."""
+    return [key for key in OwnGraph.model_fields if getattr(before, key) != getattr(now, key)]
+
+
 def source_records(spec: OwnGraph) -> list[RawFile]:
     """Return nodes and edges file with their present sha256, as a built dataset records them.
 
@@ -242,7 +255,7 @@ def source_records(spec: OwnGraph) -> list[RawFile]:
         except OSError as error:
             raise UserError(
                 f"{path}: cannot be read ({error.strerror or error}); the graph {spec.name!r} "
-                "needs it: check the path"
+                f"needs it: check the path{relative_to(path)}"
             ) from error
     return records
 

@@ -67,6 +67,11 @@ class OwnTable:
         return UserError(f"{self.path}: {unit}{'s' if len(places) > 1 else ''} {named}: {message}")
 
 
+def relative_to(path: Path) -> str:
+    """Say where a path that is not absolute was looked for."""
+    return "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
+
+
 def read_table(path: Path, roles: Mapping[str, str], *, may_be_empty: bool = False) -> OwnTable:
     """Read the named columns of a CSV or Parquet file as text.
 
@@ -83,7 +88,7 @@ def read_table(path: Path, roles: Mapping[str, str], *, may_be_empty: bool = Fal
     except OSError as error:
         raise UserError(
             f"{path}: cannot be read ({error.strerror or error}); expected a CSV or Parquet file: "
-            "check the path"
+            f"check the path{relative_to(Path(path))}"
         ) from error
     sha256 = hashlib.sha256(data).hexdigest()
     if not data.removeprefix(_BOM).strip():

@@ -281,18 +281,20 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     if name in DATASETS:
         return DATASETS[name]
     if name in DECLARED:
-        return _own_spec(DECLARED[name])
+        return own_spec(DECLARED[name])
     declared = declarations(own_folder)
     if name in declared:
-        return _own_spec(read_declaration(declared[name]))
+        return own_spec(read_declaration(declared[name]))
     names = dataset_names(own_folder)
+    near = suggest(name, names) or suggest(name.lower(), names)
     raise UsageError(
-        f"unknown dataset {name!r}, expected one of {', '.join(names)}{suggest(name, names)}; a "
-        "graph of your own is declared with private-graphs dataset NAME --nodes FILE --edges FILE"
+        f"unknown dataset {name!r}, expected one of {', '.join(names)}{near}; a graph of your own "
+        "is declared with private-graphs dataset NAME --nodes FILE --edges FILE, and is then "
+        f"looked up in {Path(own_folder).as_posix()} (beside the folder of --data)"
     )
 
 
-def _own_spec(own: OwnGraph) -> DatasetSpec:
+def own_spec(own: OwnGraph) -> DatasetSpec:
     """Entry of a user's graph; its size is that of the declaration's files, its columns a guess."""
     nodes, edges = _rows(own.nodes), _rows(own.edges)
     kinds = (own.features, *(each for each in TEXT_FEATURES if each != own.features))

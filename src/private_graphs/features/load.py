@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import INFO_FILE, TENSORS_FILE, GraphDataset, RawFile
-from private_graphs.datasets.own import source_records
-from private_graphs.datasets.registry import DatasetSpec
+from private_graphs.datasets.own import OWN_FOLDER, OwnGraph, read_own, source_records
+from private_graphs.datasets.own_tables import relative_to
+from private_graphs.datasets.registry import DatasetSpec, own_spec
 from private_graphs.datasets.sources import raw_records, supply
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
@@ -20,6 +22,8 @@ from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import sha256_of, write_json
 from private_graphs.imports import code_fingerprint
 
+FASTTEXT_MAGIC = (793_712_314).to_bytes(4, "little")
+"""First bytes of every binary fastText model."""
 BUILD_FILE = "build.json"
 """What a kept build was made from, and the sha256 of its files."""
 STATISTICS_FILE = "statistics.json"
@@ -71,15 +75,28 @@ def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
     if not files:
         raise UserError(
             f"{model}: no such model; expected a folder in the Hugging Face format (bert, sbert) "
-            "or a fastText .bin file"
+            f"or a fastText .bin file{relative_to(model)}"
         )
     try:
+        if kind == "fasttext":
+            _check_fasttext(model)
         return [RawFile(file=each, sha256=sha256_of(each), url=None) for each in files]
-    except OSError as error:
+    except (OSError, EOFError) as error:
         raise UserError(
-            f"{error.filename}: cannot be read ({error.strerror}); the features {kind} of "
-            f"{spec.name!r} need it: check the model"
+            f"{model}: cannot be read ({error}); the features {kind} of {spec.name!r} need it: "
+            "check the model"
         ) from error
+
+
+def _check_fasttext(model: Path) -> None:
+    """Refuse what the library does not read before it says so: the file is the user's."""
+    with (gzip.open if model.suffix == ".gz" else open)(model, "rb") as stream:
+        found = stream.read(len(FASTTEXT_MAGIC))
+    if found != FASTTEXT_MAGIC:
+        raise UserError(
+            f"{model}: is no binary fastText model, expected one such as cc.en.300.bin (vectors "
+            "as text, .vec, cannot be used): name another with --model"
+        )
 
 
 def load_dataset(
@@ -92,19 +109,21 @@ def load_dataset(
     threads: int = 1,
     device: str = "auto",
     progress: Progress | None = None,
+    declared: OwnGraph | None = None,
 ) -> GraphDataset:
     """Supply the raw files of a dataset and its models, and build it with these features.
 
     ``features`` None means the dataset's default. A dataset of texts is kept below
     ``processed`` beside ``raw_dir`` and is built again only when its files, its declaration or
-    the code that builds it changed. ``own`` beside ``raw_dir`` has the graphs of users.
+    the code that builds it changed. ``own`` beside ``raw_dir`` has the graphs of users;
+    ``declared`` is one that is not there yet.
 
     Raises:
         UserError: an unknown name or kind, files that are missing, wrong or malformed.
     """
     raw_dir = Path(raw_dir)
-    own_folder = raw_dir.parent / "own"
-    spec = registry.dataset_spec(name, own_folder)
+    own_folder = raw_dir.parent / OWN_FOLDER
+    spec = own_spec(declared) if declared else registry.dataset_spec(name, own_folder)
     kind = registry.features_of(spec, features)
     supply([*([] if spec.own else [name]), *models_of(spec, kind)], raw_dir, mirror)
     if not spec.has_texts:
@@ -117,7 +136,10 @@ def load_dataset(
     kept = _kept(folder, _made_from(spec, kind, sources, options))
     if kept is not None:
         return kept
-    texts = registry.build_texts(name, raw_dir, view, own_folder=own_folder)
+    if spec.own is not None:
+        texts = read_own(spec.own, view)
+    else:
+        texts = registry.build_texts(name, raw_dir, view)
     return build_features(spec, texts, kind, view, options, folder)
 
 
@@ -135,7 +157,15 @@ def build_features(
     so both save it here: ``build.json`` goes first and comes last, with the sha256 of the files
     that it vouches for.
     """
-    made = make_features(texts, kind, view, options)
+    try:
+        made = make_features(texts, kind, view, options)
+    except UserError as error:
+        if kind != "bow" or spec.own is None:
+            raise
+        low, high = options.counts
+        raise UserError(
+            f"{error}: lower --min-count ({low:,}) or raise --max-count ({high:,})"
+        ) from error
     built = texts.with_features(made.values, kind, list(made.preprocessing), list(made.models))
     (folder / BUILD_FILE).unlink(missing_ok=True)
     built.save(folder)
