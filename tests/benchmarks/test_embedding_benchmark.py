@@ -43,8 +43,41 @@ def test_the_command_prints_a_table_and_writes_json(benchmark, monkeypatch, caps
     printed = capsys.readouterr().out
     assert "one text at a time, all columns (the authors' code)" in printed
     assert "Printed by `python benchmarks/embedding.py --users 3" in printed
+    assert (
+        "| genuine excerpt, 100 users: filled | 4,900 | 1,826 | 1,260 | 6.2 | 4 | 14 |" in printed
+    )
+    assert "| generated, 3 users: distinct | 147 | 55 | 38 | " in printed
     found = json.loads(out.read_text())
+    filled = found["wall"]["ratio_filled"]
+    assert f"Against the filled columns alone it is {filled:.1f} x; the rest" in printed
+    assert "the 92 empty columns, which the authors' loop embeds" in printed
+    assert ("No GPU was used: figures of one need one" in printed) == (found["gpu"] is None)
     assert found["difference"] <= benchmark.TOLERANCE and found["wall"]["ratio_all"] > 0
+
+
+def test_what_is_said_about_the_excerpt_is_what_it_measures(benchmark, mirror):
+    found = benchmark.profile(mirror / "pokec")
+    assert (found["columns"], found["filled"], found["distinct"]) == (4900, 1826, 1260)
+    at = [found["percents"].index(percent) for percent in (50, 90, 99, 100)]
+    for name, (count, mean, *words) in benchmark.EXCERPT.items():
+        lengths = found[f"words_{name}"]
+        assert count == found[name] and mean == pytest.approx(lengths["mean"], abs=0.05)
+        assert words == [round(lengths["percentiles"][i]) for i in at]
+
+
+def test_a_gpu_has_a_row_of_its_own(benchmark):
+    clock = {"batched_s": 1, "loop_filled_s": 4, "loop_all_s": 9} | {
+        "ratio_filled": 4.0,
+        "ratio_all": 9.0,
+    }
+    gpu = {"name": "a card", "texts": 25_000, "texts_per_s": 1_000}
+    texts = benchmark.Corpus(["a"] * 6, ["a"] * 5, 3)
+    found = {"wall": clock, "gpu": gpu}
+    assert "a card: 1,000 texts/s | 25,000 | | 50.0 s |" in benchmark.table(found, texts, 2)
+    assert "No GPU" not in benchmark.verdict(found, texts, "call")
+    slow = {"wall": clock | {"ratio_all": 7.9}, "gpu": None}
+    assert "not reached (7.9 x)" in benchmark.verdict(slow, texts, "call")
+    assert "On a machine with CUDA, `call` prints" in benchmark.verdict(slow, texts, "call")
 
 
 def test_the_profile_of_an_excerpt_is_measured(benchmark, monkeypatch, capsys, tmp_path):
