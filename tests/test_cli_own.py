@@ -6,14 +6,17 @@ import csv
 import importlib
 import importlib.util
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import pandas as pd
 import pytest
 
@@ -295,6 +298,47 @@ def test_features_are_made_on_the_device_that_was_asked_for(run, declared, monke
     found = run("dataset", "my_graph", "--protocol", "paper", "--device", "cpu")
     assert found.code == 0 and made == ["cpu", "cpu"]
     refused(run("dataset", "my_graph", "--device", "gpu"), 2, "--device is 'gpu'", "'cpu'")
+
+
+def test_the_first_training_on_a_machine_says_that_it_compiles(run, declared, here, monkeypatch):
+    train = ("train", "--dataset", "my_graph", "--epsilon", "inf", "--epochs", "1")
+    assert run(*train, "--device", "cpu").code == 0
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(here / "cache"))
+    first = run(*train, "--device", "cpu")
+    assert "compiling kernels, once per machine" in first.err
+    index = here / "cache" / "training" / "kernels.train_step-1.py311.nbi"
+    index.parent.mkdir(parents=True)
+    index.touch()
+    assert "compiling" not in run(*train, "--device", "cpu").err
+
+
+@pytest.mark.parametrize("command", [("dataset", "cora"), ("train", "--dataset", "cora")])
+def test_an_interrupt_is_one_line_and_exit_code_130(run, here, monkeypatch, command):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(load, "load_dataset", interrupted)
+    flags = ("--epsilon", "inf") if command[0] == "train" else ()
+    refused(run(*command, *flags), 130, "interrupted; no result was saved")
+
+
+def test_an_interrupt_ends_training_in_its_threads(run, declared, monkeypatch):
+    genuine = cli.ProgressBar.__call__
+    calls = []
+
+    def report(bar, done, total):
+        calls.append(done)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        genuine(bar, done, total)
+
+    monkeypatch.setattr(cli.ProgressBar, "__call__", report)
+    before = signal.getsignal(signal.SIGINT)
+    flags = ("--epsilon", "2", "--splits", "50", "--lr", "0.01", "--epochs", "3000")
+    found = run("train", "--dataset", "my_graph", *flags, "--device", "cpu", "--out", "out")
+    assert found.code == 130 and "interrupted; no result was saved" in found.err
+    assert 2 <= len(calls) < 1000 and list(Path("out").iterdir()) == []
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_features_can_be_named_at_training(run, declared):

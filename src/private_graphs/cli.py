@@ -33,6 +33,7 @@ from private_graphs.cli_options import (
     Visits,
     budget,
     choice,
+    compiled,
     early_stopping,
     prepare_folder,
 )
@@ -62,6 +63,8 @@ def _say(message: str) -> None:
 
 
 DATA = Path("data/raw")
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 PROTOCOL_NAMES = ("released", "paper", "sound")
 
 
@@ -320,10 +323,13 @@ def _plan(options: dict[str, Any]) -> CellPlan:
 
 def _trained(plan: CellPlan, graph, device: str, threads: int, noise_source: str):
     """Say what will be trained, and train it with a progress bar."""
+    from private_graphs.devices import resolve_device
     from private_graphs.imports import code_fingerprint
     from private_graphs.methods.gcn import train_cell
 
     _say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
+    if resolve_device(device) == "cpu" and not compiled():
+        _say("compiling kernels, once per machine (about half a minute)")
     with ProgressBar("training", "epoch") as progress:
         return train_cell(
             plan,
@@ -420,7 +426,7 @@ def train(
 
     private-graphs train --dataset synthetic-planetoid --protocol sound --epsilon 2
 
-    private-graphs train --dataset my_graph --features bow --epsilon 2 --splits 100
+    private-graphs train --dataset my_graph --epsilon 2 --splits 100 --lr 0.01
 
     private-graphs train --dataset cora --optimizer adam --protocol paper --epsilon 2 --splits 10
     --seeds 5 --seed 0 --mirror DIR --out results/cora
@@ -442,9 +448,14 @@ def train(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: turns errors into one message and an exit code."""
+    """Entry point: turns errors and Ctrl-C into one message and an exit code."""
     try:
         app(args=arguments, prog_name="private-graphs")
     except UserError as error:
         _say(f"error: {error}")
         sys.exit(2 if isinstance(error, UsageError) else 1)
+    except (KeyboardInterrupt, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code != INTERRUPTED:
+            raise
+        _say("interrupted; no result was saved")
+        sys.exit(INTERRUPTED)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -120,15 +122,30 @@ def prepare_folder(out: Path) -> None:
         )
 
 
+def compiled() -> bool:
+    """Whether the kernels of training on a CPU were compiled before on this machine."""
+    import numba
+
+    import private_graphs.training  # noqa: F401  (it says where compiled code is kept)
+
+    return any(Path(numba.config.CACHE_DIR).rglob("kernels.train_step-*.nbi"))
+
+
 class ProgressBar:
-    """A bar on standard error that opens when work starts, and only on a terminal."""
+    """A bar on standard error that opens when work starts, and only on a terminal.
+
+    Ctrl-C ends the work of other threads too, when they report next.
+    """
 
     def __init__(self, work: str, unit: str) -> None:
         self.work, self.unit, self.bar = work, unit, None
+        self.interrupted = False
 
     def __call__(self, done: int, total: int) -> None:
         from tqdm import tqdm
 
+        if self.interrupted:  # threads hear of Ctrl-C by this alone
+            raise KeyboardInterrupt
         if self.bar is None:
             self.bar = tqdm(
                 total=total, unit=self.unit, desc=self.work, file=sys.stderr, leave=False,
@@ -138,9 +155,18 @@ class ProgressBar:
             self.bar.reset(total)
         self.bar.update(done - self.bar.n)
 
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt
+
     def __enter__(self) -> ProgressBar:
+        self._handler = None
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGINT, self._interrupt)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
         if self.bar is not None:
             self.bar.close()
