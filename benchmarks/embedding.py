@@ -288,8 +288,8 @@ def verdict(found: dict[str, Any], texts: Corpus, call: str) -> str:
     lines = [
         f"Aim: {AIM:g} x the loop of the authors' code: {reached} ({wall['ratio_all']:.1f} x). "
         f"Against the filled columns alone it is {wall['ratio_filled']:.1f} x; the rest of the "
-        f"factor is duplication by the {texts.empty:,} empty columns, which the authors' loop embeds one by "
-        "one."
+        f"factor is duplication by the {texts.empty:,} empty columns, which the authors' loop "
+        "embeds one by one."
     ]
     if not found["gpu"]:
         lines.append(

@@ -50,7 +50,7 @@ def test_the_command_prints_a_table_and_writes_json(benchmark, monkeypatch, caps
     found = json.loads(out.read_text())
     filled = found["wall"]["ratio_filled"]
     assert f"Against the filled columns alone it is {filled:.1f} x; the rest" in printed
-    assert "the 92 empty columns, which the authors' loop embeds" in printed
+    assert "the 92 empty columns, which the authors' loop" in printed
     assert ("No GPU was used: figures of one need one" in printed) == (found["gpu"] is None)
     assert found["difference"] <= benchmark.TOLERANCE and found["wall"]["ratio_all"] > 0
 
