@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import numba
 import pandas as pd
 import pytest
+import typer
 
 from private_graphs import cli
 from private_graphs.datasets import registry
@@ -177,11 +178,11 @@ def test_what_looks_like_a_mistake_is_a_warning(run, here):
     warned = [line for line in found.err.splitlines() if line.startswith("warning: ")]
     assert len(warned) == 5
     for line, words in zip(warned, [
-        "1 of 5 nodes have no features",
+        "1 of 5 nodes without features",
         "no training node has the class 'y', 'z'",
         "'X', 'x' differ in case",
         "4 classes of 5 nodes: is this the label column?",
-        "only 1 test nodes have a label: one of them is 100 points",
+        "only 1 labelled test node: each is 100 points",
     ], strict=True):  # fmt: skip
         assert words in line
 
@@ -422,3 +423,17 @@ def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatc
     assert len(shown) > 5 and shown.items() <= found.json.items()
     for file in re.findall(r"examples/[\w/]+\.\w+", guide):
         assert (root / file).is_file()
+
+
+def test_every_flag_of_the_guide_is_one(root):
+    guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
+    commands = [command for command in typer.main.get_command(cli.app).commands.values()]
+    flags = {flag for command in commands for each in command.params for flag in each.opts}
+    of_snakemake = {"--config", "--cores"}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", guide))
+    assert named - of_snakemake <= flags, named - flags
+    declared = [flag for each in typer.main.get_command(cli.app).commands["dataset"].params
+                for flag in each.opts]  # fmt: skip
+    told = {*named, *(f"--{key.replace('_', '-')}" for key in re.findall(r"`(\w+)`", guide))}
+    of_datasets = {"--mirror", "--protocol", "--device", "--threads", "name"}
+    assert set(declared) - of_datasets <= told, set(declared) - told

@@ -54,7 +54,7 @@ class OwnGraph(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(max_length=80)
+    name: str = Field(max_length=80, json_schema_extra={"pattern": "^[a-z][a-z0-9_-]*$"})
     nodes: Path
     """CSV or Parquet with one row per node; relative to the working folder."""
     edges: Path

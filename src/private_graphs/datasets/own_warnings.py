@@ -17,7 +17,7 @@ def warnings_about(statistics: dict[str, Any]) -> list[str]:
     found = []
     empty, nodes = statistics["nodes_without_features"], statistics["nodes"]
     if empty:
-        found.append(f"{empty:,} of {nodes:,} nodes have no features: no word of theirs is known")
+        found.append(f"{empty:,} of {nodes:,} nodes without features: no word of theirs is known")
     untrained = statistics["classes_missing"]["train"]
     if untrained:
         found.append(f"no training node has the class {_some(untrained)}: it cannot be learnt")
@@ -33,8 +33,8 @@ def warnings_about(statistics: dict[str, Any]) -> list[str]:
     tested = statistics["labelled"]["test"]
     if 0 < tested < FEW_TEST_NODES:
         found.append(
-            f"only {tested} test nodes have a label: one of them is {100 / tested:.0f} points of "
-            "the score"
+            f"only {tested} labelled test node{'s' if tested > 1 else ''}: each is "
+            f"{100 / tested:.0f} points of the score"
         )
     return found
 
