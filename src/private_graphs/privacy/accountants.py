@@ -388,10 +388,15 @@ def _composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float
     """ε, accountant and second route of adaptive releases with these losses.
 
     Loss distributions where every loss has one; zCDP where a release is better described by it,
-    or described by nothing else. Both are proofs, the smaller ε holds; of two routes to the same
-    one the larger is taken. UserError where neither covers all losses.
+    or described by nothing else; the sum of ε where all are pure. All are proofs, the smallest ε
+    holds; of two routes to the same one the larger is taken. UserError where none covers all
+    losses.
     """
-    found = []
+    found: list[tuple[float, str, float | None]] = []
+    if all(isinstance(each, LaplaceLoss | PureLoss) for each in losses):
+        found.append(
+            (sum(each.steps * each.loss_spread for each in losses), "sum of epsilons", None)
+        )
     if not any(isinstance(each, ConcentratedLoss) for each in losses):
         first, second = pld_of(losses, delta), _other_route(losses, delta)
         found.append((max(first, second or 0.0), pld_name(), second))
@@ -406,7 +411,7 @@ def _composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float
             "distribution, so that their composition is not priced; describe every release by "
             "its mechanism (Gaussian, Laplace, exponential) instead of by rho"
         )
-    return min(found)
+    return min(found, key=lambda each: each[0])
 
 
 def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import logsumexp, ndtr
+from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
 
 from private_graphs.errors import UserError
@@ -102,9 +102,22 @@ class SampledTerms:
 
     @property
     def loss_spread(self) -> float:
-        """Size of one step's privacy loss, as if the terms were one that joins as often."""
-        one = SampledGaussian(self.noise_multiplier, 1, self.sampling_rate, self.relation)
-        return self.terms * one.loss_spread
+        """Size of one step's privacy loss: what sets the size of the composed one."""
+        reach = self.terms + 10 * self.noise_multiplier
+        x = np.linspace(-reach, reach, max(2001, 100_000 // (self.terms + 1)))
+        ratio, log_density = self.log_ratio(x), self.log_density(x)
+        density = np.exp(log_density - logsumexp(log_density))
+        mean = float(density @ ratio)
+        return max(math.sqrt(float(density @ ratio**2)), math.sqrt(2 * max(mean, 0.0)))
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density of Σ w_j N(j, σ²) at ``x``, up to a constant."""
+        j, sigma = np.arange(self.terms + 1), self.noise_multiplier
+        return logsumexp(-((x[:, None] - j) ** 2) / (2 * sigma**2), b=self.weights, axis=1)
+
+    def log_ratio(self, x: np.ndarray) -> np.ndarray:
+        """Loss at ``x`` under replace: log of the mixture above over its mirror image."""
+        return self.log_density(x) - self.log_density(-x)
 
     @property
     def weights(self) -> np.ndarray:
@@ -142,19 +155,17 @@ def _reach(loss: Loss) -> float:
 
 
 def _interval(losses: Sequence[Loss]) -> float:
-    """Interval for a sum of losses; the losses of pure DP are made multiples of it."""
+    """Interval for a sum of losses, by the rules of :func:`_gaussian_interval`."""
     if all(isinstance(each, SampledGaussian) for each in losses):
         return min(map(_gaussian_interval, losses))
     squares = [each.steps * each.loss_spread**2 for each in losses]
     mu = math.sqrt(sum(squares))
-    finest = min(min(1e-3, mu / 40) / math.sqrt(each.steps) for each in losses)
+    # the atoms of pure and Laplace losses lie between the dots, and cost more
+    atoms = any(isinstance(each, PureLoss | LaplaceLoss) for each in losses)
+    fine = min(1e-4, mu / 400) if atoms else min(1e-3, mu / 40)
+    finest = min(fine / math.sqrt(each.steps) for each in losses)
     one_step = max(_reach(each) for each in losses)
-    interval = max(finest, (mu * mu / 2 + 10 * mu) / 4e5, one_step / 1e5)
-    pure = [each for each in losses if isinstance(each, PureLoss)]
-    if pure:
-        epsilon = max(pure, key=lambda each: each.steps).epsilon
-        interval = epsilon / math.ceil(epsilon / interval) * (1 + 1e-12)
-    return interval
+    return max(finest, (mu * mu / 2 + 10 * mu) / 4e5, one_step / 1e5)
 
 
 def _terms_pld(loss: SampledTerms, interval: float):
@@ -166,39 +177,43 @@ def _terms_pld(loss: SampledTerms, interval: float):
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     sigma, weights, j = loss.noise_multiplier, loss.weights, np.arange(loss.terms + 1)
-
-    def log_ratio(x: np.ndarray) -> np.ndarray:
-        tilts = np.outer(x, j) / sigma**2
-        factors = weights * np.exp(-(j**2) / (2 * sigma**2))
-        return logsumexp(tilts, b=factors, axis=1) - logsumexp(-tilts, b=factors, axis=1)
-
     reach = loss.terms + 10 * sigma
-    x = np.linspace(-reach, reach, 200_001)
-    ratios = log_ratio(x)
+    x = np.linspace(-reach, reach, max(20_001, 1_000_000 // (loss.terms + 1)))
+    ratios = loss.log_ratio(x)
     top = math.ceil(ratios[-1] / interval)
     epsilons = np.arange(-top, top + 1)
-    cuts = np.interp(epsilons * interval, ratios, x)
     # any half-line gives a δ that is too small by the square of the error of its end at most
-    above = ndtr((j - cuts[:, None]) / sigma) @ weights
-    below = ndtr((-j - cuts[:, None]) / sigma) @ weights
-    deltas = np.clip(above - np.exp(epsilons * interval) * below, 0, 1)
-    deltas[-1] = max(deltas[-1], above[-1])
+    cuts = np.interp(epsilons * interval, ratios, x)[:, None]
+    log_above = logsumexp(log_ndtr((j - cuts) / sigma), b=weights, axis=1)
+    log_below = logsumexp(log_ndtr((-j - cuts) / sigma), b=weights, axis=1)
+    log_kept = np.minimum(epsilons * interval + log_below - log_above, 0.0)
+    deltas = np.clip(-np.exp(log_above) * np.expm1(log_kept), 0, 1)
+    deltas[-1] = max(deltas[-1], math.exp(log_above[-1]))
     deltas = np.maximum.accumulate(deltas[::-1])[::-1]
     return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(interval, epsilons, deltas))
+
+
+def _pure_pld(loss: PureLoss, interval: float):
+    """PLD of one randomised response, pessimistic by connecting dots: δ(e) is linear in exp(e)
+    between -ε and ε, so that the dots beside these two suffice."""
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    units = math.ceil(loss.epsilon / interval)
+    support = np.array(sorted({-units, 1 - units, units - 1, units}))
+    gaps = -np.expm1(np.minimum(support * interval - loss.epsilon, 0.0))
+    deltas = gaps / (1 + math.exp(-loss.epsilon))
+    deltas[0] = -math.expm1(-units * interval)
+    return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(interval, support, deltas))
 
 
 def _pld(loss: Loss, interval: float):
     """dp-accounting's PLD of all steps of one loss."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as library
-    from dp_accounting.pld.pld_pmf import SparsePLDPmf
 
     if isinstance(loss, PureLoss):
-        units = math.ceil(loss.epsilon / interval)
-        upper = 1 / (1 + math.exp(-units * interval))
-        masses = {units: upper, -units: 1 - upper}
-        one = library.PrivacyLossDistribution(SparsePLDPmf(masses, interval, 0.0, True))
-        return one.self_compose(loss.steps)
+        return _pure_pld(loss, interval).self_compose(loss.steps)
     if isinstance(loss, LaplaceLoss):
         one = library.from_laplace_mechanism(loss.scale, value_discretization_interval=interval)
         return one.self_compose(loss.steps)
@@ -261,7 +276,8 @@ def pure_epsilon(epsilon: float, steps: int, delta: float) -> float:
     losses = (2 * j - steps) * epsilon
 
     def excess(target: float) -> float:
-        return float(np.exp(log_mass) @ np.maximum(-np.expm1(target - losses), 0)) - delta
+        gaps = -np.expm1(np.minimum(target - losses, 0))
+        return float(np.exp(log_mass) @ gaps) - delta
 
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, steps * epsilon, xtol=1e-12))
 
