@@ -368,7 +368,8 @@ def test_explain_says_what_a_finished_run_promises(run, train, tmp_path):
 def test_the_privacy_notes_show_what_explain_prints(run, train, tmp_path, root):
     train("--epsilon", "2", "--lr", "1", "--seeds", "1", "--out", tmp_path)
     text = run("explain", tmp_path).out.split("\n", 1)[1]
-    assert text in (root / "docs" / "privacy.md").read_text(encoding="utf-8")
+    notes = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert text in notes, f"put this into docs/privacy.md, section 11:\n{text}"
 
 
 def test_explain_tells_each_budget_of_a_cell_apart(run, train, tmp_path):
