@@ -226,7 +226,8 @@ def _train_group(
     trained = engine.train(structure, protocol, settings, specs, threads=threads, progress=progress)
     if private:
         for each, released in zip(group, trained.released, strict=True):
-            planned = training_event(plan, protocol, each.budget.noise_multiplier)
+            noise = each.budget.noise_multiplier
+            planned = training_event(plan, protocol, noise, dataset.info.node_sample)
             check_released(planned, released)
     return structure, trained
 
