@@ -344,6 +344,51 @@ def test_out_holds_the_three_files_of_the_run(train, tmp_path):
     assert predictions["predictions"].shape == (2, len(predictions["test_nodes"]))
 
 
+def test_explain_says_what_a_finished_run_promises(run, train, tmp_path):
+    found = train("--epsilon", "2", "--seeds", "2", "--json", "--out", tmp_path)
+    identifier = found.json["statement"]["statement_id"]
+    told = run("explain", tmp_path)
+    assert told.code == 0 and told.err == ""
+    assert told.out.startswith(f"Statement {identifier} (proved): 2 runs of gcn (adam, the full")
+    assert "12 runs were made; all of them together keep" in " ".join(told.out.split())
+    assert all(len(line) <= 88 for line in told.out.splitlines()[1:])
+    [parts] = run("explain", tmp_path, "--json").json
+    assert parts["statement_id"] == identifier and parts["epsilon"] <= 2
+    assert parts["belief_at_most"] == pytest.approx(0.881, abs=1e-3)
+    (tmp_path / "alone.json").write_bytes((tmp_path / "statement.json").read_bytes())
+    [alone] = run("explain", tmp_path / "alone.json", "--statement", identifier, "--json").json
+    assert alone == {**parts, "belongs_to": ""}
+    refused(run("explain", tmp_path, "--statement", f"{identifier[:-1]}x"), 1, "did you mean")
+    refused(run("explain", tmp_path / "nowhere"), 1, "nowhere", "statement.json", "--out DIR")
+    changed = (tmp_path / "alone.json").read_text().replace('"delta": 1e-05', '"delta": 1e-06')
+    (tmp_path / "alone.json").write_text(changed)
+    refused(run("explain", tmp_path / "alone.json"), 1, "changed after it was written")
+
+
+def test_the_privacy_notes_show_what_explain_prints(run, train, tmp_path, root):
+    train("--epsilon", "2", "--lr", "1", "--seeds", "1", "--out", tmp_path)
+    text = run("explain", tmp_path).out.split("\n", 1)[1]
+    notes = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert text in notes, f"put this into docs/privacy.md, section 11:\n{text}"
+
+
+def test_explain_tells_each_budget_of_a_cell_apart(run, train, tmp_path):
+    train("--epsilon", "2", "--lr", "1", "--out", tmp_path / "two")
+    train("--epsilon", "inf", "--out", tmp_path / "none")
+    tables = [pd.read_parquet(tmp_path / name / "runs.parquet") for name in ("two", "none")]
+    both = tmp_path / "both"
+    both.mkdir()
+    pd.concat(tables).to_parquet(both / "runs.parquet")
+    statements = [
+        json.loads((tmp_path / n / "statement.json").read_text()) for n in ("two", "none")
+    ]
+    (both / "statement.json").write_text(json.dumps(statements[0] | statements[1]))
+    private, plain = run("explain", both, "--json").json
+    assert private["status"] == "proved" and "epsilon 2" in private["belongs_to"]
+    assert plain["status"] == "not_private" and "without DP" in plain["belongs_to"]
+    assert run("explain", both).out.count("Statement ") == 2
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_with_a_message(train, tmp_path):
     (tmp_path / "file").write_text("in the way")
     found = train("--epsilon", "2", "--lr", "1", "--out", tmp_path / "file" / "out")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -445,6 +446,48 @@ def train(
         result.save(out)
         _say(f"saved in {out}")
     _report(result, as_json)
+
+
+def _explained(run: Path, statement: str | None) -> list[tuple[str, dict[str, Any], str]]:
+    """What each statement of ``run`` belongs to, its parts, and its paragraph."""
+    from private_graphs.privacy.explain import explain, paragraph
+    from private_graphs.reporting.explained import statements_of
+
+    return [
+        (each.belongs_to, explain(each.statement), paragraph(each.statement))
+        for each in statements_of(run, statement)
+    ]
+
+
+@app.command()
+def explain(
+    run: Annotated[
+        Path,
+        typer.Argument(help="Folder with runs.parquet and statement.json, or a statement.json."),
+    ],
+    statement: Annotated[
+        str | None,
+        typer.Option(help="Identifier of one statement; default: those of the selected runs.",
+                     metavar="ID"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the parts as JSON.")] = False,
+) -> None:  # fmt: skip
+    """Say in plain words what a finished run promises, to whom, and what it does not cover.
+
+    Examples:
+
+    private-graphs explain results/cora
+
+    private-graphs explain results/cora/statement.json --statement 0123456789ab --json
+    """
+    found = _explained(run, statement)
+    if as_json:
+        _print_json([{"belongs_to": owner, **parts} for owner, parts, _ in found])
+        return
+    for number, (owner, parts, text) in enumerate(found):
+        heading = f"Statement {parts['statement_id']} ({parts['status'].replace('_', ' ')})"
+        typer.echo(("\n" if number else "") + heading + (f": {owner}" if owner else ""))
+        typer.echo(textwrap.fill(text, 88))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -134,7 +134,16 @@ def fake_engine(monkeypatch, quality):
         tests = np.stack([test_rows[index % len(test_rows)] for index in range(len(specs))])
         return engine.Trained(
             np.zeros((len(specs), 1)), np.full(len(specs), 4), np.zeros(len(specs)),
-            np.stack(rows), tests[:, : len(structure.test_nodes)], 1.0,
+            np.stack(rows), tests[:, : len(structure.test_nodes)],
+            tuple(
+                engine.Released(
+                    noisy_steps=4, bare_steps=0, epochs=4, visits="epoch_sum", parts=1, fewest=1,
+                    most=1, clip_norm=settings.clip_norm,
+                    noise_std=spec.noise_multiplier * settings.clip_norm,
+                )
+                for spec in specs
+            ),
+            1.0,
         )  # fmt: skip
 
     test_rows = [np.random.default_rng(i).integers(0, 3, 1000) for i in range(60)]

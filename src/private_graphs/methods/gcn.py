@@ -23,7 +23,8 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UsageError, UserError
 from private_graphs.files import atomic_path, write_json
-from private_graphs.methods.budgets import Budget, budget
+from private_graphs.methods.budgets import Budget, budget, training_event
+from private_graphs.methods.emitted import check_released
 from private_graphs.methods.search import Search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON, Protocol
 from private_graphs.training import engine
@@ -223,6 +224,11 @@ def _train_group(
         for each in group
     ]
     trained = engine.train(structure, protocol, settings, specs, threads=threads, progress=progress)
+    if private:
+        for each, released in zip(group, trained.released, strict=True):
+            noise = each.budget.noise_multiplier
+            planned = training_event(plan, protocol, noise, dataset.info.node_sample)
+            check_released(planned, released)
     return structure, trained
 
 

@@ -26,8 +26,32 @@ from private_graphs.privacy.checks import (
     check_relation,
     check_steps,
 )
-from private_graphs.privacy.events import Cyclic, FullBatch, NoisyGradients, Poisson
-from private_graphs.privacy.fourier import fourier_epsilon
+from private_graphs.privacy.events import (
+    ConcentratedQuery,
+    Cyclic,
+    Event,
+    ExponentialChoice,
+    FullBatch,
+    GaussianQuery,
+    LaplaceQuery,
+    NoisyGradients,
+    Poisson,
+    PureQuery,
+    Query,
+)
+from private_graphs.privacy.fourier import fourier_epsilon, fourier_of
+from private_graphs.privacy.losses import (
+    ConcentratedLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+    SampledGaussian,
+    SampledTerms,
+    pld_of,
+    pure_epsilon,
+    zcdp_epsilon,
+    zcdp_epsilon_library,
+)
 
 MAX_ORDER = 32
 """Highest moment of the papers' accountant."""
@@ -180,78 +204,6 @@ def cancelling_moments_epsilon(
 # --- privacy loss distributions (§0.2, §0.3) --------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SampledGaussian:
-    """``steps`` Gaussian releases of sums whose affected term joins with ``sampling_rate``.
-
-    ``relation`` says what may happen to the affected term of norm <= C: ``replace`` by another
-    such term, or vanish (``zero_out``, ``add_remove``).
-    """
-
-    noise_multiplier: float
-    steps: int
-    sampling_rate: float
-    relation: str
-
-    @property
-    def loss_spread(self) -> float:
-        """Size of one step's privacy loss: its standard deviation for small losses."""
-        shift = (2 if self.relation == "replace" else 1) / self.noise_multiplier
-        return min(self.sampling_rate * math.sqrt(math.expm1(min(shift**2, 700.0))), shift)
-
-
-def _discretisation(mechanism: SampledGaussian) -> float:
-    """Interval of the discretised loss; a coarser one is only more pessimistic.
-
-    Rounding up costs about steps·interval² in ε: the first term keeps that near 1e-6. A grid of
-    the composed loss with more points loses accuracy in its tails, and a grid of one step with
-    more points takes seconds: the other two terms.
-    """
-    shift = (2 if mechanism.relation == "replace" else 1) / mechanism.noise_multiplier
-    mu = math.sqrt(mechanism.steps) * mechanism.loss_spread
-    composed = mu * mu / 2 + 10 * mu
-    if mechanism.sampling_rate == 1:  # one Gaussian: nothing accumulates
-        return composed / 3e4
-    one_step = shift * shift / 2 + 10 * shift
-    fine = min(1e-3, mu / 40) / math.sqrt(mechanism.steps)
-    return max(fine, composed / 4e5, one_step / 1e5)
-
-
-@lru_cache(maxsize=512)
-def _pld_of(mechanisms: tuple[SampledGaussian, ...], delta: float) -> float:
-    import dp_accounting
-    from dp_accounting.pld import PLDAccountant
-
-    if len(relations := {each.relation for each in mechanisms}) > 1:
-        raise UserError(f"events of different relations do not compose: {sorted(relations)}")
-    relation = {
-        "add_remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
-        "zero_out": dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
-        "replace": dp_accounting.NeighboringRelation.REPLACE_ONE,
-    }[mechanisms[0].relation]
-    accountant = PLDAccountant(
-        relation, value_discretization_interval=min(map(_discretisation, mechanisms))
-    )
-    try:
-        for each in mechanisms:
-            if each.sampling_rate == 1:  # T releases are one with noise sigma/sqrt(T)
-                event = dp_accounting.GaussianDpEvent(each.noise_multiplier / math.sqrt(each.steps))
-            else:
-                gaussian = dp_accounting.GaussianDpEvent(each.noise_multiplier)
-                sampled = dp_accounting.PoissonSampledDpEvent(each.sampling_rate, gaussian)
-                event = dp_accounting.SelfComposedDpEvent(sampled, each.steps)
-            accountant.compose(event)
-        epsilon = float(accountant.get_epsilon(delta))
-    except OverflowError:  # a loss too large for the library's grid
-        epsilon = math.inf
-    if not math.isfinite(epsilon):
-        raise UserError(
-            f"the PLD accountant gives no finite epsilon at delta = {delta:g} for {mechanisms}; "
-            "use a larger delta or more noise"
-        )
-    return epsilon
-
-
 def pld_epsilon(
     noise_multiplier: float, steps: int, sampling_rate: float, delta: float, relation: str
 ) -> float:
@@ -268,7 +220,7 @@ def pld_epsilon(
     check_delta(delta)
     check_relation(relation)
     mechanism = SampledGaussian(noise_multiplier, int(steps), sampling_rate, relation)
-    return _pld_of((mechanism,), delta)
+    return pld_of((mechanism,), delta)
 
 
 def gdp_name() -> str:
@@ -297,8 +249,10 @@ class PricedEvent:
     """ε by an independent computation, for comparison; None where there is none."""
     mu: float | None = None
     """μ of exact Gaussian DP; None where the event was priced by PLD or not at all."""
-    mechanism: SampledGaussian | None = None
-    """The equivalent sampled Gaussian, for composition."""
+    mechanism: Loss | None = None
+    """Its privacy loss, for composition."""
+    claim: tuple[str, str] | None = None
+    """Unit and relation that it was priced for; only events of one claim compose."""
     conditions: tuple[str, ...] = ()
     """What the proof takes for granted about the code that trained."""
 
@@ -364,7 +318,7 @@ def _refused(event: NoisyGradients) -> PricedEvent | None:
 def _second_route(mechanism: SampledGaussian, delta: float) -> float | None:
     """ε by PLD beside an exact value; None where ε is too large for the library's grid."""
     try:
-        return _pld_of((mechanism,), delta)
+        return pld_of((mechanism,), delta)
     except UserError:
         return None
 
@@ -388,6 +342,7 @@ def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: floa
         second_route=_second_route(mechanism, delta),
         mu=mu,
         mechanism=mechanism,
+        claim=(unit, relation),
         conditions=_conditions(event, unit, relation),
     )
 
@@ -411,25 +366,146 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
         "replace": "a part's clipped term is replaced, so both sides move: (1-q)N(0)+qN(±C)",
     }.get(loss, "a part's clipped term vanishes or appears: subsampled Gaussian, worse direction")
     return PricedEvent(
-        epsilon=_pld_of((mechanism,), delta),
+        epsilon=pld_of((mechanism,), delta),
         accountant=pld_name(),
         proof=f"{event.releases} Poisson steps at q = {rate:g}; {pair} (§3 B, §0.2)",
         second_route=fourier_epsilon(event.noise_multiplier, event.releases, rate, delta, loss),
         mechanism=mechanism,
+        claim=(unit, relation),
         conditions=_conditions(event, unit, relation),
     )
 
 
+def zcdp_name() -> str:
+    """Name and version of the zCDP conversion, for statements."""
+    return (
+        "zero-concentrated DP (Canonne, Kamath & Steinke 2020; dp-accounting "
+        f"{version('dp-accounting')})"
+    )
+
+
+def _composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float | None]:
+    """ε, accountant and second route of adaptive releases with these losses.
+
+    Loss distributions where every loss has one; zCDP where a release is better described by it,
+    or described by nothing else; the sum of ε where all are pure. All are proofs, the smallest ε
+    holds; of two routes to the same one the larger is taken. UserError where none covers all
+    losses.
+    """
+    found: list[tuple[float, str, float | None]] = []
+    if all(isinstance(each, LaplaceLoss | PureLoss) for each in losses):
+        found.append(
+            (sum(each.steps * each.loss_spread for each in losses), "sum of epsilons", None)
+        )
+    if not any(isinstance(each, ConcentratedLoss) for each in losses):
+        first, second = pld_of(losses, delta), _other_route(losses, delta)
+        found.append((max(first, second or 0.0), pld_name(), second))
+    tighter = [each for each in losses if isinstance(each, ConcentratedLoss | PureLoss)]
+    if tighter and all(each.rho is not None for each in losses):
+        rho = sum(each.steps * each.rho for each in losses)
+        first, second = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
+        found.append((max(first, second), zcdp_name(), min(first, second)))
+    if not found:
+        raise UserError(
+            "Poisson-sampled releases have no useful zCDP bound and zCDP bounds no privacy loss "
+            "distribution, so that their composition is not priced; describe every release by "
+            "its mechanism (Gaussian, Laplace, exponential) instead of by rho"
+        )
+    return min(found, key=lambda each: each[0])
+
+
+def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
+    """ε by a route that shares no code with the loss distributions; None where there is none."""
+    if len(losses) == 1 and isinstance(losses[0], PureLoss):
+        return pure_epsilon(losses[0].epsilon, losses[0].steps, delta)
+    if len(losses) == 1 and isinstance(losses[0], LaplaceLoss) and losses[0].steps == 1:
+        return max(0.0, 1 / losses[0].scale + 2 * math.log1p(-delta))
+    return fourier_of(losses, delta)
+
+
+def _loss_of(event: Query) -> Loss:
+    """Privacy loss of a query; its sensitivity, whatever the relation, is that of a moved mean."""
+    if isinstance(event, GaussianQuery):
+        return SampledGaussian(event.noise_std / event.sensitivity, event.count, 1.0, "zero_out")
+    if isinstance(event, LaplaceQuery):
+        epsilon = event.sensitivity / event.scale
+        if event.dimension == 1:
+            return LaplaceLoss(1 / epsilon, event.count)
+        return PureLoss(epsilon, event.count, epsilon**2 / 2)
+    if isinstance(event, ExponentialChoice):
+        return PureLoss(event.bounded_range, event.count, event.bounded_range**2 / 8)
+    if isinstance(event, PureQuery):
+        return PureLoss(event.epsilon, event.count, event.epsilon**2 / 2)
+    if isinstance(event, ConcentratedQuery):
+        return ConcentratedLoss(event.rho, event.count)
+    return SampledTerms(
+        event.noise_multiplier, event.count, event.rate, event.terms, event.relation
+    )
+
+
+def _describe_loss(event: Query) -> str:
+    """What one release of a query is worth, for the proof."""
+    if isinstance(event, GaussianQuery):
+        return f"L2 sensitivity {event.sensitivity:g} under Gaussian noise {event.noise_std:g}"
+    if isinstance(event, LaplaceQuery):
+        return f"L1 sensitivity {event.sensitivity:g} under Laplace noise {event.scale:g}"
+    if isinstance(event, ExponentialChoice):
+        return f"exponential choice whose loss has range {event.bounded_range:g}"
+    if isinstance(event, PureQuery):
+        return f"{event.epsilon:g}-DP"
+    if isinstance(event, ConcentratedQuery):
+        return f"{event.rho:g}-zCDP"
+    return (
+        f"up to {event.terms} changed terms, each sampled at q = {event.rate:g}, under Gaussian "
+        f"noise {event.noise_multiplier:g}·C (§0.2)"
+    )
+
+
+def _price_query(event: Query, unit: str, relation: str, delta: float) -> PricedEvent:
+    if (event.unit, event.relation) != (unit, relation):
+        raise UserError(
+            f"the sensitivity of this {type(event).__name__} is stated for unit {event.unit!r} "
+            f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
+        )
+    loss = _loss_of(event)
+    mu = None
+    if isinstance(event, GaussianQuery):
+        mu = event.sensitivity * math.sqrt(event.count) / event.noise_std
+        epsilon, accountant, second = gdp_epsilon(mu, delta), gdp_name(), None
+        second = _second_route(loss, delta)
+    else:
+        epsilon, accountant, second = _composed((loss,), delta)
+    conditions = ["the number of releases is public and fixed in advance"]
+    if getattr(event, "rate", 1) < 1:
+        conditions.append(
+            "which terms joined a step is secret and drawn independently every step; the divisor "
+            "of the sums is public"
+        )
+    return PricedEvent(
+        epsilon=epsilon,
+        accountant=accountant,
+        proof=f"{event.count} releases, each {_describe_loss(event)}: {event.reason}",
+        second_route=second,
+        mu=mu,
+        mechanism=loss,
+        claim=(unit, relation),
+        conditions=tuple(conditions),
+    )
+
+
 @lru_cache(maxsize=1024)
-def price(event: NoisyGradients, unit: str, relation: str, delta: float) -> PricedEvent:
+def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """Return what ``event`` proves for one unit under the relation, at delta.
 
-    ``unit`` is node, subgraph or graph. Gradients that are not clipped jointly prove nothing
+    ``unit`` is node, subgraph or graph for gradients; a query answers for its own unit and
+    relation only. Gradients that are not clipped jointly prove nothing
     (``epsilon`` None, ``proof`` says why). A shuffled order is priced as the cyclic one. What
     cannot be priced soundly raises UserError.
     """
     check_delta(delta)
     check_relation(relation)
+    if not isinstance(event, NoisyGradients):
+        return _price_query(event, unit, relation, delta)
     if unit not in PRICED_UNITS:
         raise UserError(
             f"no proof for unit {unit!r}; expected one of {', '.join(PRICED_UNITS)}"
@@ -459,8 +535,8 @@ def compose_groups(
 ) -> float | None:
     """Return ε of releasing several groups of runs: each its events and how many runs there are.
 
-    As :func:`compose_runs`. Raises UserError where PLD gives no finite ε, and for events of
-    different relations, which do not compose.
+    As :func:`compose_runs`. Raises UserError where no accountant covers all events, where PLD gives
+    no finite ε, and for events of different units or relations, which do not compose.
     """
     check_delta(delta)
     for _, n_runs in groups:
@@ -468,9 +544,13 @@ def compose_groups(
     counted = [(event, n_runs) for events, n_runs in groups for event in events]
     if not counted or any(event.epsilon is None for event, _ in counted):
         return None
+    if len(claims := {event.claim for event, _ in counted}) > 1:
+        raise UserError(f"events of different relations or units do not compose: {sorted(claims)}")
     if all(event.mu is not None for event, _ in counted):
         return gdp_epsilon(math.sqrt(sum(n_runs * event.mu**2 for event, n_runs in counted)), delta)
     mechanisms = tuple(
         replace(event.mechanism, steps=n_runs * event.mechanism.steps) for event, n_runs in counted
     )
-    return _pld_of(mechanisms, delta)
+    if all(isinstance(each, SampledGaussian) for each in mechanisms):
+        return pld_of(mechanisms, delta)
+    return _composed(mechanisms, delta)[0]

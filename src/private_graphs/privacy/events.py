@@ -13,6 +13,7 @@ from typing import Literal
 from private_graphs.errors import UserError
 
 Clipping = Literal["gradient_global", "gradient_per_tensor", "none"]
+Bounding = Literal["row", "entry", "per_record", "per_class", "gradient_global", "none"]
 
 
 def _positive(name: str, value: int) -> None:
@@ -123,3 +124,118 @@ class NoisyGradients:
     def parts(self) -> int:
         """Number of disjoint parts; 1 for Poisson sampling, whose price depends on the rate."""
         return getattr(self.sampling, "parts", 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Query:
+    """``count`` adaptive releases of which one ``unit``, changed by ``relation``, moves each.
+
+    The sensitivity holds for this unit and relation and for no other claim. ``reason`` says in
+    words why it does; it goes into the proof.
+    """
+
+    unit: str
+    relation: str
+    count: int
+    reason: str
+    clipping: Bounding = "none"
+    """What is clipped so that the sensitivity holds; none where it follows otherwise."""
+
+    def _check(self, **numbers: float) -> None:
+        _positive("count", self.count)
+        for name, value in numbers.items():
+            if not (math.isfinite(value) and value > 0):
+                raise UserError(f"{name} is {value}; expected a positive number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianQuery(_Query):
+    """Each release is a vector of L2 sensitivity ``sensitivity`` plus N(0, noise_std² I)."""
+
+    sensitivity: float
+    noise_std: float
+
+    def __post_init__(self) -> None:
+        self._check(sensitivity=self.sensitivity, noise_std=self.noise_std)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceQuery(_Query):
+    """Each release is ``dimension`` numbers of joint L1 sensitivity ``sensitivity``, each plus
+    independent Laplace noise with density exp(-|x|/scale)/(2 scale)."""
+
+    sensitivity: float
+    scale: float
+    dimension: int = 1
+
+    def __post_init__(self) -> None:
+        self._check(sensitivity=self.sensitivity, scale=self.scale)
+        _positive("dimension", self.dimension)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialChoice(_Query):
+    """Each release is one option, drawn with probability proportional to exp(score / scale)
+    (or the largest of score + Gumbel(scale) noise, which is the same).
+
+    One unit moves each score by at most ``sensitivity``. With ``monotone`` it moves all scores of
+    one release in the same direction.
+    """
+
+    sensitivity: float
+    scale: float
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        self._check(sensitivity=self.sensitivity, scale=self.scale)
+
+    @property
+    def bounded_range(self) -> float:
+        """η: log ratios of probabilities lie within an interval of this length, hence η-DP."""
+        return (1 if self.monotone else 2) * self.sensitivity / self.scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureQuery(_Query):
+    """Each release is ``epsilon``-DP by whatever argument ``reason`` gives."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        self._check(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcentratedQuery(_Query):
+    """Each release is ``rho``-zCDP (Bun & Steinke 2016) by whatever argument ``reason`` gives."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        self._check(rho=self.rho)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonSums(_Query):
+    """Each release is the sum of independently sampled terms of norm at most ``clip_norm``, plus
+    N(0, (noise_multiplier · clip_norm)²) (§0.2).
+
+    One unit changes at most ``terms`` of them, the same ones on both sides, each of which joins
+    with probability ``rate`` whatever the data.
+    """
+
+    noise_multiplier: float
+    clip_norm: float
+    rate: float
+    terms: int = 1
+
+    def __post_init__(self) -> None:
+        self._check(noise_multiplier=self.noise_multiplier, clip_norm=self.clip_norm)
+        Poisson(self.rate)
+        _positive("terms", self.terms)
+
+
+Query = (
+    GaussianQuery | LaplaceQuery | ExponentialChoice | PureQuery | ConcentratedQuery | PoissonSums
+)
+Event = NoisyGradients | Query

@@ -9,11 +9,22 @@ an estimate (no rounding to the safe side), so it checks a price and never is on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
+
+from private_graphs.privacy.losses import (
+    ConcentratedLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+    SampledGaussian,
+    SampledTerms,
+)
 
 _MAX_POINTS = 200_000
 _MAX_FREQUENCIES = 40_000
@@ -82,21 +93,132 @@ class _LossMoments:
         values = [np.exp(1j * np.outer(chunk, self._loss)) @ weights for chunk in chunks]
         return np.log(np.concatenate(values))
 
+    def beyond(self, tilt: float, reach: float) -> float:
+        """Largest log size beyond ``reach``: a smooth density's transform decays."""
+        return float(self.line(tilt, np.array([reach]))[0].real)
+
+
+@dataclass(frozen=True)
+class _Normal:
+    """Loss of a μ-GDP release: N(μ²/2, μ²), whatever the direction."""
+
+    mu: float
+
+    def real(self, tilt: float) -> float:
+        return self.mu**2 / 2 * (tilt**2 + tilt)
+
+    def variance(self, tilt: float) -> float:
+        return self.mu**2
+
+    def line(self, tilt: float, frequencies: np.ndarray) -> np.ndarray:
+        z = tilt + 1j * frequencies
+        return self.mu**2 / 2 * (z**2 + z) - self.real(tilt)
+
+    def beyond(self, tilt: float, reach: float) -> float:
+        return -((self.mu * reach) ** 2) / 2
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """Loss of a number moved by ``size`` scales of Laplace noise (``laplace``), or of randomised
+    response that is ``size``-DP: a sum of two exponentials in either case."""
+
+    size: float
+    laplace: bool
+
+    def _parts(self, z: complex | np.ndarray) -> tuple:
+        """Logarithm of the larger term, and the ratio of the smaller one to it."""
+        if self.laplace:
+            high, low = (1 + z) / (1 + 2 * z), z / (1 + 2 * z)
+        else:
+            high = low = 1 / (1 + math.exp(-self.size))
+        return self.size * z + np.log(high), low / high * np.exp(-self.size * (1 + 2 * z))
+
+    def real(self, tilt: float) -> float:
+        log_high, ratio = self._parts(tilt)
+        return float(log_high + np.log1p(ratio))
+
+    def variance(self, tilt: float) -> float:
+        step = min(1e-3, tilt / 2)
+        around = [self.real(tilt + shift) for shift in (-step, 0, step)]
+        return max((around[0] - 2 * around[1] + around[2]) / step**2, 1e-12)
+
+    def line(self, tilt: float, frequencies: np.ndarray) -> np.ndarray:
+        log_high, ratio = self._parts(tilt + 1j * frequencies)
+        return log_high + np.log(1 + ratio) - self.real(tilt)
+
+    def beyond(self, tilt: float, reach: float) -> float:
+        """The two atoms meet in phase again and again; the share of the tilted mass in them."""
+        if not self.laplace:
+            return 0.0
+        atoms = np.logaddexp(self.size * tilt, -self.size * (1 + tilt)) - math.log(2)
+        return float(atoms) - self.real(tilt)
+
+
+class _Sum:
+    """Log moments of a sum of independent losses, each with its number of steps."""
+
+    def __init__(self, parts: Sequence[tuple[Any, int]]) -> None:
+        self.parts = parts
+
+    def real(self, tilt: float) -> float:
+        return sum(steps * part.real(tilt) for part, steps in self.parts)
+
+    def variance(self, tilt: float) -> float:
+        return sum(steps * part.variance(tilt) for part, steps in self.parts)
+
+    def line(self, tilt: float, frequencies: np.ndarray) -> np.ndarray:
+        return sum(steps * part.line(tilt, frequencies) for part, steps in self.parts)
+
+    def beyond(self, tilt: float, reach: float) -> float:
+        return sum(steps * part.beyond(tilt, reach) for part, steps in self.parts)
+
+
+def _moments(loss: Loss, direction: int, highest: float):
+    """Log moments of one step of ``loss``, good for tilts up to ``highest``; None beyond reach."""
+    if isinstance(loss, PureLoss):
+        return _Flat(loss.epsilon, laplace=False)
+    if isinstance(loss, LaplaceLoss):
+        return _Flat(1 / loss.scale, laplace=True)
+    sigma = loss.noise_multiplier
+    if isinstance(loss, SampledTerms):
+        pairs = _terms_pairs(loss)
+    elif loss.sampling_rate == 1:
+        return _Normal((2 if loss.relation == "replace" else 1) / sigma)
+    else:
+        pairs = _pairs(loss.sampling_rate, loss.relation)
+    if _LossMoments.n_points(sigma, highest) > _MAX_POINTS:
+        return None
+    return _LossMoments(pairs[direction % len(pairs)], sigma, highest)
+
+
+def _terms_pairs(loss: SampledTerms) -> list[_Pair]:
+    shifted = tuple((weight, float(j)) for j, weight in enumerate(loss.weights))
+    if loss.relation == "replace":
+        return [_Pair(shifted, tuple((weight, -j) for weight, j in shifted))]
+    still = ((1.0, 0.0),)
+    return [_Pair(shifted, still), _Pair(still, shifted)]
+
+
+def _total(losses: Sequence[Loss], direction: int, highest: float) -> _Sum | None:
+    parts = [(_moments(each, direction, highest), each.steps) for each in losses]
+    return None if any(part is None for part, _ in parts) else _Sum(parts)
+
 
 def _chernoff(
-    pair: _Pair, sigma: float, steps: int, delta: float
-) -> tuple[_LossMoments, float, float] | None:
+    losses: Sequence[Loss], direction: int, delta: float
+) -> tuple[_Sum, float, float] | None:
     """Loss moments, the tilt R of the best Chernoff bound, and that upper bound on ε."""
     for highest in (50.0, 2000.0, 50_000.0):
-        if _LossMoments.n_points(sigma, highest) > _MAX_POINTS:
+        moments = _total(losses, direction, highest)
+        if moments is None:
             return None
-        moments = _LossMoments(pair, sigma, highest)
 
-        def bound(log_tilt: float, moments: _LossMoments = moments) -> float:
+        def bound(log_tilt: float, moments: _Sum = moments) -> float:
             # sup over y of (1 - e^-y) e^(-tilt y), the payoff at loss ε + y
             tilt = math.exp(log_tilt)
             payoff = tilt * math.log(tilt) - (tilt + 1) * math.log1p(tilt)
-            return (steps * moments.real(tilt) + payoff - math.log(delta)) / tilt
+            return (moments.real(tilt) + payoff - math.log(delta)) / tilt
 
         best = minimize_scalar(bound, bounds=(-12.0, math.log(highest)), method="bounded")
         if best.x < math.log(0.9 * highest):
@@ -104,25 +226,26 @@ def _chernoff(
     return None
 
 
-def _epsilon_of_pair(pair: _Pair, sigma: float, steps: int, delta: float) -> float | None:
-    """ε of ``steps`` releases: δ(ε) = (1/2π) ∫ M(z)^steps e^{-zε} / (z(z+1)) du, z = R + iu."""
-    placed = _chernoff(pair, sigma, steps, delta)
+def _epsilon_of(losses: Sequence[Loss], direction: int, delta: float) -> float | None:
+    """ε of all releases: δ(ε) = (1/2π) ∫ M(z) e^{-zε} / (z(z+1)) du, z = R + iu."""
+    placed = _chernoff(losses, direction, delta)
     if placed is None:
         return None
     moments, tilt, bound = placed
-    spread = math.sqrt(steps * moments.variance(tilt))
-    reach = 9 / spread
+    spread = math.sqrt(moments.variance(tilt))
+    far = (factor / spread for factor in (9, 14, 25))
+    reach = next((each for each in far if moments.beyond(tilt, each) <= _NEGLIGIBLE), None)
+    if reach is None:  # the integrand does not die away for good
+        return None
     step = min(2 * math.pi / (80 * spread), 2 * math.pi * tilt / 60)
     if reach / step > _MAX_FREQUENCIES:
         return None
     u = step * np.arange(int(reach / step) + 1)
-    line = steps * moments.line(tilt, u)
-    if line[-1].real > _NEGLIGIBLE:  # too few steps: the integrand has not died away
-        return None
+    line = moments.line(tilt, u)
     z = tilt + 1j * u
     weights = np.exp(line) / (z * (z + 1)) * step / math.pi
     weights[0] /= 2
-    scale = math.log(delta) - steps * moments.real(tilt)
+    scale = math.log(delta) - moments.real(tilt)
 
     def excess(epsilon: float) -> float:
         total = float(np.real(weights @ np.exp(-1j * u * epsilon)))
@@ -136,17 +259,28 @@ def _epsilon_of_pair(pair: _Pair, sigma: float, steps: int, delta: float) -> flo
     return float(brentq(excess, lowest, bound, xtol=1e-10)) if excess(lowest) > 0 else None
 
 
+def fourier_of(losses: Sequence[Loss], delta: float) -> float | None:
+    """Return ε of adaptive releases with these losses, or None where it is unreliable.
+
+    The worse direction. Lewis's inversion of the hockey-stick payoff; the line is placed at the
+    Chernoff optimum. None where the integrand decays too slowly (few steps; releases of pure DP
+    alone, whose losses have atoms) and for zCDP bounds, which have no distribution.
+    """
+    if any(isinstance(each, ConcentratedLoss) for each in losses):
+        return None
+    asymmetric = any(getattr(each, "relation", "replace") != "replace" for each in losses)
+    values = [_epsilon_of(losses, direction, delta) for direction in range(1 + asymmetric)]
+    return None if any(value is None for value in values) else max(values)
+
+
 def fourier_epsilon(
     noise_multiplier: float, steps: int, sampling_rate: float, delta: float, relation: str
 ) -> float | None:
     """Return ε of ``steps`` Poisson-sampled Gaussian releases, or None where it is unreliable.
 
     Parameters as in :func:`private_graphs.privacy.accountants.pld_epsilon`; the worse direction
-    for ``add_remove`` and ``zero_out``. Lewis's inversion of the hockey-stick payoff; the line
-    is placed at the Chernoff optimum. None where the integrand decays too slowly (few steps).
+    for ``add_remove`` and ``zero_out``.
     """
-    values = [
-        _epsilon_of_pair(pair, noise_multiplier, steps, delta)
-        for pair in _pairs(sampling_rate, relation)
-    ]
-    return None if any(value is None for value in values) else max(values)
+    return fourier_of(
+        [SampledGaussian(noise_multiplier, int(steps), sampling_rate, relation)], delta
+    )

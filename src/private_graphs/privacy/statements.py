@@ -24,7 +24,20 @@ from private_graphs.privacy.accountants import (
     sensitivity,
 )
 from private_graphs.privacy.checks import check_delta, delta_too_large
-from private_graphs.privacy.events import Clipping, NoisyGradients, Poisson
+from private_graphs.privacy.events import (
+    Bounding,
+    Clipping,
+    ConcentratedQuery,
+    Event,
+    ExponentialChoice,
+    GaussianQuery,
+    LaplaceQuery,
+    NoisyGradients,
+    Poisson,
+    PoissonSums,
+    PureQuery,
+    Query,
+)
 
 Unit = Literal[
     "graph",
@@ -74,11 +87,14 @@ class Mechanism(_Frozen):
     """One mechanism as it was run."""
 
     type: str
-    clipping: Clipping
-    clip_norm: Finite
+    clipping: Clipping | Bounding
+    clip_norm: Finite | None
+    """Null where nothing is clipped to a norm."""
     sensitivity: Finite | None
     """Farthest that one unit moves one release it touches; null where nothing bounds it."""
-    noise_multiplier: Finite
+    noise_multiplier: Finite | None
+    """Noise in units of the clip norm of a gradient or sum, else of the sensitivity; null where
+    the release is described by its budget alone."""
     count: int
     parts: int
     """Disjoint parts of the training graph: 1 on the full graph."""
@@ -101,7 +117,7 @@ class Selection(_Frozen):
 class SearchRuns:
     """Runs of another cell whose scores chose the configuration of this one."""
 
-    events: tuple[NoisyGradients, ...]
+    events: tuple[Event, ...]
     """Those of one run."""
     n_runs: int
 
@@ -165,7 +181,38 @@ class PrivacyStatement(_Frozen):
         return self
 
 
-def _mechanism(event: NoisyGradients, unit: Unit, relation: Relation) -> Mechanism:
+_QUERY_TYPES = {
+    GaussianQuery: "gaussian",
+    LaplaceQuery: "laplace",
+    ExponentialChoice: "exponential",
+    PureQuery: "pure",
+    ConcentratedQuery: "concentrated",
+    PoissonSums: "gaussian_sum",
+}
+
+
+def _query_mechanism(event: Query) -> Mechanism:
+    sums = isinstance(event, PoissonSums)
+    moved = getattr(event, "sensitivity", None)
+    if sums:
+        moved = (2 if event.relation == "replace" else 1) * event.terms * event.clip_norm
+    scale = getattr(event, "noise_std", getattr(event, "scale", None))
+    return Mechanism(
+        type=_QUERY_TYPES[type(event)],
+        clipping=event.clipping,
+        clip_norm=event.clip_norm if sums else None,
+        sensitivity=moved,
+        noise_multiplier=event.noise_multiplier if sums else scale and scale / moved,
+        count=event.count,
+        parts=1,
+        sampling=Poisson(event.rate).describe() if sums else "none",
+        relation=event.relation,
+    )
+
+
+def _mechanism(event: Event, unit: Unit, relation: Relation) -> Mechanism:
+    if not isinstance(event, NoisyGradients):
+        return _query_mechanism(event)
     sampled = isinstance(event.sampling, Poisson)
     return Mechanism(
         type="gaussian_gradient",
@@ -258,7 +305,7 @@ def _status(
 
 
 def _proved(
-    events: Sequence[NoisyGradients], unit: Unit, relation: Relation, delta: float, n_units: int
+    events: Sequence[Event], unit: Unit, relation: Relation, delta: float, n_units: int
 ) -> tuple[tuple[PricedEvent, ...], float | None, str]:
     """Priced events, ε of one run, and the proof in words."""
     priced = tuple(price(event, unit, relation, delta) for event in events)
@@ -270,7 +317,7 @@ def _proved(
 
 
 def _check_consistency(
-    events: Sequence[NoisyGradients], private: bool, n_runs_released: int, selection: Selection
+    events: Sequence[Event], private: bool, n_runs_released: int, selection: Selection
 ) -> None:
     if private != bool(events):
         raise UserError(
@@ -286,7 +333,7 @@ def _check_consistency(
 
 def build_statement(
     *,
-    events: Sequence[NoisyGradients],
+    events: Sequence[Event],
     unit: Unit,
     relation: Relation,
     delta: float,

@@ -51,7 +51,7 @@ def collect(run_folders: Iterable[Path]) -> tuple[pd.DataFrame, dict[str, dict[s
     frames: list[pd.DataFrame] = []
     statements: dict[str, dict[str, Any]] = {}
     for folder in map(Path, run_folders):
-        found = _read_statements(folder / "statement.json")
+        found = read_statements(folder / "statement.json")
         frame = _read_runs(folder / "runs.parquet")
         absent = sorted(set(frame["statement_id"]) - set(found))
         if absent:
@@ -89,7 +89,8 @@ def _read_runs(path: Path) -> pd.DataFrame:
     return frame.assign(view=view.where(view.notna(), None))
 
 
-def _read_statements(path: Path) -> dict[str, dict[str, Any]]:
+def read_statements(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the statements of a ``statement.json`` by identifier; UserError for a damaged one."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -60,6 +60,28 @@ class ReplicaSpec:
 
 
 @dataclass(frozen=True)
+class Released:
+    """What the training of one replica released, counted step by step as it was scheduled."""
+
+    noisy_steps: int
+    """Steps taken with noise."""
+    bare_steps: int
+    """Steps taken without noise."""
+    epochs: int
+    visits: str
+    """How the parts of a step were taken: epoch_sum, shuffled or poisson."""
+    parts: int
+    fewest: int
+    """Parts that the smallest step saw; 0 without steps."""
+    most: int
+    """Parts that the largest step saw."""
+    clip_norm: float
+    """Bound of each visit's gradient norm as the backend had it; infinity: none."""
+    noise_std: float
+    """Standard deviation of the noise of one step's sum as the backend had it."""
+
+
+@dataclass(frozen=True)
 class Trained:
     """Outcome of R replicas."""
 
@@ -73,6 +95,8 @@ class Trained:
     """(R, validation nodes) predicted classes."""
     test_predictions: np.ndarray
     """(R, test nodes) predicted classes."""
+    released: tuple[Released, ...]
+    """R counts of what was released."""
     seconds: float
 
 
@@ -151,8 +175,27 @@ def train(
         validation_loss=np.concatenate([loss for loss, _ in validation]),
         validation_predictions=np.concatenate([predictions for _, predictions in validation]),
         test_predictions=np.concatenate([predictions for _, predictions in test]),
+        released=tuple(each for batch in batches for each in batch.released()),
         seconds=time.perf_counter() - started,
     )
+
+
+class _Ledger:
+    """Counts the steps of the replicas of a batch: noisy or not, and how many parts they saw."""
+
+    def __init__(self, noise_std: np.ndarray) -> None:
+        self.noise_std = noise_std
+        self.noisy, self.bare, self.most = np.zeros((3, len(noise_std)), dtype=np.int64)
+        self.fewest = np.full(len(noise_std), np.iinfo(np.int64).max)
+
+    def enter(self, step: Step) -> None:
+        """Take in a step that has been made."""
+        replicas, seen = step.replicas, np.diff(step.visit_start)
+        noisy = self.noise_std[replicas] > 0
+        self.noisy[replicas] += noisy
+        self.bare[replicas] += ~noisy
+        self.fewest[replicas] = np.minimum(self.fewest[replicas], seen)
+        self.most[replicas] = np.maximum(self.most[replicas], seen)
 
 
 class _Watch:
@@ -202,12 +245,14 @@ class _Batch:
         self.orders = [replica.streams.generator("order") for replica in self.replicas]
         self.epochs = np.zeros(len(rows), dtype=np.int64)
         self.steps = 0
-        self.backend = self._backend()
+        self.rule, state = self._rule(), self._state()
+        self.ledger = _Ledger(state.noise_std.copy())
+        self.backend = self._backend(state)
 
-    def _backend(self):
+    def _backend(self, state: State):
         """Compiled kernels on the CPU, PyTorch elsewhere."""
         structure, settings = self.structure, self.settings
-        common = (structure.inputs, structure.blocks, self._rule(), self._state())
+        common = (structure.inputs, structure.blocks, self.rule, state)
         if settings.device == "cpu":
             return CpuBackend(*common)
         from private_graphs.training.torch_backend import TorchBackend  # imports torch
@@ -310,6 +355,7 @@ class _Batch:
                 stop_at=stop_at,
             )
             loss = self.backend.train_step(step)
+            self.ledger.enter(step)
             self.steps += 1
         return loss
 
@@ -328,6 +374,24 @@ class _Batch:
         return [
             [row[joined[t]] for row, joined in zip(parts, joins, strict=True)]
             for t in range(self.splits)
+        ]
+
+    def released(self) -> list[Released]:
+        """What each replica released so far."""
+        ledger = self.ledger
+        return [
+            Released(
+                noisy_steps=int(ledger.noisy[r]),
+                bare_steps=int(ledger.bare[r]),
+                epochs=int(self.epochs[r]),
+                visits=self.visits,
+                parts=self.splits,
+                fewest=int(min(ledger.fewest[r], ledger.most[r])),
+                most=int(ledger.most[r]),
+                clip_norm=float(self.rule.clip),
+                noise_std=float(ledger.noise_std[r]),
+            )
+            for r in range(len(self.rows))
         ]
 
     def score(self, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

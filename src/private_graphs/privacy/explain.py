@@ -1,0 +1,318 @@
+"""A privacy statement in the words of somebody who answers for the data, not for the proof.
+
+Every number is computed from the statement: budgets are rounded up, lower bounds down, so that the
+words never promise more than it does (``docs/privacy.md`` §11).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from private_graphs.privacy.statements import (
+    ONLY_THESE_RUNS,
+    SECRET_SEED,
+    VACUOUS_EPSILON,
+    Audit,
+    PrivacyStatement,
+)
+
+_UNITS = {
+    "graph": ("training graph as a whole", "training graphs as a whole", "a whole training graph"),
+    "subgraph": (
+        "part of the training graph",
+        "parts of the training graph",
+        "a part of the training graph, with all its nodes and the edges among them",
+    ),
+    "node": (
+        "node", "nodes", "a node (such as one person or one document) with its features, its label "
+        "and all its edges",
+    ),
+    "node_out_list": (
+        "node", "nodes", "a node with its features, its label and the list of edges that it owns; "
+        "edges that others own and that point to it are not covered",
+    ),
+    "edge_directed": (
+        "directed edge", "directed edges",
+        "the existence of one edge in one direction; features and labels are not covered",
+    ),
+    "edge_undirected": (
+        "edge", "edges",
+        "the existence of one edge between two nodes; features and labels are not covered",
+    ),
+    "record": ("record", "records", "one record"),
+    "class": ("class", "classes", "all records of one class together"),
+    "subclass": ("subclass", "subclasses", "all records of one subclass together"),
+}  # fmt: skip
+"""One, several, and what is meant by it, for each unit."""
+
+_CHANGES = {
+    "add_remove": "it is in the data or not",
+    "zero_out": "it contributes what it does or nothing at all",
+    "replace": "it is what it is or anything else in its place",
+}
+"""What an attacker cannot tell apart: 'whether ...'."""
+
+_RELEASES = {
+    "params_only": "Released are the trained parameters and whatever is computed from them without "
+    "the private data; predictions that read the private data are not covered",
+    "joint_dp_predictions": "Released are the trained parameters and each node's own prediction, "
+    "which is covered towards everybody but the node itself",
+    "inductive_disjoint": "Released are the trained parameters and predictions that read no "
+    "training node, so that both are covered alike",
+    "leaks": "Released are the trained parameters and predictions that read private nodes or "
+    "edges; at most the parameters are covered: the predictions are a further query and leak",
+}
+
+_PLAIN = {
+    ONLY_THESE_RUNS: "no other runs on the private data are released than those counted here",
+}
+
+_NOT_COVERED = (
+    "runs and publications from the same data that are not counted here",
+    "how the dataset was put together, its sizes and its fingerprint, which confirms a guess of "
+    "the whole data",
+    "what follows about somebody from the data of others",
+)
+
+
+def _rounded(value: float | Decimal, rounding: str) -> str:
+    """Four significant digits, rounded to one side; without exponent from 0.0001 to a million."""
+    number = Context(prec=4, rounding=rounding).create_decimal(Decimal(str(value)))
+    if number and not Decimal("1e-4") <= abs(number) < Decimal("1e6"):
+        return f"{number:.4g}"
+    plain = f"{number:f}"
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
+
+
+def at_most(epsilon: float | Decimal) -> str:
+    """Return a budget with four significant digits, rounded up."""
+    return _rounded(epsilon, ROUND_CEILING)
+
+
+def at_least(epsilon: float) -> str:
+    """Return a lower bound with four significant digits, rounded down."""
+    return _rounded(epsilon, ROUND_FLOOR)
+
+
+def belief(epsilon: float) -> float:
+    """Return the most that a belief of ½ can become: e^ε / (1 + e^ε), of ε-indistinguishability."""
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def belief_percent(epsilon: float) -> str:
+    """Return :func:`belief` in percent, rounded up, with as many decimals as it has nines."""
+    rest = 100 / (1 + Decimal(epsilon).exp())
+    decimals = max(1, -rest.adjusted())
+    kept = rest.quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR)
+    return f"{100 - kept:f} %"
+
+
+def _odds(epsilon: float) -> str:
+    if epsilon > VACUOUS_EPSILON:
+        return (
+            "an attacker who starts with even odds (50 %) may end up as good as certain, so that "
+            "this promises next to nothing"
+        )
+    return (
+        "an attacker who holds both cases for equally likely (50 %) ends up at most "
+        f"{belief_percent(epsilon)} sure of the true one"
+    )
+
+
+def _delta(statement: PrivacyStatement) -> str:
+    """δ in words; the chance is rounded up."""
+    delta, count = at_most(statement.delta), statement.n_units
+    share = math.floor(1 / statement.delta * (1 + 1e-12))
+    chance = f"1 in {share:,}" if share <= 1e15 else "less than 1 in 1,000,000,000,000,000"
+    many = _UNITS[statement.unit][0 if count == 1 else 1]
+    expected = at_most(Decimal(repr(statement.delta)) * count)
+    return (
+        f"The promise may fail altogether with a probability of at most δ = {delta}, that is "
+        f"{chance}, for each; over {count:,} {many} this adds up to at most "
+        f"{expected}."
+    )
+
+
+def _who(statement: PrivacyStatement) -> str:
+    one, many, meant = _UNITS[statement.unit]
+    count = statement.n_units
+    counted = f"the {one}" if count == 1 else f"the {count:,} {many}, each by itself,"
+    trained = f"{counted} that the model was trained on"
+    if statement.status == "not_private":
+        return (
+            f"Nobody is protected: neither {trained}, nor anything else. (What a private run "
+            f"protects here is {meant}.)"
+        )
+    subject = "Meant to be protected" if statement.epsilon_proved is None else "Protected"
+    verb = "is" if count == 1 else "are"
+    return f"{subject} {verb} {trained}; the unit is {meant}."
+
+
+def _against(statement: PrivacyStatement) -> str:
+    if statement.status == "not_private":
+        return f"{_RELEASES[statement.inference]}."
+    return (
+        "The attacker is supposed to know everything else (all other units, the method, its "
+        f"settings) and to ask of one unit whether {_CHANGES[statement.relation]}. "
+        f"{_RELEASES[statement.inference]}."
+    )
+
+
+def _claimed(statement: PrivacyStatement) -> str:
+    """What a published formula gives, set apart from what is proved."""
+    if statement.epsilon_published is None:
+        return ""
+    formula = f", {statement.published_formula}," if statement.published_formula else ""
+    text = f" The publication's formula{formula} gives ε = {at_most(statement.epsilon_published)}"
+    if statement.authors_accountant_epsilon is not None:
+        text += f", its authors' program prints {statement.authors_accountant_epsilon:.4g}"
+    if statement.status == "refuted":
+        text += "; an attack has refuted this number"
+    elif statement.epsilon_proved is None and statement.vacuous:
+        text += ": a number without a proof, which would promise next to nothing even if it held"
+    else:
+        text += ": a claim, not a proof"
+    return f"{text}."
+
+
+def _strength(statement: PrivacyStatement) -> str:
+    if statement.status == "not_private":
+        return (
+            "No noise was added, so nothing is promised: what is released may reveal any unit "
+            "completely."
+        )
+    if statement.epsilon_proved is None:
+        reason = statement.proof.removeprefix("none: ")
+        text = f"Nothing is proved: {reason}. The data must be treated as if unprotected."
+    else:
+        epsilon = at_most(statement.epsilon_proved)
+        text = (
+            f"One run with its settings fixed in advance is proved to keep ε = {epsilon}: "
+            f"{_odds(statement.epsilon_proved)}."
+        )
+    return text + _claimed(statement)
+
+
+def _together(statement: PrivacyStatement) -> str:
+    """All runs, and the choice among them."""
+    if statement.status == "not_private":
+        return ""
+    selection, count = statement.selection, statement.n_runs_released
+    everything = statement.epsilon_all_runs
+    if count == 1:
+        text = "One run was made with this budget."
+    elif everything is None:
+        text = f"{count} runs were made; for all of them together nothing is proved."
+    else:
+        text = (
+            f"{count} runs were made; all of them together keep ε = {at_most(everything)}: "
+            f"{_odds(everything)}."
+        )
+    if selection.n_configs == 1:
+        return f"{text} The settings were fixed in advance."
+    chosen = f"{text} The released one was chosen among {selection.n_configs} configurations"
+    if not selection.public:
+        return (
+            f"{chosen} by {selection.data}: a further query of the private data, which no number "
+            "here accounts for."
+        )
+    if everything is None:
+        return f"{chosen} by {selection.data}; nothing is proved for the chosen one."
+    return (
+        f"{chosen} by {selection.data}; as the chosen one it keeps the ε of all runs together, "
+        f"{at_most(everything)}, not that of one run."
+    )
+
+
+def _audited(audit: Audit | None) -> str:
+    if audit is None:
+        return ""
+    return (
+        f" An attack on {audit.runs:,} runs of this kind ({audit.design}) shows that ε is at least "
+        f"{at_least(audit.epsilon_lower)}, at {at_least(100 * audit.confidence)} % confidence."
+    )
+
+
+def _listed(items: tuple[str, ...]) -> str:
+    return "; ".join(item.rstrip(" .") for item in items)
+
+
+def _supposing(statement: PrivacyStatement) -> str:
+    prepared = f"Preparation of the data before training: {_listed((statement.preprocessing,))}."
+    public = (
+        f"Treated as public, hence unprotected: {_listed(statement.public_facts)}."
+        if statement.public_facts
+        else "Nothing is treated as public."
+    )
+    if statement.status == "not_private":
+        return f"{prepared} {public}"
+    source = (
+        "The random numbers come from a seed that is kept: whoever knows it can take the noise off "
+        "again, and nothing is protected towards them."
+        if statement.noise_source == "seeded"
+        else "The random numbers depend on bytes of the operating system that are not kept."
+    )
+    supposed = _listed(
+        tuple(_PLAIN.get(each, each) for each in statement.assumptions if each != SECRET_SEED)
+    )
+    supposed = supposed or "nothing further"
+    return f"{source} This supposes: {supposed}. {public} {prepared}"
+
+
+def _excluded(statement: PrivacyStatement) -> str:
+    if statement.status == "not_private":
+        return ""
+    gaps = list(_NOT_COVERED)
+    if statement.inference == "leaks":
+        gaps.insert(0, "the predictions, which read private nodes or edges")
+    if statement.selection.n_configs > 1 and not statement.selection.public:
+        gaps.insert(0, "the choice of the configuration")
+    return f"Not covered: {_listed(tuple(gaps))}."
+
+
+def explain(statement: PrivacyStatement) -> dict[str, Any]:
+    """Return the statement in plain words: numbers, and one text for each question.
+
+    Keys: ``statement_id``, ``status``, ``epsilon`` (proved, of one run, or None),
+    ``belief_at_most`` (what an attacker's 50 % can become, or None), ``epsilon_all_runs``,
+    ``delta``, and the texts ``who``, ``against``, ``strength``, ``delta_in_words``,
+    ``all_runs_and_selection``, ``assumptions``, ``not_covered``; a text that has nothing to say is
+    empty.
+    """
+    private = statement.status != "not_private"
+    proved = statement.epsilon_proved if private else None
+    return {
+        "statement_id": statement.statement_id,
+        "status": statement.status,
+        "epsilon": proved,
+        "belief_at_most": None if proved is None else belief(proved),
+        "epsilon_all_runs": statement.epsilon_all_runs,
+        "delta": statement.delta,
+        "who": _who(statement),
+        "against": _against(statement),
+        "strength": _strength(statement) + (_audited(statement.audit) if private else ""),
+        "delta_in_words": _delta(statement) if proved is not None else "",
+        "all_runs_and_selection": _together(statement),
+        "assumptions": _supposing(statement),
+        "not_covered": _excluded(statement),
+    }
+
+
+TEXTS = (
+    "who",
+    "against",
+    "strength",
+    "delta_in_words",
+    "all_runs_and_selection",
+    "assumptions",
+    "not_covered",
+)
+"""The texts of :func:`explain` in the order in which they are read."""
+
+
+def paragraph(statement: PrivacyStatement) -> str:
+    """Return the texts of :func:`explain` as one paragraph without line breaks."""
+    parts = explain(statement)
+    return " ".join(" ".join(parts[name].split()) for name in TEXTS if parts[name])

@@ -1,0 +1,311 @@
+"""Privacy losses that compose: what one unit can move in one release, and their sum.
+
+Each kind is a dominating pair, written for dp-accounting's privacy loss distributions, or a zCDP
+bound. dp-accounting is imported where it is needed: it takes seconds. Section numbers refer to
+``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr, logsumexp
+from scipy.stats import binom
+
+from private_graphs.errors import UserError
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """``steps`` Gaussian releases of sums whose affected term joins with ``sampling_rate``.
+
+    ``relation`` says what may happen to the affected term of norm <= C: ``replace`` by another
+    such term, or vanish (``zero_out``, ``add_remove``).
+    """
+
+    noise_multiplier: float
+    steps: int
+    sampling_rate: float
+    relation: str
+
+    @property
+    def loss_spread(self) -> float:
+        """Size of one step's privacy loss: its standard deviation for small losses."""
+        shift = (2 if self.relation == "replace" else 1) / self.noise_multiplier
+        return min(self.sampling_rate * math.sqrt(math.expm1(min(shift**2, 700.0))), shift)
+
+    @property
+    def rho(self) -> float | None:
+        """zCDP of one step; None where sampling leaves no useful bound."""
+        shift = (2 if self.relation == "replace" else 1) / self.noise_multiplier
+        return shift**2 / 2 if self.sampling_rate == 1 else None
+
+
+@dataclass(frozen=True)
+class LaplaceLoss:
+    """``steps`` single numbers moved by 1 under Laplace noise of scale ``scale``."""
+
+    scale: float
+    steps: int
+
+    @property
+    def loss_spread(self) -> float:
+        """Size of one step's privacy loss."""
+        return 1 / self.scale
+
+    @property
+    def rho(self) -> float:
+        """zCDP of one step: ε²/2 of an ε-DP release (Bun & Steinke 2016, Proposition 1.4)."""
+        return self.scale**-2 / 2
+
+
+@dataclass(frozen=True)
+class PureLoss:
+    """``steps`` releases, each ``epsilon``-DP: randomised response dominates them (Kairouz, Oh &
+    Viswanath 2015)."""
+
+    epsilon: float
+    steps: int
+    rho: float
+    """zCDP of one step: ε²/2, or ε²/8 where ε bounds the range of the loss."""
+
+    @property
+    def loss_spread(self) -> float:
+        """Size of one step's privacy loss."""
+        return self.epsilon
+
+
+@dataclass(frozen=True)
+class ConcentratedLoss:
+    """``steps`` releases, each ``rho``-zCDP; no pair of distributions stands for that."""
+
+    rho: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class SampledTerms:
+    """As :class:`SampledGaussian` with up to ``terms`` affected terms, sampled independently:
+    J ~ Bin(terms, rate) of them join (§0.2)."""
+
+    noise_multiplier: float
+    steps: int
+    sampling_rate: float
+    terms: int
+    relation: str
+    rho: None = None
+
+    @property
+    def loss_spread(self) -> float:
+        """Size of one step's privacy loss: what sets the size of the composed one."""
+        reach = self.terms + 10 * self.noise_multiplier
+        x = np.linspace(-reach, reach, max(2001, 100_000 // (self.terms + 1)))
+        ratio, log_density = self.log_ratio(x), self.log_density(x)
+        density = np.exp(log_density - logsumexp(log_density))
+        mean = float(density @ ratio)
+        return max(math.sqrt(float(density @ ratio**2)), math.sqrt(2 * max(mean, 0.0)))
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density of Σ w_j N(j, σ²) at ``x``, up to a constant."""
+        j, sigma = np.arange(self.terms + 1), self.noise_multiplier
+        return logsumexp(-((x[:, None] - j) ** 2) / (2 * sigma**2), b=self.weights, axis=1)
+
+    def log_ratio(self, x: np.ndarray) -> np.ndarray:
+        """Loss at ``x`` under replace: log of the mixture above over its mirror image."""
+        return self.log_density(x) - self.log_density(-x)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(terms + 1,) probabilities of J."""
+        return binom.pmf(np.arange(self.terms + 1), self.terms, self.sampling_rate)
+
+
+Loss = SampledGaussian | SampledTerms | LaplaceLoss | PureLoss | ConcentratedLoss
+
+
+def _gaussian_interval(mechanism: SampledGaussian) -> float:
+    """Interval of the discretised loss; a coarser one is only more pessimistic.
+
+    Rounding up costs about steps·interval² in ε: the first term keeps that near 1e-6. A grid of
+    the composed loss with more points loses accuracy in its tails, and a grid of one step with
+    more points takes seconds: the other two terms.
+    """
+    shift = (2 if mechanism.relation == "replace" else 1) / mechanism.noise_multiplier
+    mu = math.sqrt(mechanism.steps) * mechanism.loss_spread
+    composed = mu * mu / 2 + 10 * mu
+    if mechanism.sampling_rate == 1:  # one Gaussian: nothing accumulates
+        return composed / 3e4
+    one_step = shift * shift / 2 + 10 * shift
+    fine = min(1e-3, mu / 40) / math.sqrt(mechanism.steps)
+    return max(fine, composed / 4e5, one_step / 1e5)
+
+
+def _reach(loss: Loss) -> float:
+    """Largest loss of one step that a grid has to hold."""
+    if isinstance(loss, SampledGaussian | SampledTerms):
+        terms = getattr(loss, "terms", 1)
+        shift = (2 if loss.relation == "replace" else 1) * terms / loss.noise_multiplier
+        return shift * shift / 2 + 10 * shift
+    return loss.loss_spread
+
+
+def _interval(losses: Sequence[Loss]) -> float:
+    """Interval for a sum of losses, by the rules of :func:`_gaussian_interval`."""
+    if all(isinstance(each, SampledGaussian) for each in losses):
+        return min(map(_gaussian_interval, losses))
+    squares = [each.steps * each.loss_spread**2 for each in losses]
+    mu = math.sqrt(sum(squares))
+    # the atoms of pure and Laplace losses lie between the dots, and cost more
+    atoms = any(isinstance(each, PureLoss | LaplaceLoss) for each in losses)
+    fine = min(1e-4, mu / 400) if atoms else min(1e-3, mu / 40)
+    finest = min(fine / math.sqrt(each.steps) for each in losses)
+    one_step = max(_reach(each) for each in losses)
+    return max(finest, (mu * mu / 2 + 10 * mu) / 4e5, one_step / 1e5)
+
+
+def _terms_pld(loss: SampledTerms, interval: float):
+    """PLD of Σ w_j N(j, σ²) against Σ w_j N(-j, σ²), pessimistic by connecting dots.
+
+    The pair is symmetric and its loss increases in x, so that half-lines are optimal.
+    """
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    sigma, weights, j = loss.noise_multiplier, loss.weights, np.arange(loss.terms + 1)
+    reach = loss.terms + 10 * sigma
+    x = np.linspace(-reach, reach, max(20_001, 1_000_000 // (loss.terms + 1)))
+    ratios = loss.log_ratio(x)
+    top = math.ceil(ratios[-1] / interval)
+    epsilons = np.arange(-top, top + 1)
+    # any half-line gives a δ that is too small by the square of the error of its end at most
+    cuts = np.interp(epsilons * interval, ratios, x)[:, None]
+    log_above = logsumexp(log_ndtr((j - cuts) / sigma), b=weights, axis=1)
+    log_below = logsumexp(log_ndtr((-j - cuts) / sigma), b=weights, axis=1)
+    log_kept = np.minimum(epsilons * interval + log_below - log_above, 0.0)
+    deltas = np.clip(-np.exp(log_above) * np.expm1(log_kept), 0, 1)
+    deltas[-1] = max(deltas[-1], math.exp(log_above[-1]))
+    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+    return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(interval, epsilons, deltas))
+
+
+def _pure_pld(loss: PureLoss, interval: float):
+    """PLD of one randomised response, pessimistic by connecting dots: δ(e) is linear in exp(e)
+    between -ε and ε, so that the dots beside these two suffice."""
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    units = math.ceil(loss.epsilon / interval)
+    support = np.array(sorted({-units, 1 - units, units - 1, units}))
+    gaps = -np.expm1(np.minimum(support * interval - loss.epsilon, 0.0))
+    deltas = gaps / (1 + math.exp(-loss.epsilon))
+    deltas[0] = -math.expm1(-units * interval)
+    return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(interval, support, deltas))
+
+
+def _pld(loss: Loss, interval: float):
+    """dp-accounting's PLD of all steps of one loss."""
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    if isinstance(loss, PureLoss):
+        return _pure_pld(loss, interval).self_compose(loss.steps)
+    if isinstance(loss, LaplaceLoss):
+        one = library.from_laplace_mechanism(loss.scale, value_discretization_interval=interval)
+        return one.self_compose(loss.steps)
+    if isinstance(loss, SampledTerms) and loss.terms > 1:
+        if loss.relation == "replace":
+            return _terms_pld(loss, interval).self_compose(loss.steps)
+        return library.from_mixture_gaussian_mechanism(
+            loss.noise_multiplier, list(range(loss.terms + 1)), loss.weights.tolist(),
+            value_discretization_interval=interval,
+        ).self_compose(loss.steps)  # fmt: skip
+    relation = {
+        "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "zero_out": NeighboringRelation.REPLACE_SPECIAL,
+        "replace": NeighboringRelation.REPLACE_ONE,
+    }[loss.relation]
+    full = loss.sampling_rate == 1  # T releases are one with noise sigma/sqrt(T)
+    one = library.from_gaussian_mechanism(
+        loss.noise_multiplier / math.sqrt(loss.steps) if full else loss.noise_multiplier,
+        value_discretization_interval=interval,
+        sampling_prob=loss.sampling_rate,
+        neighboring_relation=relation,
+    )
+    return one if full else one.self_compose(loss.steps)
+
+
+@lru_cache(maxsize=512)
+def pld_of(losses: tuple[Loss, ...], delta: float) -> float:
+    """Return ε of adaptive releases with these losses at delta, rounded up (pessimistic).
+
+    Raises UserError where PLD gives no finite ε, and for zCDP bounds, which have no loss
+    distribution. That all losses are of one claim (unit and relation) is the caller's business.
+    """
+    if any(isinstance(each, ConcentratedLoss) for each in losses):
+        raise UserError("a zCDP bound has no privacy loss distribution to compose")
+    interval = _interval(losses)
+    try:
+        total = _pld(losses[0], interval)
+        for each in losses[1:]:
+            total = total.compose(_pld(each, interval))
+        epsilon = float(total.get_epsilon_for_delta(delta))
+    except OverflowError:  # a loss too large for the library's grid
+        epsilon = math.inf
+    if not math.isfinite(epsilon):
+        raise UserError(
+            f"the PLD accountant gives no finite epsilon at delta = {delta:g} for {losses}; "
+            "use a larger delta or more noise"
+        )
+    return epsilon
+
+
+@lru_cache(maxsize=512)
+def pure_epsilon(epsilon: float, steps: int, delta: float) -> float:
+    """Return the exact ε at delta of ``steps`` adaptive releases that are ``epsilon``-DP each.
+
+    The binomial sum of Kairouz, Oh & Viswanath (2015), Theorem 3.3, for every ε: δ(ε) = Σ_j
+    C(k,j) (e^{jε₀} - e^{ε+(k-j)ε₀})₊ / (1+e^{ε₀})^k.
+    """
+    j = np.arange(steps + 1)
+    log_mass = binom.logpmf(j, steps, 1 / (1 + math.exp(-epsilon)))
+    losses = (2 * j - steps) * epsilon
+
+    def excess(target: float) -> float:
+        gaps = -np.expm1(np.minimum(target - losses, 0))
+        return float(np.exp(log_mass) @ gaps) - delta
+
+    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, steps * epsilon, xtol=1e-12))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Return the smallest ε that ρ-zCDP implies at delta by its Rényi curve.
+
+    min over α > 1 of αρ + ln(1 - 1/α) - ln(δα)/(α - 1) (Canonne, Kamath & Steinke 2020,
+    Proposition 12), never above ρ + 2 sqrt(ρ ln(1/δ)) (Bun & Steinke 2016).
+    """
+
+    def bound(log_excess: float) -> float:
+        excess = math.exp(log_excess)
+        alpha = 1 + excess
+        return alpha * rho - math.log1p(1 / excess) - (math.log(delta) + math.log(alpha)) / excess
+
+    best = 0.5 * math.log(-math.log(delta) / rho)  # of the simpler conversion
+    found = minimize_scalar(
+        bound, bounds=(best - 6, best + 6), method="bounded", options={"xatol": 1e-10}
+    )
+    return max(0.0, float(found.fun))
+
+
+def zcdp_epsilon_library(rho: float, delta: float) -> float:
+    """Return the same by dp-accounting's Rényi accountant, on a grid of orders."""
+    from dp_accounting import ZCDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    best = math.sqrt(-math.log(delta) / rho)
+    orders = 1 + best * np.geomspace(math.exp(-6), math.exp(6), 4001)
+    return float(RdpAccountant(orders=orders).compose(ZCDpEvent(rho)).get_epsilon(delta))

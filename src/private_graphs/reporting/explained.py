@@ -1,0 +1,71 @@
+"""Which privacy statements a finished run has, and which of its rows they belong to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from private_graphs.errors import UserError, suggest
+from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.reporting.runs import collect, read_statements
+
+
+@dataclass(frozen=True)
+class StatementOfRun:
+    """A statement and the rows it stands for, in words; empty where no run table lies beside it."""
+
+    statement: PrivacyStatement
+    belongs_to: str
+
+
+def _described(rows: pd.DataFrame) -> str:
+    """Say which runs the rows are."""
+    first = rows.iloc[0]
+    budget = "without DP" if math.isinf(first["epsilon"]) else f"epsilon {first['epsilon']:g}"
+    parts = "the full graph" if first["n_splits"] == 1 else f"{first['n_splits']} parts"
+    runs = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+    return (
+        f"{runs} of {first['method']} ({first['optimizer']}, {parts}) on {first['dataset']}, "
+        f"protocol {first['protocol']}, {budget}"
+    )
+
+
+def statements_of(run: Path, wanted: str | None = None) -> list[StatementOfRun]:
+    """Return the statements of a finished run, one for each budget, in the order of its rows.
+
+    ``run`` is a folder with ``runs.parquet`` and ``statement.json``, or a ``statement.json``. With
+    a run table beside them, the statements of the selected rows; ``wanted`` asks for one by its
+    identifier, selected or not. Raises UserError where files or the identifier are missing.
+    """
+    file = run / "statement.json" if run.is_dir() else run
+    if not file.is_file():
+        raise UserError(
+            f"{run}: expected a folder with statement.json (train --out DIR writes one) or such a "
+            "file; found neither"
+        )
+    rows = pd.DataFrame()
+    if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
+        rows, found = collect([file.parent])
+        rows = rows if wanted else rows[rows["selected"].astype(bool)]
+    else:
+        found = read_statements(file)
+    names = list(found) if rows.empty else list(dict.fromkeys(rows["statement_id"]))
+    if wanted is not None:
+        if wanted not in found:
+            raise UserError(
+                f"{file}: no statement {wanted!r}; it holds {', '.join(found)}"
+                f"{suggest(wanted, found)}"
+            )
+        names = [wanted]
+    if not names:
+        raise UserError(f"{file}: holds no statement; train the run again")
+    return [
+        StatementOfRun(
+            PrivacyStatement.model_validate(found[name]),
+            "" if rows.empty else _described(rows[rows["statement_id"] == name]),
+        )
+        for name in names
+    ]

@@ -1,0 +1,263 @@
+"""A statement in plain words: complete, computed, and never more than what is stated."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.privacy.explain import (
+    _UNITS,
+    TEXTS,
+    at_least,
+    at_most,
+    belief,
+    belief_percent,
+    explain,
+    paragraph,
+)
+from private_graphs.privacy.statements import (
+    VACUOUS_EPSILON,
+    Audit,
+    Inference,
+    PrivacyStatement,
+    Relation,
+    Selection,
+    Unit,
+    build_statement,
+)
+
+FIXED = Selection(n_configs=1, data="nothing", cost="none")
+
+
+def _statement(**changes: object) -> PrivacyStatement:
+    fields = {
+        "status": "proved", "unit": "node", "relation": "replace", "delta": 1e-5, "n_units": 1208,
+        "epsilon_target": 2.0, "epsilon_published": None, "published_formula": None,
+        "authors_accountant_epsilon": None, "epsilon_proved": 1.99998, "proof": "mu = 1",
+        "vacuous": False, "n_runs_released": 1, "epsilon_all_runs": 1.99998,
+        "accountant": "exact", "epsilon_second_route": None, "mechanisms": (),
+        "noise_source": "os_entropy", "public_facts": ("the number of nodes",),
+        "assumptions": ("the divisor is public",), "inference": "inductive_disjoint",
+        "selection": FIXED, "preprocessing": "none",
+    }  # fmt: skip
+    return PrivacyStatement(**{**fields, **changes})
+
+
+def _unproved(**changes: object) -> PrivacyStatement:
+    fields = {"status": "published_only", "epsilon_proved": None, "epsilon_all_runs": None}
+    fields |= {"epsilon_published": 1.9958, "published_formula": "moments", "proof": "none: open"}
+    return _statement(**{**fields, **changes})
+
+
+def _audit(lower: float) -> Audit:
+    return Audit(
+        design="canary", unit="node", relation="replace", delta=1e-5, runs=2000,
+        epsilon_lower=lower, confidence=0.999,
+    )  # fmt: skip
+
+
+def test_a_proved_budget_is_told_as_odds() -> None:
+    text = paragraph(_statement())
+    for words in (
+        "the 1,208 nodes, each by itself",
+        "with its features, its label and all its edges",
+        "proved to keep ε = 2",
+        "at most 88.1 % sure",
+        "δ = 0.00001, that is 1 in 100,000",
+        "adds up to at most 0.01208",
+        "anything else in its place",
+        "so that both are covered alike",
+        "the divisor is public",
+        "Treated as public, hence unprotected: the number of nodes",
+        "fingerprint",
+    ):
+        assert words in text, words
+    assert "next to nothing" not in text
+
+
+def test_a_vacuous_budget_promises_next_to_nothing() -> None:
+    text = paragraph(_statement(epsilon_proved=109.337, vacuous=True, epsilon_all_runs=109.337))
+    assert "ε = 109.4" in text and "promises next to nothing" in text and "% sure" not in text
+
+
+def test_a_claim_without_proof_is_no_promise() -> None:
+    text = paragraph(_unproved())
+    assert "Meant to be protected" in text and "Protected are" not in text
+    assert "Nothing is proved: open." in text
+    assert "formula, moments, gives ε = 1.996: a claim, not a proof" in text
+    assert "% sure" not in text and "may fail altogether" not in text
+    assert "even if it held" in paragraph(_unproved(epsilon_published=136.5, vacuous=True))
+
+
+def test_a_refuted_claim_is_called_refuted() -> None:
+    text = paragraph(_unproved(status="refuted", audit=_audit(3.28139)))
+    assert "an attack has refuted this number" in text
+    assert "ε is at least 3.281, at 99.9 % confidence" in text
+    proved = _statement(
+        status="refuted", epsilon_published=1.9958, epsilon_proved=3.38016, audit=_audit(2.5),
+        epsilon_all_runs=3.38016,
+    )  # fmt: skip
+    assert "proved to keep ε = 3.381" in paragraph(proved)
+    assert "refuted" in paragraph(proved)
+
+
+def test_a_run_without_noise_protects_nobody() -> None:
+    statement = _statement(
+        status="not_private", epsilon_proved=None, epsilon_all_runs=None, epsilon_target=None
+    )
+    text = paragraph(statement)
+    assert text.startswith("Nobody is protected")
+    assert "may reveal any unit completely" in text
+    assert "ε" not in text and "attacker" not in text and "random numbers" not in text
+    assert explain(statement)["belief_at_most"] is None
+
+
+@pytest.mark.parametrize("unit", get_args(Unit))
+def test_each_unit_is_named_and_explained(unit: str) -> None:
+    for count in (1, 900):
+        text = explain(_statement(unit=unit, n_units=count))["who"]
+        assert _UNITS[unit][2] in text
+        assert (_UNITS[unit][0] if count == 1 else f"900 {_UNITS[unit][1]}") in text
+
+
+def test_each_relation_and_inference_has_words_of_its_own() -> None:
+    for name, values in (("relation", get_args(Relation)), ("inference", get_args(Inference))):
+        texts = {explain(_statement(**{name: each}))["against"] for each in values}
+        assert len(texts) == len(values)
+
+
+def test_predictions_that_leak_are_not_covered() -> None:
+    parts = explain(_statement(inference="leaks"))
+    assert "leak" in parts["against"]
+    assert "the predictions, which read private nodes" in parts["not_covered"]
+
+
+def test_a_kept_seed_is_warned_of() -> None:
+    assert "whoever knows it" in paragraph(_statement(noise_source="seeded"))
+    assert "whoever knows it" not in paragraph(_statement())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "30 runs were made; all of them together keep ε = 14.89"),
+        ({}, "chosen among 6 configurations by public scores; as the chosen one it keeps"),
+        ({"public": False}, "a further query of the private data, which no number here"),
+        ({"together": None}, "nothing is proved for the chosen one"),
+    ],
+)
+def test_the_choice_among_runs_is_charged(changes: dict, words: str) -> None:
+    changes = dict(changes)
+    together = changes.pop("together", 14.8888)
+    chosen = Selection(**{"n_configs": 6, "data": "public scores", "cost": "x", **changes})
+    text = paragraph(_statement(selection=chosen, n_runs_released=30, epsilon_all_runs=together))
+    assert words in text
+    assert "fixed in advance." not in text
+
+
+def test_the_authors_number_stands_beside_the_formula() -> None:
+    assert "program prints -0.148" in paragraph(_unproved(authors_accountant_epsilon=-0.148))
+
+
+def test_a_statement_made_by_pricing_is_explained() -> None:
+    event = NoisyGradients("gradient_global", 1.0, 89.167, 500, 500, FullBatch())
+    built = build_statement(
+        events=[event], unit="node", relation="replace", delta=1e-5, n_units=1208,
+        epsilon_published=None, published_formula=None, n_runs_released=5, noise_source="seeded",
+        inference="inductive_disjoint", selection=FIXED, preprocessing="none", public_facts=[],
+        assumptions=[], private=True,
+    )  # fmt: skip
+    text = paragraph(built)
+    assert "ε = 2:" in text and "all of them together keep ε = 5.002" in text
+    assert "n_runs_released" not in text and text.count("seed") == 1
+    assert "Nothing is treated as public" in text
+
+
+@given(st.floats(0, 1e12, allow_subnormal=False))
+def test_rounding_never_promises_more(value: float) -> None:
+    assert Decimal(at_most(value)) >= Decimal(repr(value)) >= Decimal(at_least(value))
+    assert float(at_most(value)) <= value * 1.002
+    assert float(at_least(value)) >= value * 0.998
+
+
+@given(st.floats(0, VACUOUS_EPSILON))
+def test_belief_is_rounded_up_and_stays_below_certainty(epsilon: float) -> None:
+    shown = Decimal(belief_percent(epsilon).removesuffix(" %"))
+    exact = 1 - 1 / (1 + Decimal(epsilon).exp())
+    assert 100 * exact <= shown < 100
+    assert float(shown) == pytest.approx(100 * belief(epsilon), abs=0.1 + 1e-9)
+    assert belief(epsilon) / (1 - belief(epsilon)) == pytest.approx(math.exp(epsilon), rel=1e-6)
+
+
+positive = st.floats(1e-6, 1e6)
+words = st.text(st.sampled_from("abc xyz"), min_size=1, max_size=20).filter(str.strip)
+
+
+@st.composite
+def made(draw: st.DrawFn) -> PrivacyStatement:
+    status = draw(st.sampled_from(["proved", "published_only", "refuted", "not_private"]))
+    proved = draw(positive) if status == "proved" else None
+    together = None if proved is None else proved * draw(st.floats(1, 10))
+    published = draw(positive) if status in ("published_only", "refuted") else None
+    shown = proved if proved is not None else published
+    n_configs = draw(st.integers(1, 9))
+    return _statement(
+        status=status,
+        unit=draw(st.sampled_from(get_args(Unit))),
+        relation=draw(st.sampled_from(get_args(Relation))),
+        inference=draw(st.sampled_from(get_args(Inference))),
+        delta=draw(st.floats(1e-12, 0.5)),
+        n_units=draw(st.integers(1, 10**7)),
+        epsilon_proved=proved,
+        epsilon_all_runs=together,
+        epsilon_published=published,
+        published_formula=draw(st.none() | words),
+        authors_accountant_epsilon=draw(st.none() | st.floats(-10, 100)),
+        vacuous=shown is not None and shown > VACUOUS_EPSILON,
+        n_runs_released=draw(st.integers(n_configs, 100)),
+        noise_source=draw(st.sampled_from(["seeded", "os_entropy"])),
+        selection=Selection(n_configs=n_configs, data=draw(words), public=draw(st.booleans())),
+        public_facts=tuple(draw(st.lists(words, max_size=3))),
+        assumptions=tuple(draw(st.lists(words, max_size=3))),
+        preprocessing=draw(words),
+        audit=draw(st.none() | st.floats(0, 5).map(_audit)),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(made())
+def test_every_statement_has_words_without_a_trace_of_code(statement: PrivacyStatement) -> None:
+    parts, text = explain(statement), paragraph(statement)
+    assert _UNITS[statement.unit][2] in text
+    if statement.epsilon_proved is not None:
+        assert f"ε = {at_most(statement.epsilon_proved)}" in text
+        assert f"δ = {at_most(statement.delta)}" in text
+        assert ("next to nothing" in parts["strength"]) == statement.vacuous
+    else:
+        assert "proved to keep" not in text and "% sure" not in text
+    for leak in (
+        "None",
+        "True",
+        "False",
+        "nan",
+        "inf ",
+        "()",
+        "[",
+        "{",
+        " '",
+        "_",
+        "Decimal",
+        "  ",
+    ):
+        assert leak not in text, leak
+    assert text.endswith(".") and ".." not in text and ". ." not in text
+    assert re.fullmatch(r"[A-Z].*", text)
+    for name in TEXTS:
+        assert isinstance(parts[name], str)
