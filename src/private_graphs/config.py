@@ -135,8 +135,23 @@ class DatasetsExperiment(_Experiment):
     """In place of those of the scale; a run that names datasets uses what it names."""
 
 
+class AuditExperiment(_Experiment):
+    """A table of attacks on the training code: what is claimed, proved and shown (§10)."""
+
+    kind: Literal["audit"]
+    protocols: tuple[ProtocolName, ...] = Field(default=tuple(PROTOCOLS), min_length=1)
+    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
+    """The claims that are attacked."""
+    splits: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
+    runs: int = Field(ge=10)
+    """Per label of the canary."""
+    seed: int = Field(default=0, ge=0)
+    """Fixed, as a confidence supposes that nobody looks for a seed."""
+
+
 Experiment = Annotated[
-    TrainingExperiment | NoiseExperiment | DatasetsExperiment, Field(discriminator="kind")
+    TrainingExperiment | NoiseExperiment | DatasetsExperiment | AuditExperiment,
+    Field(discriminator="kind"),
 ]
 _Rates = dict[OptimizerName, Annotated[tuple[float, ...], Field(min_length=1)]]
 
@@ -481,8 +496,8 @@ def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:
 
 
 def experiment_datasets(study: Study, run: RunConfig, experiment: Experiment) -> list[str]:
-    """Return the datasets that ``run`` needs for ``experiment``: none if it tabulates noise."""
-    if isinstance(experiment, NoiseExperiment):
+    """Return the datasets that ``run`` needs for ``experiment``: none for noise and audits."""
+    if isinstance(experiment, NoiseExperiment | AuditExperiment):
         return []
     return list(run.datasets or experiment.datasets or study.scales[run.scale].datasets)
 
@@ -499,7 +514,7 @@ class Exhibit:
 
     name: str
     """Such as table1 or figure2."""
-    kind: Literal["training", "noise", "datasets"]
+    kind: Literal["training", "noise", "datasets", "audit"]
     datasets: tuple[str, ...]
     picture_per_dataset: bool
     """A figure; a table of scores has one picture of all datasets, other tables have none."""
@@ -585,7 +600,8 @@ def _readable(error: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 
 def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
-    nested = (GridPoint, TrainingExperiment, NoiseExperiment, TrainingSettings, Scale)
+    nested = (GridPoint, TrainingExperiment, NoiseExperiment, AuditExperiment)
+    nested += (TrainingSettings, Scale)
     return [model, *nested] if model is Study else [model]
 
 
