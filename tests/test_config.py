@@ -14,7 +14,7 @@ from private_graphs import config
 from private_graphs.config import RunConfig, Study, load_study, schema_text
 from private_graphs.datasets import registry
 from private_graphs.errors import UsageError, UserError
-from private_graphs.grids import plans
+from private_graphs.grids import audit_plans, plans
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +154,11 @@ def test_experiments_that_take_hours_run_only_where_they_are_named(study: Study)
         run = RunConfig.parse({"scale": "full", "experiments": experiments})
         return list(config.experiments_of(study, run))
 
-    assert made("all") == ["table1", "table3", "table5"]
-    assert made("all,A") == ["table1", "A", "table3", "table5"]
+    assert made("all") == ["table1", "table3", "table5", "audit"]
+    assert made("all,A") == ["table1", "A", "table3", "table5", "audit"]
     assert made("A,B,C") == ["A", "B", "C"]
     assert list(config.experiments_of(study, RunConfig())) == [
-        "table1", "table2", "leak", "A", "B", "C", "table3", "table5",
+        "table1", "table2", "leak", "A", "B", "C", "table3", "table5", "audit",
     ]  # fmt: skip
 
 
@@ -166,11 +166,12 @@ def test_a_run_of_some_splits_keeps_those_points_and_the_experiments_that_have_t
     raw = {"scale": "full", "experiments": "all,C", "datasets": "cora"}
     few = RunConfig.parse(raw | {"splits": "4, 10"})
     assert {p.cell.splits for p in plans(study, few)} == {4, 10}
-    assert list(config.experiments_of(study, few)) == ["table1", "C", "table3", "table5"]
+    others = ["table3", "table5", "audit"]
+    assert list(config.experiments_of(study, few)) == ["table1", "C", *others]
     full_graph = {p.cell.experiment for p in plans(study, RunConfig.parse(raw | {"splits": 1}))}
     assert full_graph == {"table1", "C"}
     by_default = {"scale": "full", "splits": 4}
-    assert list(config.experiments_of(study, RunConfig.parse(by_default))) == ["table3", "table5"]
+    assert list(config.experiments_of(study, RunConfig.parse(by_default))) == others
     assert plans(study, RunConfig.parse(raw | {"splits": "all"})) == plans(
         study, RunConfig.parse(raw)
     )
@@ -272,11 +273,12 @@ def shown(study: Study, earlier: set[tuple[str, str]] = frozenset(), **raw: str)
 
 def test_figures_and_tables_follow_from_the_experiments(study: Study) -> None:
     found = shown(study, scale="full", experiments="all,C", datasets="cora")
-    assert list(found) == ["table1", "figure3", "figure4", "table3", "table5"]
+    assert list(found) == ["table1", "figure3", "figure4", "table3", "table5", "audit"]
     assert [each.name for each in found.values() if each.picture_per_dataset] == [
         "figure3", "figure4",
     ]  # fmt: skip
-    assert found["figure3"].datasets == ("cora",) and found["table3"].datasets == ()
+    assert found["figure3"].datasets == ("cora",)
+    assert found["table3"].datasets == found["audit"].datasets == ()
 
 
 def test_a_run_shows_the_experiment_in_which_it_chooses_a_learning_rate(study: Study) -> None:
@@ -480,3 +482,21 @@ def test_shipped_files_fit_the_published_schemas(root: Path) -> None:
     for name, path in (("config", "config.yaml"), ("study", "studies/lrec2022.yaml")):
         schema = json.loads((root / "workflow" / "schemas" / f"{name}.schema.json").read_text())
         jsonschema.validate(yaml.safe_load((root / path).read_text()), schema)
+
+
+def test_audits_cover_every_protocol_and_both_schedules_of_sound(study: Study) -> None:
+    found = audit_plans(study, RunConfig())
+    assert [each.name for each in found] == [
+        "released_s1_e2", "released_s10_e2", "paper_s1_e2", "paper_s10_e2", "sound_s1_e2",
+        "sound_s10_e2", "sound_poisson_s10_e2",
+    ]  # fmt: skip
+    assert {each.seed for each in found} == {0}, "fixed in advance"
+    narrow = RunConfig.parse({"protocols": "paper", "experiments": "audit"})
+    assert [each.name for each in audit_plans(study, narrow)] == ["paper_s1_e2", "paper_s10_e2"]
+    assert plans(study, narrow) == []
+    assert audit_plans(study, RunConfig.parse({"experiments": "table1"})) == []
+    assert (
+        config.experiment_datasets(study, narrow, study.scales["demo"].experiments["audit"]) == []
+    )
+    full = audit_plans(study, RunConfig(scale="full"))
+    assert len(full) == 14 and len({each.name for each in full}) == 14

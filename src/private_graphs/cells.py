@@ -95,6 +95,27 @@ class RateChoice(BaseModel):
     """Its runs at this ε were compared."""
 
 
+class AuditPlan(BaseModel):
+    """An attack on one mechanism: training under a protocol with a number of splits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    protocol: Literal["released", "paper", "sound"]
+    splits: int = Field(ge=1)
+    visits: Literal["protocol", "poisson"] = "protocol"
+    epsilon: float = Field(gt=0)
+    """The claim that is attacked."""
+    runs: int = Field(ge=10)
+    """Training runs per label of the canary."""
+    seed: int = Field(ge=0)
+
+    @property
+    def name(self) -> str:
+        """Stem of its file below ``audits/<study>/``."""
+        visits = "" if self.visits == "protocol" else f"_{self.visits}"
+        return f"{self.protocol}{visits}_s{self.splits}_e{self.epsilon:g}"
+
+
 class CellPlan(BaseModel):
     """A cell with its training settings and the axes of its replicas (seed × ε × learning rate)."""
 

@@ -490,6 +490,65 @@ def explain(
         typer.echo(textwrap.fill(text, 88))
 
 
+@app.command()
+def audit(
+    protocol: ProtocolName,
+    epsilon: Annotated[float, typer.Option(help="The claim that is attacked.")] = 2.0,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Training runs per label of the canary; more runs make the bound "
+                     "sharper. Default 1000, with splits 250."),
+    ] = None,
+    splits: Annotated[int, typer.Option(help="Random parts of the training graph.")] = 1,
+    visits: Visits = "protocol",
+    seed: Annotated[int, typer.Option(help="Of all draws: the same seed, the same answer.")] = 0,
+    threads: Threads = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:  # fmt: skip
+    """Attack the training code and print a lower bound on the epsilon that it really has.
+
+    A small graph has one isolated node, the canary, that training would reveal best. The code
+    trains 100 steps of SGD again and again, with the noise that the protocol calibrates for
+    --epsilon; in half of the runs the canary's label is flipped. An attacker sees the final
+    parameters and guesses the label by a rule fixed in advance. Whoever is (epsilon, delta)-private
+    makes the attacker err often enough; how seldom he errs is a lower bound on epsilon (node,
+    replace, delta 1e-5; Clopper-Pearson, 95 %), and needs no assumption about the mechanism.
+
+    A bound above the claimed epsilon refutes the claim. A bound below it proves nothing: it only
+    says that this attack found no more. Where the proof is by exact Gaussian DP, a sharper bound
+    that uses this is printed too. The verdict is passed at 99.9 %.
+
+    Exit code 1: more was shown than is proved, so the code has a bug. A refuted published claim
+    is a finding, not an error.
+
+    Examples:
+
+    private-graphs audit --protocol released --epsilon 2
+
+    private-graphs audit --protocol sound --epsilon 2 --splits 10 --json
+    """
+    from private_graphs.attacks.audit import default_runs, describe, require_unbroken, run_audit
+    from private_graphs.attacks.canary import Design
+
+    if threads < 1:
+        raise UsageError(f"--threads is {threads}; expected at least 1")
+    design = Design(
+        protocol=choice("--protocol", protocol, PROTOCOL_NAMES),
+        epsilon=epsilon,
+        splits=splits,
+        visits=choice("--visits", visits, ("protocol", "epoch_sum", "poisson")),
+        runs=default_runs(splits) if runs is None else runs,
+        seed=seed,
+    )
+    with ProgressBar("auditing", "epoch") as progress:
+        found = run_audit(design, threads=threads, progress=progress)
+    if as_json:
+        _print_json(found.document())
+    else:
+        typer.echo(describe(found))
+    require_unbroken(found)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: turns errors and Ctrl-C into one message and an exit code."""
     try:

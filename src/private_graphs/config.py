@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -24,6 +23,7 @@ from pydantic import (
 )
 
 from private_graphs.cells import Epsilon
+from private_graphs.config_values import ALL, Datasets, Names, Seeds, Splits
 from private_graphs.datasets.own import OwnGraph, known, remember
 from private_graphs.datasets.registry import (
     DATASETS,
@@ -43,8 +43,6 @@ OptimizerName = Literal["sgd", "adam"]
 ProtocolName = Literal["released", "paper", "sound"]
 Model = TypeVar("Model", bound=BaseModel)
 
-ALL = "all"
-"""In place of names: what the study has; for experiments, those that are made by default."""
 SELECTION = "selection"
 """Experiment of the cells that only choose a learning rate."""
 
@@ -135,8 +133,23 @@ class DatasetsExperiment(_Experiment):
     """In place of those of the scale; a run that names datasets uses what it names."""
 
 
+class AuditExperiment(_Experiment):
+    """A table of attacks on the training code: what is claimed, proved and shown (§10)."""
+
+    kind: Literal["audit"]
+    protocols: tuple[ProtocolName, ...] = Field(default=tuple(PROTOCOLS), min_length=1)
+    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
+    """The claims that are attacked."""
+    splits: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
+    runs: int = Field(ge=10)
+    """Per label of the canary."""
+    seed: int = Field(default=0, ge=0)
+    """Fixed, as a confidence supposes that nobody looks for a seed."""
+
+
 Experiment = Annotated[
-    TrainingExperiment | NoiseExperiment | DatasetsExperiment, Field(discriminator="kind")
+    TrainingExperiment | NoiseExperiment | DatasetsExperiment | AuditExperiment,
+    Field(discriminator="kind"),
 ]
 _Rates = dict[OptimizerName, Annotated[tuple[float, ...], Field(min_length=1)]]
 
@@ -222,87 +235,21 @@ def load_study(study_id: str) -> Study:
 # --- the run ---------------------------------------------------------------------------------
 
 
-def _read_names(value: object) -> object:
-    """Read ``a,b``, ``[a,b]``, a list or one name; ``all`` and nothing given are None."""
-    if value is None or value == ALL:
-        return None
-    parts = value if isinstance(value, list | tuple) else str(value).strip().strip("[]").split(",")
-    names = [str(part).strip().strip("'\"") for part in parts]
-    if not names or not all(names):
-        raise ValueError("expected names separated by commas, without blanks")
-    return tuple(dict.fromkeys(names))
-
-
-def _read_seeds(value: object) -> object:
-    """Read ``N`` (seeds 0 to N-1), ``0,3,7``, ``[0,3]`` or a list; ``all`` is None."""
-    if isinstance(value, bool) or isinstance(value, float):
-        raise ValueError("expected a whole number N, or seeds such as 0,3,7")
-    text = str(value).strip()
-    listed = isinstance(value, list | tuple) or "," in text or text.startswith("[")
-    names = _read_names(value)
-    if names is None:
-        return None
-    try:
-        numbers = [int(name) for name in names]
-    except ValueError:
-        raise ValueError("expected a whole number N, or seeds such as 0,3,7") from None
-    if listed:
-        if min(numbers) < 0:
-            raise ValueError("a seed cannot be negative")
-        return tuple(numbers)
-    if numbers[0] < 1:
-        raise ValueError("expected at least one seed")
-    return tuple(range(numbers[0]))
-
-
-def _read_splits(value: object) -> object:
-    """Read ``1,10``, ``[1,10]``, a list or one number; ``all`` is None."""
-    names = _read_names(value)
-    if names is None:
-        return None
-    try:
-        numbers = tuple(int(name) for name in names)
-    except ValueError:
-        numbers = (0,)
-    if min(numbers) < 1:
-        raise ValueError("expected numbers of subgraphs such as 1,10")
-    return numbers
-
-
-_Names = Annotated[
-    tuple[str, ...] | None,
-    BeforeValidator(_read_names, json_schema_input_type=str | list[str] | None),
-]
-_Datasets = Annotated[
-    tuple[str, ...] | None,
-    BeforeValidator(_read_names, json_schema_input_type=str | list[str | OwnGraph] | None),
-]
-_Seeds = Annotated[
-    tuple[int, ...] | None,
-    BeforeValidator(_read_seeds, json_schema_input_type=int | str | list[int] | None),
-]
-
-_Splits = Annotated[
-    tuple[int, ...] | None,
-    BeforeValidator(_read_splits, json_schema_input_type=int | str | list[int] | None),
-]
-
-
 class RunConfig(_Strict):
     """What one run asks for; None means everything that the study has at this scale."""
 
     scale: ScaleName = Field(default="demo", description="demo: embedded data; full: the paper's")
-    datasets: _Datasets = Field(
+    datasets: Datasets = Field(
         default=None,
         description="a,b,c or a list of names and of your own graphs; all: those of the study",
     )
-    experiments: _Names = Field(default=None, description="such as table1,A; all: the default ones")
-    protocols: _Names = Field(default=None, description="some of released,paper,sound; or all")
-    features: _Names = Field(
+    experiments: Names = Field(default=None, description="such as table1,A; all: the default ones")
+    protocols: Names = Field(default=None, description="some of released,paper,sound; or all")
+    features: Names = Field(
         default=None, description="of datasets with texts: some of bow,fasttext,bert,sbert; or all"
     )
-    splits: _Splits = Field(default=None, description="some numbers of subgraphs: 1,10; or all")
-    seeds: _Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
+    splits: Splits = Field(default=None, description="some numbers of subgraphs: 1,10; or all")
+    seeds: Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
     mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
 
     @classmethod
@@ -481,8 +428,8 @@ def experiments_of(study: Study, run: RunConfig) -> dict[str, Experiment]:
 
 
 def experiment_datasets(study: Study, run: RunConfig, experiment: Experiment) -> list[str]:
-    """Return the datasets that ``run`` needs for ``experiment``: none if it tabulates noise."""
-    if isinstance(experiment, NoiseExperiment):
+    """Return the datasets that ``run`` needs for ``experiment``: none for noise and audits."""
+    if isinstance(experiment, NoiseExperiment | AuditExperiment):
         return []
     return list(run.datasets or experiment.datasets or study.scales[run.scale].datasets)
 
@@ -499,7 +446,7 @@ class Exhibit:
 
     name: str
     """Such as table1 or figure2."""
-    kind: Literal["training", "noise", "datasets"]
+    kind: Literal["training", "noise", "datasets", "audit"]
     datasets: tuple[str, ...]
     picture_per_dataset: bool
     """A figure; a table of scores has one picture of all datasets, other tables have none."""
@@ -585,7 +532,8 @@ def _readable(error: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 
 def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
-    nested = (GridPoint, TrainingExperiment, NoiseExperiment, TrainingSettings, Scale)
+    nested = (GridPoint, TrainingExperiment, NoiseExperiment, AuditExperiment)
+    nested += (TrainingSettings, Scale)
     return [model, *nested] if model is Study else [model]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from private_graphs.cells import Cell, CellPlan, RateChoice
+from private_graphs.cells import AuditPlan, Cell, CellPlan, RateChoice
 from private_graphs.config import (
     SELECTION,
+    AuditExperiment,
     GridPoint,
     RunConfig,
     Scale,
@@ -53,6 +54,24 @@ def plans(study: Study, run: RunConfig) -> list[CellPlan]:
                 choice = RateChoice(cell=searched.cell, epsilon=experiment.rate_chosen_at)
                 plan = plan.model_copy(update={"chosen_in": choice})
             found[plan.cell.cell_id] = plan
+    return list(found.values())
+
+
+def audit_plans(study: Study, run: RunConfig) -> list[AuditPlan]:
+    """Return the attacks that ``run`` asks for; sound with splits is attacked in both schedules."""
+    found: dict[str, AuditPlan] = {}
+    for experiment in experiments_of(study, run).values():
+        if not isinstance(experiment, AuditExperiment):
+            continue
+        asked = [each for each in run.protocols or tuple(PROTOCOLS) if each in experiment.protocols]
+        for protocol, splits, epsilon in product(asked, experiment.splits, experiment.epsilons):
+            both = PROTOCOLS[protocol].calibration == "proved" and splits > 1
+            for visits in ("protocol", "poisson") if both else ("protocol",):
+                plan = AuditPlan(
+                    protocol=protocol, splits=splits, visits=visits, epsilon=epsilon,
+                    runs=experiment.runs, seed=experiment.seed,
+                )  # fmt: skip
+                found.setdefault(plan.name, plan)
     return list(found.values())
 
 

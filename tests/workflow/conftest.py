@@ -90,8 +90,9 @@ def _tiny(scale: dict) -> None:
     table1 = scale["experiments"]["table1"]
     table1["optimizers"] = ["sgd"]
     table1["grid"] = [{"splits": 1, "epsilons": [2]}]
-    for name in ("table2", "leak", "A", "B", "C"):
+    for name in ("table2", "leak", "A", "B", "C", "audit"):
         scale["experiments"][name]["default"] = False
+    scale["experiments"]["audit"] |= {"runs": 40, "splits": [1]}
     for name in ("table2", "leak"):
         scale["experiments"][name] |= {"features": ["bow"], "optimizers": ["sgd"]}
         scale["experiments"][name]["grid"] = [{"splits": 1, "epsilons": [math.inf, 2]}]

@@ -126,7 +126,10 @@ def test_the_shipped_demo_is_small_and_has_every_table_and_figure(shipped: Proje
     jobs = shipped.jobs()
     assert jobs.pop("train") <= 110
     texts = dict.fromkeys(("texts", "features_bow", "features_fasttext", "features_bert"), 4)
-    assert jobs == {"sources": 1, "dataset": 2, "tables": 1, "figures": 1, "site": 1} | texts
+    assert (
+        jobs
+        == {"sources": 1, "dataset": 2, "tables": 1, "figures": 1, "site": 1, "audit": 7} | texts
+    )
     targets = [
         made.format(number)
         for made in (

@@ -14,7 +14,7 @@ from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets import registry
 from private_graphs.errors import UserError
 from private_graphs.features.models import models_of
-from private_graphs.grids import plans
+from private_graphs.grids import audit_plans, plans
 from private_graphs.imports import import_closure, package_data
 from private_graphs.protocols import PROTOCOLS
 
@@ -78,6 +78,25 @@ def refuse_too_many_splits():
 
 
 refuse_too_many_splits()
+
+
+AUDITS = {
+    (study.id, plan.name): plan for study in STUDIES for plan in audit_plans(study, RUN)
+}
+
+
+def audit_of(wildcards):
+    try:
+        return AUDITS[wildcards.study, wildcards.audit]
+    except KeyError:
+        raise WorkflowError(
+            f"no audit {wildcards.study}/{wildcards.audit} in this configuration; "
+            "snakemake --dry-run lists those there are"
+        ) from None
+
+
+def audit_files():
+    return [f"{RESULTS}/audits/{study}/{name}.json" for study, name in AUDITS]
 
 
 def plan_of(wildcards):

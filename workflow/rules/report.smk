@@ -7,6 +7,7 @@ rule tables:
         runs=requested("runs.parquet"),
         statements=requested("statement.json"),
         statistics=[f"{folder}/statistics.json" for folder in shown_builds()],
+        audits=audit_files(),
         published=[path for study in STUDIES for path in published(study.id)],
         code=code("tables.py"),
     output:

@@ -26,6 +26,13 @@ from private_graphs.privacy.accountants import (
     moments_epsilon,
     pld_epsilon,
 )
+from private_graphs.privacy.audits import (
+    Errors,
+    gaussian_epsilon,
+    gaussian_mu,
+    one_run_epsilon,
+    two_point_epsilon,
+)
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.selection import POISSON, selection_epsilon
@@ -217,6 +224,31 @@ def repeated_table() -> str:
     return _markdown(header, rows)
 
 
+def audit_table() -> str:
+    """§10: what an attack with so few errors shows, at 95 %."""
+    rows = []
+    for wrong, runs in ((0, 30), (0, 100), (0, 200), (0, 1000), (345, 1000)):
+        errors = Errors(wrong, runs, wrong, runs)
+        rows.append(
+            (
+                wrong,
+                runs,
+                f"{two_point_epsilon(errors, DELTA):.5f}",
+                f"{gaussian_mu(errors):.5f}",
+                f"{gaussian_epsilon(errors, DELTA):.5f}",
+            )
+        )
+    header = ("errors per arm", "runs per arm", "ε, no assumption", "μ", "ε, if Gaussian")
+    return _markdown(header, rows)
+
+
+def one_run_table() -> str:
+    """§10: what the right guesses of one run show, at 95 %."""
+    counts = ((30, 30, 30), (60, 60, 60), (100, 100, 90), (1000, 1000, 600), (200, 100, 100))
+    rows = [(*each, f"{one_run_epsilon(*each, DELTA):.5f}") for each in counts]
+    return _markdown(("canaries", "guesses", "right", "ε"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "routes": routes_table,
     "table3": table3,
@@ -226,6 +258,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "edges": edge_table,
     "selection": selection_table,
     "repeated": repeated_table,
+    "audits": audit_table,
+    "one_run": one_run_table,
 }
 
 

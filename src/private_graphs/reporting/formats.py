@@ -19,7 +19,7 @@ NOTHING = "–"
 _TEXT_COLUMNS = (
     "dataset", "setting", "optimizer", "title", "licence", "fingerprint", "unit", "relation",
     "inference", "status", "statement_id", "protocol", "published_where",
-    "features_kind", "view",
+    "features_kind", "view", "visits", "verdict",
 )  # fmt: skip
 _FLAG_COLUMNS = ("vacuous", "synthetic")
 _FOUR_DECIMALS = (
@@ -28,6 +28,8 @@ _FOUR_DECIMALS = (
     "epsilon_published",
     "epsilon_proved",
     "epsilon_all_runs",
+    "epsilon_lower",
+    "epsilon_lower_gaussian",
     "authors_epsilon",
     "difference_points",
 )

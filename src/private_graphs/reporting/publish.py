@@ -75,6 +75,8 @@ def publish(
         for path in set(folder.glob("figure*")) - set(written):
             path.unlink()  # of an earlier run, whose other files have just been replaced
     written += tables["table3"].write(target / f"{study}_table3")
+    if stem.with_name(f"{study}_audit.csv").is_file():
+        written += _read(stem, "audit").write(target / f"{study}_audit")
     return written + compose(target, study)
 
 

@@ -18,6 +18,7 @@ from private_graphs.errors import UserError
 from private_graphs.files import write_text
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.reporting import readable
+from private_graphs.reporting.audits import audit_table
 from private_graphs.reporting.figure_views import FigureView, figure_views
 from private_graphs.reporting.formats import Readable, is_missing, number, read_table
 from private_graphs.reporting.runs import collect, find_runs
@@ -56,7 +57,7 @@ class StudyView:
         return f"{self.scale}-{self.study}"
 
 
-_OTHER_TABLES = ("table3", "table5")
+_OTHER_TABLES = {"audit": audit_table, "table3": readable.table3, "table5": readable.table5}
 """Tables without scores."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -153,7 +154,7 @@ def _study_view(
         url=source.url,
         synthetic=tuple(each["title"] for each in shown if each["synthetic"]),
         scores=scores,
-        tables=tuple(getattr(readable, name)(frame) for name, frame in frames.items()),
+        tables=tuple(_OTHER_TABLES[name](frame) for name, frame in frames.items()),
         downloads=downloads(results_root, scale, study, names),
         figures=figures,
     )

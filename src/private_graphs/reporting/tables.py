@@ -24,6 +24,7 @@ from private_graphs.privacy.calibration import gdp_noise, published_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.reporting import readable
+from private_graphs.reporting.audits import audit_table, read_audits
 from private_graphs.reporting.claims import claims
 from private_graphs.reporting.curves import curves_of, points
 from private_graphs.reporting.formats import Readable, write_table
@@ -148,11 +149,12 @@ def write_tables(
 ) -> list[Path]:
     """Write ``<scale_folder>/tables/<study>_<table>.{csv,md,tex}`` and return the paths.
 
-    ``tables`` are ``table3``, ``table5``, tables of scores of the study (``table1``, ``leak``) and
-    its figures (``figure1``), whose points are written in the same way. Scores and figures cover
-    every finished cell below ``<scale_folder>/runs/<study>``, also those of earlier and narrower
-    runs; Table 5 every build of a dataset whose ``statistics`` were ever given (they are kept in
-    ``<scale_folder>/datasets``). ``epochs``, ``epsilons`` and ``delta`` are those of Table 3.
+    ``tables`` are ``table3``, ``table5``, ``audit``, tables of scores of the study (``table1``,
+    ``leak``) and its figures (``figure1``), whose points are written in the same way. Scores and
+    figures cover every finished cell below ``<scale_folder>/runs/<study>``, also those of earlier
+    and narrower runs, audits those below ``<scale_folder>/audits/<study>``; Table 5 every build of
+    a dataset whose ``statistics`` were ever given (they are kept in ``<scale_folder>/datasets``).
+    ``epochs``, ``epsilons`` and ``delta`` are those of Table 3.
 
     Raises UserError where there is no finished cell for a table of scores or a figure.
     """
@@ -169,6 +171,9 @@ def write_tables(
         elif name == "table5":
             frame = table5(_builds(scale_folder), published_table(study, name))
             text = readable.table5(frame)
+        elif name == "audit":
+            frame = read_audits(scale_folder, study)
+            text = audit_table(frame)
         else:
             if runs is None:
                 runs, statements = collect(find_runs(scale_folder, study))

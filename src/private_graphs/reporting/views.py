@@ -415,4 +415,6 @@ def exhibit_title(study: str, name: str) -> str:
     """Return the words for a table or figure: ``Table 1``."""
     if (study, name) in SCORE_TABLES:
         return SCORE_TABLES[study, name].label
+    if name == "audit":
+        return "Audits"
     return name.replace("table", "Table ").replace("figure", "Figure ")

@@ -57,6 +57,8 @@ class ReplicaSpec:
     learning_rate: float
     noise_multiplier: float = 0.0
     """In units of the clip norm; 0 adds no noise."""
+    start: np.ndarray | None = None
+    """(P,) parameters before the first step; None: ``initial_parameters`` of the streams."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,7 @@ class _Batch:
         full, none = (len(replicas), row_length(*sizes)), (len(replicas), 0)
         parameters = aligned_zeros(full, settings.dtype)
         for row, each in zip(parameters, replicas, strict=True):
-            start = initial_parameters(each.streams, *sizes)
+            start = initial_parameters(each.streams, *sizes) if each.start is None else each.start
             row[: len(start)] = start
         moments = full if settings.optimizer == "adam" else none
         noise = [each.noise_multiplier * settings.clip_norm for each in replicas]

@@ -1,0 +1,271 @@
+"""Canaries: nodes whose presence or label training reveals as much as its clipping allows.
+
+**Many runs.** A small graph has one isolated node, the canary, with a huge feature in a dimension
+of its own. The last layer starts at zero, so that the canary's gradient is its hidden vector times
+plus or minus the same class direction, as its label says; it is so large that clipping leaves
+nothing but it. With a tiny learning rate every step sees the same gradient, so that the
+displacement along it is a sum of T terms ±C and T draws of noise: the pair of neighbours that the
+proof of node-level replace supposes. Half of the runs have the canary labelled 1, and the attack
+guesses the label from the sign of the displacement.
+
+**One run** (Steinke, Nasr & Jagielski 2023). Many canaries, each with a dimension of its own, take
+part independently with probability 1/2. The first layer starts at zero and its bias at one, so that
+every canary has its own rows of the first weight matrix; the attack guesses for the canaries with
+the largest and the smallest displacement of their rows.
+
+Everything trains through ``training.engine``: what is attacked is the code that all results of
+this project come from. Section numbers refer to ``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from private_graphs.cells import Cell, CellPlan
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.methods.gcn import protocol_of
+from private_graphs.privacy.audits import Errors
+from private_graphs.training import engine
+from private_graphs.training.blocks import Structure, build_structure
+from private_graphs.training.engine import Progress, ReplicaSpec, Settings
+from private_graphs.training.streams import Streams
+
+CLASSES = 2
+THRESHOLD = 0.0
+"""Displacement above which the canary is taken to be labelled 1; fixed before any run."""
+ONE_RUN_CANARIES = 200
+ONE_RUN_GUESSES = 100
+"""Half of them for inclusion, half against; the attack abstains for the other canaries."""
+_RING = 20
+"""Ordinary training nodes, joined in a ring."""
+_WORDS = 4
+"""Features of the ordinary nodes."""
+_SMALL = 0.01
+"""Their largest value: what ordinary nodes add to a gradient is lost beside a canary."""
+_LEARNING_RATE = 1e-12
+"""Keeps every step at the start; parameters that start at zero hold such numbers exactly."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """One audit: what is trained, how often, and how strong the canary is."""
+
+    protocol: str
+    epsilon: float
+    splits: int = 1
+    visits: str = "protocol"
+    runs: int = 1000
+    """Per label of the canary."""
+    seed: int = 0
+    epochs: int = 100
+    """Of plain SGD; one step each on the full graph."""
+    delta: float = 1e-5
+    clip_norm: float = 1.0
+    feature: float = 1e4
+    """Value of the canary's own feature; the other nodes have features below .01."""
+    device: str = "cpu"
+
+    @property
+    def plan(self) -> CellPlan:
+        """The cell whose runs are attacked; noise and statement follow from it."""
+        cell = Cell(
+            study="audit", experiment="canary", dataset="canary", optimizer="sgd",
+            protocol=self.protocol, visits=self.visits, splits=self.splits,
+        )  # fmt: skip
+        return CellPlan(
+            cell=cell, seeds=(self.seed,), epsilons=(self.epsilon,), epochs=self.epochs,
+            delta=self.delta, clip_norm=self.clip_norm, dropout=0.0,
+        )  # fmt: skip
+
+
+# --- graphs ----------------------------------------------------------------------------------
+
+
+def canary_graph(features: Sequence[float], labels: Sequence[int]) -> GraphDataset:
+    """Return the ring of ordinary nodes with isolated canaries behind it.
+
+    ``features`` (m,) is the value of each canary in its own dimension and ``labels`` (m,) its
+    class; -1 leaves a canary out: it is then in no mask. Node ``_RING + i`` is canary i.
+    """
+    m, generator = len(features), np.random.default_rng(0)
+    n = _RING + m + 2 * CLASSES  # validation and test nodes: one of each class
+    matrix = np.zeros((n, _WORDS + m), dtype=np.float32)
+    matrix[:, :_WORDS] = _SMALL * generator.random((n, _WORDS))
+    canaries = _RING + np.arange(m)
+    matrix[canaries] = 0
+    matrix[canaries, _WORDS + np.arange(m)] = features
+    there = np.asarray(labels) >= 0
+    every = np.arange(n) % CLASSES
+    every[canaries] = np.maximum(labels, 0)
+    train = np.arange(n) < _RING
+    train[canaries] = there
+    ring = np.arange(_RING)
+    ends = np.sort(np.stack([ring, (ring + 1) % _RING]), axis=0)
+    info = DatasetInfo(
+        name="canary", title="Canary graph", synthetic=True, classes=["0", "1"],
+        feature_kind="sparse", units="node", n_nodes=n, n_edges=_RING,
+        n_features=matrix.shape[1], loops_dropped=0, duplicates_dropped=0, sources=[],
+        licence="none: generated", citation="none: generated", public_facts=[],
+    )  # fmt: skip
+    return GraphDataset(
+        features=SparseFeatures.from_scipy(sp.csr_matrix(matrix)),
+        edge_index=ends[:, np.lexsort(ends[::-1])],
+        labels=every,
+        train_mask=train,
+        validation_mask=(np.arange(n) >= n - 2 * CLASSES) & (np.arange(n) < n - CLASSES),
+        test_mask=np.arange(n) >= n - CLASSES,
+        info=info,
+    )
+
+
+def _structure(design: Design, dataset: GraphDataset, streams: Sequence[Streams]) -> Structure:
+    protocol, plan = protocol_of(design.plan.cell), design.plan
+    return build_structure(
+        dataset, protocol, splits=design.splits, train_fraction=1.0,
+        validation_graph=protocol.private_selection_graph, streams=streams, hidden=plan.hidden,
+        dtype=np.dtype(plan.dtype),
+    )  # fmt: skip
+
+
+def displacements(
+    design: Design,
+    dataset: GraphDataset,
+    streams: Sequence[Streams],
+    starts: np.ndarray,
+    noise: float,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Train replicas that start at ``starts`` (R, P) in one batch; return (θ0 - θT)/lr (R, P).
+
+    ``noise`` is the multiplier. What an attacker who knows the start reads off the parameters.
+    """
+    plan = design.plan
+    settings = Settings(
+        optimizer="sgd", epochs=plan.epochs, private=True, clip_norm=plan.clip_norm,
+        hidden=plan.hidden, dropout=plan.dropout, dtype=plan.dtype, device=design.device,
+    )  # fmt: skip
+    specs = [
+        ReplicaSpec(stream, _LEARNING_RATE, noise, start)
+        for stream, start in zip(streams, starts, strict=True)
+    ]
+    structure = _structure(design, dataset, streams)
+    trained = engine.train(
+        structure, protocol_of(plan.cell), settings, specs, threads=threads, progress=progress
+    )
+    return (starts - trained.parameters.astype(np.float64)) / _LEARNING_RATE
+
+
+def _streams(design: Design, purpose: str, noise: float, number: int) -> list[Streams]:
+    identity = {
+        "audit": purpose,
+        "plan": design.plan.model_dump(mode="json"),
+        "noise": noise,
+        "seed": design.seed,
+    }
+    return [Streams.of(identity | {"replica": replica}) for replica in range(number)]
+
+
+def _initial(
+    streams: Sequence[Streams], dataset: GraphDataset, hidden: int
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Usual starts (R, P) in whole float32 numbers, and writable views of W1, b1, W2, b2."""
+    flat = np.stack(
+        [
+            engine.initial_parameters(each, dataset.n_features, hidden, CLASSES).astype(np.float32)
+            for each in streams
+        ]
+    ).astype(np.float64)
+    rows, f = len(streams), dataset.n_features
+    ends = np.cumsum([f * hidden, hidden, hidden * CLASSES])
+    w1, b1, w2, b2 = np.split(flat, ends, axis=1)
+    views = (
+        w1.reshape(rows, f, hidden), b1, w2.reshape(rows, hidden, CLASSES), b2,
+    )  # fmt: skip
+    return flat, views
+
+
+# --- many runs -------------------------------------------------------------------------------
+
+
+def label_scores(
+    design: Design,
+    noise: float,
+    label: int,
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Scores (runs,) of the arm whose canary has ``label``: displacement towards label 1.
+
+    In units of the gradient; without noise and with clipping they are ±epochs · clip norm (over
+    the public divisor).
+    """
+    dataset = canary_graph([design.feature], [label])
+    hidden = design.plan.hidden
+    streams = _streams(design, f"label {label}", noise, design.runs)
+    starts, (w1, b1, w2, b2) = _initial(streams, dataset, hidden)
+    starts[:, -w2[0].size - b2[0].size :] = 0  # the last layer
+    own = np.maximum(design.feature * w1[:, -1] + b1, 0)  # the canary's hidden vector
+    toward = np.array([1.0, -1.0])  # the gradient of logits at label 1, which descent subtracts
+    direction = np.concatenate(
+        [(own[:, :, None] * toward).reshape(len(own), -1), np.tile(toward, (len(own), 1))], axis=1
+    )
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    moved = displacements(design, dataset, streams, starts, noise, threads, progress)
+    return np.einsum("rp,rp->r", moved[:, -direction.shape[1] :], direction)
+
+
+def label_errors(
+    design: Design, noise: float, *, threads: int = 1, progress: Progress | None = None
+) -> Errors:
+    """Train both arms and count how often the sign of the score names the wrong label."""
+    total = 2 * design.runs * design.epochs
+
+    def shifted(offset: int) -> Progress | None:
+        return None if progress is None else lambda done, _: progress(offset + done, total)
+
+    wrong = []
+    for label in (0, 1):
+        report = shifted(label * design.runs * design.epochs)
+        found = label_scores(design, noise, label, threads=threads, progress=report)
+        wrong.append(int(np.sum((found > THRESHOLD) != bool(label))))
+    return Errors(wrong[0], design.runs, wrong[1], design.runs)
+
+
+# --- one run ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """What the attack got right about the canaries of one run."""
+
+    canaries: int
+    guesses: int
+    right: int
+
+
+def one_run(design: Design, noise: float) -> OneRun:
+    """Train once on the full graph with canaries that a coin includes, and guess which they are."""
+    m, half = ONE_RUN_CANARIES, ONE_RUN_GUESSES // 2
+    design = replace(design, splits=1, visits="protocol", runs=1)
+    streams = _streams(design, "one run", noise, 1)
+    included = streams[0].generator("canaries").random(m) < 0.5
+    labels = np.arange(m) % CLASSES
+    dataset = canary_graph([design.feature] * m, np.where(included, labels, -1))
+    hidden = design.plan.hidden
+    starts, (w1, b1, w2, _) = _initial(streams, dataset, hidden)
+    n1 = w1[0].size
+    starts[:, :n1] = 0
+    starts[:, n1 : n1 + hidden] = 1
+    gap = w2[0, :, 0] - w2[0, :, 1]  # label 1 pulls along it, label 0 against it
+    toward = np.where(labels[:, None] == 1, gap, -gap) / np.linalg.norm(gap)
+    moved = displacements(design, dataset, streams, starts, noise)
+    rows = moved[0, :n1].reshape(-1, hidden)[_WORDS:]
+    order = np.argsort(np.sum(rows * toward, axis=1))
+    right = int(np.sum(included[order[-half:]]) + np.sum(~included[order[:half]]))
+    return OneRun(canaries=m, guesses=2 * half, right=right)

@@ -1,0 +1,108 @@
+"""``private-graphs audit``: its JSON, its text, its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from private_graphs import cli
+from private_graphs.training import engine
+
+FIELDS = {
+    "epsilon_claimed", "epsilon_proved", "epsilon_lower", "epsilon_lower_gaussian", "unit",
+    "relation", "delta", "assumption", "confidence", "runs", "verdict",
+}  # fmt: skip
+
+
+@pytest.fixture
+def audit(capsys):
+    """Call ``private-graphs audit`` in this process; return exit code, output and messages."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["audit", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+def test_released_is_refuted_at_epsilon_2_without_an_assumption(audit):
+    code, out, _ = audit("--protocol", "released", "--epsilon", 2, "--runs", 100, "--json")
+    found = json.loads(out)
+    assert code == 0 and set(found) >= FIELDS
+    assert found["epsilon_claimed"] == 2 and found["epsilon_proved"] is None
+    assert found["epsilon_lower"] == pytest.approx(3.28134, abs=1e-5)
+    assert found["verdict_epsilon_lower"] > 2
+    assert (found["assumption"], found["verdict"]) == ("none", "refuted")
+    assert (found["unit"], found["relation"], found["delta"]) == ("node", "replace", 1e-5)
+    assert (found["confidence"], found["runs"], found["errors"]) == (0.95, 200, 0)
+    assert found["one_run"]["right"] == found["one_run"]["guesses"] == 100
+
+
+@pytest.mark.parametrize("protocol", ["paper", "sound"])
+@pytest.mark.parametrize("more", [(), ("--splits", 10)], ids=["full", "splits"])
+def test_what_is_proved_is_not_exceeded(audit, protocol, more):
+    code, out, _ = audit("--protocol", protocol, "--runs", 60, "--json", *more)
+    found = json.loads(out)
+    assert code == 0
+    assert found["epsilon_lower"] <= found["epsilon_lower_gaussian"] < found["epsilon_proved"]
+    assert (found["one_run"] is None) is bool(more)
+
+
+def test_poisson_steps_are_audited_without_the_gaussian_bound(audit):
+    arguments = ("--splits", 4, "--visits", "poisson", "--runs", 20, "--json")
+    code, out, _ = audit("--protocol", "sound", *arguments)
+    found = json.loads(out)
+    assert code == 0 and found["visits"] == "poisson"
+    assert found["epsilon_lower_gaussian"] is None and found["gaussian_assumption"] is None
+
+
+def test_the_text_names_claim_proof_bound_and_verdict(audit):
+    code, out, err = audit("--protocol", "released", "--runs", 30)
+    assert code == 0 and err == ""
+    for words in (
+        "claimed       epsilon 2",
+        "proved        nothing",
+        "epsilon > 2.0338",
+        "verdict",
+    ):
+        assert words in out
+
+
+def test_more_than_is_proved_ends_with_exit_code_1(audit, monkeypatch):
+    honest = engine._Batch._state
+
+    def quiet(batch):
+        state = honest(batch)
+        return state._replace(noise_std=state.noise_std / 10)
+
+    monkeypatch.setattr(engine._Batch, "_state", quiet)
+    code, out, err = audit("--protocol", "sound", "--runs", 100, "--json")
+    assert code == 1 and json.loads(out)["verdict"] == "proof_broken"
+    assert "breaks its proof" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--protocol", "sonud"), "did you mean 'sound'"),
+        (("--protocol", "sound", "--epsilon", "-1"), "epsilon is -1"),
+        (("--protocol", "sound", "--runs", "5"), "at least 10"),
+        (("--protocol", "sound", "--threads", "0"), "--threads is 0"),
+        (
+            ("--protocol", "paper", "--splits", "4", "--visits", "poisson"),
+            "only sound has a choice",
+        ),
+        (("--protocol", "released", "--epsilon", "0.1"), "cannot certify"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(audit, arguments, words):
+    code, out, err = audit(*arguments)
+    assert (code, out) == (2, "") and words in err
+
+
+def test_too_many_splits_are_an_error(audit):
+    code, out, err = audit("--protocol", "sound", "--splits", 50)
+    assert (code, out) == (1, "") and "use fewer splits" in err
