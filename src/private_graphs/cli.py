@@ -152,6 +152,18 @@ def _remember(spec, nodes: int, data: Path) -> None:
     _say(f"{spec.name}: {nodes:,} nodes read, declared in {path}")
 
 
+def _show(graph) -> None:
+    """Print the statistics of a dataset, and warnings about a graph of one's own."""
+    from private_graphs.datasets.own_warnings import warnings_about
+    from private_graphs.datasets.registry import DATASETS
+
+    statistics = graph.statistics()
+    if graph.info.name not in DATASETS:
+        for each in warnings_about(statistics):
+            _say(f"warning: {each}")
+    _print_json({**statistics, "public_facts": graph.info.public_facts})
+
+
 @app.command()
 def dataset(
     name: Annotated[str, typer.Argument(help="Such as cora, or a name for a graph of your own.")],
@@ -220,9 +232,6 @@ def dataset(
     private-graphs dataset my_graph --nodes nodes.csv --edges edges.csv --text title,body
     --label topic --features bow
     """
-    from private_graphs.datasets.own_warnings import warnings_about
-    from private_graphs.datasets.registry import DATASETS
-
     own = ("name", "nodes", "edges", "text", "label", "id", "split", "features", "model")
     own += ("min_count", "max_count", "seed", "source", "target", "title", "licence", "citation")
     given = locals()
@@ -233,11 +242,7 @@ def dataset(
     graph = _load(name, features, view, mirror, data, device, threads, declared)
     if declared is not None:
         _remember(declared, graph.n_nodes, data)
-    statistics = graph.statistics()
-    if name not in DATASETS:
-        for each in warnings_about(statistics):
-            _say(f"warning: {each}")
-    _print_json({**statistics, "public_facts": graph.info.public_facts})
+    _show(graph)
 
 
 @app.command()

@@ -338,3 +338,12 @@ def test_gpu_vectors_are_those_of_the_cpu_up_to_bf16(bert_folder):
     for name in ("all_tokens", "words"):
         assert there[name].dtype == np.float32
         np.testing.assert_allclose(there[name], here[name], atol=0.05)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: none is usable here")
+def test_gpu_vectors_depend_on_their_own_text_alone_bit_for_bit(bert_folder):
+    encoder, texts = BertEncoder(bert_folder, "cuda"), some_texts()
+    together = encoder.encode(texts)["words"]
+    chosen = np.random.default_rng(11).permutation(len(texts))[:17]
+    found = encoder.encode([texts[i] for i in chosen])["words"]
+    np.testing.assert_array_equal(found, together[chosen])

@@ -28,7 +28,7 @@ def declare(tmp_path, monkeypatch):
     Path("nodes.csv").write_text(NODES)
     Path("edges.csv").write_text("source,target\na,b\n")
     Path("vectors.bin").write_bytes(load.FASTTEXT_MAGIC + b"vectors")
-    for name in ("config.json", "1_Pooling/config.json", ".cache/lock", ".hidden"):
+    for name in ("config.json", "modules.json", "1_Pooling/config.json", ".cache/lock", ".hidden"):
         path = Path("folder", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
@@ -83,7 +83,9 @@ def test_embedded_models_are_those_of_every_kind(declare):
 
 def test_the_files_of_a_model_are_listed_without_hidden_ones(declare):
     spec = declare(features="sbert", model="folder")
-    assert own_model_files(spec) == ["folder/1_Pooling/config.json", "folder/config.json"]
+    assert own_model_files(spec) == [
+        "folder/1_Pooling/config.json", "folder/config.json", "folder/modules.json",
+    ]  # fmt: skip
     assert own_model_files(spec, "sbert") == own_model_files(spec)
     assert own_model_files(spec, "bow") == [] == own_model_files(dataset_spec("cora"))
     assert own_model_files(declare(features="fasttext", model="vectors.bin")) == ["vectors.bin"]
@@ -91,6 +93,15 @@ def test_the_files_of_a_model_are_listed_without_hidden_ones(declare):
     assert own_model_files(missing) == []
     with pytest.raises(UserError, match="none.bin: no such model"):
         loaded("fasttext")
+
+
+@pytest.mark.parametrize("kind", ["fasttext", "bert", "sbert"])
+def test_a_folder_that_is_no_model_is_not_read_through(declare, made, monkeypatch, kind):
+    monkeypatch.setattr(Path, "rglob", lambda *_: pytest.fail("read through"))
+    Path("other").mkdir()
+    assert own_model_files(declare(features=kind, model="other")) == []
+    with pytest.raises(UserError, match="other: no such model"):
+        loaded(kind)
 
 
 @pytest.mark.parametrize(

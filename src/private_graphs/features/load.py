@@ -74,8 +74,8 @@ def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
     files = own_model_files(spec, kind)
     if not files:
         raise UserError(
-            f"{model}: no such model; expected a folder in the Hugging Face format (bert, sbert) "
-            f"or a fastText .bin file{relative_to(model)}"
+            f"{model}: no such model; expected a folder with config.json (bert) or modules.json "
+            f"(sbert), or a fastText .bin file: check --model{relative_to(model)}"
         )
     try:
         if kind == "fasttext":

@@ -7,6 +7,9 @@ from pathlib import Path
 from private_graphs.datasets.own import EMBEDDED
 from private_graphs.datasets.registry import DatasetSpec
 
+MAIN_FILES = {"bert": "config.json", "sbert": "modules.json"}
+"""What is in the folder of every model of a kind."""
+
 
 def models_of(spec: DatasetSpec, kind: str) -> list[str]:
     """Return the names of the downloaded models that features of this kind need."""
@@ -25,13 +28,16 @@ def own_model_files(spec: DatasetSpec, kind: str | None = None) -> list[str]:
     """Return the files of the model that a user declared; ``kind`` None: of the declared features.
 
     Hidden files (those of version control and downloaders) are no part of a model. The list is
-    empty where there is no such model, and where its files are missing.
+    empty where there is no such model, and where the path leads to something else.
     """
-    model = own_model(spec, kind or spec.features[0])
+    kind = kind or spec.features[0]
+    model = own_model(spec, kind)
     if model is None:
         return []
     if not model.is_dir():
         return [model.as_posix()] if model.is_file() else []
+    if kind not in MAIN_FILES or not (model / MAIN_FILES[kind]).is_file():
+        return []  # not to read through a folder that is no model
     return sorted(
         path.as_posix()
         for path in model.rglob("*")
