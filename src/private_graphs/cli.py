@@ -19,11 +19,15 @@ from private_graphs.cells import Cell, CellPlan
 from private_graphs.cli_options import (
     DEVICES,
     Accountant,
+    Citation,
     DataFolder,
     Delta,
     Device,
+    EdgeSource,
+    EdgeTarget,
     FeatureKind,
     FirstSeed,
+    Licence,
     Mirror,
     ProgressBar,
     ProtocolName,
@@ -31,6 +35,7 @@ from private_graphs.cli_options import (
     Relation,
     Steps,
     Threads,
+    Title,
     Visits,
     budget,
     choice,
@@ -202,15 +207,11 @@ def dataset(
     seed: Annotated[
         int | None, typer.Option(help="Of the 80/10/10 masks, which are public; default 0.")
     ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Column of the edges; default source.", metavar="COLUMN")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Column of the edges; default target.", metavar="COLUMN")
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="For people.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Of the texts.")] = None,
-    citation: Annotated[str | None, typer.Option(help="Where the texts come from.")] = None,
+    source: EdgeSource = None,
+    target: EdgeTarget = None,
+    title: Title = None,
+    licence: Licence = None,
+    citation: Citation = None,
     protocol: ProtocolName = "sound",
     mirror: Mirror = None,
     data: DataFolder = DATA,

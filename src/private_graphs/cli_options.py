@@ -170,3 +170,14 @@ class ProgressBar:
             signal.signal(signal.SIGINT, self._handler)
         if self.bar is not None:
             self.bar.close()
+
+
+EdgeSource = Annotated[
+    str | None, typer.Option(help="Column of the edges; default source.", metavar="COLUMN")
+]
+EdgeTarget = Annotated[
+    str | None, typer.Option(help="Column of the edges; default target.", metavar="COLUMN")
+]
+Title = Annotated[str | None, typer.Option(help="For people.")]
+Licence = Annotated[str | None, typer.Option(help="Of the texts.")]
+Citation = Annotated[str | None, typer.Option(help="Where the texts come from.")]

@@ -13,7 +13,7 @@ from private_graphs import kept
 from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets import registry
 from private_graphs.errors import UserError
-from private_graphs.features.models import models_of
+from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.grids import audit_plans, plans
 from private_graphs.imports import import_closure, package_data
 from private_graphs.protocols import PROTOCOLS
@@ -244,11 +244,22 @@ def model_receipts(kind):
     ]
 
 
-def embedding_threads(wildcards):
-    """All cores for a real model: two jobs would embed twice the texts that views share."""
-    spec = registry.dataset_spec(wildcards.dataset)
-    real = set(spec.models) & {"bert", "sbert"} or (spec.own and spec.own.model)
-    return workflow.cores or 1 if real else 1
+def model_files(kind):
+    """Return the input function that gives the files of a user's own model, if there is one."""
+    return lambda wildcards: own_model_files(
+        registry.dataset_spec(wildcards.dataset), kind
+    )
+
+
+def embedding_threads(kind):
+    """Return all cores for a real model: two jobs would embed twice the texts that views share."""
+
+    def threads(wildcards):
+        spec = registry.dataset_spec(wildcards.dataset)
+        real = models_of(spec, kind) or own_model(spec, kind)
+        return workflow.cores or 1 if real else 1
+
+    return threads
 
 
 def received(receipts):

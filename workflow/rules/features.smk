@@ -40,6 +40,7 @@ rule features_fasttext:
         columns=f"{TEXTS}/texts.parquet",
         structure=f"{TEXTS}/structure.safetensors",
         models=model_receipts("fasttext"),
+        own=model_files("fasttext"),
         code=code("features_fasttext.py"),
     output:
         graph=f"{PROCESSED}/{{dataset}}/fasttext/{{view}}/graph.safetensors",
@@ -69,6 +70,7 @@ rule features_bert:
         columns=f"{TEXTS}/texts.parquet",
         structure=f"{TEXTS}/structure.safetensors",
         models=model_receipts("bert"),
+        own=model_files("bert"),
         code=code("features_bert.py"),
     output:
         graph=f"{PROCESSED}/{{dataset}}/bert/{{view}}/graph.safetensors",
@@ -80,7 +82,7 @@ rule features_bert:
         f"{RESULTS}/benchmarks/features/bert/{{dataset}}/{{view}}.tsv"
     conda:
         "../../envs/features.yaml"
-    threads: embedding_threads
+    threads: embedding_threads("bert")
     resources:
         mem_mb=8000,
         runtime=2880,
@@ -96,6 +98,7 @@ rule features_sbert:
         columns=f"{TEXTS}/texts.parquet",
         structure=f"{TEXTS}/structure.safetensors",
         models=model_receipts("sbert"),
+        own=model_files("sbert"),
         code=code("features_sbert.py"),
     output:
         graph=f"{PROCESSED}/{{dataset}}/sbert/{{view}}/graph.safetensors",
@@ -107,7 +110,7 @@ rule features_sbert:
         f"{RESULTS}/benchmarks/features/sbert/{{dataset}}/{{view}}.tsv"
     conda:
         "../../envs/features.yaml"
-    threads: embedding_threads
+    threads: embedding_threads("sbert")
     resources:
         mem_mb=8000,
         runtime=2880,

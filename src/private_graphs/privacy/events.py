@@ -100,7 +100,7 @@ class NoisyGradients:
     n_tensors: int = 4
     """Parameter tensors; per-tensor clipping bounds the joint norm by sqrt(n_tensors) only."""
     relabel_touches: int = 1
-    """Parts that one changed node can touch: 1, or 3 under class-stratified subsampling (§3)."""
+    """Parts that one changed node can touch: 1; 3 or 4 under class-stratified subsampling (§3)."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.clip_norm) and self.clip_norm > 0):
