@@ -19,6 +19,7 @@ from private_graphs.datasets.registry import (
 )
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UsageError, UserError
+from private_graphs.features.load import load_dataset
 
 EMBEDDED = [name for name, each in DATASETS.items() if each.synthetic and not each.views]
 
@@ -112,3 +113,17 @@ def test_a_users_graph_is_a_dataset_once_it_is_declared(tmp_path, monkeypatch):
     }  # fmt: skip
     assert spec.views == ("released", "paper", "sound") and raw_files("my_graph") == []
     assert spec.size.nodes == 3 and spec.size_with("bow").features == 5000
+
+
+@pytest.mark.parametrize("kind", ["bow", "fasttext"])
+def test_the_synthetic_profiles_have_the_known_size(tmp_path, kind):
+    dataset = load_dataset("pokec_demo", kind, VIEWS["sound"], tmp_path / "raw")
+    found = dataset.statistics()
+    assert dataset_spec("pokec_demo").size_with(kind) == GraphSize(
+        found["nodes"],
+        found["edges"],
+        found["feature_nonzeros"],
+        found["features"],
+        found["classes"],
+        found["masks"]["train"],
+    )
