@@ -72,6 +72,11 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def load_model(folder: Path) -> Any:
+    """Return the ``BertModel`` of a local folder in evaluation mode, without a pooling layer.
+
+    Raises:
+        UserError: files that cannot be read, or weights that lack tensors of the model.
+    """
     from transformers import BertConfig, BertModel
 
     try:
