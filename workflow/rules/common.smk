@@ -276,6 +276,27 @@ def received(receipts):
     return {each["file"]: each["sha256"] for each in files}
 
 
+def is_unchanged(record):
+    """Return whether a raw file has the size and the time that its receipt says."""
+    status = Path(RAW, record["file"]).stat()
+    return (status.st_size, status.st_mtime_ns) == (record["bytes"], record["mtime_ns"])
+
+
+def withdraw_receipts():
+    """Remove receipts of raw files that are gone or changed, so that they are checked again."""
+    for receipt in Path(RAW, "receipts").glob("*.json"):
+        try:
+            files = json.loads(receipt.read_text(encoding="utf-8"))["files"]
+            unchanged = all(map(is_unchanged, files))
+        except (OSError, ValueError, KeyError, TypeError):
+            unchanged = False
+        if not unchanged:
+            receipt.unlink(missing_ok=True)
+
+
+withdraw_receipts()
+
+
 # --- training ---
 
 
