@@ -18,6 +18,8 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
+        # named here, so that raw files that were changed are checked again
+        rules.sources.output,
         # named here, so that a cell that was removed is trained again
         requested("runs.parquet"),
         rules.tables.output,

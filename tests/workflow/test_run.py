@@ -126,6 +126,15 @@ def test_a_receipt_whose_raw_files_are_gone_is_withdrawn(finished: Project) -> N
     assert not receipt.exists()
 
 
+def test_a_raw_file_that_changed_in_place_is_checked_again(finished: Project) -> None:
+    (receipt,) = (finished.path / "data" / "raw" / "receipts").glob("*.json")
+    record = json.loads(receipt.read_text())["files"][0]
+    assert finished.jobs() == {}
+    raw = finished.path / "data" / "raw" / record["file"]
+    raw.write_bytes(raw.read_bytes() + b" ")
+    assert finished.jobs()["sources"] == 1 and not receipt.exists()
+
+
 def test_adding_a_dataset_keeps_raw_files_that_are_there(finished: Project, mirror: Path) -> None:
     first = finished.snakemake(
         "data/processed/cora/dataset.json", "--config", "datasets=cora", f"mirror={mirror}",

@@ -88,15 +88,15 @@ def test_a_users_own_graph_runs_from_an_entry_of_the_configuration(
 def test_mistakes_in_a_users_graph_are_told_before_anything_runs(project: Project) -> None:
     (project.path / "my.yaml").write_text(OWN)
     asked = ("--configfile", "my.yaml", "--config", "experiments=table1,table5")
+    project.edit_study(
+        lambda scale: scale["experiments"]["table1"].update(grid=[{"splits": 10, "epsilons": [2]}])
+    )
     gone = project.snakemake("--dry-run", *asked)
     assert gone.returncode != 0 and "nodes.csv: no such file" in gone.stdout
     assert not (project.path / "data" / "own").exists(), "a dry run declares nothing"
     rows = [f"p{number},a text,b text,{'xy'[number % 2]}" for number in range(5)]
     (project.path / "nodes.csv").write_text("\n".join(["id,title,body,topic", *rows]) + "\n")
     (project.path / "edges.csv").write_text("source,target\np0,p1\n")
-    project.edit_study(
-        lambda scale: scale["experiments"]["table1"].update(grid=[{"splits": 10, "epsilons": [2]}])
-    )
     few = project.snakemake("--dry-run", *asked)
     assert few.returncode != 0
     assert "10 parts asked of the about 4 training nodes of my_graph" in few.stdout

@@ -66,6 +66,18 @@ FOLLOWING = {
 PLANS |= {(cell.study, cell.cell_id): plan for cell, plan in FOLLOWING.items()}
 
 
+def refuse_absent_tables():
+    """Refuse users' graphs whose tables are gone, before anything is said of their sizes."""
+    for spec in map(registry.dataset_spec, DATASETS):
+        for table in (spec.own.nodes, spec.own.edges) if spec.own else ():
+            if not table.is_file():
+                raise WorkflowError(
+                    f"{table}: no such file; the graph {spec.name} was declared with it: put it "
+                    "back, or declare the graph again "
+                    f"(private-graphs dataset {spec.name} --nodes ...)"
+                )
+
+
 def refuse_too_many_splits():
     """Refuse more parts than a graph has training nodes, as far as its tables tell by now."""
     for plan in PLANS.values():
@@ -77,6 +89,7 @@ def refuse_too_many_splits():
             )
 
 
+refuse_absent_tables()
 refuse_too_many_splits()
 
 
@@ -196,9 +209,8 @@ def shown_builds():
     folders = []
     for name in sorted({*DATASETS, *(plan.cell.dataset for plan in PLANS.values())}):
         builds = builds_of(name)
-        if registry.dataset_spec(
-            name
-        ).has_texts:  # the same people in each, but for defects
+        # Texts: the same people in each build, but for the defects of one.
+        if registry.dataset_spec(name).has_texts:
             builds = sorted(builds, key=lambda folder: Path(folder).name != "sound")[:1]
         folders += builds
     return folders
@@ -221,12 +233,6 @@ def text_sources(wildcards):
     own = registry.dataset_spec(wildcards.dataset).own
     if own is None:
         return [ancient(f"{RAW}/receipts/{wildcards.dataset}.json")]
-    for table in (own.nodes, own.edges):
-        if not table.is_file():
-            raise WorkflowError(
-                f"{table}: no such file; the graph {own.name} was declared with it: put it back, "
-                f"or declare the graph again (private-graphs dataset {own.name} --nodes ...)"
-            )
     return [own.nodes.as_posix(), own.edges.as_posix()]
 
 

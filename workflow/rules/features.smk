@@ -84,6 +84,7 @@ rule features_bert:
         "../../envs/features.yaml"
     threads: embedding_threads("bert")
     resources:
+        gpu=0,
         mem_mb=8000,
         runtime=2880,
     params:
@@ -112,6 +113,7 @@ rule features_sbert:
         "../../envs/features.yaml"
     threads: embedding_threads("sbert")
     resources:
+        gpu=0,
         mem_mb=8000,
         runtime=2880,
     params:

@@ -1,0 +1,167 @@
+"""A classification task cut into what is private and what is public, as a proved method sees it.
+
+Three settings, each with the unit that it protects and what it takes to be public. Test labels are
+not part of a problem: no method can read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
+from private_graphs.privacy.statements import Inference, Relation, Unit
+
+SettingName = Literal["text", "graph", "edges"]
+
+_SIZES = "the numbers of training nodes, classes and features"
+_TUNING = "the texts of the tuning nodes (the validation nodes)"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is protected and what is public."""
+
+    name: SettingName
+    title: str
+    unit: Unit
+    relation: Relation
+    inference: Inference
+    public_facts: tuple[str, ...]
+
+
+SETTINGS: dict[str, Setting] = {
+    each.name: each
+    for each in (
+        Setting(
+            name="text",
+            title="node level, only the tuning set public",
+            unit="node",
+            relation="replace",
+            inference="params_only",
+            public_facts=(_SIZES, _TUNING),
+        ),
+        Setting(
+            name="graph",
+            title="node level, texts and edges of the evaluation side public",
+            unit="node",
+            relation="replace",
+            inference="inductive_disjoint",
+            public_facts=(
+                _SIZES,
+                f"{_TUNING} and of the test nodes, and the edges among them",
+            ),
+        ),
+        Setting(
+            name="edges",
+            title="edge level, texts and training labels public",
+            unit="edge_undirected",
+            relation="add_remove",
+            inference="params_only",
+            public_facts=(
+                "the texts of all nodes and the labels of the training nodes",
+                _TUNING + ", with their labels",
+            ),
+        ),
+    )
+}
+"""Every setting by name. The edges of a node are part of what its unit protects, except between
+two public nodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """n training, V tuning and M test nodes, all with labels; features are rows of L2 norm 1.
+
+    A row of zeros stays so. Nodes without a label take no part: as training nodes they contribute
+    nothing, which a replaced node may do anyway.
+    """
+
+    setting: Setting
+    n_units: int
+    """Private units: training nodes, labelled or not; under ``edges`` the edges."""
+    n_classes: int
+    delta: float
+    train_features: scipy.sparse.csr_matrix
+    """(n, d) float64. Private but under ``edges``."""
+    train_labels: np.ndarray
+    """(n,) int64. Private but under ``edges``."""
+    tuning_features: scipy.sparse.csr_matrix
+    """(V, d); public."""
+    tuning_labels: np.ndarray
+    """(V,). Which of them are public a request says; the others are as private as training labels."""
+    test_features: scipy.sparse.csr_matrix
+    """(M, d); public under ``graph`` and ``edges``, else known only to who asks for a prediction."""
+    public_adjacency: scipy.sparse.csr_matrix | None = None
+    """(V+M, V+M) symmetric 0/1 among tuning then test nodes; public; only under ``graph``."""
+    train_to_public: scipy.sparse.csr_matrix | None = None
+    """(n, V+M) 0/1, row i the edges of training node i to public nodes; as private as its row of
+    features, and part of it; only under ``graph``."""
+    adjacency: scipy.sparse.csr_matrix | None = None
+    """(n+V+M, n+V+M) symmetric 0/1 among training, tuning, test nodes; private; only under
+    ``edges``."""
+
+    @property
+    def n_train(self) -> int:
+        """Number of labelled training nodes."""
+        return len(self.train_labels)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return int(self.train_features.shape[1])
+
+
+def unit_rows(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """Return the rows scaled to L2 norm 1, in float64; rows of zeros stay."""
+    matrix = scipy.sparse.csr_matrix(matrix, dtype=np.float64)
+    norms = np.sqrt(matrix.multiply(matrix).sum(axis=1)).A1
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    return scipy.sparse.csr_matrix(scipy.sparse.diags(scale) @ matrix)
+
+
+def build_problem(dataset: GraphDataset, setting: Setting, delta: float) -> Problem:
+    """Cut ``dataset`` for ``setting``. Raises UserError where a side has no labelled node."""
+    labelled = dataset.labels >= 0
+    sides = {
+        "training": np.flatnonzero(dataset.train_mask & labelled),
+        "validation": np.flatnonzero(dataset.validation_mask & labelled),
+        "test": np.flatnonzero(dataset.test_mask & labelled),
+    }
+    for name, nodes in sides.items():
+        if not len(nodes):
+            raise UserError(
+                f"{dataset.info.name}: no labelled {name} node; proved methods need some of each"
+            )
+    train, tuning, test = sides.values()
+    features = dataset.features
+    rows = features if isinstance(features, np.ndarray) else features.to_scipy()
+    matrix = unit_rows(scipy.sparse.csr_matrix(rows))
+    public, everyone = np.r_[tuning, test], np.r_[train, tuning, test]
+    edges = _adjacency(dataset) if setting.name != "text" else None
+    is_edges = setting.name == "edges"
+    return Problem(
+        setting=setting,
+        n_units=max(1, dataset.n_edges) if is_edges else int(dataset.train_mask.sum()),
+        n_classes=dataset.n_classes,
+        delta=delta,
+        train_features=matrix[train],
+        train_labels=dataset.labels[train],
+        tuning_features=matrix[tuning],
+        tuning_labels=dataset.labels[tuning],
+        test_features=matrix[test],
+        public_adjacency=edges[public][:, public] if setting.name == "graph" else None,
+        train_to_public=edges[train][:, public] if setting.name == "graph" else None,
+        adjacency=edges[everyone][:, everyone] if is_edges else None,
+    )
+
+
+def _adjacency(dataset: GraphDataset) -> scipy.sparse.csr_matrix:
+    source, target = dataset.edge_index
+    ones = np.ones(2 * len(source))
+    shape = (dataset.n_nodes, dataset.n_nodes)
+    return scipy.sparse.csr_matrix((ones, (np.r_[source, target], np.r_[target, source])), shape)
