@@ -93,9 +93,9 @@ class Problem:
     tuning_features: scipy.sparse.csr_matrix
     """(V, d); public."""
     tuning_labels: np.ndarray
-    """(V,). Which of them are public a request says; the others are as private as training labels."""
+    """(V,). Which of them are public a request says; the others are private."""
     test_features: scipy.sparse.csr_matrix
-    """(M, d); public under ``graph`` and ``edges``, else known only to who asks for a prediction."""
+    """(M, d); public under ``graph`` and ``edges``, else known to who asks for a prediction."""
     public_adjacency: scipy.sparse.csr_matrix | None = None
     """(V+M, V+M) symmetric 0/1 among tuning then test nodes; public; only under ``graph``."""
     train_to_public: scipy.sparse.csr_matrix | None = None
