@@ -101,6 +101,8 @@ class Problem:
     train_to_public: scipy.sparse.csr_matrix | None = None
     """(n, V+M) 0/1, row i the edges of training node i to public nodes; as private as its row of
     features, and part of it; only under ``graph``."""
+    train_adjacency: scipy.sparse.csr_matrix | None = None
+    """(n, n) symmetric 0/1 among training nodes; private; only under ``graph``."""
     adjacency: scipy.sparse.csr_matrix | None = None
     """(n+V+M, n+V+M) symmetric 0/1 among training, tuning, test nodes; private; only under
     ``edges``."""
@@ -156,6 +158,7 @@ def build_problem(dataset: GraphDataset, setting: Setting, delta: float) -> Prob
         test_features=matrix[test],
         public_adjacency=edges[public][:, public] if setting.name == "graph" else None,
         train_to_public=edges[train][:, public] if setting.name == "graph" else None,
+        train_adjacency=edges[train][:, train] if setting.name == "graph" else None,
         adjacency=edges[everyone][:, everyone] if is_edges else None,
     )
 
