@@ -11,6 +11,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/features.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/methods.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/report.smk"
 

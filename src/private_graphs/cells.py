@@ -95,6 +95,51 @@ class RateChoice(BaseModel):
     """Its runs at this ε were compared."""
 
 
+class MethodCell(BaseModel):
+    """One (experiment, dataset, features, method, setting) of the proved methods."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    study: str
+    experiment: str
+    dataset: str
+    features: str = "raw"
+    method: str
+    setting: Literal["text", "graph", "edges"]
+
+    @property
+    def cell_id(self) -> str:
+        """Path of the cell below ``methods/<study>/``."""
+        return f"{self.experiment}/{self.dataset}/{self.features}/{self.method}/{self.setting}"
+
+    @property
+    def data_view(self) -> DataView:
+        """How the raw files of the dataset are read, where they leave a choice."""
+        return PROTOCOLS["sound"].data
+
+
+class MethodPlan(BaseModel):
+    """A cell of a proved method with the axes of its runs (seed × ε × public tuning labels)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cell: MethodCell
+    seeds: tuple[int, ...] = Field(min_length=1)
+    """One per draw of the noise."""
+    epsilons: tuple[Epsilon, ...] = Field(min_length=1)
+    """Of the runs with all tuning labels public."""
+    tuning_labels: tuple[int, ...] = ()
+    """Further runs have only so many public tuning labels, at ``tuning_epsilons``."""
+    tuning_epsilons: tuple[Epsilon, ...] = ()
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of runs at most: a small tuning set has fewer."""
+        fewer = len(self.tuning_labels) * len(self.tuning_epsilons)
+        return len(self.seeds) * (len(self.epsilons) + fewer)
+
+
 class AuditPlan(BaseModel):
     """An attack on one mechanism: training under a protocol with a number of splits."""
 

@@ -36,6 +36,7 @@ from private_graphs.datasets.registry import (
 from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import resource, write_text
+from private_graphs.methods.names import METHOD_NAMES, SettingName
 from private_graphs.protocols import PROTOCOLS
 
 ScaleName = Literal["demo", "full"]
@@ -147,10 +148,46 @@ class AuditExperiment(_Experiment):
     """Fixed, as a confidence supposes that nobody looks for a seed."""
 
 
+class MethodsExperiment(_Experiment):
+    """The proved methods: score against ε, by what is protected and what is public."""
+
+    kind: Literal["methods"]
+    figures: tuple[str, ...] = ()
+    """Drawn of it, a picture per dataset."""
+    tables: tuple[str, ...] = ()
+    datasets: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """In place of those of the scale; a run that names datasets uses what it names."""
+    features: tuple[str, ...] = Field(default=("raw",), min_length=1)
+    """As in a training experiment."""
+    view: Literal["protocol"] = "protocol"
+    methods: dict[SettingName, Annotated[tuple[str, ...], Field(min_length=1)]]
+    """Methods of each setting: one cell per dataset, setting and method."""
+    epsilons: tuple[Epsilon, ...] = Field(min_length=1)
+    draws: int = Field(ge=1)
+    """Runs at every ε, each with its own noise."""
+    tuning_labels: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Further runs know only so many labels of the tuning set, at ``tuning_epsilons``."""
+    tuning_epsilons: tuple[Epsilon, ...] = ()
+
+    @model_validator(mode="after")
+    def _known_methods(self) -> MethodsExperiment:
+        for setting, names in self.methods.items():
+            fitting = [name for name, each in METHOD_NAMES.items() if setting in each.settings]
+            for name in names:
+                if name not in fitting:
+                    raise ValueError(
+                        f"methods.{setting}: {name!r} is no method of this setting; expected "
+                        f"{', '.join(fitting)}{suggest(name, fitting)}"
+                    )
+        return self
+
+
 Experiment = Annotated[
-    TrainingExperiment | NoiseExperiment | DatasetsExperiment | AuditExperiment,
+    TrainingExperiment | NoiseExperiment | DatasetsExperiment | AuditExperiment | MethodsExperiment,
     Field(discriminator="kind"),
 ]
+FeaturesExperiment = TrainingExperiment | MethodsExperiment
+"""Experiments with features, hence with cells."""
 _Rates = dict[OptimizerName, Annotated[tuple[float, ...], Field(min_length=1)]]
 
 
@@ -316,7 +353,7 @@ def _features_of_named(studies: Iterable[Study], run: RunConfig) -> None:
     """UsageError where an experiment that ``run`` names fits none of its datasets."""
     for study, name in product(studies, run.experiments or ()):
         experiment = study.scales[run.scale].experiments.get(name)
-        if not isinstance(experiment, TrainingExperiment):
+        if not isinstance(experiment, FeaturesExperiment):
             continue
         datasets = experiment_datasets(study, run, experiment)
         if not any(feature_kinds(each, experiment, run) for each in datasets):
@@ -330,7 +367,7 @@ def _features_of_named(studies: Iterable[Study], run: RunConfig) -> None:
             )
 
 
-def feature_kinds(dataset: str, experiment: TrainingExperiment, run: RunConfig) -> list[str]:
+def feature_kinds(dataset: str, experiment: FeaturesExperiment, run: RunConfig) -> list[str]:
     """Return the features of ``dataset`` that ``run`` makes for ``experiment``; perhaps none."""
     spec = dataset_spec(dataset)
     if experiment.view == "with_label" and SOUND_WITH_LABEL.name not in spec.views:
@@ -446,7 +483,7 @@ class Exhibit:
 
     name: str
     """Such as table1 or figure2."""
-    kind: Literal["training", "noise", "datasets", "audit"]
+    kind: Literal["training", "noise", "datasets", "audit", "methods"]
     datasets: tuple[str, ...]
     picture_per_dataset: bool
     """A figure; a table of scores has one picture of all datasets, other tables have none."""
@@ -464,7 +501,7 @@ def exhibits(study: Study, run: RunConfig, cells: Iterable[tuple[str, str]]) -> 
         datasets.setdefault(name, set()).add(dataset)
     asked = experiments_of(study, run)
     for name, experiment in asked.items():
-        if not isinstance(experiment, TrainingExperiment):
+        if not isinstance(experiment, FeaturesExperiment):
             datasets[name] = set(experiment_datasets(study, run, experiment))
     return [
         Exhibit(
@@ -476,7 +513,7 @@ def exhibits(study: Study, run: RunConfig, cells: Iterable[tuple[str, str]]) -> 
         for name, experiment in study.scales[run.scale].experiments.items()
         if name in datasets
         for figures in [getattr(experiment, "figures", ())]
-        for shown in figures or (name,)
+        for shown in (*figures, *getattr(experiment, "tables", ())) or (name,)
     ]
 
 
@@ -532,7 +569,7 @@ def _readable(error: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 
 def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
-    nested = (GridPoint, TrainingExperiment, NoiseExperiment, AuditExperiment)
+    nested = (GridPoint, TrainingExperiment, NoiseExperiment, AuditExperiment, MethodsExperiment)
     nested += (TrainingSettings, Scale)
     return [model, *nested] if model is Study else [model]
 

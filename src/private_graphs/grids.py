@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from private_graphs.cells import AuditPlan, Cell, CellPlan, RateChoice
+from private_graphs.cells import AuditPlan, Cell, CellPlan, MethodCell, MethodPlan, RateChoice
 from private_graphs.config import (
     SELECTION,
     AuditExperiment,
     GridPoint,
+    MethodsExperiment,
     RunConfig,
     Scale,
     Study,
@@ -73,6 +74,37 @@ def audit_plans(study: Study, run: RunConfig) -> list[AuditPlan]:
                 )  # fmt: skip
                 found.setdefault(plan.name, plan)
     return list(found.values())
+
+
+def method_plans(study: Study, run: RunConfig) -> list[MethodPlan]:
+    """Return one plan per cell of the proved methods that ``run`` asks for.
+
+    They are proved, so a run that names protocols without ``sound`` has none of them.
+    """
+    if run.protocols and "sound" not in run.protocols:
+        return []
+    found = []
+    for name, experiment in experiments_of(study, run).items():
+        if not isinstance(experiment, MethodsExperiment):
+            continue
+        for dataset in experiment_datasets(study, run, experiment):
+            for features in feature_kinds(dataset, experiment, run):
+                for setting, methods in experiment.methods.items():
+                    found += [
+                        MethodPlan(
+                            cell=MethodCell(
+                                study=study.id, experiment=name, dataset=dataset,
+                                features=features, method=method, setting=setting,
+                            ),
+                            seeds=run.seeds or tuple(range(experiment.draws)),
+                            epsilons=experiment.epsilons,
+                            tuning_labels=experiment.tuning_labels,
+                            tuning_epsilons=experiment.tuning_epsilons,
+                            delta=study.scales[run.scale].training.delta,
+                        )
+                        for method in methods
+                    ]  # fmt: skip
+    return found
 
 
 @dataclass(frozen=True)

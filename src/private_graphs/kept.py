@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
-from private_graphs.cells import CellPlan
+from private_graphs.cells import CellPlan, MethodPlan
 from private_graphs.config import RunConfig, Study, TrainingExperiment
 from private_graphs.grids import plans
 
@@ -15,21 +16,24 @@ PLAN_FILE = "plan.json"
 """Kept beside the files of every finished cell."""
 
 
-def read_plan(path: Path) -> CellPlan | None:
+Plan = TypeVar("Plan", CellPlan, MethodPlan)
+
+
+def read_plan(path: Path, kind: type[Plan] = CellPlan) -> Plan | None:
     """Return the plan that a cell was trained with; None where there is none that can be read."""
     try:
-        return CellPlan.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
 
 
-def widened(plan: CellPlan, earlier: Path) -> CellPlan:
+def widened(plan: Plan, earlier: Path) -> Plan:
     """Return ``plan`` with the seeds of ``earlier`` (a JSON file) added, if else they are alike.
 
     A run never takes finished seeds away; one that asks for some of them finds its cell finished.
     This is exact: a replica's draws do not depend on what trains beside it.
     """
-    before = read_plan(earlier)
+    before = read_plan(earlier, type(plan))
     if before is None or before.model_copy(update={"seeds": plan.seeds}) != plan:
         return plan
     return before.model_copy(update={"seeds": tuple(sorted({*before.seeds, *plan.seeds}))})

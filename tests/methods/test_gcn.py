@@ -15,6 +15,7 @@ from small_graphs import dense_features, random_graph, with_parts
 from private_graphs.cells import Cell, CellPlan, RateChoice
 from private_graphs.errors import UserError
 from private_graphs.methods import gcn
+from private_graphs.methods import result as result_module
 from private_graphs.methods.gcn import protocol_of, train_cell
 from private_graphs.methods.search import read_search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON
@@ -112,7 +113,7 @@ def test_an_interrupted_save_leaves_no_run_table_and_nothing_half_written(
     if stage == "runs":
         monkeypatch.setattr(pd.DataFrame, "to_parquet", half)
     else:
-        target = {"predictions": safetensors.numpy, "statement": gcn}[stage]
+        target = {"predictions": safetensors.numpy, "statement": result_module}[stage]
         name = {"predictions": "save_file", "statement": "write_json"}[stage]
         monkeypatch.setattr(target, name, stop)
     with pytest.raises(KeyboardInterrupt):

@@ -11,7 +11,14 @@ from pydantic import ValidationError
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
+from private_graphs.privacy.events import (
+    ExponentialChoice,
+    FullBatch,
+    NoisyGradients,
+    Poisson,
+    Sampling,
+    Shuffled,
+)
 from private_graphs.privacy.statements import (
     NOISE_GENERATORS,
     SECRET_SEED,
@@ -308,3 +315,56 @@ def test_text_tells_the_claim_and_its_limits() -> None:
     assert "nothing for node" in render_text(_statement(events=[_event(clipping="none")]))
     assert "(vacuous)" in render_text(_statement(events=[_event(noise=2.0)]))
     assert "not private" in render_text(_statement(private=False, events=[]))
+
+
+def _choice(epsilon: float) -> ExponentialChoice:
+    return ExponentialChoice(
+        unit="node", relation="replace", count=1, reason="hits", sensitivity=1, scale=2 / epsilon
+    )
+
+
+@pytest.mark.parametrize(("choice", "proved"), [(1.0, 1.9999), (3.0, 3.0)])
+def test_mechanisms_about_other_units_cost_the_larger_of_the_two(
+    choice: float, proved: float
+) -> None:
+    alone = _statement()
+    both = _statement(apart=[_choice(choice)], one_run=True, n_runs_released=1)
+    assert both.epsilon_proved == pytest.approx(max(alone.epsilon_proved, choice), abs=1e-4)
+    assert both.epsilon_proved == pytest.approx(proved, abs=1e-3)
+    assert len(both.mechanisms) == len(alone.mechanisms) + 1
+    assert "no other mechanism reads" in both.proof
+
+
+def test_many_runs_about_disjoint_units_compose_apart() -> None:
+    both = _statement(apart=[_choice(1.0)], one_run=True, n_runs_released=4)
+    assert both.epsilon_all_runs == pytest.approx(_statement(n_runs_released=4).epsilon_all_runs)
+    cheap = _statement(events=[_event(noise=1e5)], apart=[_choice(1.0)], n_runs_released=4)
+    assert 1.0 < cheap.epsilon_all_runs <= 4.0
+
+
+def test_a_run_that_reads_nothing_private_has_epsilon_zero() -> None:
+    statement = _statement(events=[], reads_private=False, one_run=True, n_runs_released=3)
+    assert statement.status == "proved"
+    assert statement.epsilon_proved == statement.epsilon_all_runs == 0.0
+    assert not statement.mechanisms and not statement.vacuous
+    with pytest.raises(UserError, match="nothing private"):
+        _statement(reads_private=False)
+
+
+def test_further_runs_with_other_noise_compose() -> None:
+    alone = _statement(n_runs_released=2)
+    further = SearchRuns((_event(noise=30.0),), n_runs=1)
+    statement = _statement(n_runs_released=2, others=[further])
+    assert statement.n_runs_released == 3
+    assert statement.epsilon_all_runs > alone.epsilon_all_runs
+    assert statement.epsilon_proved == alone.epsilon_proved
+
+
+def test_a_choice_within_one_run_costs_no_further_run() -> None:
+    public = _statement(selection=Selection(n_configs=6, data="public labels"), one_run=True)
+    assert "no further run reads private data" in public.selection.cost
+    charged = _statement(
+        selection=Selection(n_configs=6, data="private labels", public=False),
+        apart=[_choice(1.0)], one_run=True,
+    )  # fmt: skip
+    assert charged.selection.cost.startswith("charged")

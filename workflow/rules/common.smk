@@ -14,7 +14,7 @@ from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets import registry
 from private_graphs.errors import UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
-from private_graphs.grids import audit_plans, plans
+from private_graphs.grids import audit_plans, method_plans, plans
 from private_graphs.imports import import_closure, package_data
 from private_graphs.protocols import PROTOCOLS
 
@@ -30,6 +30,7 @@ except UserError as error:
 
 RESULTS = f"results/{RUN.scale}"
 RUNS = f"{RESULTS}/runs"
+METHOD_RUNS = f"{RESULTS}/methods"
 RAW = "data/raw"
 PROCESSED = "data/processed"
 DATASETS = sorted(
@@ -39,6 +40,10 @@ DATASETS = sorted(
 
 def cell_folder(study, cell):
     return f"{RUNS}/{study}/{cell}"
+
+
+def method_folder(study, cell):
+    return f"{METHOD_RUNS}/{study}/{cell}"
 
 
 def planned_cells():
@@ -64,6 +69,20 @@ FOLLOWING = {
     )
 }
 PLANS |= {(cell.study, cell.cell_id): plan for cell, plan in FOLLOWING.items()}
+
+
+def planned_methods():
+    """Return the plan of every cell of the proved methods by (study, cell)."""
+    found = {}
+    for study in STUDIES:
+        for plan in method_plans(study, RUN):
+            earlier = Path(METHOD_RUNS, study.id, plan.cell.cell_id, kept.PLAN_FILE)
+            found[study.id, plan.cell.cell_id] = kept.widened(plan, earlier)
+    return found
+
+
+METHOD_PLANS = planned_methods()
+CELLS = [plan.cell for plan in (*PLANS.values(), *METHOD_PLANS.values())]
 
 
 def refuse_absent_tables():
@@ -114,7 +133,7 @@ def audit_files():
 
 def plan_of(wildcards):
     try:
-        return PLANS[wildcards.study, wildcards.cell]
+        return (PLANS | METHOD_PLANS)[wildcards.study, wildcards.cell]
     except KeyError:
         raise WorkflowError(
             f"no cell {wildcards.study}/{wildcards.cell} in this configuration; "
@@ -149,24 +168,31 @@ def searched_runs(wildcards):
 
 def requested(file):
     """Return ``file`` of every cell of this run."""
-    return [f"{cell_folder(*key)}/{file}" for key in PLANS]
+    trained = [f"{cell_folder(*key)}/{file}" for key in PLANS]
+    return trained + [f"{method_folder(*key)}/{file}" for key in METHOD_PLANS]
 
 
 def known_cells():
     """Return the folders of all cells of this scale: finished on disk or asked for now."""
     on_disk = {
         path.parent.as_posix()
-        for path in Path(RUNS).rglob(CELL_FILES[0])
+        for folder in (RUNS, METHOD_RUNS)
+        for path in Path(folder).rglob(CELL_FILES[0])
         if all((path.parent / name).is_file() for name in CELL_FILES)
     }
-    return sorted(on_disk | {cell_folder(*key) for key in PLANS})
+    planned = {cell_folder(*key) for key in PLANS}
+    return sorted(on_disk | planned | {method_folder(*key) for key in METHOD_PLANS})
 
 
 def known_experiments(study):
     """Return (experiment, dataset) of all cells of ``study``: finished or part of this run."""
-    folder = Path(RUNS, study.id)
-    cells = [Path(each) for each in known_cells() if Path(each).is_relative_to(folder)]
-    return {each.relative_to(folder).parts[:2] for each in cells}
+    folders = [Path(each, study.id) for each in (RUNS, METHOD_RUNS)]
+    return {
+        Path(cell).relative_to(folder).parts[:2]
+        for cell in known_cells()
+        for folder in folders
+        if Path(cell).is_relative_to(folder)
+    }
 
 
 def code(script):
@@ -198,16 +224,14 @@ def default_build(name):
 
 def builds_of(name):
     """Return the folders of the builds of a dataset that the run needs."""
-    found = [
-        build_folder(plan.cell) for plan in PLANS.values() if plan.cell.dataset == name
-    ]
+    found = [build_folder(cell) for cell in CELLS if cell.dataset == name]
     return list(dict.fromkeys(found)) or [f"{PROCESSED}/{default_build(name)}"]
 
 
 def shown_builds():
     """Return the folders of the builds whose sizes tables show: one per dataset and sample."""
     folders = []
-    for name in sorted({*DATASETS, *(plan.cell.dataset for plan in PLANS.values())}):
+    for name in sorted({*DATASETS, *(cell.dataset for cell in CELLS)}):
         builds = builds_of(name)
         # Texts: the same people in each build, but for the defects of one.
         if registry.dataset_spec(name).has_texts:
@@ -218,7 +242,7 @@ def shown_builds():
 
 def receipted():
     """Return the names of datasets and models whose raw files the run needs."""
-    datasets = {*DATASETS, *(plan.cell.dataset for plan in PLANS.values())}
+    datasets = {*DATASETS, *(cell.dataset for cell in CELLS)}
     names = {name for name in datasets if not registry.dataset_spec(name).own}
     for dataset in datasets:
         for folder in builds_of(dataset):
@@ -330,6 +354,12 @@ def duration(seconds):
 def announce_training():
     """Say how many training jobs follow and about how long they take, before the first starts."""
     needed = workflow.dag.needrun_jobs(exclude_finished=False)
+    methods = [plan_of(job.wildcards) for job in needed if job.rule.name == "method"]
+    if methods:
+        runs = sum(plan.n_replicas for plan in methods)
+        say(
+            f"Proved methods: {counted(len(methods), 'job')} with {counted(runs, 'run')}"
+        )
     jobs = [job for job in needed if job.rule.name == "train"]
     if not jobs:
         return
@@ -418,7 +448,11 @@ EXHIBITS = [
     for study in STUDIES
     for each in configuration.exhibits(study, RUN, known_experiments(study))
 ]
-DRAWN = [(study, each) for study, each in EXHIBITS if each.kind == "training"]
+DRAWN = [
+    (study, each)
+    for study, each in EXHIBITS
+    if each.kind == "training" or each.picture_per_dataset
+]
 
 
 def table_requests():

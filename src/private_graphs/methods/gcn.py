@@ -6,25 +6,21 @@ one cell: all its replicas (seed × ε × learning rate) together.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
-import safetensors.numpy
 
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UsageError, UserError
-from private_graphs.files import atomic_path, write_json
 from private_graphs.methods.budgets import Budget, budget, training_event
 from private_graphs.methods.emitted import check_released
+from private_graphs.methods.result import CellResult, NoiseSource
 from private_graphs.methods.search import Search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON, Protocol
 from private_graphs.training import engine
@@ -32,8 +28,6 @@ from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import Progress, ReplicaSpec, Settings
 from private_graphs.training.metrics import majority_score, random_score, scores
 from private_graphs.training.streams import Streams
-
-NoiseSource = Literal["seeded", "os_entropy"]
 
 _SETTINGS = {"epochs", "delta", "clip_norm", "weight_decay", "hidden", "dropout"}
 """Settings that, beside cell, noise, learning rate and seed, tell replicas apart."""
@@ -61,31 +55,6 @@ class Replica:
     budget: Budget
     streams: Streams
     replica_id: str
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """What a finished cell holds; R replicas in the order of ``runs``, M test nodes."""
-
-    runs: pd.DataFrame
-    statements: dict[str, dict]
-    test_nodes: np.ndarray
-    test_predictions: np.ndarray
-    """(R, M) predicted classes."""
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write predictions, statements and, last, ``runs.parquet``, each atomically."""
-        folder = Path(folder)
-        tensors = {
-            "test_nodes": self.test_nodes.astype(np.int64),
-            "predictions": self.test_predictions.astype(np.int32),
-        }
-        order = json.dumps(self.runs["replica_id"].tolist())
-        with atomic_path(folder / "predictions.safetensors") as temporary:
-            safetensors.numpy.save_file(tensors, temporary, metadata={"replica_ids": order})
-        write_json(folder / "statement.json", self.statements)
-        with atomic_path(folder / "runs.parquet") as temporary:
-            self.runs.to_parquet(temporary, index=False)
 
 
 def train_cell(

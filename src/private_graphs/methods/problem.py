@@ -7,16 +7,14 @@ not part of a problem: no method can read them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
+from private_graphs.methods.names import SettingName
 from private_graphs.privacy.statements import Inference, Relation, Unit
-
-SettingName = Literal["text", "graph", "edges"]
 
 _SIZES = "the numbers of training nodes, classes and features"
 _TUNING = "the texts of the tuning nodes (the validation nodes)"

@@ -56,6 +56,8 @@ class Outcome:
     public_facts: tuple[str, ...] = ()
     """What this method takes to be public beyond its setting and the known tuning labels."""
     assumptions: tuple[str, ...] = ()
+    noise_generator: str = "numpy"
+    """Key of ``privacy.statements.NOISE_GENERATORS``."""
 
 
 class Method(Protocol):

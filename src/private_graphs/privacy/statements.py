@@ -67,6 +67,8 @@ _NOT_HARDENED = (
     "supposes exact Gaussian noise"
 )
 NOISE_GENERATORS = {
+    "numpy": "noise is NumPy's float64 generator: Gaussian by ziggurat over PCG64, seeded with 256 "
+    "bits" + _NOT_HARDENED,
     "philox_float32": "noise is float32 Box-Muller over Philox4x32-10, a counter-based generator "
     "with a 128-bit key and a 40-bit radius" + _NOT_HARDENED,
     "philox_float64": "noise is float64 Box-Muller over Philox4x32-10, a counter-based generator "
@@ -115,7 +117,7 @@ class Selection(_Frozen):
 
 @dataclass(frozen=True)
 class SearchRuns:
-    """Runs of another cell whose scores chose the configuration of this one."""
+    """Runs with other events that count too: of a search in another cell, or released beside."""
 
     events: tuple[Event, ...]
     """Those of one run."""
@@ -227,13 +229,25 @@ def _mechanism(event: Event, unit: Unit, relation: Relation) -> Mechanism:
     )
 
 
-def _with_cost(selection: Selection, private: bool, epsilon_all: float | None) -> Selection:
+def _with_cost(
+    selection: Selection, private: bool, epsilon_all: float | None, one_run: bool
+) -> Selection:
     """Write what the choice costs: never less than the composition of all trained runs (§5)."""
     n_configs = selection.n_configs
     if not private:
         cost = "none: the run is not private"
     elif n_configs == 1:
         cost = "none: the settings were fixed in advance"
+    elif one_run and selection.public:
+        cost = (
+            f"none: the {n_configs} configurations are compared on public data, by what one run "
+            "released or by simulating it; no further run reads private data"
+        )
+    elif one_run:
+        cost = (
+            f"charged: the choice among {n_configs} configurations is one of the mechanisms of "
+            "this run, and epsilon_proved covers it"
+        )
     elif not selection.public:
         cost = (
             f"not accounted: the scores that choose among {n_configs} configurations read the "
@@ -316,15 +330,25 @@ def _proved(
     return priced, compose_groups([(priced, 1)], delta), proof
 
 
+NOTHING_READ = ((), 0.0, "nothing private is read, so that one unit changes nothing")
+"""Price of a run on public data alone."""
+
+
 def _check_consistency(
-    events: Sequence[Event], private: bool, n_runs_released: int, selection: Selection
+    events: Sequence[Event],
+    private: bool,
+    reads_private: bool,
+    n_runs_released: int,
+    selection: Selection,
+    one_run: bool,
 ) -> None:
-    if private != bool(events):
+    expected = private and reads_private
+    if expected != bool(events):
         raise UserError(
             f"private is {private} with {len(events)} mechanisms; expected at least one mechanism "
-            "of a private run and none of a non-private one"
+            "of a private run and none of a non-private one or of one that reads nothing private"
         )
-    if n_runs_released < selection.n_configs:
+    if not one_run and n_runs_released < selection.n_configs:
         raise UserError(
             f"n_runs_released is {n_runs_released} with {selection.n_configs} configurations to "
             "choose from; every run whose score was compared counts as released"
@@ -353,26 +377,44 @@ def build_statement(
     authors_accountant_epsilon: float | None = None,
     search: SearchRuns | None = None,
     audit: Audit | None = None,
+    apart: Sequence[Event] = (),
+    reads_private: bool = True,
+    one_run: bool = False,
+    others: Sequence[SearchRuns] = (),
 ) -> PrivacyStatement:
     """Price the events of one run and state what is proved, published, assumed and public.
 
     ``events`` are those of one run (empty where ``private`` is False); ``n_runs_released`` counts
     all runs with these events that are released or whose scores were compared: seeds ×
     configurations. Where the choice was made among runs of another cell, ``search`` says what
-    those released; the statement counts and composes both.
+    those released; the statement counts and composes both. ``one_run`` says that no configuration
+    but the released one was trained on private data: the choice is public or one of the events.
+    ``others`` are further runs with other events that are released beside these.
+    ``apart`` are events of the same run about other units: who is which is public and no unit is
+    in both, so the run costs the larger of the two, not their sum (McSherry 2009, parallel
+    composition). Where ``reads_private`` is False there are no events and ε is 0.
     ``n_units`` is the number of private units (nodes for unit ``node``); ``noise_generator`` a key
     of ``NOISE_GENERATORS``. Raises UserError where an event cannot be priced soundly, or an audit
     exceeds what is proved.
     """
     check_delta(delta)
-    n_all = n_runs_released + (search.n_runs if search else 0)
-    _check_consistency(events, private, n_all, selection)
-    priced, proved, proof = _proved(events, unit, relation, delta, n_units)
+    further = [*others, *([search] if search else [])]
+    n_all = n_runs_released + sum(each.n_runs for each in further)
+    _check_consistency(events, private, reads_private, n_all, selection, one_run)
+    claim = (unit, relation, delta, n_units)
+    priced, proved, proof = _proved(events, *claim) if reads_private else NOTHING_READ
     groups = [(priced, n_runs_released)]
-    if search is not None:
-        searched = tuple(price(event, unit, relation, delta) for event in search.events)
-        groups.append((searched, search.n_runs))
-    together = None if proved is None else compose_groups(groups, delta)
+    for each in further:
+        groups.append((tuple(price(event, *claim[:3]) for event in each.events), each.n_runs))
+    together = compose_groups(groups, delta) if proved else proved
+    aside: tuple[PricedEvent, ...] = ()
+    if apart and proved is not None:
+        aside, theirs, words = _proved(apart, *claim)
+        proved = None if theirs is None else max(proved, theirs)
+        theirs = compose_groups([(aside, n_all)], delta)
+        together = None if theirs is None else max(together or 0.0, theirs)
+        proof += f"; about units that no other mechanism reads: {words}; the larger of the two"
+        groups.append((aside, n_all))
     published = _finite(epsilon_published) if private else None
     flagged = proved if proved is not None else published
     if audit is not None:
@@ -392,14 +434,17 @@ def build_statement(
         vacuous=flagged is not None and flagged > VACUOUS_EPSILON,
         n_runs_released=n_all,
         epsilon_all_runs=together,
-        accountant="; ".join(dict.fromkeys(each.accountant for each in priced)) or "none",
-        epsilon_second_route=priced[0].second_route if len(priced) == 1 and proved else None,
-        mechanisms=tuple(_mechanism(event, unit, relation) for event in events),
+        accountant="; ".join(dict.fromkeys(each.accountant for each in (*priced, *aside)))
+        or "none",
+        epsilon_second_route=(
+            priced[0].second_route if len(priced) == 1 and proved and not apart else None
+        ),
+        mechanisms=tuple(_mechanism(event, unit, relation) for event in (*events, *apart)),
         noise_source=noise_source,
         public_facts=tuple(public_facts),
         assumptions=_assumptions(assumptions, groups, private, noise_source, noise_generator),
         inference=inference,
-        selection=_with_cost(selection, private, together),
+        selection=_with_cost(selection, private, together, one_run),
         preprocessing=preprocessing,
         audit=audit,
     )

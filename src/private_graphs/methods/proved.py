@@ -1,0 +1,289 @@
+"""Run a proved method: every request of a cell, with rows and privacy statements.
+
+The counterpart of ``gcn.train_cell`` for methods whose guarantee holds in every run. A method says
+what it released; here that is priced, compared with what was asked for, and written down.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.cells import MethodPlan
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
+from private_graphs.methods.names import METHOD_NAMES
+from private_graphs.methods.problem import SETTINGS, Problem, build_problem
+from private_graphs.methods.requests import Method, Outcome, Progress, Request
+from private_graphs.methods.result import CellResult, NoiseSource
+from private_graphs.privacy.calibration import refuse_large_delta, target_epsilon
+from private_graphs.privacy.statements import (
+    PrivacyStatement,
+    SearchRuns,
+    Selection,
+    build_statement,
+)
+from private_graphs.training.metrics import majority_score, random_score, scores
+from private_graphs.training.streams import Streams
+
+_OPTIONAL = (
+    "delta", "epsilon_proved", "validation_micro_f1", "validation_macro_f1", "majority_micro_f1",
+    "seconds",
+)  # fmt: skip
+"""Numbers that are null where nothing applies."""
+
+METHODS: dict[str, Method] = {each.name: each for each in ()}
+"""Every proved method by its name; ``methods.names`` has their titles."""
+
+
+def run_method(
+    plan: MethodPlan,
+    dataset: GraphDataset,
+    *,
+    noise_source: NoiseSource = "seeded",
+    progress: Progress | None = None,
+    code_fingerprint: str = "",
+) -> CellResult:
+    """Answer every request of the plan; return rows, statements and test predictions.
+
+    Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated. Raises
+    UserError for a graph without labelled nodes of some kind, for delta · units >= 1, and for a
+    method that releases more than it was asked to.
+    """
+    method, setting = METHODS[plan.cell.method], SETTINGS[plan.cell.setting]
+    if setting.name not in METHOD_NAMES[plan.cell.method].settings:
+        raise UserError(
+            f"{plan.cell.cell_id}: {plan.cell.method} has no setting {setting.name}; expected "
+            f"{', '.join(METHOD_NAMES[plan.cell.method].settings)}"
+        )
+    problem = build_problem(dataset, setting, plan.delta)
+    if METHOD_NAMES[plan.cell.method].reads_private:
+        refuse_large_delta(plan.delta, problem.n_units)
+    requests = _requests(plan, problem, dataset, noise_source)
+    started = time.perf_counter()
+    outcomes = method.run(problem, requests, progress)
+    seconds = (time.perf_counter() - started) / len(requests)
+    statements = _statements(plan, problem, dataset, requests, outcomes, noise_source)
+    test_nodes = np.flatnonzero(dataset.test_mask & (dataset.labels >= 0))
+    rows = [
+        _row(plan, problem, dataset, request, outcome, statement, dataset.labels[test_nodes])
+        for request, outcome, statement in zip(requests, outcomes, statements, strict=True)
+    ]
+    runs = pd.DataFrame(rows).assign(
+        seconds=math.nan if _secret_times(outcomes) else seconds,
+        device="cpu",
+        noise_source=noise_source,
+        code_fingerprint=code_fingerprint,
+        data_fingerprint=dataset.fingerprint,
+    )
+    for column in _OPTIONAL:
+        runs[column] = runs[column].astype("float64")
+    return CellResult(
+        runs,
+        {each.statement_id: each.model_dump(mode="json") for each in statements},
+        test_nodes,
+        np.stack([each.test_predictions for each in outcomes]),
+    )
+
+
+def _requests(
+    plan: MethodPlan, problem: Problem, dataset: GraphDataset, noise_source: NoiseSource
+) -> list[Request]:
+    """All tuning labels at every ε, then fewer of them; ε is 0 where nothing private is read."""
+    secret = os.urandom(32) if noise_source == "os_entropy" else None
+    size = len(problem.tuning_labels)
+    fewer = [each for each in plan.tuning_labels if each < size]
+    if METHOD_NAMES[plan.cell.method].reads_private:
+        points = [(epsilon, size) for epsilon in plan.epsilons]
+        points += [(epsilon, known) for known in fewer for epsilon in plan.tuning_epsilons]
+    else:
+        points = [(0.0, known) for known in (size, *fewer)]
+    found = []
+    for epsilon, n_known in points:
+        for seed in plan.seeds:
+            identity = {
+                "data": dataset.fingerprint,
+                "cell": plan.cell.model_dump(mode="json"),
+                "epsilon": "inf" if math.isinf(epsilon) else epsilon,
+                "delta": plan.delta,
+                "tuning_labels": n_known,
+                "seed": seed,
+            }
+            streams = Streams.of(identity, secret)
+            order = streams.generator("tuning_labels").permutation(size)
+            found.append(Request(epsilon, seed, np.sort(order[:n_known]), streams))
+    return found
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one statement says of a run: requests that agree in it share the statement."""
+
+    epsilon: float
+    events: tuple
+    tuning_events: tuple
+    selection: Selection
+    facts: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    noise_generator: str
+
+
+def _statements(
+    plan: MethodPlan,
+    problem: Problem,
+    dataset: GraphDataset,
+    requests: Sequence[Request],
+    outcomes: Sequence[Outcome],
+    noise_source: NoiseSource,
+) -> list[PrivacyStatement]:
+    """One statement per request; those of a cell with the same ε count each other's runs."""
+    runs = [_run_of(problem, *each) for each in zip(requests, outcomes, strict=True)]
+    built: dict[_Run, PrivacyStatement] = {}
+    for run in runs:
+        if run not in built:
+            same = [each for each in runs if each.epsilon == run.epsilon]
+            built[run] = _statement(plan, problem, dataset, run, same, noise_source)
+    return [built[run] for run in runs]
+
+
+def _run_of(problem: Problem, request: Request, outcome: Outcome) -> _Run:
+    public = [*problem.setting.public_facts, *outcome.public_facts]
+    known, size = len(request.known), len(problem.tuning_labels)
+    if known:
+        public.append(
+            "the labels of all tuning nodes"
+            if known == size
+            else f"the labels of {known} tuning nodes, drawn without looking at the data"
+        )
+    return _Run(
+        epsilon=request.epsilon,
+        events=outcome.events,
+        tuning_events=outcome.tuning_events,
+        selection=Selection(
+            n_configs=outcome.n_configurations,
+            data=outcome.chosen_by,
+            public=not outcome.tuning_events,
+        ),
+        facts=tuple(public),
+        assumptions=outcome.assumptions,
+        noise_generator=outcome.noise_generator,
+    )
+
+
+def _statement(
+    plan: MethodPlan,
+    problem: Problem,
+    dataset: GraphDataset,
+    run: _Run,
+    same: Sequence[_Run],
+    noise_source: NoiseSource,
+) -> PrivacyStatement:
+    private = math.isfinite(run.epsilon)
+    reads_private = METHOD_NAMES[plan.cell.method].reads_private
+    counts = Counter(each.events for each in same)
+    own = counts.pop(run.events)
+    statement = build_statement(
+        events=run.events,
+        apart=run.tuning_events,
+        unit=problem.setting.unit,
+        relation=problem.setting.relation,
+        delta=plan.delta,
+        n_units=problem.n_units,
+        epsilon_published=None,
+        published_formula=None,
+        n_runs_released=own,
+        others=[SearchRuns(events, n_runs) for events, n_runs in counts.items()],
+        noise_source=noise_source,
+        noise_generator=run.noise_generator,
+        inference=problem.setting.inference,
+        selection=run.selection,
+        preprocessing=_preprocessing(dataset),
+        public_facts=[
+            *run.facts,
+            "a hash of the dataset and its sizes: they identify the data and are not covered",
+            "all settings of the run",
+        ],
+        assumptions=run.assumptions,
+        private=private,
+        reads_private=reads_private,
+        one_run=True,
+        epsilon_target=target_epsilon(run.epsilon) if private and reads_private else None,
+    )
+    proved = statement.epsilon_proved
+    if private and (proved is None or proved > target_epsilon(run.epsilon)):
+        raise UserError(
+            f"{plan.cell.cell_id}: {plan.cell.method} released what proves epsilon = {proved} "
+            f"where {run.epsilon:g} was asked for; its result may not be reported"
+        )
+    return statement
+
+
+def _preprocessing(dataset: GraphDataset) -> str:
+    sentences = (*dataset.info.preprocessing, "every row of features is scaled to norm 1 by itself")
+    return " ".join(f"{each[0].upper()}{each[1:].rstrip('.')}." for each in sentences)
+
+
+def _secret_times(outcomes: Sequence[Outcome]) -> bool:
+    """Times tell how many nodes a Poisson sample drew (docs/privacy.md §0.2)."""
+    events = [event for each in outcomes for event in each.events]
+    return any(
+        hasattr(each, "rate") or hasattr(getattr(each, "sampling", None), "rate") for each in events
+    )
+
+
+def _row(
+    plan: MethodPlan,
+    problem: Problem,
+    dataset: GraphDataset,
+    request: Request,
+    outcome: Outcome,
+    statement: PrivacyStatement,
+    test_labels: np.ndarray,
+) -> dict[str, object]:
+    """One row of the run table, without what all runs of the cell share."""
+    cell, known = plan.cell, METHOD_NAMES[plan.cell.method]
+    test = scores(test_labels, outcome.test_predictions)
+    labels = problem.tuning_labels[request.known]  # scores on the others would be queries
+    validation = {"micro_f1": None, "macro_f1": None}
+    if len(labels):
+        validation = scores(labels, outcome.tuning_predictions[request.known])
+    private = math.isfinite(request.epsilon)
+    return {
+        "replica_id": request.streams.public_id,
+        "statement_id": statement.statement_id,
+        "study": cell.study,
+        "experiment": cell.experiment,
+        "protocol": "sound",
+        "dataset": cell.dataset,
+        "features": cell.features,
+        "view": dataset.info.view,
+        "method": cell.method,
+        "setting": cell.setting,
+        "fits_tuning_labels": known.fits_tuning_labels,
+        "tuning_nodes": len(problem.tuning_labels),
+        "tuning_labels": len(request.known),
+        "configuration": json.dumps(outcome.configuration, sort_keys=True),
+        "n_configurations": outcome.n_configurations,
+        "epsilon": request.epsilon,
+        "delta": plan.delta if private else None,
+        "epsilon_proved": statement.epsilon_proved if private else None,
+        "unit": statement.unit if private else None,
+        "relation": statement.relation if private else None,
+        "inference": problem.setting.inference,
+        "seed": request.seed,
+        **{f"test_{name}": value for name, value in test.items()},
+        "validation_micro_f1": validation["micro_f1"],
+        "validation_macro_f1": validation["macro_f1"],
+        "majority_micro_f1": (
+            majority_score(test_labels, int(np.bincount(labels).argmax())) if len(labels) else None
+        ),
+        "random_micro_f1": random_score(test_labels, dataset.n_classes, False, request.streams),
+    }
