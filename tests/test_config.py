@@ -9,8 +9,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from private_graphs import config
+from private_graphs.cells import read_audit_plan
 from private_graphs.config import RunConfig, Study, load_study, schema_text
 from private_graphs.datasets import registry
 from private_graphs.errors import UsageError, UserError
@@ -154,11 +156,11 @@ def test_experiments_that_take_hours_run_only_where_they_are_named(study: Study)
         run = RunConfig.parse({"scale": "full", "experiments": experiments})
         return list(config.experiments_of(study, run))
 
-    assert made("all") == ["table1", "table3", "table5", "audit"]
-    assert made("all,A") == ["table1", "A", "table3", "table5", "audit"]
+    assert made("all") == ["table1", "table3", "table5", "audit", "frontier"]
+    assert made("all,A") == ["table1", "A", "table3", "table5", "audit", "frontier"]
     assert made("A,B,C") == ["A", "B", "C"]
     assert list(config.experiments_of(study, RunConfig())) == [
-        "table1", "table2", "leak", "A", "B", "C", "table3", "table5", "audit",
+        "table1", "table2", "leak", "A", "B", "C", "table3", "table5", "audit", "frontier",
     ]  # fmt: skip
 
 
@@ -166,7 +168,7 @@ def test_a_run_of_some_splits_keeps_those_points_and_the_experiments_that_have_t
     raw = {"scale": "full", "experiments": "all,C", "datasets": "cora"}
     few = RunConfig.parse(raw | {"splits": "4, 10"})
     assert {p.cell.splits for p in plans(study, few)} == {4, 10}
-    others = ["table3", "table5", "audit"]
+    others = ["table3", "table5", "audit", "frontier"]
     assert list(config.experiments_of(study, few)) == ["table1", "C", *others]
     full_graph = {p.cell.experiment for p in plans(study, RunConfig.parse(raw | {"splits": 1}))}
     assert full_graph == {"table1", "C"}
@@ -488,8 +490,10 @@ def test_audits_cover_every_protocol_and_both_schedules_of_sound(study: Study) -
     found = audit_plans(study, RunConfig())
     assert [each.name for each in found] == [
         "released_s1_e2", "released_s10_e2", "paper_s1_e2", "paper_s10_e2", "sound_s1_e2",
-        "sound_s10_e2", "sound_poisson_s10_e2",
+        "sound_s10_e2", "sound_poisson_s10_e2", "class_sums_text_e2", "dp_linear_text_e2",
+        "dp_mlp_text_e2", "class_sums_graph_e2", "edge_votes_edges_e2",
     ]  # fmt: skip
+    assert [read_audit_plan(each.model_dump_json()) for each in found] == found
     assert {each.seed for each in found} == {0}, "fixed in advance"
     narrow = RunConfig.parse({"protocols": "paper", "experiments": "audit"})
     assert [each.name for each in audit_plans(study, narrow)] == ["paper_s1_e2", "paper_s10_e2"]
@@ -499,4 +503,18 @@ def test_audits_cover_every_protocol_and_both_schedules_of_sound(study: Study) -
         config.experiment_datasets(study, narrow, study.scales["demo"].experiments["audit"]) == []
     )
     full = audit_plans(study, RunConfig(scale="full"))
-    assert len(full) == 14 and len({each.name for each in full}) == 14
+    assert len(full) == 24 and len({each.name for each in full}) == 24
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        ({"text": ["clas_sums"]}, "did you mean 'class_sums'"),
+        ({"text": ["public_only"]}, "is no method of this setting that an audit attacks"),
+        ({"edges": ["dp_mlp"]}, "expected edge_votes"),
+    ],
+)
+def test_an_audit_of_a_method_without_a_canary_is_refused(methods: dict, words: str) -> None:
+    fields = {"kind": "audit", "epsilons": [2], "splits": [1], "runs": 20, "methods": methods}
+    with pytest.raises(ValidationError, match=words):
+        config.AuditExperiment.model_validate(fields)

@@ -11,7 +11,9 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    TypeAdapter,
     field_validator,
+    model_validator,
 )
 
 from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
@@ -126,12 +128,18 @@ class MethodPlan(BaseModel):
     cell: MethodCell
     seeds: tuple[int, ...] = Field(min_length=1)
     """One per draw of the noise."""
-    epsilons: tuple[Epsilon, ...] = Field(min_length=1)
-    """Of the runs with all tuning labels public."""
+    epsilons: tuple[Epsilon, ...]
+    """Of the runs with all tuning labels public; empty: there are none of them."""
     tuning_labels: tuple[int, ...] = ()
     """Further runs have only so many public tuning labels, at ``tuning_epsilons``."""
     tuning_epsilons: tuple[Epsilon, ...] = ()
     delta: float = Field(default=1e-5, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _some_run(self) -> MethodPlan:
+        if not self.epsilons and not (self.tuning_labels and self.tuning_epsilons):
+            raise ValueError("no run: expected epsilons, or tuning_labels with tuning_epsilons")
+        return self
 
     @property
     def n_replicas(self) -> int:
@@ -159,6 +167,30 @@ class AuditPlan(BaseModel):
         """Stem of its file below ``audits/<study>/``."""
         visits = "" if self.visits == "protocol" else f"_{self.visits}"
         return f"{self.protocol}{visits}_s{self.splits}_e{self.epsilon:g}"
+
+
+class MethodAuditPlan(BaseModel):
+    """An attack on a proved method in one setting."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str
+    setting: Literal["text", "graph", "edges"]
+    epsilon: float = Field(gt=0)
+    """The claim that is attacked, and proved."""
+    runs: int = Field(ge=10)
+    """Runs per neighbour."""
+    seed: int = Field(ge=0)
+
+    @property
+    def name(self) -> str:
+        """Stem of its file below ``audits/<study>/``."""
+        return f"{self.method}_{self.setting}_e{self.epsilon:g}"
+
+
+def read_audit_plan(text: str) -> AuditPlan | MethodAuditPlan:
+    """Return the plan of an audit, of either kind, from its JSON."""
+    return TypeAdapter(AuditPlan | MethodAuditPlan).validate_json(text)
 
 
 class CellPlan(BaseModel):

@@ -36,7 +36,7 @@ from private_graphs.datasets.registry import (
 from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import resource, write_text
-from private_graphs.methods.names import METHOD_NAMES, SettingName
+from private_graphs.methods.names import SettingName, methods_of
 from private_graphs.protocols import PROTOCOLS
 
 ScaleName = Literal["demo", "full"]
@@ -117,6 +117,21 @@ class TrainingExperiment(_Experiment):
         )
 
 
+def _methods_of_settings(
+    methods: Mapping[SettingName, Iterable[str]], *, audited: bool = False
+) -> None:
+    """ValueError for a name that is no method of its setting, or that no audit attacks."""
+    for setting, names in methods.items():
+        fitting = methods_of(setting, audited=audited)
+        for name in names:
+            if name not in fitting:
+                raise ValueError(
+                    f"methods.{setting}: {name!r} is no method of this setting"
+                    f"{' that an audit attacks' if audited else ''}; expected "
+                    f"{', '.join(fitting)}{suggest(name, fitting)}"
+                )
+
+
 class NoiseExperiment(_Experiment):
     """A table of calibrated noise: nothing is trained."""
 
@@ -135,7 +150,7 @@ class DatasetsExperiment(_Experiment):
 
 
 class AuditExperiment(_Experiment):
-    """A table of attacks on the training code: what is claimed, proved and shown (§10)."""
+    """A table of attacks on code: what is claimed, proved and shown (docs/privacy.md §10)."""
 
     kind: Literal["audit"]
     protocols: tuple[ProtocolName, ...] = Field(default=tuple(PROTOCOLS), min_length=1)
@@ -143,9 +158,16 @@ class AuditExperiment(_Experiment):
     """The claims that are attacked."""
     splits: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     runs: int = Field(ge=10)
-    """Per label of the canary."""
+    """Per label of the canary, or per neighbour."""
     seed: int = Field(default=0, ge=0)
     """Fixed, as a confidence supposes that nobody looks for a seed."""
+    methods: dict[SettingName, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
+    """Proved methods that are attacked in each setting, at the same claims; with ``sound``."""
+
+    @model_validator(mode="after")
+    def _known_methods(self) -> AuditExperiment:
+        _methods_of_settings(self.methods, audited=True)
+        return self
 
 
 class MethodsExperiment(_Experiment):
@@ -171,14 +193,7 @@ class MethodsExperiment(_Experiment):
 
     @model_validator(mode="after")
     def _known_methods(self) -> MethodsExperiment:
-        for setting, names in self.methods.items():
-            fitting = [name for name, each in METHOD_NAMES.items() if setting in each.settings]
-            for name in names:
-                if name not in fitting:
-                    raise ValueError(
-                        f"methods.{setting}: {name!r} is no method of this setting; expected "
-                        f"{', '.join(fitting)}{suggest(name, fitting)}"
-                    )
+        _methods_of_settings(self.methods)
         return self
 
 

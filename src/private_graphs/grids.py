@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from private_graphs.cells import AuditPlan, Cell, CellPlan, MethodCell, MethodPlan, RateChoice
+from private_graphs.cells import (
+    AuditPlan,
+    Cell,
+    CellPlan,
+    MethodAuditPlan,
+    MethodCell,
+    MethodPlan,
+    RateChoice,
+)
 from private_graphs.config import (
     SELECTION,
     AuditExperiment,
@@ -58,9 +66,12 @@ def plans(study: Study, run: RunConfig) -> list[CellPlan]:
     return list(found.values())
 
 
-def audit_plans(study: Study, run: RunConfig) -> list[AuditPlan]:
-    """Return the attacks that ``run`` asks for; sound with splits is attacked in both schedules."""
-    found: dict[str, AuditPlan] = {}
+def audit_plans(study: Study, run: RunConfig) -> list[AuditPlan | MethodAuditPlan]:
+    """Return the attacks that ``run`` asks for; sound with splits is attacked in both schedules.
+
+    The proved methods are attacked wherever ``sound`` is.
+    """
+    found: dict[str, AuditPlan | MethodAuditPlan] = {}
     for experiment in experiments_of(study, run).values():
         if not isinstance(experiment, AuditExperiment):
             continue
@@ -73,6 +84,15 @@ def audit_plans(study: Study, run: RunConfig) -> list[AuditPlan]:
                     runs=experiment.runs, seed=experiment.seed,
                 )  # fmt: skip
                 found.setdefault(plan.name, plan)
+        if "sound" not in asked:
+            continue
+        pairs = [(s, method) for s, methods in experiment.methods.items() for method in methods]
+        for (setting, method), epsilon in product(pairs, experiment.epsilons):
+            plan = MethodAuditPlan(
+                method=method, setting=setting, epsilon=epsilon, runs=experiment.runs,
+                seed=experiment.seed,
+            )  # fmt: skip
+            found.setdefault(plan.name, plan)
     return list(found.values())
 
 
@@ -98,7 +118,8 @@ def method_plans(study: Study, run: RunConfig) -> list[MethodPlan]:
                             ),
                             seeds=run.seeds or tuple(range(experiment.draws)),
                             epsilons=experiment.epsilons,
-                            tuning_labels=experiment.tuning_labels,
+                            # Under edges all labels are public but those of the test nodes.
+                            tuning_labels=() if setting == "edges" else experiment.tuning_labels,
                             tuning_epsilons=experiment.tuning_epsilons,
                             delta=study.scales[run.scale].training.delta,
                         )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from private_graphs.errors import UsageError, UserError
+from private_graphs.privacy import calibration
 from private_graphs.privacy.accountants import gdp_epsilon, moments_epsilon, pld_epsilon
 from private_graphs.privacy.calibration import (
     PRINTED_EPOCHS,
@@ -235,3 +236,20 @@ def test_delta_that_could_publish_a_unit_is_refused() -> None:
     refuse_large_delta(1e-5, 99_999)
     with pytest.raises(UserError, match="delta x units = 1.2"):
         refuse_large_delta(1e-3, 1200)
+
+
+@pytest.mark.parametrize("steep", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("guess", [0.02, 1.0, 50.0])
+def test_the_search_finds_the_smallest_thousandth_from_any_guess(steep, guess):
+    asked = []
+
+    def epsilon_of(noise):
+        asked.append(noise)
+        return noise**-steep + math.exp(-3 * noise) if noise > 0.01 else math.inf
+
+    for target in (0.3, 1.0, 5.0):
+        asked.clear()
+        found = calibration._smallest_noise(epsilon_of, target, guess)
+        count = len(asked)
+        assert epsilon_of(found) <= target < epsilon_of(found - 0.001)
+        assert count <= 25

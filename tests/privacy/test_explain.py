@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.privacy.events import (
+    Event,
+    ExponentialChoice,
+    FullBatch,
+    GaussianQuery,
+    NoisyGradients,
+)
 from private_graphs.privacy.explain import (
+    _RELEASES,
     _UNITS,
     TEXTS,
     at_least,
@@ -178,6 +185,100 @@ def test_a_statement_made_by_pricing_is_explained() -> None:
     assert "ε = 2:" in text and "all of them together keep ε = 5.002" in text
     assert "n_runs_released" not in text and text.count("seed") == 1
     assert "Nothing is treated as public" in text
+
+
+def _of_method(
+    chosen: Selection, *, events: tuple[Event, ...] = (), apart: tuple[Event, ...] = (), **changes
+) -> PrivacyStatement:
+    """A statement as that of a proved method is built."""
+    fields = {
+        "events": events, "apart": apart, "unit": "node", "relation": "replace", "delta": 1e-5,
+        "n_units": 1208, "epsilon_published": None, "published_formula": None,
+        "n_runs_released": 10, "noise_source": "seeded", "noise_generator": "numpy",
+        "inference": "params_only", "selection": chosen, "preprocessing": "none",
+        "public_facts": ["the masks"], "assumptions": ["the constants were set elsewhere"],
+        "private": True, "reads_private": bool(events), "one_run": True,
+    }  # fmt: skip
+    return build_statement(**{**fields, **changes})
+
+
+def _sums(unit: str = "node", relation: str = "replace") -> GaussianQuery:
+    return GaussianQuery(
+        unit=unit, relation=relation, count=1, reason="test", sensitivity=1.0, noise_std=3.7304
+    )
+
+
+CHOICE = ExponentialChoice(
+    unit="node", relation="replace", count=1, reason="test", sensitivity=1.0, scale=2.0
+)
+FREE = Selection(n_configs=9, data="hits on 541 public tuning labels")
+CHARGED = Selection(n_configs=9, data="hits on 541 private tuning labels", public=False)
+
+
+def test_a_free_choice_inside_a_run_leaves_the_budget_of_the_run() -> None:
+    statement = _of_method(FREE, events=(_sums(),))
+    text = paragraph(statement)
+    assert statement.selection.cost.startswith("none: the 9 configurations")
+    proved = at_most(statement.epsilon_proved)
+    assert f"One run, with the choice of its settings, is proved to keep ε = {proved}:" in text
+    assert "chosen among 9 configurations by hits on 541 public tuning labels: this reads" in text
+    assert "costs nothing" in text and "10 runs were made; all of them together keep" in text
+    for wrong in ("as the chosen one", "not that of one run", "further query", "fixed in advance:"):
+        assert wrong not in text, wrong
+    assert "tuning node" not in explain(statement)["who"]
+
+
+def test_a_charged_choice_is_covered_and_protects_labels_of_tuning_nodes_alone() -> None:
+    statement = _of_method(CHARGED, events=(_sums(),), apart=(CHOICE,))
+    parts = explain(statement)
+    assert statement.selection.cost.startswith("charged")
+    assert "the ε of the run covers it" in parts["all_runs_and_selection"]
+    assert "the ε of all runs covers training nodes alone" in parts["all_runs_and_selection"]
+    assert "the choice of the configuration" not in parts["not_covered"]
+    assert "Of a tuning node its label alone is protected" in parts["who"]
+    assert "further query" not in paragraph(statement)
+    unproved = explain(_of_method(CHARGED, events=(_sums(),), apart=(CHOICE,), n_units=10**5))
+    assert unproved["epsilon"] is None
+    assert "nothing is proved for the chosen ones" in unproved["all_runs_and_selection"]
+    alone = explain(_of_method(CHARGED, events=(_sums(),), apart=(CHOICE,), n_runs_released=1))
+    assert "training nodes alone" not in alone["all_runs_and_selection"]
+
+
+@pytest.mark.parametrize("chosen", [FREE, FIXED])
+@pytest.mark.parametrize("n_runs", [1, 10])
+def test_where_no_private_data_were_used_nobody_was_trained_on(chosen, n_runs) -> None:
+    statement = _of_method(chosen, n_runs_released=n_runs)
+    text, parts = paragraph(statement), explain(statement)
+    assert text.startswith("No private data were used: nothing was read of the 1,208 nodes")
+    assert "ε = 0, and δ = 0" in text and parts["epsilon"] == 0 and parts["delta_in_words"] == ""
+    assert "This supposes: the constants were set elsewhere." in text
+    assert ("all of this is public" in text) == (chosen is FREE)
+    for wrong in ("trained on", "seed", "random", "generator", "Gaussian", "even odds", "% sure"):
+        assert wrong not in text, wrong
+
+
+def test_a_budget_that_rounds_to_zero_under_noise_is_no_public_run() -> None:
+    text = paragraph(_statement(epsilon_proved=0.0, mechanisms=_of_method(
+        FIXED, events=(_sums(),)).mechanisms))  # fmt: skip
+    assert "No private data" not in text and "proved to keep ε = 0:" in text
+
+
+def test_edges_are_told_as_single_edges_whose_number_is_public() -> None:
+    statement = _of_method(
+        FREE, events=(_sums("edge_undirected", "add_remove"),), unit="edge_undirected",
+        relation="add_remove", n_units=5278,
+    )  # fmt: skip
+    parts = explain(statement)
+    assert "the 5,278 edges of the graph, each by itself" in parts["who"]
+    assert "not of all edges of a node together" in parts["who"]
+    assert "trained on" not in parts["who"]
+    assert "an exception is the number of edges, which is public" in parts["against"]
+    assert "exception" not in explain(_of_method(FREE, events=(_sums(),)))["against"]
+
+
+def test_every_inference_has_words_and_noisy_rows_are_covered() -> None:
+    assert set(get_args(Inference)) <= set(_RELEASES)
+    assert "public data, so that all of it is covered alike" in _RELEASES["noisy_rows"]
 
 
 @given(st.floats(0, 1e12, allow_subnormal=False))

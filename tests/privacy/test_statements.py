@@ -28,6 +28,7 @@ from private_graphs.privacy.statements import (
     Selection,
     build_statement,
     render_text,
+    with_audit,
 )
 
 DELTA = 1e-5
@@ -302,6 +303,36 @@ def test_a_stronger_audit_relation_is_not_compared() -> None:
         _statement(unit="graph", relation="zero_out", audit=_audit(unit="graph"))
 
 
+def test_an_audit_that_comes_later_gives_the_statement_of_a_run_built_with_it() -> None:
+    unclipped, audit = [_event(clipping="none")], _audit(relation="zero_out", epsilon_lower=3.28)
+    plain = _statement(events=unclipped)
+    found = with_audit(plain, audit)
+    assert found == _statement(events=unclipped, audit=audit)
+    assert (plain.status, found.status) == ("published_only", "refuted")
+    assert plain.statement_id != found.statement_id
+    assert with_audit(_statement(), _audit()).status == "proved"
+
+
+@pytest.mark.parametrize(
+    ("audit", "message"),
+    [
+        ({"delta": 1e-6}, "cannot be compared"),
+        ({"unit": "graph"}, "cannot be compared"),
+        ({"confidence": 0.95}, "cannot be compared"),
+        ({"epsilon_lower": 2.5}, "breaks its proof"),
+    ],
+)
+def test_a_later_audit_is_held_to_the_same_rules(audit: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        with_audit(_statement(), _audit(**audit))
+
+
+def test_a_run_without_noise_has_no_claim_to_audit() -> None:
+    plain = _statement(events=[], private=False, epsilon_target=None)
+    with pytest.raises(UserError, match="without noise"):
+        with_audit(plain, _audit())
+
+
 def test_text_tells_the_claim_and_its_limits() -> None:
     chosen = Selection(n_configs=6, data="public validation nodes")
     text = render_text(_statement(selection=chosen, n_runs_released=30))
@@ -368,3 +399,9 @@ def test_a_choice_within_one_run_costs_no_further_run() -> None:
         apart=[_choice(1.0)], one_run=True,
     )  # fmt: skip
     assert charged.selection.cost.startswith("charged")
+
+
+def test_a_budget_of_one_run_that_rounds_to_zero_still_composes() -> None:
+    event = _event(noise=1e7, releases=1, epochs=1)
+    many = _statement(events=[event], n_runs_released=10**10)
+    assert many.epsilon_proved == 0.0 and many.epsilon_all_runs > 0

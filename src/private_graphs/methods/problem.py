@@ -16,8 +16,14 @@ from private_graphs.errors import UserError
 from private_graphs.methods.names import SettingName
 from private_graphs.privacy.statements import Inference, Relation, Unit
 
-_SIZES = "the numbers of training nodes, classes and features"
+_SIZES = (
+    "the numbers of training, tuning and test nodes, of classes and of features; who is which, and "
+    "who has a label"
+)
+_WORDS = "the words that are counted, or the model that makes features of texts"
 _TUNING = "the texts of the tuning nodes (the validation nodes)"
+_TEST = "test nodes are not protected: their labels are read for the scores that are shown"
+_OWN_TEST = f"{_TEST}, their texts for their own predictions"
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ SETTINGS: dict[str, Setting] = {
             unit="node",
             relation="replace",
             inference="params_only",
-            public_facts=(_SIZES, _TUNING),
+            public_facts=(_SIZES, _WORDS, _TUNING, _OWN_TEST),
         ),
         Setting(
             name="graph",
@@ -51,7 +57,9 @@ SETTINGS: dict[str, Setting] = {
             inference="inductive_disjoint",
             public_facts=(
                 _SIZES,
+                _WORDS,
                 f"{_TUNING} and of the test nodes, and the edges among them",
+                _TEST,
             ),
         ),
         Setting(
@@ -59,10 +67,12 @@ SETTINGS: dict[str, Setting] = {
             title="edge level, texts and training labels public",
             unit="edge_undirected",
             relation="add_remove",
-            inference="params_only",
+            inference="noisy_rows",
             public_facts=(
                 "the texts of all nodes and the labels of the training nodes",
-                _TUNING + ", with their labels",
+                _SIZES,
+                "the number of edges, an exception to add_remove: it is shown with the sizes",
+                _TEST,
             ),
         ),
     )
@@ -73,10 +83,10 @@ two public nodes."""
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """n training, V tuning and M test nodes, all with labels; features are rows of L2 norm 1.
+    """n training, V tuning and M test nodes, with labels; features are rows of L2 norm 1.
 
-    A row of zeros stays so. Nodes without a label take no part: as training nodes they contribute
-    nothing, which a replaced node may do anyway.
+    A row of zeros stays so. Nodes without a label take no part, but test nodes where they are asked
+    for: as training nodes they contribute nothing, which a replaced node may do anyway.
     """
 
     setting: Setting
@@ -124,8 +134,20 @@ def unit_rows(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     return scipy.sparse.csr_matrix(scipy.sparse.diags(scale) @ matrix)
 
 
-def build_problem(dataset: GraphDataset, setting: Setting, delta: float) -> Problem:
-    """Cut ``dataset`` for ``setting``. Raises UserError where a side has no labelled node."""
+def build_problem(
+    dataset: GraphDataset, setting: Setting, delta: float, unlabelled: bool = False
+) -> Problem:
+    """Cut ``dataset`` for ``setting``; ``unlabelled`` keeps test nodes without a label.
+
+    Raises UserError where a side has no labelled node, and at node level for a dataset whose
+    training nodes were sampled per class: one relabelled node moves others in and out
+    (docs/privacy.md §3).
+    """
+    if setting.unit == "node" and dataset.info.node_sample == "stratified":
+        raise UserError(
+            f"{dataset.info.name}: its training nodes were sampled per class, which no proved "
+            "method is priced for; build it for the protocol sound, which tosses a coin per node"
+        )
     labelled = dataset.labels >= 0
     sides = {
         "training": np.flatnonzero(dataset.train_mask & labelled),
@@ -138,6 +160,8 @@ def build_problem(dataset: GraphDataset, setting: Setting, delta: float) -> Prob
                 f"{dataset.info.name}: no labelled {name} node; proved methods need some of each"
             )
     train, tuning, test = sides.values()
+    if unlabelled:
+        test = np.flatnonzero(dataset.test_mask)
     features = dataset.features
     rows = features if isinstance(features, np.ndarray) else features.to_scipy()
     matrix = unit_rows(scipy.sparse.csr_matrix(rows))

@@ -20,6 +20,16 @@ import pandas as pd
 from private_graphs.cells import MethodPlan
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
+from private_graphs.methods import (
+    class_sums,
+    class_sums_public,
+    dp_linear,
+    dp_mlp,
+    edge_votes,
+    gcn_proved,
+    public_only,
+    text_only,
+)
 from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.methods.problem import SETTINGS, Problem, build_problem
 from private_graphs.methods.requests import Method, Outcome, Progress, Request
@@ -40,7 +50,30 @@ _OPTIONAL = (
 )  # fmt: skip
 """Numbers that are null where nothing applies."""
 
-METHODS: dict[str, Method] = {each.name: each for each in ()}
+CONSTANTS = (
+    "the constants of the method were set by its authors with experiments on Cora, CiteSeer and "
+    "PubMed; on these graphs that choice is not priced"
+)
+PUBLIC_ELSEWHERE = (
+    "other runs counted in n_runs_released read labels of tuning nodes as public ones: "
+    "epsilon_all_runs covers training nodes, epsilon_proved both"
+)
+
+METHODS: dict[str, Method] = {
+    each.name: each
+    for each in (
+        class_sums.CLASS_SUMS,
+        class_sums.CLASS_SUMS_TEXT,
+        class_sums_public.CLASS_SUMS_PUBLIC,
+        dp_linear.METHOD,
+        dp_mlp.METHOD,
+        gcn_proved.METHOD,
+        gcn_proved.POISSON_METHOD,
+        edge_votes.METHOD,
+        text_only.METHOD,
+        public_only.PUBLIC_ONLY,
+    )
+}
 """Every proved method by its name; ``methods.names`` has their titles."""
 
 
@@ -51,9 +84,11 @@ def run_method(
     noise_source: NoiseSource = "seeded",
     progress: Progress | None = None,
     code_fingerprint: str = "",
+    unlabelled: bool = False,
 ) -> CellResult:
     """Answer every request of the plan; return rows, statements and test predictions.
 
+    ``unlabelled`` predicts test nodes without a label too; scores are of those that have one.
     Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated. Raises
     UserError for a graph without labelled nodes of some kind, for delta · units >= 1, and for a
     method that releases more than it was asked to.
@@ -64,15 +99,15 @@ def run_method(
             f"{plan.cell.cell_id}: {plan.cell.method} has no setting {setting.name}; expected "
             f"{', '.join(METHOD_NAMES[plan.cell.method].settings)}"
         )
-    problem = build_problem(dataset, setting, plan.delta)
+    problem = build_problem(dataset, setting, plan.delta, unlabelled)
     if METHOD_NAMES[plan.cell.method].reads_private:
-        refuse_large_delta(plan.delta, problem.n_units)
+        refuse_large_delta(plan.delta, max(problem.n_units, len(problem.tuning_labels)))
     requests = _requests(plan, problem, dataset, noise_source)
     started = time.perf_counter()
     outcomes = method.run(problem, requests, progress)
     seconds = (time.perf_counter() - started) / len(requests)
     statements = _statements(plan, problem, dataset, requests, outcomes, noise_source)
-    test_nodes = np.flatnonzero(dataset.test_mask & (dataset.labels >= 0))
+    test_nodes = np.flatnonzero(dataset.test_mask & (unlabelled | (dataset.labels >= 0)))
     rows = [
         _row(plan, problem, dataset, request, outcome, statement, dataset.labels[test_nodes])
         for request, outcome, statement in zip(requests, outcomes, statements, strict=True)
@@ -100,15 +135,18 @@ def _requests(
     """All tuning labels at every ε, then fewer of them; ε is 0 where nothing private is read."""
     secret = os.urandom(32) if noise_source == "os_entropy" else None
     size = len(problem.tuning_labels)
+    # The public labels are drawn without the fingerprint, which depends on private data.
     fewer = [each for each in plan.tuning_labels if each < size]
     if METHOD_NAMES[plan.cell.method].reads_private:
         points = [(epsilon, size) for epsilon in plan.epsilons]
         points += [(epsilon, known) for known in fewer for epsilon in plan.tuning_epsilons]
     else:
-        points = [(0.0, known) for known in (size, *fewer)]
+        everything = [size] if plan.epsilons else []
+        points = [(0.0, known) for known in (*everything, *fewer)]
     found = []
     for epsilon, n_known in points:
-        for seed in plan.seeds:
+        # Public data with all its labels leave nothing to draw.
+        for seed in plan.seeds if epsilon or n_known < size else plan.seeds[:1]:
             identity = {
                 "data": dataset.fingerprint,
                 "cell": plan.cell.model_dump(mode="json"),
@@ -118,7 +156,8 @@ def _requests(
                 "seed": seed,
             }
             streams = Streams.of(identity, secret)
-            order = streams.generator("tuning_labels").permutation(size)
+            draw = Streams.of({"tuning_labels": n_known, "seed": seed}, secret)
+            order = draw.generator("tuning_labels").permutation(size)
             found.append(Request(epsilon, seed, np.sort(order[:n_known]), streams))
     return found
 
@@ -161,7 +200,8 @@ def _run_of(problem: Problem, request: Request, outcome: Outcome) -> _Run:
         public.append(
             "the labels of all tuning nodes"
             if known == size
-            else f"the labels of {known} tuning nodes, drawn without looking at the data"
+            else f"the labels of {known} tuning nodes, others in each run, drawn without looking "
+            "at the data"
         )
     return _Run(
         epsilon=request.epsilon,
@@ -190,6 +230,12 @@ def _statement(
     reads_private = METHOD_NAMES[plan.cell.method].reads_private
     counts = Counter(each.events for each in same)
     own = counts.pop(run.events)
+    in_all_runs = all(each.tuning_events for each in same)
+    assumptions = [*run.assumptions]
+    if reads_private and private:
+        assumptions.append(CONSTANTS)
+        if run.tuning_events and not in_all_runs:
+            assumptions.append(PUBLIC_ELSEWHERE)
     statement = build_statement(
         events=run.events,
         apart=run.tuning_events,
@@ -208,13 +254,14 @@ def _statement(
         preprocessing=_preprocessing(dataset),
         public_facts=[
             *run.facts,
-            "a hash of the dataset and its sizes: they identify the data and are not covered",
+            "a hash of the dataset, its sizes and how long runs took: these are not covered",
             "all settings of the run",
         ],
-        assumptions=run.assumptions,
+        assumptions=assumptions,
         private=private,
         reads_private=reads_private,
         one_run=True,
+        apart_in_all_runs=in_all_runs,
         epsilon_target=target_epsilon(run.epsilon) if private and reads_private else None,
     )
     proved = statement.epsilon_proved
@@ -250,10 +297,12 @@ def _row(
 ) -> dict[str, object]:
     """One row of the run table, without what all runs of the cell share."""
     cell, known = plan.cell, METHOD_NAMES[plan.cell.method]
-    test = scores(test_labels, outcome.test_predictions)
+    labelled = test_labels >= 0
+    test_labels = test_labels[labelled]
+    test = scores(test_labels, outcome.test_predictions[labelled])
     labels = problem.tuning_labels[request.known]  # scores on the others would be queries
     validation = {"micro_f1": None, "macro_f1": None}
-    if len(labels):
+    if len(labels) and not known.fits_tuning_labels:  # else they would be of the fitted nodes
         validation = scores(labels, outcome.tuning_predictions[request.known])
     private = math.isfinite(request.epsilon)
     return {

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from private_graphs.methods.problem import Problem, SettingName
-from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.methods.problem import Problem
+from private_graphs.privacy.calibration import gdp_noise, target_epsilon
 from private_graphs.privacy.events import Event, ExponentialChoice
 from private_graphs.training.streams import Streams
 
@@ -61,15 +61,13 @@ class Outcome:
 
 
 class Method(Protocol):
-    """A module of ``methods`` offers one; ``methods.proved`` runs it."""
+    """A module of ``methods`` offers one; ``methods.proved`` runs it.
+
+    What else is known of it before it runs is in ``methods.names``.
+    """
 
     name: str
     """As in a study file and in the run table."""
-    title: str
-    """As in tables and legends."""
-    settings: tuple[SettingName, ...]
-    reads_private: bool
-    """False for the rows that need no private data: their ε is 0 at every request."""
 
     def run(
         self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
@@ -109,9 +107,13 @@ def choose(
         unit=problem.setting.unit,
         relation=problem.setting.relation,
         count=1,
-        reason="one relabelled tuning node moves the hits of each candidate by at most 1",
+        reason=(
+            "one relabelled tuning node moves the hits of each candidate by at most 1; of a tuning "
+            "node the label alone is protected, its text is public and its edges to training "
+            "nodes count as theirs"
+        ),
         sensitivity=1.0,
-        scale=2.0 / request.epsilon,
+        scale=2.0 / target_epsilon(request.epsilon),
     )
     noise = request.streams.generator("choice").gumbel(scale=event.scale, size=len(hits))
     return int((hits + noise).argmax()), (event,), words

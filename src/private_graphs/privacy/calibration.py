@@ -13,6 +13,7 @@ from functools import lru_cache
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.privacy.accountants import (
     MAX_ORDER,
+    cancelling_moments_epsilon,
     gdp_epsilon,
     gdp_mu,
     moments_epsilon,
@@ -29,7 +30,7 @@ from private_graphs.privacy.checks import (
 )
 from private_graphs.privacy.fourier import fourier_epsilon
 
-ACCOUNTANTS = ("moments", "gdp", "pld")
+ACCOUNTANTS = ("moments", "gdp", "pld", "cancelling")
 
 PRINTED_EPOCHS = {"sgd": 2000, "adam": 500}
 """Epochs of the LREC 2022 paper by optimizer."""
@@ -66,22 +67,37 @@ def refuse_large_delta(delta: float, n_units: int) -> None:
 def _smallest_noise(epsilon_of: Callable[[float], float], target: float, guess: float) -> float:
     """Return the smallest noise in whole thousandths with ``epsilon_of(noise) <= target``.
 
-    ``epsilon_of`` decreases in the noise. Walks away from ``guess`` in doubling strides until the
-    answer is enclosed, then bisects; an exact guess costs two or three evaluations.
+    ``epsilon_of`` decreases in the noise. Walks away from ``guess`` in growing strides until the
+    answer is enclosed, then interpolates and sometimes bisects; an exact guess costs two or
+    three evaluations.
     """
-    holds = lru_cache(maxsize=None)(lambda thousandths: epsilon_of(thousandths / 1000) <= target)
+    value = lru_cache(maxsize=None)(lambda thousandths: epsilon_of(thousandths / 1000))
     low = high = max(1, math.ceil(1000 * guess))
     stride = 1
-    while not holds(high):
+    while not value(high) <= target:
         if high > 1000 * _LARGEST_NOISE:
             raise UserError(f"no noise up to {_LARGEST_NOISE:g} reaches epsilon = {target:g}")
-        low, high, stride = high, high + stride, 2 * stride
-    while low > 0 and holds(low):
-        low, high, stride = (max(low - stride, low // 2), low, 2 * stride)
+        low, high, stride = high, high + stride, 4 * stride
+    while low > 0 and value(low) <= target:
+        low, high, stride = (max(low - stride, low // 2), low, 4 * stride)
+    turn = 0
     while high - low > 1:  # low fails (or is no noise at all), high holds
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        turn, middle = turn + 1, (low + high) // 2
+        if low > 0 and turn % 3:  # bisects every third time, whatever the shape of the function
+            middle = _crossing(low, high, value(low), value(high), target, middle)
+        low, high = (low, middle) if value(middle) <= target else (middle, high)
     return high / 1000
+
+
+def _crossing(
+    low: int, high: int, at_low: float, at_high: float, target: float, otherwise: int
+) -> int:
+    """Where between ``low`` and ``high`` a power law through both reaches ``target``."""
+    if not 0 < at_high < at_low < math.inf:
+        return otherwise
+    share = math.log(at_low / target) / math.log(at_low / at_high)
+    found = low * (high / low) ** share
+    return min(max(math.ceil(found), low + 1), high - 1)
 
 
 @lru_cache(maxsize=512)
@@ -220,10 +236,10 @@ def _check_accountant(accountant: str, sampling_rate: float, relation: str) -> N
         )
     check_relation(relation)
     check_rate(sampling_rate)
-    if accountant == "moments" and relation != "add_remove":
+    if accountant in ("moments", "cancelling") and relation != "add_remove":
         better = "gdp or pld" if sampling_rate == 1 else "pld"
         raise UsageError(
-            f"the accountant moments is the published formula and covers add_remove only, not "
+            f"the accountant {accountant} is the published formula and covers add_remove only, not "
             f"{relation}; use the accountant {better}"
         )
     if accountant == "gdp" and sampling_rate != 1:
@@ -244,7 +260,8 @@ def epsilon_for(
 ) -> float:
     """Return ε by the named accountant: moments (add_remove), gdp (sampling rate 1) or pld.
 
-    Other combinations raise UsageError, which names the accountant to use.
+    Other combinations raise UsageError, which names the accountant to use. ``cancelling`` is what
+    the authors of LREC 2022 print (add_remove), no bound: UserError where it has no finite value.
     """
     _check_accountant(accountant, sampling_rate, relation)
     check_noise(noise_multiplier)
@@ -252,6 +269,15 @@ def epsilon_for(
     check_delta(delta)
     if accountant == "moments":
         return moments_epsilon(noise_multiplier, steps, sampling_rate, delta)
+    if accountant == "cancelling":
+        printed = cancelling_moments_epsilon(noise_multiplier, steps, sampling_rate, delta)
+        if not math.isfinite(printed):
+            raise UserError(
+                f"the authors' accountant has no finite epsilon for the noise multiplier "
+                f"{noise_multiplier:g} at sampling rate {sampling_rate:g}; use the accountant "
+                "moments, the same formula without its rounding errors"
+            )
+        return printed
     if accountant == "gdp":
         return gdp_epsilon(_mu(noise_multiplier, steps, relation), delta)
     return pld_epsilon(noise_multiplier, steps, sampling_rate, delta, relation)
@@ -262,6 +288,11 @@ def noise_for(
 ) -> float:
     """Return the noise multiplier by the named accountant, rounded up to three decimals."""
     _check_accountant(accountant, sampling_rate, relation)
+    if accountant == "cancelling":
+        raise UsageError(
+            "the accountant cancelling is too small at large noise and keeps no budget; calibrate "
+            "with moments, the same formula, or with gdp or pld"
+        )
     if accountant == "moments":
         return moments_noise(epsilon, steps, sampling_rate, delta)
     if accountant == "gdp":

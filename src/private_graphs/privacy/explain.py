@@ -11,6 +11,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from private_graphs.privacy.statements import (
+    NOISE_GENERATORS,
     ONLY_THESE_RUNS,
     SECRET_SEED,
     VACUOUS_EPSILON,
@@ -35,11 +36,13 @@ _UNITS = {
     ),
     "edge_directed": (
         "directed edge", "directed edges",
-        "the existence of one edge in one direction; features and labels are not covered",
+        "the existence of one edge in one direction, not of all edges of a node together; "
+        "features and labels are not covered",
     ),
     "edge_undirected": (
         "edge", "edges",
-        "the existence of one edge between two nodes; features and labels are not covered",
+        "the existence of one edge between two nodes, not of all edges of a node together; "
+        "features and labels are not covered",
     ),
     "record": ("record", "records", "one record"),
     "class": ("class", "classes", "all records of one class together"),
@@ -61,6 +64,8 @@ _RELEASES = {
     "which is covered towards everybody but the node itself",
     "inductive_disjoint": "Released are the trained parameters and predictions that read no "
     "training node, so that both are covered alike",
+    "noisy_rows": "Released are noisy rows, parameters and predictions; every prediction is "
+    "computed from noisy releases and public data, so that all of it is covered alike",
     "leaks": "Released are the trained parameters and predictions that read private nodes or "
     "edges; at most the parameters are covered: the predictions are a further query and leak",
 }
@@ -68,6 +73,9 @@ _RELEASES = {
 _PLAIN = {
     ONLY_THESE_RUNS: "no other runs on the private data are released than those counted here",
 }
+
+_OF_NOISE = {*NOISE_GENERATORS.values(), SECRET_SEED, ONLY_THESE_RUNS}
+"""Assumptions that only noise needs."""
 
 _NOT_COVERED = (
     "runs and publications from the same data that are not counted here",
@@ -135,11 +143,49 @@ def _delta(statement: PrivacyStatement) -> str:
     )
 
 
-def _who(statement: PrivacyStatement) -> str:
-    one, many, meant = _UNITS[statement.unit]
+def _reads_nothing(statement: PrivacyStatement) -> bool:
+    """Whether no private data were used: ε is 0 without any mechanism."""
+    return statement.epsilon_proved == 0 and not statement.mechanisms
+
+
+def _choice_inside(statement: PrivacyStatement) -> str:
+    """How a choice that is part of one run is paid for: ``free``, ``charged``, or no such choice.
+
+    ``selection.cost`` says so, as ``build_statement`` wrote it.
+    """
+    if statement.selection.n_configs == 1:
+        return ""
+    word = statement.selection.cost.partition(":")[0]
+    return {"none": "free", "charged": "charged"}.get(word, "")
+
+
+def _chooses_apart(statement: PrivacyStatement) -> bool:
+    """Whether private tuning labels choose beside a release about training nodes (§12)."""
+    types = {each.type for each in statement.mechanisms}
+    return statement.unit == "node" and "exponential" in types and len(types) > 1
+
+
+def _counted(statement: PrivacyStatement) -> str:
+    """The units, with their number."""
+    one, many, _ = _UNITS[statement.unit]
     count = statement.n_units
-    counted = f"the {one}" if count == 1 else f"the {count:,} {many}, each by itself,"
-    trained = f"{counted} that the model was trained on"
+    if statement.unit.startswith("edge"):
+        return f"the {one} of the graph" if count == 1 else f"the {count:,} {many} of the graph"
+    return f"the {one}" if count == 1 else f"the {count:,} {many}"
+
+
+def _who(statement: PrivacyStatement) -> str:
+    meant = _UNITS[statement.unit][2]
+    count = statement.n_units
+    if _reads_nothing(statement):
+        return (
+            f"No private data were used: nothing was read of {_counted(statement)} that "
+            f"{'is' if count == 1 else 'are'} to be protected; the unit is {meant}."
+        )
+    trained = _counted(statement) + ("" if count == 1 else ", each by itself,")
+    if not statement.unit.startswith("edge"):
+        trained += " that the model was trained on"
+    trained = trained.rstrip(",")
     if statement.status == "not_private":
         return (
             f"Nobody is protected: neither {trained}, nor anything else. (What a private run "
@@ -147,16 +193,29 @@ def _who(statement: PrivacyStatement) -> str:
         )
     subject = "Meant to be protected" if statement.epsilon_proved is None else "Protected"
     verb = "is" if count == 1 else "are"
-    return f"{subject} {verb} {trained}; the unit is {meant}."
+    text = f"{subject} {verb} {trained}; the unit is {meant}."
+    if _chooses_apart(statement):
+        text += (
+            " Of a tuning node its label alone is protected: not its text, and not which node it is"
+            " or that it has a label."
+        )
+    return text
 
 
 def _against(statement: PrivacyStatement) -> str:
     if statement.status == "not_private":
         return f"{_RELEASES[statement.inference]}."
+    if _reads_nothing(statement):
+        return (
+            "What is released is the same whatever the private data are, so that it tells an "
+            f"attacker nothing about whether {_CHANGES[statement.relation]}."
+        )
+    asked = f"whether {_CHANGES[statement.relation]}"
+    if statement.relation == "add_remove" and statement.n_units > 1:
+        asked += f"; an exception is the number of {_UNITS[statement.unit][1]}, which is public"
     return (
         "The attacker is supposed to know everything else (all other units, the method, its "
-        f"settings) and to ask of one unit whether {_CHANGES[statement.relation]}. "
-        f"{_RELEASES[statement.inference]}."
+        f"settings) and to ask of one unit {asked}. {_RELEASES[statement.inference]}."
     )
 
 
@@ -183,35 +242,79 @@ def _strength(statement: PrivacyStatement) -> str:
             "No noise was added, so nothing is promised: what is released may reveal any unit "
             "completely."
         )
+    if _reads_nothing(statement):
+        return "That needs no noise: ε = 0, and δ = 0 as well."
     if statement.epsilon_proved is None:
         reason = statement.proof.removeprefix("none: ")
         text = f"Nothing is proved: {reason}. The data must be treated as if unprotected."
     else:
         epsilon = at_most(statement.epsilon_proved)
+        inside = _choice_inside(statement)
+        settings = (
+            ", with the choice of its settings,"
+            if inside
+            else " with its settings fixed in advance"
+        )
         text = (
-            f"One run with its settings fixed in advance is proved to keep ε = {epsilon}: "
-            f"{_odds(statement.epsilon_proved)}."
+            f"One run{settings} is proved to keep ε = {epsilon}: {_odds(statement.epsilon_proved)}."
         )
     return text + _claimed(statement)
 
 
+def _inside(statement: PrivacyStatement, paid: str) -> str:
+    """A choice that is part of every run."""
+    selection = statement.selection
+    text = (
+        f" The settings of a run are chosen among {selection.n_configs} configurations by "
+        f"{selection.data}"
+    )
+    if _reads_nothing(statement):
+        return f"{text}: all of this is public."
+    if statement.epsilon_proved is None:
+        return f"{text}; nothing is proved for the chosen ones either."
+    if paid == "free":
+        return (
+            f"{text}: this reads public data and what the run released, and costs nothing; no "
+            "further run reads private data."
+        )
+    text += ": this choice is one of the noisy steps of the run, and the ε of the run covers it."
+    if statement.n_runs_released > 1 and _chooses_apart(statement):
+        text += (
+            " Runs that take tuning labels to be public show them as they are: where there are "
+            "such runs, the ε of all runs covers training nodes alone."
+        )
+    return text
+
+
+def _all_runs(statement: PrivacyStatement) -> str:
+    count, everything = statement.n_runs_released, statement.epsilon_all_runs
+    if _reads_nothing(statement):
+        return (
+            "One run was made."
+            if count == 1
+            else f"{count} runs were made; none of them read private data."
+        )
+    if count == 1:
+        return "One run was made with this budget."
+    if everything is None:
+        return f"{count} runs were made; for all of them together nothing is proved."
+    return (
+        f"{count} runs were made; all of them together keep ε = {at_most(everything)}: "
+        f"{_odds(everything)}."
+    )
+
+
 def _together(statement: PrivacyStatement) -> str:
-    """All runs, and the choice among them."""
+    """All runs, and the choice among them or inside each."""
     if statement.status == "not_private":
         return ""
-    selection, count = statement.selection, statement.n_runs_released
-    everything = statement.epsilon_all_runs
-    if count == 1:
-        text = "One run was made with this budget."
-    elif everything is None:
-        text = f"{count} runs were made; for all of them together nothing is proved."
-    else:
-        text = (
-            f"{count} runs were made; all of them together keep ε = {at_most(everything)}: "
-            f"{_odds(everything)}."
-        )
+    selection, everything = statement.selection, statement.epsilon_all_runs
+    text = _all_runs(statement)
     if selection.n_configs == 1:
         return f"{text} The settings were fixed in advance."
+    paid = _choice_inside(statement)
+    if paid:
+        return text + _inside(statement, paid)
     chosen = f"{text} The released one was chosen among {selection.n_configs} configurations"
     if not selection.public:
         return (
@@ -248,6 +351,9 @@ def _supposing(statement: PrivacyStatement) -> str:
     )
     if statement.status == "not_private":
         return f"{prepared} {public}"
+    if _reads_nothing(statement):
+        needed = tuple(each for each in statement.assumptions if each not in _OF_NOISE)
+        return f"{f'This supposes: {_listed(needed)}. ' if needed else ''}{public} {prepared}"
     source = (
         "The random numbers come from a seed that is kept: whoever knows it can take the noise off "
         "again, and nothing is protected towards them."
@@ -267,7 +373,9 @@ def _excluded(statement: PrivacyStatement) -> str:
     gaps = list(_NOT_COVERED)
     if statement.inference == "leaks":
         gaps.insert(0, "the predictions, which read private nodes or edges")
-    if statement.selection.n_configs > 1 and not statement.selection.public:
+    selection = statement.selection
+    unpaid = selection.n_configs > 1 and not selection.public and not _choice_inside(statement)
+    if unpaid:
         gaps.insert(0, "the choice of the configuration")
     return f"Not covered: {_listed(tuple(gaps))}."
 
@@ -279,7 +387,7 @@ def explain(statement: PrivacyStatement) -> dict[str, Any]:
     ``belief_at_most`` (what an attacker's 50 % can become, or None), ``epsilon_all_runs``,
     ``delta``, and the texts ``who``, ``against``, ``strength``, ``delta_in_words``,
     ``all_runs_and_selection``, ``assumptions``, ``not_covered``; a text that has nothing to say is
-    empty.
+    empty. Where no private data were used the texts say so and speak of no noise.
     """
     private = statement.status != "not_private"
     proved = statement.epsilon_proved if private else None
@@ -293,7 +401,7 @@ def explain(statement: PrivacyStatement) -> dict[str, Any]:
         "who": _who(statement),
         "against": _against(statement),
         "strength": _strength(statement) + (_audited(statement.audit) if private else ""),
-        "delta_in_words": _delta(statement) if proved is not None else "",
+        "delta_in_words": "" if proved is None or _reads_nothing(statement) else _delta(statement),
         "all_runs_and_selection": _together(statement),
         "assumptions": _supposing(statement),
         "not_covered": _excluded(statement),

@@ -51,7 +51,11 @@ Unit = Literal[
     "subclass",
 ]
 Relation = Literal["add_remove", "zero_out", "replace"]
-Inference = Literal["params_only", "joint_dp_predictions", "inductive_disjoint", "leaks"]
+Inference = Literal[
+    "params_only", "joint_dp_predictions", "inductive_disjoint", "noisy_rows", "leaks"
+]
+"""What is covered beside the parameters; ``noisy_rows``: every prediction, computed from noisy
+releases and public data alone."""
 Status = Literal["proved", "published_only", "refuted", "not_private"]
 NoiseSource = Literal["seeded", "os_entropy"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -240,8 +244,8 @@ def _with_cost(
         cost = "none: the settings were fixed in advance"
     elif one_run and selection.public:
         cost = (
-            f"none: the {n_configs} configurations are compared on public data, by what one run "
-            "released or by simulating it; no further run reads private data"
+            f"none: the {n_configs} configurations are compared on public data by what one run "
+            "released; no further run reads private data"
         )
     elif one_run:
         cost = (
@@ -267,14 +271,14 @@ def _with_cost(
 
 def _assumptions(
     given: Sequence[str],
-    groups: Sequence[tuple[Sequence[PricedEvent], int]],
+    prices: _Prices,
     private: bool,
     noise_source: str,
     generator: str,
 ) -> tuple[str, ...]:
     listed = list(given)
-    if private:
-        for priced, _ in groups:
+    if private and prices.own:  # nothing is supposed of noise where nothing private is read
+        for priced, _ in prices.groups:
             for each in priced:
                 listed += each.conditions
         listed += [NOISE_GENERATORS[generator], ONLY_THESE_RUNS]
@@ -355,6 +359,55 @@ def _check_consistency(
         )
 
 
+@dataclass(frozen=True)
+class _Prices:
+    """What all mechanisms cost together."""
+
+    proved: float | None
+    """ε of one run."""
+    together: float | None
+    """ε of all runs."""
+    proof: str
+    own: tuple[PricedEvent, ...]
+    """Of one run."""
+    groups: tuple[tuple[tuple[PricedEvent, ...], int], ...]
+    """Of all runs, with their number."""
+
+    @property
+    def second_route(self) -> float | None:
+        """ε by an independent computation, where one mechanism is all there is."""
+        return self.own[0].second_route if len(self.own) == 1 and self.proved else None
+
+
+def _prices(
+    claim: tuple[Unit, Relation, float, int],
+    runs: Sequence[SearchRuns],
+    reads_private: bool,
+    apart: Sequence[Event],
+    apart_in_all_runs: bool,
+) -> _Prices:
+    """Price one run, the first of ``runs``, and all of them; the rest as in ``build_statement``."""
+    delta, (first, *further) = claim[2], runs
+    priced, proved, proof = _proved(first.events, *claim) if reads_private else NOTHING_READ
+    groups = [(priced, first.n_runs)]
+    for each in further:
+        groups.append((tuple(price(event, *claim[:3]) for event in each.events), each.n_runs))
+    together = compose_groups(groups, delta) if reads_private and proved is not None else proved
+    if not apart or proved is None:
+        return _Prices(proved, together, proof, priced, tuple(groups))
+    aside, theirs, words = _proved(apart, *claim)
+    n_all = sum(count for _, count in groups)
+    if apart_in_all_runs:
+        together = max(together, compose_groups([(aside, n_all)], delta))
+    return _Prices(
+        proved=max(proved, theirs),
+        together=together,
+        proof=f"{proof}; about units that no other mechanism reads: {words}; the larger of the two",
+        own=(*priced, *aside),
+        groups=(*groups, (aside, n_all)),
+    )
+
+
 def build_statement(
     *,
     events: Sequence[Event],
@@ -381,40 +434,30 @@ def build_statement(
     reads_private: bool = True,
     one_run: bool = False,
     others: Sequence[SearchRuns] = (),
+    apart_in_all_runs: bool = True,
 ) -> PrivacyStatement:
     """Price the events of one run and state what is proved, published, assumed and public.
 
-    ``events`` are those of one run (empty where ``private`` is False); ``n_runs_released`` counts
-    all runs with these events that are released or whose scores were compared: seeds ×
-    configurations. Where the choice was made among runs of another cell, ``search`` says what
-    those released; the statement counts and composes both. ``one_run`` says that no configuration
-    but the released one was trained on private data: the choice is public or one of the events.
-    ``others`` are further runs with other events that are released beside these.
-    ``apart`` are events of the same run about other units: who is which is public and no unit is
-    in both, so the run costs the larger of the two, not their sum (McSherry 2009, parallel
-    composition). Where ``reads_private`` is False there are no events and ε is 0.
-    ``n_units`` is the number of private units (nodes for unit ``node``); ``noise_generator`` a key
-    of ``NOISE_GENERATORS``. Raises UserError where an event cannot be priced soundly, or an audit
-    exceeds what is proved.
+    ``events`` are those of one run (none where ``private`` is False, nor where ``reads_private``
+    is, for ε = 0); ``n_runs_released`` counts all runs with these events that are released or whose
+    scores were compared: seeds × configurations. ``search`` (where the choice was made among runs
+    of another cell) and ``others`` (released beside) count and compose too. ``one_run`` says that
+    no configuration but the released one was trained on private data: the choice is public or one
+    of the events. ``apart`` are events of the same run about other units: who is which is public
+    and no unit is in both, so the run costs the larger of the two (McSherry 2009, parallel
+    composition). Without ``apart_in_all_runs`` other runs read those units in the clear, and
+    ``epsilon_all_runs`` leaves them out. ``n_units`` is the number of private units;
+    ``noise_generator`` a key of ``NOISE_GENERATORS``. UserError where nothing prices an event, or
+    an audit exceeds what is proved.
     """
     check_delta(delta)
     further = [*others, *([search] if search else [])]
     n_all = n_runs_released + sum(each.n_runs for each in further)
     _check_consistency(events, private, reads_private, n_all, selection, one_run)
     claim = (unit, relation, delta, n_units)
-    priced, proved, proof = _proved(events, *claim) if reads_private else NOTHING_READ
-    groups = [(priced, n_runs_released)]
-    for each in further:
-        groups.append((tuple(price(event, *claim[:3]) for event in each.events), each.n_runs))
-    together = compose_groups(groups, delta) if proved else proved
-    aside: tuple[PricedEvent, ...] = ()
-    if apart and proved is not None:
-        aside, theirs, words = _proved(apart, *claim)
-        proved = None if theirs is None else max(proved, theirs)
-        theirs = compose_groups([(aside, n_all)], delta)
-        together = None if theirs is None else max(together or 0.0, theirs)
-        proof += f"; about units that no other mechanism reads: {words}; the larger of the two"
-        groups.append((aside, n_all))
+    groups = [SearchRuns(tuple(events), n_runs_released), *further]
+    prices = _prices(claim, groups, reads_private, apart, apart_in_all_runs)
+    proved = prices.proved
     published = _finite(epsilon_published) if private else None
     flagged = proved if proved is not None else published
     if audit is not None:
@@ -430,24 +473,40 @@ def build_statement(
         published_formula=published_formula if published is not None else None,
         authors_accountant_epsilon=_finite(authors_accountant_epsilon) if private else None,
         epsilon_proved=proved,
-        proof=proof or "none: the run uses no noise",
+        proof=prices.proof or "none: the run uses no noise",
         vacuous=flagged is not None and flagged > VACUOUS_EPSILON,
         n_runs_released=n_all,
-        epsilon_all_runs=together,
-        accountant="; ".join(dict.fromkeys(each.accountant for each in (*priced, *aside)))
-        or "none",
-        epsilon_second_route=(
-            priced[0].second_route if len(priced) == 1 and proved and not apart else None
-        ),
+        epsilon_all_runs=prices.together,
+        accountant="; ".join(dict.fromkeys(each.accountant for each in prices.own)) or "none",
+        epsilon_second_route=prices.second_route,
         mechanisms=tuple(_mechanism(event, unit, relation) for event in (*events, *apart)),
         noise_source=noise_source,
         public_facts=tuple(public_facts),
-        assumptions=_assumptions(assumptions, groups, private, noise_source, noise_generator),
+        assumptions=_assumptions(assumptions, prices, private, noise_source, noise_generator),
         inference=inference,
-        selection=_with_cost(selection, private, together, one_run),
+        selection=_with_cost(selection, private, prices.together, one_run),
         preprocessing=preprocessing,
         audit=audit,
     )
+
+
+def with_audit(statement: PrivacyStatement, audit: Audit) -> PrivacyStatement:
+    """Return ``statement`` with ``audit`` and the status that follows: another statement_id (§11).
+
+    Raises UserError where the statement claims nothing, where audit and claim cannot be compared
+    (another unit or δ, a stronger relation, less than ``AUDIT_CONFIDENCE``), and where the audit
+    exceeds what is proved.
+    """
+    if statement.status == "not_private":
+        raise UserError(
+            f"statement {statement.statement_id} is of a run without noise; expected a claim that "
+            f"the audit '{audit.design}' can be compared with"
+        )
+    proved = statement.epsilon_proved
+    _check_audit(audit, statement.unit, statement.relation, statement.delta, proved)
+    status = _status(True, statement.epsilon_published, proved, audit)
+    fields = statement.model_dump(exclude={"statement_id"})
+    return PrivacyStatement.model_validate(fields | {"audit": audit, "status": status})
 
 
 def _budget(epsilon: float | None) -> str:

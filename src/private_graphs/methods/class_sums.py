@@ -1,0 +1,301 @@
+"""One Gaussian release of class sums, and a linear classifier computed from it.
+
+Each training node adds one matrix z (e_y - 1/K)^T to a sum S, with a row z of norm at most 1 that
+is a function of its own text (under ``graph``: and of its own edges to public nodes); S plus
+Gaussian noise is all that is ever released of training nodes. Everything that fixes z is public
+(:mod:`private_graphs.methods.public_text`) or a rule of n, K and the budget. From the noisy sum
+follow the posterior mean of a linear model under the known noise, and under ``graph`` scores that
+are averaged over public neighbours: post-processing, chosen among on public tuning labels.
+docs/privacy.md §0.1 prices the release; :func:`sensitivity` holds the proof of its sensitivity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from private_graphs.errors import UserError
+from private_graphs.methods.problem import Problem
+from private_graphs.methods.public_text import PublicText
+from private_graphs.methods.requests import Outcome, Progress, Request, choose, gaussian_std
+from private_graphs.privacy.events import Event, GaussianQuery
+
+PRIOR_VARIANCES = (0.1, 0.03, 0.3)
+"""Prior variances of the weights that are compared, from the most to the least likely."""
+PROPAGATIONS = (2, 0, 10)
+"""Steps of averaging over public neighbours that are compared under ``graph``."""
+RESTART = 0.2
+"""Weight of the scores before averaging, in every step (Gasteiger et al. 2019, personalised
+propagation)."""
+_BLOCK = 4096
+_BATCH = 10
+_SCORES = 2_000_000
+_REASON = (
+    "a node moves one term z(e_y - 1/K)^T; z = (sqrt(1-b^2) u, b) with |u| <= 1 and "
+    "b^2 >= (K-2)/(2(K-1)): two terms of one class differ by at most 2 sqrt((1-1/K)(1-b^2)) <= "
+    "sqrt 2, of two classes by at most sqrt 2"
+)
+
+
+def class_codes(n_classes: int) -> np.ndarray:
+    """Return (K, K): row y is e_y - 1/K, of norm sqrt(1 - 1/K)."""
+    return np.eye(n_classes) - 1.0 / n_classes
+
+
+def bias_square(n_classes: int) -> float:
+    """Return b², the share of the constant coordinate in the squared norm of a row.
+
+    (K-2)/(2(K-1)) is the least with which the sensitivity is sqrt 2 instead of
+    2 sqrt(1 - 1/K): what the constant takes from the text it gives back in noise, and it counts
+    the classes for free. At least 1/10, for two classes.
+    """
+    return max(0.1, (n_classes - 2) / (2 * (n_classes - 1)))
+
+
+def sensitivity(n_classes: int) -> float:
+    """Return the L2 sensitivity of the sum when one node is replaced: sqrt 2, attained.
+
+    Terms z c_y with c_y = e_y - 1/K and z = (sqrt(1-b²) u, b), |u| <= 1, so |z| <= 1 and
+    z·z' >= 2b² - 1. Same class: |z - z'|² |c_y|² <= 4 (1-b²)(1 - 1/K) <= 2 by the choice of b².
+    Classes y ≠ y': (1 - 1/K)(|z|² + |z'|²) + (2/K) z·z' <= 2, attained by equal rows of norm 1.
+    No label: the term is zero, at distance at most sqrt(1 - 1/K).
+    """
+    same = 2 * math.sqrt((1 - 1 / n_classes) * (1 - bias_square(n_classes)))
+    return max(math.sqrt(2.0), same)
+
+
+def with_constant(unit: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return (rows, r + 1): (sqrt(1-b²) u, b) for rows u of norm at most 1."""
+    share = bias_square(n_classes)
+    constant = np.full((len(unit), 1), math.sqrt(share))
+    return np.hstack([math.sqrt(1 - share) * unit, constant])
+
+
+def fixed_rank(problem: Problem, epsilon: float, available: int) -> int:
+    """Return how many axes are released: n μ / (2K), at least K, as many as there are.
+
+    The rule of the largest rank whose axes hold more signal than noise, if rows were spread
+    evenly: a class then has n/K rows with 1/r of their square norm on each axis.
+    """
+    if math.isinf(epsilon):
+        return available
+    mu = 1.0 / gaussian_std(epsilon, problem.delta, 1.0)
+    wanted = round(problem.n_units * mu / (2 * problem.n_classes))
+    return min(available, max(problem.n_classes, wanted))
+
+
+def class_sums(problem: Problem, text: PublicText, rank: int) -> np.ndarray:
+    """Return the (rank + 1, K) sum over training nodes, without noise: never released as it is."""
+    codes = class_codes(problem.n_classes)
+    total = np.zeros((rank + 1, problem.n_classes))
+    for start in range(0, problem.n_train, _BLOCK):
+        nodes = slice(start, start + _BLOCK)
+        rows = text.axes.unit(text.training_rows(problem, nodes), rank)
+        total += with_constant(rows, problem.n_classes).T @ codes[problem.train_labels[nodes]]
+    return total
+
+
+def posterior_weights(
+    sums: np.ndarray,
+    second_moment: np.ndarray,
+    noise_variance: float,
+    prior_variance: float,
+    code_variance: float,
+) -> np.ndarray:
+    """Return the posterior mean of linear weights W given noisy sums S, both (r + 1, columns).
+
+    Model: codes Y = Z W + E, S = Zᵀ Y + noise, Zᵀ Z = G (``second_moment``, scaled from public
+    rows), so S = G W + N(0, v G + s² I) with v = ``code_variance``; W has prior variance
+    ``prior_variance``, in its last row (the constant) 1. With prior T the mean is
+    T G (G T G + v G + s² I)⁻¹ S: axes with more noise than signal are shrunk.
+    """
+    prior = np.full(len(second_moment), prior_variance)
+    prior[-1] = 1.0
+    spread = (second_moment * prior) @ second_moment + code_variance * second_moment
+    jitter = 1e-9 * np.trace(spread) / len(spread)
+    spread[np.diag_indices_from(spread)] += noise_variance + jitter
+    solved = scipy.linalg.solve(spread, sums, assume_a="pos")
+    return prior[:, None] * (second_moment @ solved)
+
+
+def propagated(
+    scores: np.ndarray,
+    smoothing: scipy.sparse.csr_matrix,
+    steps: int,
+    current: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return scores (P, columns) after ``steps`` of (1-RESTART) averaging + RESTART · scores.
+
+    ``current`` is what some steps have made of ``scores`` already; further ones then follow.
+    """
+    current = scores if current is None else current
+    restart = RESTART * scores if steps else scores
+    for _ in range(steps):
+        current = smoothing @ current
+        current *= 1 - RESTART
+        current += restart
+    return current
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Scores of the tuning and test nodes under one choice of settings, for several requests."""
+
+    prior_variance: float
+    propagation: int
+    scores: np.ndarray
+    """(requests, V + M, K)"""
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """The noisy sums of several requests at one ε, and what is computed from them."""
+
+    rank: int
+    noise_std: float
+    candidates: list[Candidate]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """What all requests at one rank share."""
+
+    sums: np.ndarray
+    """(rank + 1, K), exact: private."""
+    rows: np.ndarray
+    """(V + M, rank + 1): tuning and test nodes."""
+    second_moment: np.ndarray
+    """(rank + 1, rank + 1): of the public rows, scaled to n."""
+    code_variance: float
+    """Variance of an entry of the codes, (1-1/K)/K, times 1 + n/P: the second moment of P public
+    rows misses that of n training rows by about what n/P as much noise in the codes would do."""
+
+    @classmethod
+    def of(cls, problem: Problem, text: PublicText, rank: int) -> Ranked:
+        """Compute it at ``rank``."""
+        n_classes = problem.n_classes
+        rows = with_constant(text.axes.unit(text.evaluated_rows(problem), rank), n_classes)
+        public = rows[: text.public.shape[0]]
+        scale = problem.n_units / len(public)
+        moment = public.T @ public * scale
+        variance = (1 - 1 / n_classes) / n_classes * (1 + scale)
+        return cls(class_sums(problem, text, rank), rows, moment, variance)
+
+
+def release(
+    problem: Problem, text: PublicText, shared: Ranked, requests: Sequence[Request]
+) -> Released:
+    """Release the sums once for each of ``requests``, all at one ε, and score nodes."""
+    std = gaussian_std(requests[0].epsilon, problem.delta, sensitivity(problem.n_classes))
+    shape = shared.sums.shape
+    draws = [r.streams.generator("class_sums").normal(size=shape) for r in requests]
+    noisy = np.hstack([shared.sums + std * draw for draw in draws])
+    candidates = []
+    for prior in PRIOR_VARIANCES:
+        weights = posterior_weights(
+            noisy, shared.second_moment, std**2, prior, shared.code_variance
+        )
+        for steps in PROPAGATIONS if text.smoothing is not None else (0,):
+            scores = shared.rows @ weights
+            if text.smoothing is not None:
+                scores = propagated(scores, text.smoothing, steps)
+            cut = scores.reshape(len(scores), len(requests), problem.n_classes)
+            candidates.append(Candidate(prior, steps, cut.transpose(1, 0, 2)))
+    return Released(shape[0] - 1, std, candidates)
+
+
+def releases(
+    problem: Problem, text: PublicText, requests: Sequence[Request]
+) -> Iterator[tuple[list[int], Released]]:
+    """Yield positions of requests at one ε, few at a time to bound memory, with their release."""
+    shared: Ranked | None = None
+    for epsilon in sorted({request.epsilon for request in requests}):
+        rank = fixed_rank(problem, epsilon, text.axes.rank)
+        if shared is None or shared.rows.shape[1] != rank + 1:
+            shared = Ranked.of(problem, text, rank)
+        positions = [i for i, request in enumerate(requests) if request.epsilon == epsilon]
+        size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * problem.n_classes)))
+        for start in range(0, len(positions), size):
+            some = positions[start : start + size]
+            yield some, release(problem, text, shared, [requests[i] for i in some])
+
+
+def release_event(problem: Problem, noise_std: float) -> tuple[Event, ...]:
+    """Return what one request released of training nodes: one Gaussian query, or nothing."""
+    if not noise_std:
+        return ()
+    return (
+        GaussianQuery(
+            unit=problem.setting.unit,
+            relation=problem.setting.relation,
+            count=1,
+            reason=_REASON,
+            clipping="row",
+            sensitivity=sensitivity(problem.n_classes),
+            noise_std=noise_std,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """One noisy release of class sums; see the module."""
+
+    name: str
+    neighbours: bool
+    """Under ``graph``: rows hold the texts of a training node's public neighbours as well."""
+
+    def run(
+        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Outcome]:
+        """Answer every request, in order. Raises UserError for fewer than two classes."""
+        text = public_text(problem, self.neighbours)
+        outcomes: dict[int, Outcome] = {}
+        for positions, released in releases(problem, text, requests):
+            for row, position in enumerate(positions):
+                outcomes[position] = choose_outcome(
+                    problem, text, requests[position], released, row
+                )
+            if progress is not None:
+                progress(len(outcomes), len(requests))
+        return [outcomes[i] for i in range(len(requests))]
+
+
+def public_text(problem: Problem, neighbours: bool) -> PublicText:
+    """Return the public map of ``problem``; ``neighbours`` holds under ``graph`` only."""
+    if problem.n_classes < 2:
+        raise UserError(f"class sums of {problem.n_classes} class; expected at least two classes")
+    return PublicText.of(problem, hops=int(neighbours))
+
+
+def choose_outcome(
+    problem: Problem, text: PublicText, request: Request, released: Released, row: int
+) -> Outcome:
+    """Choose among the candidates of the ``row``-th request of one release."""
+    n_tuning = len(problem.tuning_labels)
+    predictions = np.stack([c.scores[row].argmax(axis=1) for c in released.candidates])
+    index, events, words = choose(problem, request, predictions[:, :n_tuning])
+    best = released.candidates[index]
+    return Outcome(
+        test_predictions=predictions[index, n_tuning:],
+        tuning_predictions=predictions[index, :n_tuning],
+        events=release_event(problem, released.noise_std),
+        tuning_events=events,
+        configuration={
+            "rank": released.rank,
+            "prior_variance": best.prior_variance,
+            "propagation": best.propagation,
+            "neighbours_in_rows": text.hops > 0,
+        },
+        n_configurations=len(predictions),
+        chosen_by=words,
+    )
+
+
+CLASS_SUMS = ClassSums("class_sums", neighbours=True)
+CLASS_SUMS_TEXT = ClassSums("class_sums_text", neighbours=False)

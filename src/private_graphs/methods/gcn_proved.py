@@ -1,0 +1,243 @@
+"""Two-layer GCN with splits, tuned: per-epoch sums and Poisson-sampled splits.
+
+Engine, clipping and price are those of the ``sound`` protocol (Igamberdiev & Habernal, LREC 2022,
+Section 3; docs/privacy.md §3): each part is the graph that its training nodes induce, no edge joins
+training and public nodes, and predictions are made on the graph of all public nodes. Settings
+follow from public numbers by a fixed rule; no label of a public node is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.methods.emitted import check_released
+from private_graphs.methods.problem import Problem
+from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.methods.text_gradients import signal
+from private_graphs.privacy.calibration import gdp_noise, pld_noise
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
+from private_graphs.protocols import SOUND, SOUND_POISSON, Protocol
+from private_graphs.training import engine
+from private_graphs.training.blocks import Structure, build_structure
+from private_graphs.training.engine import ReplicaSpec, Settings
+
+_HIDDEN = 32
+_TYPE: Literal["float32"] = "float32"
+_CLIP_NORM = 1.0
+_LITTLE_SIGNAL = 120.0
+"""n·μ/K below which more epochs only ask for more noise."""
+_CHOSEN_BY = "nothing: the settings follow from the public sizes and the budget by a fixed rule"
+_PARTITION = "the partition into parts, drawn without looking at the graph"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the replicas of one method train; no dropout, one clip norm of 1."""
+
+    splits: int
+    epochs: int
+    optimizer: Literal["sgd", "adam"]
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class ProvedGcn:
+    """A method (``requests.Method``): the GCN of one protocol with the settings of ``rule``."""
+
+    name: str
+    protocol: Protocol
+    rule: Callable[[int, float], Tuning]
+    """Settings by the number of training nodes and the signal n·μ/K (``text_gradients``)."""
+
+    def run(
+        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Outcome]:
+        """Answer every request, in order; those with equal settings train as one batch."""
+        groups: dict[Tuning, list[int]] = {}
+        for index, request in enumerate(requests):
+            size = signal(problem.n_units, problem.n_classes, request.epsilon, problem.delta)
+            groups.setdefault(self.rule(problem.n_units, size), []).append(index)
+        found: dict[int, Outcome] = {}
+        for tuning, indices in groups.items():
+            report = _per_request(progress, tuning, len(found), len(requests))
+            outcomes = self._train(problem, tuning, [requests[i] for i in indices], report)
+            found.update(zip(indices, outcomes, strict=True))
+        return [found[index] for index in range(len(requests))]
+
+    def _train(
+        self,
+        problem: Problem,
+        tuning: Tuning,
+        requests: Sequence[Request],
+        progress: Progress | None,
+    ) -> list[Outcome]:
+        """Answer requests with equal settings, as one batch."""
+        structure = self._structure(problem, tuning, requests)
+        planned = [self._event(tuning, request, problem.delta) for request in requests]
+        replicas = [
+            ReplicaSpec(
+                request.streams, tuning.learning_rate, event.noise_multiplier if event else 0.0
+            )
+            for request, event in zip(requests, planned, strict=True)
+        ]
+        settings = Settings(
+            optimizer=tuning.optimizer,
+            epochs=tuning.epochs,
+            private=True,  # clipped at every epsilon, also where no noise is added
+            clip_norm=_CLIP_NORM,
+            hidden=_HIDDEN,
+            dropout=0.0,
+            dtype=_TYPE,
+        )
+        trained = engine.train(structure, self.protocol, settings, replicas, progress=progress)
+        first_test = len(problem.tuning_labels)
+        return [
+            Outcome(
+                test_predictions=trained.test_predictions[index, first_test:].astype(np.int64),
+                tuning_predictions=trained.test_predictions[index, :first_test].astype(np.int64),
+                events=(check_released(event, trained.released[index]),) if event else (),
+                configuration={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
+                chosen_by=_CHOSEN_BY,
+                public_facts=(_PARTITION,),
+                noise_generator=f"philox_{_TYPE}",
+            )
+            for index, event in enumerate(planned)
+        ]
+
+    def _structure(
+        self, problem: Problem, tuning: Tuning, requests: Sequence[Request]
+    ) -> Structure:
+        """Blocks of all replicas; where every node is a part of its own they share them."""
+        alone = tuning.splits == problem.n_units
+        streams = [request.streams for request in (requests[:1] if alone else requests)]
+        built = build_structure(
+            as_dataset(problem),
+            self.protocol,
+            splits=tuning.splits,
+            train_fraction=1.0,
+            validation_graph="evaluated_mask",
+            streams=streams,
+            hidden=_HIDDEN,
+            dtype=np.dtype(_TYPE),
+        )
+        rows = np.zeros(len(requests), dtype=np.int64) if alone else np.arange(len(requests))
+        return replace(
+            built,
+            parts=built.parts[rows],
+            validation=built.validation[rows],
+            test=built.test[rows],
+            majority=built.majority[rows],
+        )
+
+    def _event(self, tuning: Tuning, request: Request, delta: float) -> NoisyGradients | None:
+        """What a request is to release; None without DP."""
+        if not request.private:
+            return None
+        splits, epochs = tuning.splits, tuning.epochs
+        if self.protocol.visits == "poisson":
+            sampling, releases = Poisson(rate=1 / splits), splits * epochs
+            noise = pld_noise(request.epsilon, releases, 1 / splits, delta, "replace")
+        else:
+            sampling, releases = FullBatch(parts=splits), epochs
+            noise = gdp_noise(request.epsilon, releases, delta, "replace")
+        return NoisyGradients(
+            clipping="gradient_global",
+            clip_norm=_CLIP_NORM,
+            noise_multiplier=noise,
+            releases=releases,
+            epochs=epochs,
+            sampling=sampling,
+        )
+
+
+def as_dataset(problem: Problem) -> GraphDataset:
+    """Return training, then tuning and test nodes as one graph; no edge joins the two sides.
+
+    Training nodes without a label are there too, without words and edges, so that the number of
+    parts does not tell how many there are. Public nodes are the ``test`` nodes, all of them, so
+    that predictions see the whole public graph; their labels read 0 and enter no training.
+    """
+    missing = problem.n_units - problem.n_train
+    blank = scipy.sparse.csr_matrix((missing, problem.n_features))
+    features = scipy.sparse.vstack(
+        [problem.train_features, blank, problem.tuning_features, problem.test_features]
+    )
+    alone = scipy.sparse.csr_matrix((missing, missing))
+    edges = scipy.sparse.block_diag([problem.train_adjacency, alone, problem.public_adjacency])
+    upper = scipy.sparse.triu(edges, 1).tocsr()
+    upper.sort_indices()
+    source, target = upper.nonzero()
+    public = np.arange(features.shape[0]) >= problem.n_units
+    labels = np.where(public, 0, -1)
+    labels[: problem.n_train] = problem.train_labels
+    info = DatasetInfo(
+        name="problem",
+        title="one problem",
+        synthetic=False,
+        classes=[f"class {number}" for number in range(problem.n_classes)],
+        feature_kind="sparse",
+        units="node",
+        n_nodes=len(public),
+        n_edges=len(source),
+        n_features=problem.n_features,
+        loops_dropped=0,
+        duplicates_dropped=0,
+        sources=[],
+        licence="none",
+        citation="none",
+        public_facts=[],
+    )
+    return GraphDataset(
+        features=SparseFeatures.from_scipy(features),
+        edge_index=np.stack([source, target]).astype(np.int64),
+        labels=labels.astype(np.int64),
+        train_mask=~public,
+        validation_mask=np.zeros_like(public),
+        test_mask=public,
+        info=info,
+    )
+
+
+def _per_request(
+    progress: Progress | None, tuning: Tuning, done_before: int, total: int
+) -> Progress | None:
+    """Progress in requests from the engine's, which is in replica-epochs of one batch."""
+    if progress is None:
+        return None
+    return lambda done, _: progress(done_before + done // tuning.epochs, total)
+
+
+def _every_node_alone(n: int, size: float) -> Tuning:
+    """As many parts as nodes: a sum costs the same for any number of parts and grows with it.
+
+    10 epochs where the signal ``size`` of a class is little at this budget; else 20 up to 10,000
+    nodes and 10 from 20,000 on.
+    """
+    epochs = 10 if size < _LITTLE_SIGNAL else int(np.clip(200_000 // n, 10, 20))
+    return Tuning(n, epochs, "adam", 0.1)
+
+
+def _few_nodes_sampled(n: int, size: float) -> Tuning:
+    """Parts of 12 nodes, at most 300 of them: with more, noise no longer falls with the rate."""
+    return Tuning(min(300, -(-n // 12)), 5, "sgd", 0.03)
+
+
+METHOD = ProvedGcn(
+    name="gcn",
+    protocol=SOUND,
+    rule=_every_node_alone,
+)
+"""Clipped gradients of all parts under one noise draw per epoch (docs/privacy.md §3 A')."""
+
+POISSON_METHOD = ProvedGcn(
+    name="gcn_poisson",
+    protocol=SOUND_POISSON,
+    rule=_few_nodes_sampled,
+)
+"""Parts that join a step with probability 1/s (docs/privacy.md §3 B)."""

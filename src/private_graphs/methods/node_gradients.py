@@ -1,0 +1,268 @@
+"""DP gradient descent with one clipped gradient per node, for a batch of models at once.
+
+Each step takes the gradient of every node, clips its global norm to C, adds one Gaussian noise to
+the sum and divides by a public number (Abadi et al., CCS 2016, Algorithm 1, with every example in
+every step). A replaced node moves each sum by at most 2C. Per-node norms
+have a closed form, so that no per-node gradient is ever stored (Goodfellow 2015).
+
+Sums are taken in float64 whatever the parameters are: a product of two float32 numbers is exact
+there, so that a node that is replaced moves the computed sum by what it moves the exact one, but
+for n² units of rounding of 1e-16 C; in float32 sums of many nodes it would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+_BLOCK = 500_000
+"""Entries of the largest array of one block of rows."""
+_ROUNDING = 64
+"""Clipped norms stay this many units of rounding below C, whatever rounding does."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How every model of a batch is trained."""
+
+    count: int
+    learning_rate: float
+    clip_norm: float
+
+    @property
+    def average_from(self) -> int:
+        """Number of steps before the first iterate that is averaged: the last half is."""
+        return self.count // 2
+
+
+class Model(Protocol):
+    """A classifier with R sets of parameters, one row of (R, P) each."""
+
+    def width(self) -> int:
+        """Numbers that one node and one set of parameters need in the widest array."""
+        ...
+
+    def start(self, generator: np.random.Generator) -> np.ndarray:
+        """Return (P,) parameters before the first step."""
+        ...
+
+    def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return (b, R, K) class scores of (b, d) rows."""
+        ...
+
+    def clipped_sum(
+        self,
+        parameters: np.ndarray,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        clip_norm: float,
+    ) -> np.ndarray:
+        """Return (R, P) sums of the clipped gradients of b nodes, in float64."""
+        ...
+
+
+def factors(squared_norms: np.ndarray, clip_norm: float) -> np.ndarray:
+    """Return min(1, C / norm) for squared gradient norms of any shape; 0 where not finite."""
+    safe = clip_norm * (1 - _ROUNDING * np.finfo(squared_norms.dtype).eps)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        found = np.minimum(1.0, safe / np.sqrt(squared_norms))
+    return np.where(np.isfinite(squared_norms), found, 0.0).astype(squared_norms.dtype)
+
+
+def errors_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return (b, R, K) gradients of the cross-entropy by the logits: softmax less one-hot.
+
+    Where the logits are not finite the gradient is zero. ``logits`` is overwritten.
+    """
+    usable = np.isfinite(logits).all(axis=-1, keepdims=True)
+    if not usable.all():
+        np.copyto(logits, 0.0, where=~usable)
+    logits -= logits.max(axis=-1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=-1, keepdims=True)
+    logits[np.arange(len(labels)), :, labels] -= 1
+    return logits if usable.all() else np.where(usable, logits, 0.0)
+
+
+def descend(
+    model: Model,
+    start: np.ndarray,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    steps: Steps,
+    noise_stds: np.ndarray,
+    generators: Sequence[np.random.Generator],
+    *,
+    divisor: float,
+) -> np.ndarray:
+    """Train R models from ``start`` (R, P) on n nodes; return (R, P) averaged iterates.
+
+    ``noise_stds`` (R,) is the standard deviation of the noise of each step's sum, 0 for none;
+    ``generators`` draw it. ``divisor`` is public.
+    """
+    parameters = start.astype(rows.dtype, copy=True)
+    average = np.zeros_like(parameters)
+    for step in range(steps.count):
+        total = clipped_total(model, parameters, rows, labels, steps.clip_norm)
+        for row, std, generator in zip(total, noise_stds, generators, strict=True):
+            if std > 0:
+                row += std * generator.standard_normal(len(row))
+        parameters -= ((steps.learning_rate / divisor) * total).astype(parameters.dtype)
+        if step >= steps.average_from:
+            average += parameters
+    return average / (steps.count - steps.average_from)
+
+
+def clipped_total(
+    model: Model,
+    parameters: np.ndarray,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    clip_norm: float,
+) -> np.ndarray:
+    """Sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
+    total = np.zeros(parameters.shape)
+    for block in _blocks(len(rows), len(parameters) * model.width()):
+        total += model.clipped_sum(parameters, rows[block], labels[block], clip_norm)
+    return total
+
+
+def _blocks(n: int, width: int) -> list[slice]:
+    size = max(1, _BLOCK // max(1, width))
+    return [slice(first, first + size) for first in range(0, n, size)]
+
+
+def predict(model: Model, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return (R, m) classes of (m, d) rows."""
+    found = [
+        model.logits(parameters, rows[block]).argmax(axis=-1)
+        for block in _blocks(len(rows), len(parameters) * model.width())
+    ]
+    return np.concatenate(found).T.astype(np.int64)
+
+
+def _outer_sum(rows: np.ndarray, errors: np.ndarray, bias: float) -> np.ndarray:
+    """Sum over nodes of [x, bias] ⊗ error: (b, d) and (b, e) give (d + 1, e), in float64."""
+    rows, errors = rows.astype(np.float64), errors.astype(np.float64)
+    return np.concatenate([rows.T @ errors, bias * errors.sum(axis=0, keepdims=True)])
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Softmax regression: K logits from d columns and a constant column ``bias``."""
+
+    n_columns: int
+    n_classes: int
+    bias: float = 0.3
+
+    def width(self) -> int:
+        """See :class:`Model`."""
+        return self.n_classes
+
+    def start(self, generator: np.random.Generator) -> np.ndarray:
+        """See :class:`Model`. Zeros, (d + 1) x K of them; the last row is the constant's."""
+        return np.zeros((self.n_columns + 1) * self.n_classes)
+
+    def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """See :class:`Model`."""
+        count, classes = len(parameters), self.n_classes
+        weights = (
+            parameters.reshape(count, -1, classes).transpose(1, 0, 2).reshape(-1, count * classes)
+        )
+        found = rows @ weights[:-1] + self.bias * weights[-1]
+        return found.reshape(len(rows), count, classes)
+
+    def clipped_sum(
+        self,
+        parameters: np.ndarray,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        clip_norm: float,
+    ) -> np.ndarray:
+        """See :class:`Model`. A node's gradient is [x, bias] ⊗ (p - y)."""
+        errors = errors_of(self.logits(parameters, rows), labels)
+        sizes = np.einsum("ij,ij->i", rows, rows) + self.bias**2
+        scale = factors(np.einsum("ijk,ijk->ij", errors, errors) * sizes[:, None], clip_norm)
+        errors *= scale[:, :, None]
+        found = _outer_sum(rows, errors.reshape(len(rows), -1), self.bias)
+        count, classes = len(parameters), self.n_classes
+        return found.reshape(-1, count, classes).transpose(1, 0, 2).reshape(count, -1)
+
+
+@dataclass(frozen=True)
+class TwoLayers:
+    """K logits from H tanh units of d columns; both layers have a constant column ``bias``."""
+
+    n_columns: int
+    n_classes: int
+    hidden: int
+    bias: float = 0.3
+    gain: float = 0.3
+    """First weight of a unit, in units of the square root of d."""
+
+    def width(self) -> int:
+        """See :class:`Model`."""
+        return max(self.hidden, self.n_classes)
+
+    def start(self, generator: np.random.Generator) -> np.ndarray:
+        """See :class:`Model`. Each unit reads one of the first columns, and drives nothing yet.
+
+        Nothing is drawn: rows of norm 1 in principal coordinates have their spread in the first
+        columns, so that random directions in their place only lose some of it.
+        """
+        first = np.zeros((self.n_columns + 1, self.hidden))
+        np.fill_diagonal(first, self.gain * np.sqrt(self.n_columns))
+        return np.concatenate([first.ravel(), np.zeros((self.hidden + 1) * self.n_classes)])
+
+    def _layers(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First weights (R, d + 1, H), second (R, H + 1, K)."""
+        cut = (self.n_columns + 1) * self.hidden
+        first = parameters[:, :cut].reshape(len(parameters), -1, self.hidden)
+        return first, parameters[:, cut:].reshape(len(parameters), -1, self.n_classes)
+
+    def _units(self, first: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(R, b, H) units."""
+        flat = first.transpose(1, 0, 2).reshape(first.shape[1], -1)
+        found = rows @ flat[:-1]
+        found += self.bias * flat[-1]
+        np.tanh(found, out=found)
+        return found.reshape(len(rows), len(first), self.hidden).transpose(1, 0, 2)
+
+    def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """See :class:`Model`."""
+        first, second = self._layers(parameters)
+        units = self._units(first, rows)
+        return (units @ second[:, :-1] + self.bias * second[:, -1:]).transpose(1, 0, 2)
+
+    def clipped_sum(
+        self,
+        parameters: np.ndarray,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        clip_norm: float,
+    ) -> np.ndarray:
+        """See :class:`Model`. A node's gradient is [x, bias] ⊗ d1 and [h, bias] ⊗ d2."""
+        first, second = self._layers(parameters)
+        units = self._units(first, rows)
+        logits = (units @ second[:, :-1] + self.bias * second[:, -1:]).transpose(1, 0, 2)
+        outer = np.ascontiguousarray(errors_of(logits.copy(), labels).transpose(1, 0, 2))
+        with np.errstate(invalid="ignore"):
+            inner = (outer @ second[:, :-1].transpose(0, 2, 1)) * (1 - units * units)
+        sizes = np.einsum("ij,ij->i", rows, rows) + self.bias**2
+        squared = sizes * np.einsum("rij,rij->ri", inner, inner)
+        squared += (np.einsum("rij,rij->ri", units, units) + self.bias**2) * np.einsum(
+            "rij,rij->ri", outer, outer
+        )
+        scale = factors(squared, clip_norm)[:, :, None]
+        inner *= scale
+        outer *= scale
+        if not scale.all():  # what is not finite stays so times 0
+            inner, units = np.where(scale > 0, inner, 0.0), np.where(scale > 0, units, 0.0)
+        count = len(parameters)
+        top = _outer_sum(rows, inner.transpose(1, 0, 2).reshape(len(rows), -1), self.bias)
+        top = top.reshape(-1, count, self.hidden).transpose(1, 0, 2).reshape(count, -1)
+        bottom = np.stack([_outer_sum(*each, self.bias) for each in zip(units, outer, strict=True)])
+        return np.concatenate([top, bottom.reshape(count, -1)], axis=1)

@@ -1,0 +1,300 @@
+"""What public data alone gives: ridge regression on the known tuning labels.
+
+The competitor of every private method that takes a tuning set to be public: no training node is
+read, so ε is 0. Settings come from cross-validation on the same known labels. Representations:
+principal coordinates of the public texts, under ``graph`` averaged over public neighbours (Wu et
+al. 2019, simplified graph convolutions), where scores may be propagated too, with the known labels
+put in (Huang et al. 2021, correct and smooth).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from private_graphs.methods.class_sums import class_codes, propagated
+from private_graphs.methods.problem import Problem, unit_rows
+from private_graphs.methods.public_text import (
+    inverse_document_weights,
+    mean_of_neighbours,
+    principal_axes,
+    public_rows,
+    reweighted,
+)
+from private_graphs.methods.requests import Outcome, Progress, Request
+
+RIDGES = (1.0, 0.1, 10.0)
+RANKS = (512, 64, 16)
+HOPS = (2, 1, 0)
+PROPAGATIONS = ((0, False), (2, False), (10, False), (2, True), (10, True))
+"""(steps, whether the known labels take the place of the scores of their nodes)."""
+ENSEMBLE = 8
+"""The best candidates vote together: cross-validation on few labels cannot tell them apart."""
+_FOLDS = 5
+_CONSTANT = 0.5
+
+
+def ridge_weights(rows: np.ndarray, targets: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
+    """Return (r, strengths · K): for each strength the minimum of |ZW - Y|² + strength |W|².
+
+    ``rows`` Z is (k, r), ``targets`` Y (k, K). One decomposition of the smaller Gram matrix.
+    """
+    wide = rows.shape[0] <= rows.shape[1]
+    gram = rows @ rows.T if wide else rows.T @ rows
+    values, vectors = scipy.linalg.eigh(gram)
+    turned = vectors.T @ (targets if wide else rows.T @ targets)
+    solved = np.hstack([turned / (values + strength)[:, None] for strength in strengths])
+    return rows.T @ (vectors @ solved) if wide else vectors @ solved
+
+
+@dataclass(frozen=True, eq=False)
+class Representation:
+    """Rows of the tuning then the test nodes, the last column constant."""
+
+    hops: int
+    rank: int
+    rows: np.ndarray
+    """(V + M, r + 1)"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One setting of the candidates."""
+
+    representation: int
+    hops: int
+    rank: int
+    propagation: tuple[int, bool]
+    ridge: float
+
+    def describe(self) -> dict[str, float]:
+        """Return the settings as JSON-able values."""
+        steps, put_in = self.propagation
+        return {
+            "hops": self.hops,
+            "rank": self.rank,
+            "ridge": self.ridge,
+            "propagation": steps,
+            "known_labels_put_in": put_in,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSide:
+    """The representations of a problem, and its public graph."""
+
+    representations: list[Representation]
+    smoothing: scipy.sparse.csr_matrix | None
+    codes: np.ndarray
+    """(V, K): of all tuning nodes; only rows of known labels are read."""
+
+    @classmethod
+    def of(cls, problem: Problem) -> PublicSide:
+        """Learn the representations from the public texts of ``problem``."""
+        plain = public_rows(problem)
+        weights = inverse_document_weights(plain)
+        public, smoothing = reweighted(plain, weights), None
+        if problem.public_adjacency is not None:
+            smoothing = mean_of_neighbours(problem.public_adjacency)
+        found = []
+        for hops in sorted(HOPS) if smoothing is not None else (0,):
+            axes = principal_axes(public)
+            for rank in sorted({min(rank, axes.rank) for rank in RANKS}, reverse=True):
+                rows = axes.unit(public, rank)
+                if smoothing is None:
+                    test = axes.unit(reweighted(problem.test_features, weights), rank)
+                    rows = np.vstack([rows, test])
+                rows = np.hstack([rows, np.full((len(rows), 1), _CONSTANT)])
+                found.append(Representation(hops, rank, rows))
+            if smoothing is not None:
+                public = unit_rows(smoothing @ public)
+        found.sort(key=lambda each: HOPS.index(each.hops))
+        codes = class_codes(problem.n_classes)[problem.tuning_labels]
+        return cls(found, smoothing, codes)
+
+    def choices(self) -> list[Choice]:
+        """Every candidate, from the most to the least likely."""
+        propagations = PROPAGATIONS if self.smoothing is not None else PROPAGATIONS[:1]
+        settings = list(itertools.product(propagations, RIDGES))
+        return [
+            Choice(index, each.hops, each.rank, *values)
+            for index, each in enumerate(self.representations)
+            for values in settings
+        ]
+
+    def scores(self, known: np.ndarray, choices: Sequence[Choice]) -> Iterator[np.ndarray]:
+        """Yield (V + M, K) scores of each choice, fitted on the labels of ``known`` alone.
+
+        A representation is fitted once, and scores of all of them are propagated together.
+        """
+        n_classes, targets = self.codes.shape[1], self.codes[known]
+        used = sorted({choice.representation for choice in choices})
+        fitted = [self._fitted(self.representations[each].rows, known, targets) for each in used]
+        spread = self._propagated(
+            np.hstack(fitted), known, {choice.propagation for choice in choices}
+        )
+        for choice in choices:
+            column = used.index(choice.representation) * len(RIDGES) + RIDGES.index(choice.ridge)
+            start = column * n_classes
+            yield spread[choice.propagation][:, start : start + n_classes]
+
+    def _fitted(self, rows: np.ndarray, known: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return (V + M, ridges · K) scores of one representation."""
+        return rows @ ridge_weights(rows[known], targets, RIDGES)
+
+    def _propagated(
+        self, scores: np.ndarray, known: np.ndarray, propagations: Set[tuple[int, bool]]
+    ) -> dict[tuple[int, bool], np.ndarray]:
+        """Average (V + M, columns) over neighbours, maybe with known labels put in before."""
+        found = {}
+        for put_in in {each for _, each in propagations}:
+            start = scores
+            if put_in:
+                start = scores.copy()
+                start[known] = np.tile(self.codes[known], scores.shape[1] // self.codes.shape[1])
+            current, done = start, 0
+            for steps in sorted(steps for steps, each in propagations if each == put_in):
+                current = propagated(start, self.smoothing, steps - done, current)
+                found[steps, put_in], done = current, steps
+        return found
+
+    def levelled(self, scores: np.ndarray) -> np.ndarray:
+        """Return the scores divided by their mean size on the tuning nodes."""
+        return scores / max(np.abs(scores[: len(self.codes)]).mean(), 1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFit:
+    """The candidates that cross-validation on the known labels liked best, and their scores."""
+
+    best: list[Choice]
+    n_choices: int
+    scores: np.ndarray
+    """(V + M, K): the sum of their levelled scores, fitted on all known labels."""
+    side: PublicSide
+    known: np.ndarray
+
+    @classmethod
+    def of(cls, side: PublicSide, known: np.ndarray) -> PublicFit:
+        """Rank all choices by hits on left-out known labels and keep the first ENSEMBLE."""
+        choices = side.choices()
+        ranked = cross_validated(side, known, lambda some: side.scores(some, choices))
+        best = [choices[i] for i in sorted(ranked[:ENSEMBLE])]
+        return cls(best, len(choices), _added(side, known, best), side, known)
+
+    @cached_property
+    def held_out(self) -> np.ndarray:
+        """(k, K) scores at each known node, fitted without the labels of its fold."""
+        found = np.zeros((len(self.known), self.side.codes.shape[1]))
+        for held, rest in _folds(self.known):
+            found[held] = _added(self.side, rest, self.best)[self.known[held]]
+        return found
+
+
+def _added(side: PublicSide, known: np.ndarray, choices: Sequence[Choice]) -> np.ndarray:
+    """Sum of the levelled scores of ``choices``, fitted on ``known``."""
+    return np.sum([side.levelled(each) for each in side.scores(known, choices)], axis=0)
+
+
+def _folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (positions held out, nodes left to fit on), five times; not for a single label."""
+    fold_of = np.arange(len(known)) % _FOLDS
+    for fold in range(min(_FOLDS, len(known)) if len(known) > 1 else 0):
+        yield np.flatnonzero(fold_of == fold), known[fold_of != fold]
+
+
+def cross_validated(
+    side: PublicSide,
+    known: np.ndarray,
+    scores: Callable[[np.ndarray], Iterator[np.ndarray]],
+) -> list[int]:
+    """Return the candidates by falling hits on left-out known labels.
+
+    ``scores`` yields the (V + M, K) scores of every candidate fitted on some of ``known``. Five
+    folds by position, as many as labels where they are fewer; ties go to the smaller squared error,
+    then to the first. A single known label leaves nothing to compare: the order stays.
+    """
+    codes = side.codes[known]
+    hits: dict[int, int] = {}
+    errors: dict[int, float] = {}
+    for held, rest in _folds(known):
+        for index, each in enumerate(scores(rest)):
+            found, truth = each[known[held]], codes[held]
+            right = int((found.argmax(axis=1) == truth.argmax(axis=1)).sum())
+            hits[index] = hits.get(index, 0) + right
+            errors[index] = errors.get(index, 0.0) + float(((found - truth) ** 2).sum())
+    if not hits:
+        return list(range(len(side.choices())))
+    return sorted(hits, key=lambda index: (-hits[index], errors[index], index))
+
+
+@dataclass(frozen=True)
+class PublicOnly:
+    """Ridge regression on the known tuning labels; see the module."""
+
+    name: str = "public_only"
+
+    def run(
+        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Outcome]:
+        """Answer every request, in order; one fit for each set of known labels."""
+        fits = public_fits(problem)
+        outcomes = []
+        for done, request in enumerate(requests, start=1):
+            if len(request.known):
+                outcomes.append(_outcome(problem, request, fits(request.known)))
+            else:
+                outcomes.append(_uniform(problem, request))
+            if progress is not None:
+                progress(done, len(requests))
+        return outcomes
+
+
+def public_fits(problem: Problem) -> Callable[[np.ndarray], PublicFit]:
+    """Return a function from known labels to their fit; each set is fitted once."""
+    side = PublicSide.of(problem)
+    fitted: dict[bytes, PublicFit] = {}
+
+    def fit(known: np.ndarray) -> PublicFit:
+        key = known.tobytes()
+        if key not in fitted:
+            fitted[key] = PublicFit.of(side, known)
+        return fitted[key]
+
+    return fit
+
+
+def _uniform(problem: Problem, request: Request) -> Outcome:
+    """Guess: without a known label nothing public tells the classes apart."""
+    draw = request.streams.generator("guess").integers
+    return Outcome(
+        test_predictions=draw(problem.n_classes, size=problem.test_features.shape[0]),
+        tuning_predictions=draw(problem.n_classes, size=len(problem.tuning_labels)),
+        configuration={"guess": "uniform"},
+    )
+
+
+def _outcome(problem: Problem, request: Request, fit: PublicFit) -> Outcome:
+    """Predict by the ensemble."""
+    predictions, n_tuning = fit.scores.argmax(axis=1), len(problem.tuning_labels)
+    return Outcome(
+        test_predictions=predictions[n_tuning:],
+        tuning_predictions=predictions[:n_tuning],
+        configuration={"ensemble": [each.describe() for each in fit.best]},
+        n_configurations=fit.n_choices,
+        chosen_by=cross_validation_words(request),
+    )
+
+
+def cross_validation_words(request: Request) -> str:
+    """Say on what the settings were compared."""
+    return f"cross-validation on {len(request.known)} public tuning labels"
+
+
+PUBLIC_ONLY = PublicOnly()

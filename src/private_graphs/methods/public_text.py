@@ -1,0 +1,161 @@
+"""Representations of texts that are learned from public texts alone: weights, averages, axes.
+
+Every map here is fixed by public rows; applied to a private row it reads that row and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from private_graphs.methods.problem import Problem, unit_rows
+
+MAX_ROWS = 2000
+"""Principal axes come from at most this many public rows, evenly spaced."""
+MAX_RANK = 512
+_EQUAL = 1e-9
+_NO_VARIANCE = 1e-12
+"""Rows of norm 1 that vary by less are equal but for rounding."""
+
+
+def public_rows(problem: Problem) -> scipy.sparse.csr_matrix:
+    """Return the public feature rows: tuning nodes, under ``graph`` then the test nodes."""
+    if problem.public_adjacency is None:
+        return problem.tuning_features
+    stacked = scipy.sparse.vstack([problem.tuning_features, problem.test_features])
+    return scipy.sparse.csr_matrix(stacked)
+
+
+def mean_of_neighbours(adjacency: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """Return the (P, P) matrix that replaces each row by the mean over itself and neighbours."""
+    looped = adjacency + scipy.sparse.eye(adjacency.shape[0], format="csr")
+    return scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / looped.sum(axis=1).A1) @ looped)
+
+
+def inverse_document_weights(public: scipy.sparse.csr_matrix) -> np.ndarray:
+    """Return (d,) weights log((P+1)/(df+1)) of the columns, df counted on P public rows.
+
+    Rows that are weighted already (entries differ within some public row) get ones: the rule that
+    makes presence vectors and TF-IDF vectors alike. A column that no public row has gets the
+    largest weight. Source: Sparck Jones 1972; smoothed as in scikit-learn, without the added 1.
+    """
+    counts = np.diff(public.indptr)
+    filled = np.flatnonzero(counts)
+    starts = public.indptr[filled]
+    if not len(filled):
+        return np.ones(public.shape[1])
+    spread = np.maximum.reduceat(public.data, starts) - np.minimum.reduceat(public.data, starts)
+    if (spread > _EQUAL).any():
+        return np.ones(public.shape[1])
+    frequency = np.bincount(public.indices, minlength=public.shape[1])
+    return np.log((public.shape[0] + 1) / (frequency + 1))
+
+
+def reweighted(rows: scipy.sparse.csr_matrix, weights: np.ndarray) -> scipy.sparse.csr_matrix:
+    """Return the rows with columns times ``weights``, scaled to norm 1 again."""
+    return unit_rows(rows @ scipy.sparse.diags(weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """A centre and orthonormal principal axes of public rows, by falling variance."""
+
+    centre: np.ndarray
+    """(d,)"""
+    directions: np.ndarray
+    """(d, rank)"""
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return int(self.directions.shape[1])
+
+    def unit(self, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:
+        """Return (rows, rank): coordinates on the first axes, scaled to norm 1, or zero."""
+        directions = self.directions[:, :rank]
+        projected = np.asarray(rows @ directions) - self.centre @ directions
+        norms = np.linalg.norm(projected, axis=1, keepdims=True)
+        kept = norms > _EQUAL
+        return np.divide(projected, norms, out=np.zeros_like(projected), where=kept)
+
+
+def principal_axes(public: scipy.sparse.csr_matrix) -> Axes:
+    """Return up to MAX_RANK axes along which the public rows vary.
+
+    Where they do not vary, as one row alone does not, the first column is the only axis.
+    """
+    step = -(-public.shape[0] // MAX_ROWS)
+    dense = public[::step].toarray()
+    centre = dense.mean(axis=0)
+    dense -= centre
+    tall = dense.shape[0] > dense.shape[1]
+    gram = dense.T @ dense if tall else dense @ dense.T
+    variances, vectors = scipy.linalg.eigh(gram, driver="evd")
+    order = np.argsort(-variances, kind="stable")[:MAX_RANK]
+    order = order[variances[order] > max(variances.max() * 1e-10, _NO_VARIANCE)]
+    if not len(order):
+        return Axes(centre, np.eye(public.shape[1], 1))
+    found = vectors[:, order]
+    if not tall:
+        found = dense.T @ (found / np.sqrt(variances[order]))
+    return Axes(centre, found * np.where(found.sum(axis=0) < 0, -1.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class PublicText:
+    """Rows that stand for nodes, and what was learned from public texts to express them in.
+
+    A training node's row is made of its own record (text and edges to public nodes) and of public
+    texts, so that one replaced node changes one row. Edges among training nodes are not read.
+    """
+
+    weights: np.ndarray
+    """(d,) of the columns."""
+    axes: Axes
+    """Of ``public``."""
+    public: scipy.sparse.csr_matrix
+    """(P, d): weighted public texts after ``hops`` averages over neighbours, of norm 1."""
+    met: scipy.sparse.csr_matrix | None
+    """(P, d): the same after one average less; None without averages."""
+    smoothing: scipy.sparse.csr_matrix | None
+    """(P, P) means over public neighbours; only under ``graph``."""
+    hops: int
+    """Averages over public neighbours; 0 but under ``graph``."""
+
+    @classmethod
+    def of(cls, problem: Problem, hops: int) -> PublicText:
+        """Learn from the public side of ``problem``, with ``hops`` averages under ``graph``.
+
+        Averages x̄ = (A + I)x / (degree + 1) by rows are those of SGC (Wu et al., ICML 2019).
+        """
+        plain = public_rows(problem)
+        weights = inverse_document_weights(plain)
+        current, met, smoothing = reweighted(plain, weights), None, None
+        if problem.public_adjacency is None:
+            hops = 0
+        else:
+            smoothing = mean_of_neighbours(problem.public_adjacency)
+        for _ in range(hops):
+            current, met = smoothing @ current, current
+        public = unit_rows(current) if hops else current
+        return cls(weights, principal_axes(public), public, met, smoothing, hops)
+
+    def training_rows(self, problem: Problem, nodes: slice) -> scipy.sparse.csr_matrix:
+        """Return the (nodes, d) rows of some training nodes, of norm 1 or zero.
+
+        Each is the mean of the node's own weighted text and ``met`` of its public neighbours.
+        """
+        rows = reweighted(problem.train_features[nodes], self.weights)
+        if self.met is None:
+            return rows
+        return unit_rows(rows + problem.train_to_public[nodes] @ self.met)
+
+    def evaluated_rows(self, problem: Problem) -> scipy.sparse.csr_matrix:
+        """Return the (V + M, d) rows of the tuning then the test nodes."""
+        if self.smoothing is not None:
+            return self.public
+        test = reweighted(problem.test_features, self.weights)
+        return scipy.sparse.csr_matrix(scipy.sparse.vstack([self.public, test]))

@@ -1,0 +1,155 @@
+"""What the gradient methods on node texts share: settings, training in batches, events.
+
+Rows are principal coordinates of public texts (``public_text``), under ``graph`` of texts averaged
+twice. Settings follow from public numbers by a fixed rule, whatever tuning labels are known: no
+label but those of training nodes is read, and those through the noisy steps alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.methods.node_gradients import Model, Steps, descend, predict
+from private_graphs.methods.problem import Problem
+from private_graphs.methods.public_text import PublicText
+from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.privacy.events import FullBatch, NoisyGradients
+
+_HOPS = 2
+_MORE_DIRECTIONS = 1.4
+"""Directions of rows averaged over public neighbours, in those of rows that are not."""
+_LARGEST_SIGNAL = 20_000.0
+_CHOSEN_BY = "nothing: the settings follow from the public sizes and the budget by a fixed rule"
+_NO_EDGE = "no edge is read: at edge level epsilon is 0"
+_OWN_EDGES = (
+    "an edge between a training node and a public one is read in the training node's row alone; "
+    "edges among training nodes are not read"
+)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How one request is answered."""
+
+    rank: int
+    """Principal coordinates that stand for a text."""
+    steps: Steps
+
+
+@lru_cache(maxsize=256)
+def signal(n_units: int, n_classes: int, epsilon: float, delta: float) -> float:
+    """Return n·μ/K, the size of a class times the noise's inverse scale; at most 20,000."""
+    if math.isinf(epsilon):
+        return _LARGEST_SIGNAL
+    return min(_LARGEST_SIGNAL, n_units * gdp_mu(epsilon, delta) / n_classes)
+
+
+@dataclass(frozen=True)
+class TextGradients:
+    """A method (``requests.Method``) that trains one kind of model on node texts."""
+
+    name: str
+    model: Callable[[int, int], Model]
+    """Makes the model of (rank, number of classes)."""
+    rule: Callable[[float], Configuration]
+    """Settings by the signal n·μ/K, before the rank is cut to the public directions."""
+
+    def run(
+        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Outcome]:
+        """Answer every request, in order; those with equal settings train as one batch."""
+        text = PublicText.of(problem, _HOPS)
+        groups: dict[Configuration, list[int]] = {}
+        for index, request in enumerate(requests):
+            groups.setdefault(self._configuration(problem, text, request), []).append(index)
+        found: dict[int, Outcome] = {}
+        for configuration, indices in groups.items():
+            batch = [requests[index] for index in indices]
+            outcomes = self._release(problem, text, configuration, batch)
+            found.update(zip(indices, outcomes, strict=True))
+            if progress is not None:
+                progress(len(found), len(requests))
+        return [found[index] for index in range(len(requests))]
+
+    def _configuration(self, problem: Problem, text: PublicText, request: Request) -> Configuration:
+        """Settings of a request, from public numbers alone."""
+        size = signal(problem.n_units, problem.n_classes, request.epsilon, problem.delta)
+        chosen = self.rule(size)
+        rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(problem) else chosen.rank
+        return Configuration(max(1, min(rank, text.axes.rank)), chosen.steps)
+
+    def _release(
+        self,
+        problem: Problem,
+        text: PublicText,
+        configuration: Configuration,
+        requests: Sequence[Request],
+    ) -> list[Outcome]:
+        """Train one batch on the training nodes and predict."""
+        model = self.model(configuration.rank, problem.n_classes)
+        steps, rank = configuration.steps, configuration.rank
+        evaluated = _coordinates(text, text.evaluated_rows(problem), rank)
+        noises = [_noise(request, steps, problem.delta) for request in requests]
+        fitted = descend(
+            model,
+            np.stack([model.start(each.streams.generator("initial")) for each in requests]),
+            _coordinates(text, text.training_rows(problem, slice(None)), rank),
+            problem.train_labels,
+            steps,
+            np.array(noises) * steps.clip_norm,
+            [each.streams.generator("noise") for each in requests],
+            divisor=problem.n_units,
+        )
+        predictions = predict(model, fitted, evaluated)
+        cut = len(problem.tuning_labels)
+        return [
+            Outcome(
+                test_predictions=predictions[index, cut:],
+                tuning_predictions=predictions[index, :cut],
+                events=_events(problem, steps, noises[index]),
+                configuration={"rank": rank, **asdict(steps)},
+                chosen_by=_CHOSEN_BY,
+                assumptions=(_OWN_EDGES if _reads_edges(problem) else _NO_EDGE,),
+            )
+            for index in range(len(requests))
+        ]
+
+
+def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:
+    """(rows, rank) float32 coordinates on the first axes, each row of norm 1 or zero."""
+    return text.axes.unit(rows, rank).astype(np.float32)
+
+
+def _reads_edges(problem: Problem) -> bool:
+    return problem.public_adjacency is not None
+
+
+def _noise(request: Request, steps: Steps, delta: float) -> float:
+    """Noise multiplier of each step, in units of the clip norm; 0 without DP."""
+    if not request.private:
+        return 0.0
+    return gdp_noise(request.epsilon, steps.count, delta, "replace")
+
+
+def _events(problem: Problem, steps: Steps, noise: float) -> tuple[NoisyGradients, ...]:
+    """One noisy sum per step, in which each node is a part of its own."""
+    if noise == 0:
+        return ()
+    return (
+        NoisyGradients(
+            clipping="gradient_global",
+            clip_norm=steps.clip_norm,
+            noise_multiplier=noise,
+            releases=steps.count,
+            epochs=steps.count,
+            sampling=FullBatch(parts=problem.n_units),
+        ),
+    )

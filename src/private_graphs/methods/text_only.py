@@ -1,0 +1,242 @@
+"""The best classifier that reads texts and training labels alone: no edge, hence edge-level ε = 0.
+
+A multinomial logistic regression on damped TF-IDF rows, then votes of the nodes with the most
+similar texts: their label where it is known, else the classes that the regression finds likely. A
+second logistic regression weighs the two. Everything is public where edges are the private unit:
+the texts of all nodes and the training labels, on which all settings are chosen by
+cross-validation. The class probabilities are also what ``edge_votes`` starts from, out of fold on
+training nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse
+from scipy.special import log_softmax, softmax
+
+from private_graphs.methods.fusion import fit_weights
+from private_graphs.methods.problem import Problem, unit_rows
+from private_graphs.methods.requests import Outcome, Progress, Request
+
+INVERSE_PENALTIES = (1.0, 3.0, 10.0)
+"""Candidates C of the regularisation: the loss is Σ cross-entropy + |weights|² / (2 C)."""
+NEIGHBOURHOODS = (3, 5, 10)
+"""Candidates of the number of similar texts that vote."""
+N_CONFIGURATIONS = len(INVERSE_PENALTIES) + len(NEIGHBOURHOODS)
+_FOLDS = 5
+_FLOOR = 1e-6
+_ITERATIONS = 200
+_CHUNK = 512
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """Class probabilities of every node from public data."""
+
+    probabilities: np.ndarray
+    """(n+V+M, K) in the order of ``Problem.adjacency``: of a training node without the labels of
+    its fold, its own among them, of the others with all training labels."""
+    inverse_penalty: float
+    neighbours: int
+
+    @property
+    def configuration(self) -> dict[str, float]:
+        """The settings that were chosen."""
+        return {"inverse_penalty": self.inverse_penalty, "text_neighbours": self.neighbours}
+
+
+def text_rows(problem: Problem) -> scipy.sparse.csr_matrix:
+    """Return (n+V+M, d) unit rows: signed square roots of the features times sqrt(idf).
+
+    idf is log((1 + N) / (1 + nodes with the word)) + 1 over all N nodes, whose texts are public;
+    a column that no node lacks keeps its weight. Binary words, counts and TF-IDF all come out as
+    damped TF-IDF.
+    """
+    parts = (problem.train_features, problem.tuning_features, problem.test_features)
+    rows = scipy.sparse.csr_matrix(scipy.sparse.vstack(parts))
+    rows.data = np.sign(rows.data) * np.sqrt(np.abs(rows.data))
+    frequency = np.asarray((rows != 0).sum(axis=0)).ravel()
+    inverse = np.log((1 + rows.shape[0]) / (1 + frequency)) + 1
+    return unit_rows(rows @ scipy.sparse.diags(np.sqrt(inverse)))
+
+
+def fit_logistic(
+    rows: scipy.sparse.csr_matrix, labels: np.ndarray, n_classes: int, inverse_penalty: float
+) -> np.ndarray:
+    """Fit a multinomial logistic regression, return (d + 1, K) weights, the last row unpenalised.
+
+    Minimises Σ cross-entropy + |weights|² / (2 · ``inverse_penalty``) by L-BFGS over ``rows``
+    (n, d) and ``labels`` (n,) in 0..K-1.
+    """
+    n, d = rows.shape
+    target = np.eye(n_classes)[labels]
+    columns = rows.T.tocsr()
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = flat.reshape(d + 1, n_classes)
+        logs = log_softmax(rows @ weights[:d] + weights[d], axis=1)
+        residual = np.exp(logs) - target
+        gradient = np.empty_like(weights)
+        gradient[:d] = columns @ residual + weights[:d] / inverse_penalty
+        gradient[d] = residual.sum(axis=0)
+        value = -(logs * target).sum() + (weights[:d] ** 2).sum() / (2 * inverse_penalty)
+        return value / n, gradient.ravel() / n
+
+    fitted = scipy.optimize.minimize(
+        loss,
+        np.zeros((d + 1) * n_classes),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _ITERATIONS, "gtol": 1e-5},
+    )
+    return fitted.x.reshape(d + 1, n_classes)
+
+
+def fit_probabilities(
+    rows: scipy.sparse.csr_matrix,
+    labels: np.ndarray,
+    asked: scipy.sparse.csr_matrix,
+    n_classes: int,
+    inverse_penalty: float,
+) -> np.ndarray:
+    """Fit on ``rows`` (n, d) and ``labels`` (n,), return (m, K) probabilities of ``asked``.
+
+    Classes without a training node get the probability 1e-6; with fewer than two classes every row
+    is the smoothed frequency of the labels.
+    """
+    counts = np.bincount(labels, minlength=n_classes)
+    classes = np.flatnonzero(counts)
+    if len(classes) < 2:
+        return np.tile((counts + 1) / (counts.sum() + n_classes), (asked.shape[0], 1))
+    places = np.searchsorted(classes, labels)
+    weights = fit_logistic(rows, places, len(classes), inverse_penalty)
+    found = np.full((asked.shape[0], n_classes), _FLOOR)
+    predicted = softmax(asked @ weights[:-1] + weights[-1], axis=1)
+    found[:, classes] = np.maximum(predicted, _FLOOR)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def similar_texts(rows: scipy.sparse.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes (N, k) of the most similar other texts, nearest first, and their cosines.
+
+    k is ``count``, or N - 1 where that is less. Cosines that are not positive are returned as 0.
+    """
+    rows = rows.astype(np.float32)
+    n_nodes = rows.shape[0]
+    count = min(count, n_nodes - 1)
+    nodes = np.empty((n_nodes, count), dtype=np.int64)
+    cosines = np.empty((n_nodes, count))
+    for start in range(0, n_nodes, _CHUNK):
+        chunk = np.arange(start, min(start + _CHUNK, n_nodes))
+        found = np.ascontiguousarray((rows @ rows[chunk].T.toarray()).T)  # (chunk, N)
+        found[np.arange(len(chunk)), chunk] = -np.inf
+        near = np.argpartition(-found, count - 1, axis=1)[:, :count] if count else nodes[chunk]
+        near.sort(axis=1)
+        values = np.take_along_axis(found, near, axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        nodes[chunk] = np.take_along_axis(near, order, axis=1)
+        cosines[chunk] = np.maximum(np.take_along_axis(values, order, axis=1), 0)
+    return nodes, cosines
+
+
+def text_votes(nodes: np.ndarray, cosines: np.ndarray, beliefs: np.ndarray) -> np.ndarray:
+    """Return (m, K): cosine-weighted sums of the (N, K) beliefs, less 1/K, of m × k nodes."""
+    centred = beliefs - beliefs.mean(axis=1, keepdims=True)
+    return np.einsum("mk,mkc->mc", cosines, centred[nodes])
+
+
+def _folds(n_train: int, n_nodes: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs (nodes whose labels are known, nodes that are asked) of the passes, all (N,) bool.
+
+    Training node i is asked in pass i mod 5, without the labels of that fold; the last pass knows
+    all training labels and asks all other nodes.
+    """
+    everyone = np.arange(n_nodes)
+    training = everyone < n_train
+    folds = [training & (everyone % _FOLDS == each) for each in range(_FOLDS)]
+    return [(training & ~fold, fold) for fold in folds] + [(training, ~training)]
+
+
+def first_beliefs(
+    rows: scipy.sparse.csr_matrix, labels: np.ndarray, known: np.ndarray, n_classes: int, c: float
+) -> np.ndarray:
+    """Return (N, K): known labels as one-hot rows, other nodes by a regression on the known ones.
+
+    ``labels`` (n,) are those of the first n nodes; only the ``known`` (N,) ones are read.
+    """
+    seen = labels[known[: len(labels)]]
+    beliefs = np.zeros((rows.shape[0], n_classes))
+    beliefs[known] = np.eye(n_classes)[seen]
+    beliefs[~known] = fit_probabilities(rows[known], seen, rows[~known], n_classes, c)
+    return beliefs
+
+
+def fit_text_model(problem: Problem) -> TextModel:
+    """Fit the classifier: the penalty, then the neighbourhood, of the most out-of-fold hits.
+
+    Ties go to the first candidate. Texts and training labels are read, neither tuning labels nor
+    edges. The label of a training node enters its own probabilities through what is chosen by
+    cross-validation (the two settings and the two weights) and by no other way.
+    """
+    rows, labels, n = text_rows(problem), problem.train_labels, problem.n_train
+    n_nodes, n_classes = rows.shape[0], problem.n_classes
+    passes = _folds(n, n_nodes)
+
+    def hits(scores: np.ndarray) -> int:
+        return int((scores[:n].argmax(axis=1) == labels).sum())
+
+    def asked_only(of_pass: list[np.ndarray]) -> np.ndarray:
+        rows_of = zip(passes, of_pass, strict=True)
+        return sum(np.where(asked[:, None], each, 0) for (_, asked), each in rows_of)
+
+    tried = []
+    for c in INVERSE_PENALTIES:
+        beliefs = [first_beliefs(rows, labels, known, n_classes, c) for known, _ in passes]
+        tried.append((hits(asked_only(beliefs)), beliefs, c))
+    _, beliefs, penalty = max(tried, key=lambda each: each[0])
+    logs = np.log(asked_only(beliefs))
+    logs -= logs.mean(axis=1, keepdims=True)
+    nodes, cosines = similar_texts(rows, max(NEIGHBOURHOODS))
+    fused = []
+    for k in NEIGHBOURHOODS:
+        votes = asked_only([text_votes(nodes[:, :k], cosines[:, :k], each) for each in beliefs])
+        scores = np.stack([logs, votes])
+        total = np.tensordot(fit_weights(scores[:, :n], labels), scores, axes=1)
+        fused.append((hits(total), softmax(total, axis=1), k))
+    _, probabilities, k = max(fused, key=lambda each: each[0])
+    return TextModel(np.maximum(probabilities, _FLOOR), penalty, k)
+
+
+CHOSEN_BY = "hits on the public training labels, by five-fold cross-validation"
+
+
+@dataclass(frozen=True)
+class TextOnly:
+    """Text-only reference of the edge level; see the module."""
+
+    name: str = "text_only"
+
+    def run(
+        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Outcome]:
+        """Answer every request alike: nothing is drawn and no budget is spent."""
+        model = fit_text_model(problem)
+        predictions = model.probabilities.argmax(axis=1)[problem.n_train :]
+        n_tuning = len(problem.tuning_labels)
+        outcome = Outcome(
+            test_predictions=predictions[n_tuning:],
+            tuning_predictions=predictions[:n_tuning],
+            configuration=model.configuration,
+            n_configurations=N_CONFIGURATIONS,
+            chosen_by=CHOSEN_BY,
+        )
+        if progress is not None:
+            progress(len(requests), len(requests))
+        return [outcome] * len(requests)
+
+
+METHOD = TextOnly()

@@ -1,0 +1,262 @@
+"""Class sums: the sensitivity, what is read, the linear model, a graph by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proved_problems import make_problem, request, with_other_training
+from small_graphs import four_nodes
+
+from private_graphs.errors import UserError
+from private_graphs.methods import class_sums
+from private_graphs.methods.class_sums import (
+    CLASS_SUMS,
+    CLASS_SUMS_TEXT,
+    PRIOR_VARIANCES,
+    PROPAGATIONS,
+)
+from private_graphs.methods.problem import SETTINGS, build_problem
+from private_graphs.methods.requests import gaussian_std
+from private_graphs.privacy.accountants import price
+
+METHODS = [("text", CLASS_SUMS), ("graph", CLASS_SUMS), ("graph", CLASS_SUMS_TEXT)]
+coordinate = st.floats(-1, 1).filter(lambda x: x == 0 or abs(x) > 1e-3)
+vectors = st.lists(coordinate, min_size=3, max_size=3)
+
+
+def _term(vector, label, n_classes):
+    norm = np.linalg.norm(vector)
+    unit = np.asarray(vector) / norm if norm else np.zeros(3)
+    row = class_sums.with_constant(unit[None], n_classes)[0]
+    return np.outer(row, class_sums.class_codes(n_classes)[label])
+
+
+@given(st.integers(2, 9), vectors, vectors, st.integers(0, 8), st.integers(0, 8))
+def test_terms_of_two_nodes_differ_by_at_most_the_sensitivity(n_classes, a, b, y, other):
+    y, other = y % n_classes, other % n_classes
+    bound = class_sums.sensitivity(n_classes) + 1e-12
+    assert np.linalg.norm(_term(a, y, n_classes) - _term(b, other, n_classes)) <= bound
+    assert np.linalg.norm(_term(a, y, n_classes)) <= bound  # replaced by a node without a label
+
+
+@pytest.mark.parametrize("n_classes", range(2, 12))
+def test_the_sensitivity_is_attained(n_classes):
+    bound = class_sums.sensitivity(n_classes)
+    assert bound == pytest.approx(math.sqrt(2), abs=1e-12)
+    relabelled = _term([1, 0, 0], 0, n_classes) - _term([1, 0, 0], 1, n_classes)
+    assert np.linalg.norm(relabelled) == pytest.approx(bound, abs=1e-12)
+    opposite = _term([1, 0, 0], 0, n_classes) - _term([-1, 0, 0], 0, n_classes)
+    assert np.linalg.norm(opposite) <= bound + 1e-12
+    if n_classes > 2:  # the constant takes no more than it must
+        expected = max(0.1, (n_classes - 2) / (2 * (n_classes - 1)))
+        assert class_sums.bias_square(n_classes) == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=st.integers(0, 2), node=st.integers(0, 79), rank=st.integers(1, 20), data=st.data())
+def test_replacing_a_training_node_moves_the_sum_by_at_most_the_sensitivity(case, node, rank, data):
+    setting, method = METHODS[case]
+    problem = make_problem(setting)
+    text = class_sums.public_text(problem, method.neighbours)
+    before = class_sums.class_sums(problem, text, rank)
+    features, labels = problem.train_features.tolil(), problem.train_labels.copy()
+    features[node] = data.draw(
+        st.lists(st.floats(-1e3, 1e3), min_size=problem.n_features, max_size=problem.n_features)
+    )
+    labels[node] = data.draw(st.integers(0, problem.n_classes - 1))
+    changed = replace(problem, train_features=features.tocsr(), train_labels=labels)
+    if setting == "graph":
+        edges = problem.train_to_public.tolil()
+        edges[node] = data.draw(
+            st.lists(st.integers(0, 1), min_size=edges.shape[1], max_size=edges.shape[1])
+        )
+        changed = replace(changed, train_to_public=edges.tocsr())
+    after = class_sums.class_sums(changed, class_sums.public_text(changed, method.neighbours), rank)
+    moved = np.linalg.norm(after - before)
+    assert moved <= class_sums.sensitivity(problem.n_classes) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("setting", "method"), METHODS)
+def test_relabelling_a_node_attains_what_the_event_says(setting, method):
+    problem = make_problem(setting)
+    labels = problem.train_labels.copy()
+    labels[3] = (labels[3] + 1) % problem.n_classes
+    changed = replace(problem, train_labels=labels)
+    text = class_sums.public_text(problem, method.neighbours)
+    moved = class_sums.class_sums(problem, text, 9) - class_sums.class_sums(changed, text, 9)
+    (outcome,) = method.run(problem, [request(problem, epsilon=2.0)])
+    (event,) = outcome.events
+    assert np.linalg.norm(moved) == pytest.approx(event.sensitivity, rel=1e-12)
+    assert event.noise_std == gaussian_std(2.0, 1e-5, event.sensitivity)
+    assert (event.unit, event.relation, event.count) == ("node", "replace", 1)
+    assert 1.99 < price(event, "node", "replace", 1e-5).epsilon <= 2.0
+
+
+@pytest.mark.parametrize(("setting", "method"), METHODS)
+def test_the_noise_has_the_standard_deviation_of_the_event(setting, method, monkeypatch):
+    problem = make_problem(setting)
+    seen = []
+    weights = class_sums.posterior_weights
+    monkeypatch.setattr(
+        class_sums,
+        "posterior_weights",
+        lambda sums, *rest: seen.append(sums) or weights(sums, *rest),
+    )
+    requests = [request(problem, 1.0, seed) for seed in range(60)]
+    outcomes = method.run(problem, requests)
+    text = class_sums.public_text(problem, method.neighbours)
+    exact = class_sums.class_sums(problem, text, outcomes[0].configuration["rank"])
+    released = np.hstack(seen[:: len(PRIOR_VARIANCES)])
+    noise = released - np.tile(exact, len(requests))
+    assert noise.std() == pytest.approx(outcomes[0].events[0].noise_std, rel=0.05)
+    assert len(np.unique(noise)) == noise.size  # no two requests share a draw
+
+
+@pytest.mark.parametrize(("setting", "method"), METHODS)
+def test_training_nodes_are_read_through_the_sum_alone(setting, method, monkeypatch):
+    problem = make_problem(setting)
+    requests = [request(problem, 1.0), request(problem, math.inf), request(problem, 1.0, known=0)]
+    shape = {}
+
+    def nothing(problem, text, rank):
+        shape[rank] = (rank + 1, problem.n_classes)
+        return np.zeros(shape[rank])
+
+    monkeypatch.setattr(class_sums, "class_sums", nothing)
+    first = method.run(problem, requests)
+    second = method.run(with_other_training(problem), requests)
+    assert shape
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
+        assert a.configuration == b.configuration
+
+
+def test_under_text_a_test_node_is_predicted_from_its_own_text():
+    problem = make_problem("text")
+    (before,) = CLASS_SUMS.run(problem, [request(problem)])
+    rows = problem.test_features.tolil()
+    rows[1:] = make_problem("text", 7).test_features[1:]
+    (after,) = CLASS_SUMS.run(replace(problem, test_features=rows.tocsr()), [request(problem)])
+    assert after.test_predictions[0] == before.test_predictions[0]
+    np.testing.assert_array_equal(after.tuning_predictions, before.tuning_predictions)
+    assert (after.test_predictions[1:] != before.test_predictions[1:]).any()
+
+
+@pytest.mark.parametrize(("setting", "method"), METHODS)
+def test_known_labels_choose_settings_and_nothing_else(setting, method):
+    problem = make_problem(setting)
+    labels = problem.tuning_labels.copy()
+    labels[5:] = (labels[5:] + 1) % problem.n_classes
+    for each in (request(problem, known=5), request(problem, known=1)):
+        (a,) = method.run(problem, [each])
+        (b,) = method.run(replace(problem, tuning_labels=labels), [each])
+        np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
+        assert a.tuning_events == ()
+    (charged,) = method.run(problem, [request(problem, known=0)])
+    assert len(charged.tuning_events) == 1
+
+
+@pytest.mark.parametrize(("setting", "method"), METHODS)
+def test_runs_are_deterministic_whatever_runs_beside_them(setting, method):
+    problem = make_problem(setting)
+    requests = [request(problem, e, seed) for e in (0.5, 4.0, math.inf) for seed in range(12)]
+    told = []
+    together = method.run(problem, requests, lambda done, total: told.append((done, total)))
+    assert told[-1] == (36, 36)
+    for index in (0, 11, 17, 30):
+        (alone,) = method.run(problem, [requests[index]])
+        np.testing.assert_array_equal(alone.test_predictions, together[index].test_predictions)
+        assert alone.configuration == together[index].configuration
+    assert together[-1].events == ()
+
+
+def test_ties_go_to_the_most_likely_settings(monkeypatch):
+    problem = make_problem("graph")
+    monkeypatch.setattr(class_sums, "propagated", lambda scores, *rest: np.zeros_like(scores))
+    (outcome,) = CLASS_SUMS.run(problem, [request(problem)])
+    assert outcome.configuration["prior_variance"] == PRIOR_VARIANCES[0]
+    assert outcome.configuration["propagation"] == PROPAGATIONS[0]
+    assert not outcome.test_predictions.any()
+
+
+@pytest.mark.parametrize(("setting", "method"), METHODS)
+def test_without_noise_the_classes_are_learned(setting, method):
+    problem = make_problem(setting, n_train=300, n_tuning=60)
+    (outcome,) = method.run(problem, [request(problem, math.inf)])
+    assert (outcome.tuning_predictions == problem.tuning_labels).mean() > 0.8
+
+
+def test_the_posterior_without_noise_is_ridge_regression():
+    rng = np.random.default_rng(0)
+    rows, targets = rng.normal(size=(50, 6)), rng.normal(size=(50, 2))
+    moment = rows.T @ rows
+    found = class_sums.posterior_weights(rows.T @ targets, moment, 0.0, 0.4, 0.2)
+    penalty = np.diag([0.2 / 0.4] * 5 + [0.2 / 1.0])
+    np.testing.assert_allclose(
+        found, np.linalg.solve(moment + penalty, rows.T @ targets), rtol=1e-6
+    )
+
+
+def test_the_posterior_is_the_mean_given_the_sums():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(40, 3))
+    moment, prior, v, s2 = rows.T @ rows, np.diag([0.5, 0.5, 1.0]), 0.3, 7.0
+    sums = rng.normal(size=(3, 1)) * 5
+    # information form: W | S has precision T^-1 + G C^-1 G, C the covariance of S given W
+    inner = np.linalg.inv(v * moment + s2 * np.eye(3))
+    precision = np.linalg.inv(prior) + moment @ inner @ moment
+    expected = np.linalg.solve(precision, moment @ inner @ sums)
+    found = class_sums.posterior_weights(sums, moment, s2, 0.5, v)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_rank_follows_the_budget():
+    problem = make_problem("text", n_train=800)
+    ranks = [class_sums.fixed_rank(problem, e, 10_000) for e in (0.01, 0.5, 1, 2, 4)]
+    assert ranks == sorted(ranks)
+    assert ranks[0] == problem.n_classes
+    assert ranks[2] == round(800 * 0.2680511 / 6)
+    assert class_sums.fixed_rank(problem, math.inf, 77) == 77
+    assert class_sums.fixed_rank(problem, 4, 20) == 20
+
+
+def test_four_nodes_by_hand():
+    """0 - 1, 1 - 2, 1 - 3, 2 - 3; training 0 and 1, public 2 and 3."""
+    problem = build_problem(four_nodes(), SETTINGS["graph"], 1e-5)
+    text = class_sums.public_text(problem, neighbours=True)
+    x = {
+        0: np.array([1, 0, 2]) / math.sqrt(5),
+        1: np.array([0, 1, 0]),
+        2: np.array([1, 0, 2]) / math.sqrt(5),
+        3: np.array([0, 3, 1]) / math.sqrt(10),
+    }
+    np.testing.assert_array_equal(text.weights, np.ones(3))  # entries differ: weighted already
+    both = x[2] + x[3]
+    np.testing.assert_allclose(text.public.toarray(), [both / np.linalg.norm(both)] * 2)
+    rows = text.training_rows(problem, slice(0, 2)).toarray()
+    np.testing.assert_allclose(rows[0], x[0])  # no public neighbour; node 1 is not read
+    np.testing.assert_allclose(rows[1], (x[1] + both) / np.linalg.norm(x[1] + both))
+    own = class_sums.public_text(problem, neighbours=False)
+    np.testing.assert_allclose(own.public.toarray(), [x[2], x[3]])
+    np.testing.assert_allclose(own.training_rows(problem, slice(0, 2)).toarray(), [x[0], x[1]])
+    # own text: centre (x2 + x3)/2, one axis along x2 - x3, so rows are +-1 along it, and b² = .1
+    axis = own.axes.directions[:, 0]
+    signs = [np.sign((x[i] - both / 2) @ axis) for i in (0, 1)]
+    terms = [np.outer([sign * math.sqrt(0.9), math.sqrt(0.1)], code)
+             for sign, code in zip(signs, [[0.5, -0.5], [-0.5, 0.5]], strict=True)]  # fmt: skip
+    np.testing.assert_allclose(class_sums.class_sums(problem, own, 1), sum(terms), atol=1e-12)
+    scores = np.array([[1.0], [0.0]])
+    np.testing.assert_allclose(  # the mean over both public nodes is .5
+        class_sums.propagated(scores, own.smoothing, 1), [[0.8 * 0.5 + 0.2], [0.8 * 0.5]]
+    )
+
+
+def test_one_class_is_refused():
+    problem = make_problem("text", n_classes=1)
+    with pytest.raises(UserError, match="at least two classes"):
+        CLASS_SUMS.run(problem, [request(problem)])

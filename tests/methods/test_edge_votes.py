@@ -1,0 +1,231 @@
+"""Edge votes: sensitivity, a graph by hand, edges read through the release only, the limits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_graphs import four_nodes, random_graph
+
+from private_graphs.methods import edge_votes, text_only
+from private_graphs.methods.edge_votes import Voters, messages, vote_sums
+from private_graphs.methods.problem import SETTINGS, Problem, build_problem
+from private_graphs.methods.requests import Request
+from private_graphs.privacy.accountants import price
+from private_graphs.training.streams import Streams
+
+DELTA = 1e-5
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return build_problem(random_graph(3, nodes=120, train=60), SETTINGS["edges"], DELTA)
+
+
+def request(epsilon: float, seed: int = 0, known: int = 5) -> Request:
+    return Request(epsilon, seed, np.arange(known), Streams.of({"e": str(epsilon), "s": seed}))
+
+
+def adjacency_of(n_nodes: int, pairs) -> scipy.sparse.csr_matrix:
+    matrix = np.zeros((n_nodes, n_nodes))
+    for i, j in pairs:
+        matrix[i, j] = matrix[j, i] = 1
+    return scipy.sparse.csr_matrix(matrix)
+
+
+def draw_case(seed: int, n_nodes: int = 7, n_classes: int = 3, sharp: float = 3.0):
+    rng = np.random.default_rng(seed)
+    beliefs = rng.dirichlet(np.full(n_classes, 1 / sharp), n_nodes) + 1e-9
+    beliefs /= beliefs.sum(axis=1, keepdims=True)
+    asked = rng.random(n_nodes) < 0.6
+    labels = np.eye(n_classes)[rng.integers(n_classes, size=n_nodes)] * ~asked[:, None]
+    every = [(i, j) for i in range(n_nodes) for j in range(i + 1, n_nodes)]
+    kept = [pair for pair in every if rng.random() < 0.4]
+    return Voters(asked, labels), beliefs, every, kept
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10**6), which=st.integers(0, 20), sharp=st.sampled_from([0.5, 3.0, 30.0])
+)
+def test_one_edge_moves_the_sums_by_at_most_the_sensitivity(seed, which, sharp):
+    voters, beliefs, every, kept = draw_case(seed, sharp=sharp)
+    changed = set(kept) ^ {every[which]}
+    before = vote_sums(adjacency_of(7, kept), voters, beliefs)
+    after = vote_sums(adjacency_of(7, changed), voters, beliefs)
+    assert np.linalg.norm(after - before) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("both_asked", [True, False])
+def test_the_sensitivity_is_attained(both_asked):
+    beliefs = np.array([[0.5, 0.4, 0.1], [0.2, 0.3, 0.5]])
+    labels = np.zeros((2, 3)) if both_asked else np.array([[0, 0, 0], [0, 1, 0.0]])
+    voters = Voters(np.array([True, both_asked]), labels)
+    moved = vote_sums(adjacency_of(2, [(0, 1)]), voters, beliefs)
+    assert np.linalg.norm(moved) == pytest.approx(1)
+    assert moved[1].any() == both_asked
+
+
+def test_an_edge_between_two_voters_is_never_read():
+    voters = Voters(np.array([False, False, True]), np.array([[1, 0], [0, 1], [0, 0.0]]))
+    beliefs = np.full((3, 2), 0.5)
+    with_edge = vote_sums(adjacency_of(3, [(0, 1), (1, 2)]), voters, beliefs)
+    without = vote_sums(adjacency_of(3, [(1, 2)]), voters, beliefs)
+    np.testing.assert_array_equal(with_edge, without)
+
+
+def test_four_nodes_by_hand():
+    """Voter 0 of class 0; 1 and 2 undecided, 3 nearly sure of class 1; edges 01, 12, 23."""
+    sure = np.array([0.01, 0.99])
+    beliefs = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], sure])
+    voters = Voters(
+        np.array([False, True, True, True]), np.eye(2)[[0, 0, 0, 0]] * [[1], [0], [0], [0]]
+    )
+    found = vote_sums(adjacency_of(4, [(0, 1), (1, 2), (2, 3)]), voters, beliefs)
+    half = math.sqrt(0.5)
+    # 0 to 1: (.5, 0) - .5·.5 = (.25, -.25), alone on its edge: norm 1 after clipping at .05.
+    # 1 and 2 tell each other (.25, .25) - .5·.5 = 0. 3 to 2: .5·sure - .25 = (-.245, .245).
+    # 2 to 3: sure·.5 - sure·.5 = 0, so 3 to 2 has the norm 1 as well.
+    np.testing.assert_allclose(found, [[0, 0], [half, -half], [-half, half], [0, 0]], atol=1e-12)
+
+
+def test_small_messages_are_not_blown_up():
+    sure = np.array([[1 - 1e-4, 1e-4]] * 2)
+    voters = Voters(np.array([True, True]), np.zeros((2, 2)))
+    found = vote_sums(adjacency_of(2, [(0, 1)]), voters, sure)
+    np.testing.assert_allclose(found, messages(sure, sure) / edge_votes.CLIP)
+    assert np.linalg.norm(found) < 0.01
+
+
+def test_message_is_the_derivative_of_the_updated_beliefs():
+    rng = np.random.default_rng(0)
+    q, p = rng.dirichlet(np.ones(4), 5), rng.dirichlet(np.ones(4), 5)
+    step = 1e-6
+
+    def updated(t):
+        raised = q * (1 + t * p)
+        return raised / raised.sum(axis=1, keepdims=True)
+
+    numeric = (updated(step) - updated(-step)) / (2 * step)
+    np.testing.assert_allclose(messages(q, p), numeric, atol=1e-9)
+
+
+def test_asked_training_nodes_are_treated_as_test_nodes(problem):
+    voters = edge_votes.draw_voters(problem, np.random.default_rng(0))
+    n = problem.n_train
+    assert voters.asked[n:].all()
+    assert voters.asked[:n].sum() == math.ceil(0.2 * n)
+    assert not voters.labels[voters.asked].any()
+    telling = np.flatnonzero(~voters.asked)
+    np.testing.assert_array_equal(
+        voters.labels[telling].argmax(axis=1), problem.train_labels[telling]
+    )
+
+
+def test_edges_are_read_through_the_release_alone(problem, monkeypatch):
+    def constant(adjacency, voters, beliefs, noise_std, generator):
+        return np.tile(np.arange(beliefs.shape[1]), (int(voters.asked.sum()), 1)) / 7
+
+    monkeypatch.setattr(edge_votes, "release", constant)
+    empty = replace(problem, adjacency=scipy.sparse.csr_matrix(problem.adjacency.shape))
+    expected = edge_votes.METHOD.run(problem, [request(1.0)])[0]
+    found = edge_votes.METHOD.run(empty, [request(1.0)])[0]
+    np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
+    np.testing.assert_array_equal(found.tuning_predictions, expected.tuning_predictions)
+
+
+def test_tuning_labels_are_never_read(problem):
+    other = replace(problem, tuning_labels=(problem.tuning_labels + 1) % problem.n_classes)
+    expected = edge_votes.METHOD.run(problem, [request(2.0)])[0]
+    found = edge_votes.METHOD.run(other, [request(2.0)])[0]
+    np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 8.0])
+def test_the_price_is_the_requested_budget(problem, epsilon):
+    (outcome,) = edge_votes.METHOD.run(problem, [request(epsilon)])
+    (event,) = outcome.events
+    assert event.sensitivity == 1 and event.count == edge_votes.ROUNDS
+    assert event.noise_std == outcome.configuration["noise_std"]
+    priced = price(event, "edge_undirected", "add_remove", DELTA)
+    assert epsilon * (1 - 1e-3) <= priced.epsilon <= epsilon
+
+
+def test_the_noise_that_is_added_is_the_noise_that_is_priced(problem):
+    voters = edge_votes.draw_voters(problem, np.random.default_rng(0))
+    beliefs = np.full((problem.adjacency.shape[0], problem.n_classes), 1 / problem.n_classes)
+    draws = [
+        edge_votes.release(problem.adjacency, voters, beliefs, 2.5, np.random.default_rng(s))
+        for s in range(60)
+    ]
+    exact = vote_sums(problem.adjacency, voters, beliefs)[voters.asked]
+    residual = np.stack(draws) - exact
+    assert residual.std() == pytest.approx(2.5, rel=0.03)
+    assert abs(residual.mean()) < 0.1
+
+
+def test_no_noise_is_the_limit_of_little_noise(problem):
+    """The same random streams with and without a budget: the limit is the run without noise."""
+    streams = Streams.of({"seed": 4})
+    requests = [Request(e, 4, np.arange(3), streams) for e in (math.inf, 1e9)]
+    limit, nearly = edge_votes.METHOD.run(problem, requests)
+    assert limit.events == () and limit.configuration["noise_std"] == 0
+    agree = (limit.test_predictions == nearly.test_predictions).mean()
+    assert agree >= 0.98
+
+
+def test_runs_repeat_and_seeds_differ(problem):
+    first, again, other = edge_votes.METHOD.run(
+        problem, [request(1.0), request(1.0), request(1.0, seed=1)]
+    )
+    np.testing.assert_array_equal(first.test_predictions, again.test_predictions)
+    assert (first.test_predictions != other.test_predictions).any()
+
+
+def test_known_tuning_labels_change_nothing(problem):
+    some, none = (edge_votes.METHOD.run(problem, [request(1.0, known=k)])[0] for k in (5, 0))
+    np.testing.assert_array_equal(some.test_predictions, none.test_predictions)
+    assert none.tuning_events == ()
+
+
+def test_progress_counts_requests(problem):
+    seen = []
+    edge_votes.METHOD.run(problem, [request(1.0), request(2.0)], lambda *at: seen.append(at))
+    assert seen == [(1, 2), (2, 2)]
+
+
+def test_edges_help_where_texts_are_silent():
+    """Two classes, edges inside classes, no word: text knows nothing, votes nearly everything."""
+    graph = random_graph(5, nodes=200, train=100, classes=2)
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    problem = build_problem(graph, SETTINGS["edges"], DELTA)
+    n_nodes, n, v = problem.adjacency.shape[0], problem.n_train, len(problem.tuning_labels)
+    labels = labels[:n_nodes]
+    pairs = [(i, j) for i in range(n_nodes) for j in rng.integers(n_nodes, size=8)]
+    inside = [(i, j) for i, j in pairs if i != j and labels[i] == labels[j]]
+    problem = replace(
+        problem,
+        adjacency=adjacency_of(n_nodes, inside),
+        train_features=problem.train_features * 0,
+        tuning_features=problem.tuning_features * 0,
+        test_features=problem.test_features * 0,
+        train_labels=labels[:n],
+        tuning_labels=labels[n : n + v],
+    )
+    truth = labels[n + v :]
+    (text,) = text_only.METHOD.run(problem, [request(0.0)])
+    (votes,) = edge_votes.METHOD.run(problem, [request(8.0)])
+    assert (text.test_predictions == truth).mean() < 0.7
+    assert (votes.test_predictions == truth).mean() > 0.9
+
+
+def test_four_nodes_run_to_the_end():
+    problem = build_problem(four_nodes(), SETTINGS["edges"], DELTA)
+    (outcome,) = edge_votes.METHOD.run(problem, [request(1.0, known=1)])
+    assert outcome.test_predictions.shape == outcome.tuning_predictions.shape == (1,)

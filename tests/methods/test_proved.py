@@ -1,0 +1,256 @@
+"""Running proved methods: rows, statements and what no method may depend on."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from small_graphs import random_graph
+
+from private_graphs.cells import MethodCell, MethodPlan
+from private_graphs.errors import UserError
+from private_graphs.methods import proved
+from private_graphs.methods.names import METHOD_NAMES
+from private_graphs.methods.proved import METHODS, run_method
+from private_graphs.methods.requests import Outcome, Request, choose
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+from private_graphs.privacy.events import ExponentialChoice, GaussianQuery
+from private_graphs.reporting.runs import METHOD_COLUMNS
+from private_graphs.training.streams import Streams
+
+CASES = [(name, setting) for name in METHODS for setting in METHOD_NAMES[name].settings]
+
+
+def _plan(method: str, setting: str, **changes) -> MethodPlan:
+    cell = MethodCell(
+        study="lrec2022", experiment="frontier", dataset="small", method=method, setting=setting
+    )
+    fields = {"seeds": (0, 1), "epsilons": (1, math.inf), "tuning_labels": (5, 0)}
+    return MethodPlan(cell=cell, **{**fields, "tuning_epsilons": (2,), **changes})
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return random_graph(3, nodes=90, features=30, classes=3)
+
+
+@pytest.fixture(scope="module")
+def finished(graph):
+    return {case: run_method(_plan(*case), graph) for case in CASES}
+
+
+def test_every_method_has_a_name_and_a_title():
+    assert set(METHODS) == set(METHOD_NAMES)
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_rows_follow_the_run_table_and_prove_what_was_asked(case, finished):
+    runs = finished[case].runs
+    assert set(runs.columns) == set(METHOD_COLUMNS)
+    assert runs["replica_id"].is_unique
+    private = runs[np.isfinite(runs["epsilon"])]
+    assert (private["epsilon_proved"] <= private["epsilon"]).all()
+    if not METHOD_NAMES[case[0]].reads_private:
+        assert (runs["epsilon"] == 0).all() and (runs["epsilon_proved"] == 0).all()
+        return
+    assert set(runs["epsilon"]) == {1.0, 2.0, math.inf}
+    assert (private["epsilon_proved"] > 0.95 * private["epsilon"]).all()
+    assert runs.loc[np.isinf(runs["epsilon"]), "epsilon_proved"].isna().all()
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_every_row_has_its_statement(case, finished):
+    result = finished[case]
+    for row in result.runs.to_dict("records"):
+        statement = result.statements[row["statement_id"]]
+        expected = "not_private" if math.isinf(row["epsilon"]) else "proved"
+        assert statement["status"] == expected
+        assert statement["epsilon_proved"] == (
+            None if expected == "not_private" else row["epsilon_proved"]
+        )
+        same = (result.runs["epsilon"] == row["epsilon"]).sum()
+        assert statement["n_runs_released"] == same
+        assert statement["unit"] == ("edge_undirected" if case[1] == "edges" else "node")
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_scores_of_private_tuning_labels_are_not_shown(case, finished):
+    runs = finished[case].runs
+    unknown = runs["tuning_labels"] == 0
+    assert unknown.any()
+    assert runs.loc[unknown, ["validation_micro_f1", "majority_micro_f1"]].isna().all(axis=None)
+    shown = runs.loc[~unknown, "validation_micro_f1"].notna()
+    assert (shown != METHOD_NAMES[case[0]].fits_tuning_labels).all()
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_test_labels_change_no_prediction(case, graph, finished):
+    labels = graph.labels.copy()
+    labels[graph.test_mask] = (labels[graph.test_mask] + 1) % 3
+    other = dataclasses.replace(graph, labels=labels)
+    object.__setattr__(other, "fingerprint", graph.fingerprint)
+    plan = _plan(*case, epsilons=(1,), tuning_labels=(), seeds=(0,))
+    first, second = (run_method(plan, each) for each in (graph, other))
+    assert np.array_equal(first.test_predictions, second.test_predictions)
+    assert first.runs["validation_micro_f1"].equals(second.runs["validation_micro_f1"])
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_a_seeded_run_repeats_and_does_not_depend_on_what_runs_beside_it(case, graph, finished):
+    alone = run_method(_plan(*case, epsilons=(1,), seeds=(0,), tuning_labels=()), graph)
+    all_of_them = finished[case]
+    row = list(all_of_them.runs["replica_id"]).index(alone.runs["replica_id"].iloc[0])
+    assert np.array_equal(alone.test_predictions[0], all_of_them.test_predictions[row])
+
+
+def test_noise_of_the_operating_system_differs_every_time(graph):
+    plan = _plan("class_sums", "text", epsilons=(0.1,), tuning_labels=())
+    first, second = (run_method(plan, graph, noise_source="os_entropy") for _ in range(2))
+    assert set(first.runs["replica_id"]).isdisjoint(second.runs["replica_id"])
+    assert not np.array_equal(first.test_predictions, second.test_predictions)
+    (statement,) = first.statements.values()
+    assert statement["noise_source"] == "os_entropy"
+
+
+class _Releasing:
+    """A method that says it released what it is told to."""
+
+    name = "class_sums"
+
+    def __init__(self, noise_std: float) -> None:
+        self.event = GaussianQuery(
+            unit="node", relation="replace", count=1, reason="test", sensitivity=1.0,
+            noise_std=noise_std,
+        )  # fmt: skip
+
+    def run(self, problem, requests, progress=None):
+        guess = np.zeros(problem.test_features.shape[0], dtype=int)
+        tuning = np.zeros(len(problem.tuning_labels), dtype=int)
+        return [Outcome(guess, tuning, events=(self.event,)) for _ in requests]
+
+
+def test_a_method_that_releases_more_than_it_was_asked_for_is_refused(graph, monkeypatch):
+    plan = _plan("class_sums", "text", epsilons=(1,), tuning_labels=())
+    monkeypatch.setitem(proved.METHODS, "class_sums", _Releasing(noise_std=10.0))
+    assert run_method(plan, graph).runs["epsilon_proved"].max() < 1
+    monkeypatch.setitem(proved.METHODS, "class_sums", _Releasing(noise_std=1.0))
+    with pytest.raises(UserError, match="may not be reported"):
+        run_method(plan, graph)
+
+
+def _statement_at(result, known):
+    row = result.runs[(result.runs["tuning_labels"] == known) & (result.runs["epsilon"] == 1)]
+    return result.statements[row["statement_id"].iloc[0]]
+
+
+def test_labels_that_are_private_in_some_runs_only_are_not_covered_by_all_of_them(graph):
+    plan = _plan("class_sums", "text", epsilons=(1,), tuning_labels=(0,), tuning_epsilons=(1,))
+    mixed = _statement_at(run_method(plan, graph), 0)
+    assert proved.PUBLIC_ELSEWHERE in mixed["assumptions"]
+    alone = run_method(plan.model_copy(update={"tuning_labels": ()}), graph)
+    size = int(alone.runs["tuning_labels"].iloc[0])
+    public = _statement_at(alone, size)
+    assert public["n_runs_released"] == 2 and mixed["n_runs_released"] == 4
+    assert proved.PUBLIC_ELSEWHERE not in public["assumptions"]
+    # Four runs of one Gaussian release, whatever the choice among tuning labels cost.
+    twice_mu = gdp_epsilon(2 * gdp_mu(public["epsilon_proved"], 1e-5), 1e-5)
+    assert mixed["epsilon_all_runs"] == pytest.approx(twice_mu, rel=1e-3)
+    assert "its label" not in public["proof"] and "the label alone" in mixed["proof"]
+
+
+def test_public_labels_are_drawn_without_the_data(graph):
+    labels = graph.labels.copy()
+    first = np.flatnonzero(graph.train_mask)[0]
+    labels[first] = (labels[first] + 1) % 3
+    other = dataclasses.replace(graph, labels=labels)
+    assert other.fingerprint != graph.fingerprint
+    plan = _plan("class_sums", "text")
+    drawn = [
+        [
+            each.known
+            for each in proved._requests(plan, problem_of(each_graph), each_graph, "seeded")
+        ]
+        for each_graph in (graph, other)
+    ]
+    assert all(np.array_equal(*pair) for pair in zip(*drawn, strict=True))
+
+
+def test_a_sample_drawn_per_class_is_refused_at_node_level(graph):
+    info = graph.info.model_copy(update={"node_sample": "stratified"})
+    sampled = dataclasses.replace(graph, info=info)
+    with pytest.raises(UserError, match="sampled per class"):
+        run_method(_plan("class_sums", "text"), sampled)
+    assert len(run_method(_plan("text_only", "edges"), sampled).runs)
+
+
+def test_who_is_protected_stands_in_every_statement(finished):
+    for case, result in finished.items():
+        for statement in result.statements.values():
+            facts = " ".join(statement["public_facts"])
+            assert "who is which" in facts and "test nodes are not protected" in facts
+            assert ("number of edges, an exception" in facts) == (case[1] == "edges")
+            private = statement["epsilon_proved"] not in (None, 0.0)
+            assert (proved.CONSTANTS in statement["assumptions"]) == private
+
+
+def test_a_delta_that_proves_nothing_is_refused(graph):
+    with pytest.raises(UserError, match="delta"):
+        run_method(_plan("class_sums", "text", delta=0.5), graph)
+
+
+def test_a_setting_that_a_method_does_not_have_is_refused(graph):
+    with pytest.raises(UserError, match="has no setting edges"):
+        run_method(_plan("class_sums", "edges"), graph)
+
+
+# --- the choice among candidates ---
+
+
+def _request(problem, known, epsilon=1.0, seed=0):
+    streams = Streams.of({"seed": seed})
+    return Request(epsilon, seed, np.asarray(known, dtype=int), streams)
+
+
+def problem_of(graph):
+    return proved.build_problem(graph, proved.SETTINGS["text"], 1e-5)
+
+
+@pytest.fixture(scope="module")
+def problem(graph):
+    return problem_of(graph)
+
+
+def test_public_labels_choose_the_most_hits_and_the_first_of_equals(problem):
+    truth = problem.tuning_labels
+    wrong = (truth + 1) % 3
+    known = np.arange(len(truth))
+    index, events, words = choose(problem, _request(problem, known), np.stack([wrong, truth]))
+    assert (index, events) == (1, ()) and str(len(truth)) in words
+    assert choose(problem, _request(problem, known), np.stack([truth, truth]))[0] == 0
+
+
+def test_only_known_labels_are_read(problem):
+    truth = problem.tuning_labels
+    half = truth.copy()
+    half[5:] = (half[5:] + 1) % 3
+    index, _, _ = choose(problem, _request(problem, [0, 1]), np.stack([half, truth]))
+    assert index == 0, "both are right on the two known labels"
+
+
+def test_private_labels_choose_by_the_exponential_mechanism(problem):
+    truth = problem.tuning_labels
+    candidates = np.stack([(truth + 1) % 3, truth])
+    index, (event,), words = choose(problem, _request(problem, []), candidates)
+    assert isinstance(event, ExponentialChoice) and "private" in words
+    assert event.bounded_range == pytest.approx(1.0)
+    # P[first] = 1 / (1 + exp(hits / scale)), counted over fixed seeds.
+    small = np.stack([truth, np.where(np.arange(len(truth)) < 3, (truth + 1) % 3, truth)])
+    chosen = [choose(problem, _request(problem, [], seed=s), small)[0] for s in range(2000)]
+    expected = 1 / (1 + math.exp(3 / 2))
+    assert np.mean(chosen) == pytest.approx(expected, abs=3 * math.sqrt(0.25 / 2000))
+
+
+def test_one_candidate_is_no_choice(problem):
+    assert choose(problem, _request(problem, []), problem.tuning_labels[None])[1] == ()

@@ -1,0 +1,129 @@
+"""Public data only: what it reads, its regression, its cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from proved_problems import make_problem, request, with_other_training
+
+from private_graphs.methods import public_only
+from private_graphs.methods.public_only import PUBLIC_ONLY, PublicFit, PublicSide, ridge_weights
+
+
+@pytest.mark.parametrize("setting", ["text", "graph"])
+def test_nothing_private_is_read(setting):
+    problem = make_problem(setting)
+    labels = problem.tuning_labels.copy()
+    labels[12:] = (labels[12:] + 1) % problem.n_classes  # not known
+    requests = [request(problem, 0, known=12), request(problem, 0, known=0)]
+    other = replace(with_other_training(problem), tuning_labels=labels)
+    for a, b in zip(
+        PUBLIC_ONLY.run(problem, requests), PUBLIC_ONLY.run(other, requests), strict=True
+    ):
+        np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
+        assert a.configuration == b.configuration
+        assert a.events == a.tuning_events == ()
+
+
+@pytest.mark.parametrize("setting", ["text", "graph"])
+def test_classes_are_learned_from_the_known_labels(setting):
+    problem = make_problem(setting, n_tuning=120, n_test=60)
+    (all_known,) = PUBLIC_ONLY.run(problem, [request(problem, 0)])
+    (few,) = PUBLIC_ONLY.run(problem, [request(problem, 0, known=30)])
+    assert (all_known.tuning_predictions == problem.tuning_labels).mean() > 0.85
+    assert (few.tuning_predictions[30:] == problem.tuning_labels[30:]).mean() > 0.6
+    assert all_known.n_configurations > 1
+    assert "120 public tuning labels" in all_known.chosen_by
+
+
+def test_without_labels_the_guess_is_uniform_and_of_the_stream():
+    problem = make_problem("text", n_test=3000)
+    first, again, other = PUBLIC_ONLY.run(
+        problem, [request(problem, 0, seed, known=0) for seed in (0, 0, 1)]
+    )
+    np.testing.assert_array_equal(first.test_predictions, again.test_predictions)
+    assert (first.test_predictions != other.test_predictions).any()
+    shares = np.bincount(first.test_predictions) / 3000
+    np.testing.assert_allclose(shares, np.full(3, 1 / 3), atol=0.04)
+
+
+def test_under_text_a_test_node_is_predicted_from_its_own_text():
+    problem = make_problem("text")
+    (before,) = PUBLIC_ONLY.run(problem, [request(problem, 0)])
+    rows = problem.test_features.tolil()
+    rows[1:] = make_problem("text", 7).test_features[1:]
+    (after,) = PUBLIC_ONLY.run(replace(problem, test_features=rows.tocsr()), [request(problem, 0)])
+    assert after.test_predictions[0] == before.test_predictions[0]
+    np.testing.assert_array_equal(after.tuning_predictions, before.tuning_predictions)
+
+
+@pytest.mark.parametrize("shape", [(20, 6), (6, 20)])
+def test_ridge_solves_the_normal_equations(shape):
+    rng = np.random.default_rng(0)
+    rows, targets = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
+    expected = [
+        np.linalg.solve(rows.T @ rows + strength * np.eye(shape[1]), rows.T @ targets)
+        for strength in (0.7, 3.0)
+    ]
+    found = ridge_weights(rows, targets, (0.7, 3.0))
+    np.testing.assert_allclose(found, np.hstack(expected), atol=1e-10)
+
+
+def test_known_labels_take_the_place_of_scores_before_propagation():
+    problem = make_problem("graph")
+    side, known = PublicSide.of(problem), np.arange(10)
+    choices = [c for c in side.choices() if c.representation == 0 and c.ridge == 0.1]
+    assert [c.propagation for c in choices] == list(public_only.PROPAGATIONS)
+    plain, two, _, put_in, _ = side.scores(known, choices)
+    replaced = plain.copy()
+    replaced[known] = side.codes[known]
+    np.testing.assert_allclose(two, public_only.propagated(plain, side.smoothing, 2))
+    np.testing.assert_allclose(put_in, public_only.propagated(replaced, side.smoothing, 2))
+
+
+def test_cross_validation_takes_the_most_hits_then_the_smaller_error():
+    side = PublicSide.of(make_problem("text", n_tuning=10))
+    truth = np.vstack([side.codes, np.zeros((40, 3))])
+    wrong, right, closer = -truth, 0.5 * truth, 0.9 * truth
+
+    def ranked(*scores, known=10):
+        return public_only.cross_validated(side, np.arange(known), lambda _: iter(scores))
+
+    assert ranked(wrong, right) == [1, 0]
+    assert ranked(wrong, right, closer) == [2, 1, 0]
+    assert ranked(right, right) == [0, 1]
+    assert ranked(wrong, right, known=1) == list(range(len(side.choices())))
+
+
+def test_cross_validation_leaves_the_scored_labels_out():
+    side, seen = PublicSide.of(make_problem("text", n_tuning=11)), []
+
+    def fitted(some):
+        seen.append(some)
+        return iter([np.zeros((51, 3))])
+
+    public_only.cross_validated(side, np.arange(11), fitted)
+    held = [np.setdiff1d(np.arange(11), some) for some in seen]
+    np.testing.assert_array_equal(np.sort(np.concatenate(held)), np.arange(11))
+
+
+def test_the_fit_adds_the_scores_of_its_members():
+    problem = make_problem("graph")
+    side, known = PublicSide.of(problem), np.arange(20)
+    fit = PublicFit.of(side, known)
+    assert len(fit.best) == public_only.ENSEMBLE == len(set(fit.best))
+    expected = sum(side.levelled(next(side.scores(known, [each]))) for each in fit.best)
+    np.testing.assert_allclose(fit.scores, expected)
+    held = np.arange(0, 20, 5)
+    rest = np.setdiff1d(known, held)
+    left_out = sum(side.levelled(next(side.scores(rest, [each]))) for each in fit.best)
+    np.testing.assert_allclose(fit.held_out[held], left_out[held])
+    assert (fit.held_out.argmax(axis=1) == problem.tuning_labels[:20]).mean() > 0.6
+
+
+def test_one_known_label_is_enough_to_answer():
+    problem = make_problem("graph")
+    (outcome,) = PUBLIC_ONLY.run(problem, [request(problem, 0, known=1)])
+    assert outcome.tuning_predictions[0] == problem.tuning_labels[0]

@@ -1,0 +1,134 @@
+"""The text-only reference: out-of-fold rows, no draws, neither edges nor tuning labels read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.linear_model import LogisticRegression
+from small_graphs import random_graph
+
+from private_graphs.methods import text_only
+from private_graphs.methods.problem import SETTINGS, Problem, build_problem
+from private_graphs.methods.requests import Request
+from private_graphs.training.streams import Streams
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return build_problem(random_graph(3, nodes=90, train=50), SETTINGS["edges"], 1e-5)
+
+
+def request(seed: int = 0) -> Request:
+    return Request(0.0, seed, np.arange(3), Streams.of({"seed": seed}))
+
+
+def test_own_label_does_not_enter_the_own_row(problem, monkeypatch):
+    """With the settings and the weights held, no label of a fold moves a row of that fold."""
+    monkeypatch.setattr(text_only, "INVERSE_PENALTIES", (3.0,))
+    monkeypatch.setattr(text_only, "NEIGHBOURHOODS", (5,))
+    monkeypatch.setattr(text_only, "fit_weights", lambda scores, labels: np.array([1.0, 0.7]))
+    n = problem.n_train
+    before = text_only.fit_text_model(problem).probabilities[:n]
+    for node in (0, 7, n - 1):
+        labels = problem.train_labels.copy()
+        labels[node] = (labels[node] + 1) % problem.n_classes
+        changed = replace(problem, train_labels=labels)
+        after = text_only.fit_text_model(changed).probabilities[:n]
+        same_fold = np.arange(n) % 5 == node % 5
+        np.testing.assert_array_equal(after[same_fold], before[same_fold])
+        assert not np.allclose(after[~same_fold], before[~same_fold])
+
+
+def test_first_beliefs_read_known_labels_only(problem):
+    rows, n = text_only.text_rows(problem), problem.n_train
+    known = np.arange(rows.shape[0]) < n - 10
+    labels = problem.train_labels.copy()
+    labels[n - 10 :] = -1
+    beliefs = text_only.first_beliefs(rows, labels, known, problem.n_classes, 3.0)
+    np.testing.assert_array_equal(beliefs[: n - 10].argmax(axis=1), labels[: n - 10])
+    assert ((beliefs[n - 10 :] > 0) & (beliefs[n - 10 :] < 1)).all()
+
+
+def test_similar_texts_are_the_largest_cosines(problem, monkeypatch):
+    rows = text_only.text_rows(problem)
+    monkeypatch.setattr(text_only, "_CHUNK", 32)
+    nodes, cosines = text_only.similar_texts(rows, 4)
+    dense = (rows @ rows.T).toarray()
+    np.fill_diagonal(dense, -1)
+    np.testing.assert_allclose(cosines, -np.sort(-dense, axis=1)[:, :4], atol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(dense, nodes, axis=1), cosines, atol=1e-6)
+    assert (nodes != np.arange(rows.shape[0])[:, None]).all()
+
+
+@pytest.mark.parametrize(("n_nodes", "expected"), [(1, 0), (3, 2), (20, 4)])
+def test_fewer_other_texts_than_asked_for(n_nodes, expected):
+    nodes, cosines = text_only.similar_texts(scipy.sparse.csr_matrix(np.eye(n_nodes)), 4)
+    assert nodes.shape == cosines.shape == (n_nodes, expected)
+    assert (cosines == 0).all()
+
+
+def test_text_votes_by_hand():
+    beliefs = np.array([[1.0, 0.0], [0.25, 0.75], [0.5, 0.5]])
+    found = text_only.text_votes(np.array([[0, 1]]), np.array([[0.8, 0.4]]), beliefs)
+    np.testing.assert_allclose(found, [[0.8 * 0.5 - 0.4 * 0.25, -0.8 * 0.5 + 0.4 * 0.25]])
+
+
+def test_rows_are_probabilities(problem):
+    model = text_only.fit_text_model(problem)
+    assert model.probabilities.shape == (problem.adjacency.shape[0], problem.n_classes)
+    assert (model.probabilities > 0).all()
+    np.testing.assert_allclose(model.probabilities.sum(axis=1), 1)
+
+
+def test_text_rows_by_hand():
+    ones = scipy.sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 1.0]]))
+    base = build_problem(random_graph(0), SETTINGS["edges"], 1e-5)
+    problem = replace(
+        base, train_features=ones[:1], tuning_features=ones[1:2], test_features=-ones[2:]
+    )
+    weight = np.sqrt(np.log(4 / 3) + 1)  # both words stand in two of three nodes
+    last = np.array([-2 * weight, -weight])
+    expected = np.array([[1, 0], [0, 1], last / np.linalg.norm(last)])
+    np.testing.assert_allclose(text_only.text_rows(problem).toarray(), expected)
+
+
+def test_every_request_gets_the_same_free_answer(problem):
+    first, second = text_only.METHOD.run(problem, [request(0), request(1)])
+    np.testing.assert_array_equal(first.test_predictions, second.test_predictions)
+    assert first.events == first.tuning_events == ()
+    assert first.test_predictions.shape == (problem.test_features.shape[0],)
+    assert first.tuning_predictions.shape == problem.tuning_labels.shape
+
+
+def test_reads_neither_edges_nor_tuning_labels(problem):
+    other = replace(problem, adjacency=None, tuning_labels=np.zeros_like(problem.tuning_labels))
+    expected = text_only.METHOD.run(problem, [request()])[0]
+    found = text_only.METHOD.run(other, [request()])[0]
+    np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
+    np.testing.assert_array_equal(found.tuning_predictions, expected.tuning_predictions)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"), [([1], [0.25, 0.5, 0.25]), ([1, 1], [0.2, 0.6, 0.2])]
+)
+def test_one_class_alone_gives_smoothed_frequencies(labels, expected):
+    rows = scipy.sparse.csr_matrix(np.ones((len(labels), 2)))
+    found = text_only.fit_probabilities(rows, np.array(labels), rows[:1], 3, 1.0)
+    np.testing.assert_allclose(found, [expected])
+
+
+def test_weights_are_those_of_a_reference_implementation(problem):
+    rows = text_only.text_rows(problem)[: problem.n_train]
+    oracle = LogisticRegression(C=3.0, tol=1e-8, max_iter=2000).fit(rows, problem.train_labels)
+    found = text_only.fit_probabilities(rows, problem.train_labels, rows, problem.n_classes, 3.0)
+    np.testing.assert_allclose(found, oracle.predict_proba(rows), atol=2e-3)
+
+
+def test_a_class_that_is_never_seen_keeps_a_floor():
+    rows = scipy.sparse.csr_matrix(np.eye(2))
+    found = text_only.fit_probabilities(rows, np.array([0, 2]), rows, 3, 1.0)
+    np.testing.assert_allclose(found[:, 1], 1e-6, rtol=1e-5)
+    np.testing.assert_array_equal(found.argmax(axis=1), [0, 2])
