@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from private_graphs import cli
+from private_graphs.methods import node_gradients
 from private_graphs.training import engine
 
 FIELDS = {
@@ -84,9 +86,37 @@ def test_more_than_is_proved_ends_with_exit_code_1(audit, monkeypatch):
     assert "breaks its proof" in err and "Traceback" not in err
 
 
+def test_a_proved_method_is_audited_in_its_setting(audit):
+    code, out, _ = audit("--method", "class_sums", "--setting", "graph", "--runs", 50, "--json")
+    found = json.loads(out)
+    assert code == 0 and set(found) >= FIELDS
+    assert (found["protocol"], found["method"], found["setting"]) == (
+        "sound", "class_sums", "graph",
+    )  # fmt: skip
+    assert (found["epsilon_claimed"], found["runs"], found["verdict"]) == (2, 100, "not_refuted")
+    assert 1.99 < found["epsilon_proved"] <= 2
+    code, out, _ = audit("--method", "edge_votes", "--runs", 10)
+    assert code == 0 and "edge_votes, setting edges (edge undirected, add_remove)" in out
+
+
+def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, monkeypatch):
+    monkeypatch.setattr(node_gradients, "factors", lambda squared, _: np.ones_like(squared) * 9)
+    code, out, err = audit("--method", "dp_linear", "--runs", 100, "--epsilon", 8)
+    assert code == 1 and "mend it before any release" in out
+    assert "the audit of dp_linear, setting text shows" in err and "breaks its proof" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ((), "either --protocol, such as released, or --method"),
+        (("--protocol", "sound", "--method", "dp_mlp"), "either --protocol"),
+        (("--protocol", "sound", "--setting", "text"), "--setting is for --method"),
+        (("--method", "dp_linaer"), "did you mean 'dp_linear'"),
+        (("--method", "dp_mlp", "--setting", "edges"), "expected text or graph"),
+        (("--method", "dp_mlp", "--splits", "2"), "leave them out"),
+        (("--method", "dp_mlp", "--runs", "5"), "at least 10"),
+        (("--method", "dp_mlp", "--epsilon", "-1"), "epsilon is -1"),
         (("--protocol", "sonud"), "did you mean 'sound'"),
         (("--protocol", "sound", "--epsilon", "-1"), "epsilon is -1"),
         (("--protocol", "sound", "--runs", "5"), "at least 10"),

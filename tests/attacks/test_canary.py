@@ -153,7 +153,7 @@ def test_the_noise_is_that_of_the_protocol(audits):
 def found_with(errors: int, runs: int, *, proved=2.0, single=None, gaussian=True) -> Audit:
     mu = gdp_mu(proved, 1e-5) if proved and gaussian else None
     counted = Errors(errors, runs, errors, runs)
-    return Audit(Design("sound", 2.0, runs=runs), 40.0, None, proved, mu, counted, single, 1.0)
+    return Audit(Design("sound", 2.0, runs=runs), 40.0, None, proved, mu, counted, single, 1.0, 100)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from private_graphs.attacks.audit import VERDICTS, Audit
 from private_graphs.attacks.canary import Design, OneRun
+from private_graphs.attacks.method_canary import MethodDesign
 from private_graphs.errors import UserError
 from private_graphs.files import write_json
 from private_graphs.privacy.accountants import gdp_mu
@@ -22,7 +23,7 @@ def finished(protocol: str, splits: int, errors: int, *, visits="protocol", prov
     single = OneRun(200, 100, 100 if proved is None else 50) if splits == 1 else None
     mu = gdp_mu(proved, 1e-5) if gaussian else None
     counted = Errors(errors, 100, errors, 100)
-    return Audit(design, 25.0, 1.99, proved, mu, counted, single, 1.0).document()
+    return Audit(design, 25.0, 1.99, proved, mu, counted, single, 1.0, 100).document()
 
 
 @pytest.fixture
@@ -69,6 +70,33 @@ def test_the_page_shows_the_audits_and_links_their_table(folder):
     page = (folder.parent / "index.html").read_text(encoding="utf-8")
     assert "what an attack on the code shows" in page and "claim refuted" in page
     assert "full/tables/lrec2022_audit.csv" in page
+
+
+def test_audits_of_methods_follow_the_protocols_and_name_their_setting(folder):
+    audits = folder / "audits" / "lrec2022"
+    for method, setting, mu in (("edge_votes", "edges", 0.5), ("class_sums", "text", 0.5)):
+        design = MethodDesign(method, setting, 2.0, runs=100)
+        found = Audit(design, 3.4, None, 2.0, mu, Errors(45, 100, 45, 100), None, 1.0, 1)
+        write_json(audits / f"{method}_{setting}_e2.json", found.document())
+    frame = read_audits(folder, "lrec2022")
+    assert frame["method"].tolist() == ["gcn"] * 4 + ["class_sums", "edge_votes"]
+    assert frame["unit"].tolist() == ["node"] * 5 + ["edge_undirected"]
+    assert frame["relation"].iloc[-1] == "add_remove"
+    rows = audit_table(frame).rows
+    assert rows[0][1] == "full graph"
+    assert rows[-2][:5] == ("sound", "class sums, text", "3.4", "2", "2.00")
+    assert rows[-1][1] == "neighbour votes, edges" and rows[-1][7] == "–"
+    write_tables(folder, "lrec2022", tables=["audit"])
+    write_site(folder.parent)
+    assert "neighbour votes, edges" in (folder.parent / "index.html").read_text(encoding="utf-8")
+
+
+def test_audits_from_before_methods_were_audited_are_still_read(folder):
+    [path, *_] = (folder / "audits" / "lrec2022").glob("a.json")
+    old = finished("sound", 10, 45, visits="poisson", proved=2.0)
+    del old["method"], old["setting"]
+    write_json(path, old)
+    assert read_audits(folder, "lrec2022")["method"].tolist() == ["gcn"] * 4
 
 
 def test_every_verdict_has_words():

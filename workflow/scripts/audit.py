@@ -5,14 +5,13 @@ from job import reported
 
 def main(job):
     """Unpack the plan, attack, and write what was found."""
-    from private_graphs.attacks.audit import require_unbroken, run_audit
-    from private_graphs.attacks.canary import Design
-    from private_graphs.cells import AuditPlan
+    from private_graphs.attacks.audit import require_unbroken, run_planned
+    from private_graphs.cells import read_audit_plan
     from private_graphs.files import write_json
 
-    plan = AuditPlan.model_validate_json(job.params.plan)
+    plan = read_audit_plan(job.params.plan)
     with reported(f"audited {plan.name}", job.log[0]) as note:
-        found = run_audit(Design(**plan.model_dump()), threads=job.threads)
+        found = run_planned(plan, threads=job.threads)
         require_unbroken(found)
         write_json(job.output[0], found.document())
         note(f"epsilon > {found.lower():.2f} without any assumption, {2 * plan.runs} runs")

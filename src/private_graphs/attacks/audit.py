@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from private_graphs.attacks.canary import Design, OneRun, canary_graph, label_errors, one_run
-from private_graphs.errors import UsageError, UserError
+from private_graphs.attacks.method_canary import MethodDesign, method_errors, noise_of
+from private_graphs.cells import AuditPlan, MethodAuditPlan
+from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.methods.budgets import RELATION, UNIT, budget, training_event
 from private_graphs.methods.gcn import protocol_of
+from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.privacy.accountants import gdp_delta, price
 from private_graphs.privacy.audits import (
     Errors,
@@ -35,14 +38,14 @@ RUNS, RUNS_WITH_SPLITS = 1000, 250
 """Runs per label of the canary that end within 45 seconds, compilation included."""
 ASSUMPTION = "none"
 """What ``epsilon_lower`` supposes about the mechanism."""
-GAUSSIAN_ASSUMPTION = "the displacement is Gaussian, as the proof by exact Gaussian DP says"
+GAUSSIAN_ASSUMPTION = "what is released is Gaussian, as the proof by exact Gaussian DP says"
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found; every ε is at the design's δ, for one node under replace."""
+    """What an audit found; every ε is at the design's δ, unit and relation."""
 
-    design: Design
+    design: Design | MethodDesign
     noise_multiplier: float
     epsilon_published: float | None
     epsilon_proved: float | None
@@ -52,6 +55,8 @@ class Audit:
     single: OneRun | None
     """The attack of one run, on the full graph only."""
     seconds: float
+    epochs: int
+    """How often all private data were read for one result."""
 
     @property
     def delta(self) -> float:
@@ -106,17 +111,11 @@ class Audit:
     def document(self) -> dict[str, Any]:
         """Everything as JSON-able fields, for the command line and for tables."""
         design, found = self.design, self.single
-        visits = protocol_of(design.plan.cell).visits
         gaussian = self.lower_gaussian()
         return {
-            "protocol": design.protocol,
-            "n_splits": design.splits,
-            "visits": "full_graph" if design.splits == 1 else visits,
-            "design": "canary node with its label flipped, many runs",
-            "unit": UNIT,
-            "relation": RELATION,
+            **design.facts(),
             "delta": self.delta,
-            "epochs": design.epochs,
+            "epochs": self.epochs,
             "noise_multiplier": self.noise_multiplier,
             "epsilon_claimed": design.epsilon,
             "epsilon_published": self.epsilon_published,
@@ -154,12 +153,16 @@ def _checked(design: Design) -> Design:
     for name in ("runs", "splits", "epochs"):
         if getattr(design, name) < 1:
             raise UsageError(f"{name} is {getattr(design, name)}; expected at least 1")
-    if design.runs < 10:
+    _check_runs(design.runs)
+    return design
+
+
+def _check_runs(runs: int) -> None:
+    if runs < 10:
         raise UsageError(
-            f"runs is {design.runs}; expected at least 10 per label of the canary, or no attack "
+            f"runs is {runs}; expected at least 10 per label of the canary, or no attack "
             "can show anything"
         )
-    return design
 
 
 def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = None) -> Audit:
@@ -175,6 +178,7 @@ def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = N
     priced = price(training_event(plan, protocol, noise), UNIT, RELATION, plan.delta)
     return Audit(
         design=design,
+        epochs=design.epochs,
         noise_multiplier=noise,
         epsilon_published=bought.epsilon_published,
         epsilon_proved=bought.epsilon_proved,
@@ -185,13 +189,67 @@ def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = N
     )
 
 
+def method_design(method: str, setting: str | None, **fields: Any) -> MethodDesign:
+    """Return the design for a method and a setting as a user names them.
+
+    Without a setting the first one of the method is taken. Raises UsageError for unknown names.
+    """
+    known = [name for name, each in METHOD_NAMES.items() if each.audited]
+    if method not in known:
+        raise UsageError(
+            f"no audit of method {method!r}; expected {', '.join(known)}{suggest(method, known)}"
+        )
+    fitting = METHOD_NAMES[method].settings
+    if setting is not None and setting not in fitting:
+        raise UsageError(
+            f"{method} has no setting {setting!r}; expected {' or '.join(fitting)}"
+            f"{suggest(setting, fitting)}"
+        )
+    return MethodDesign(method, setting or fitting[0], **fields)
+
+
+def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) -> Audit:
+    """Attack a proved method at the ε that it is asked for, and count the errors.
+
+    Raises UsageError for ε that is not positive and for fewer than ten runs per neighbour.
+    """
+    started = time.perf_counter()
+    check_epsilon(design.epsilon)
+    _check_runs(design.runs)
+    errors, event = method_errors(design, progress)
+    noise, releases = noise_of(event)
+    priced = price(event, design.unit, design.relation, design.delta)
+    return Audit(
+        design=design,
+        epochs=releases,
+        noise_multiplier=noise,
+        epsilon_published=None,
+        epsilon_proved=priced.epsilon,
+        mu_proved=priced.mu,
+        errors=errors,
+        single=None,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def run_planned(plan: AuditPlan | MethodAuditPlan, *, threads: int = 1) -> Audit:
+    """Carry out the audit that a study plans."""
+    if isinstance(plan, MethodAuditPlan):
+        return run_method_audit(MethodDesign(**plan.model_dump()))
+    return run_audit(Design(**plan.model_dump()), threads=threads)
+
+
 def describe(audit: Audit) -> str:
     """Return the finding as sentences for a terminal."""
     found = audit.document()
     where = "full graph" if found["n_splits"] == 1 else f"{found['n_splits']} splits"
+    head = f"{found['protocol']}, {where}: ", f"{found['epochs']} epochs"
+    if isinstance(audit.design, MethodDesign):
+        unit = found["unit"].replace("_", " ")
+        passes = "1 release" if audit.epochs == 1 else f"{audit.epochs} releases"
+        head = f"{audit.design.title} ({unit}, {found['relation']}): ", passes
     lines = [
-        f"{found['protocol']}, {where}: noise multiplier {audit.noise_multiplier:g}, "
-        f"{found['epochs']} epochs",
+        f"{head[0]}noise multiplier {audit.noise_multiplier:g}, {head[1]}",
         f"claimed       epsilon {found['epsilon_claimed']:g}",
         f"proved        {_value(found['epsilon_proved'])}",
         f"shown         epsilon > {found['epsilon_lower']:.4f}  (95 %, no assumption; "
@@ -228,8 +286,8 @@ def require_unbroken(audit: Audit) -> None:
     if audit.breaks_proof:
         shown = max(audit.lower(EACH_CONFIDENCE), audit.lower_gaussian(EACH_CONFIDENCE) or 0.0)
         raise UserError(
-            f"the audit of {audit.design.protocol} with {audit.design.splits} splits shows epsilon "
-            f">= {shown:.4f} where {audit.epsilon_proved:.4f} is proved ({UNIT}, {RELATION}, delta "
-            f"{audit.delta:g}): the training code breaks its proof; mend it before publishing any "
-            "result"
+            f"the audit of {audit.design.title} shows epsilon >= {shown:.4f} where "
+            f"{audit.epsilon_proved:.4f} is proved ({audit.design.unit}, {audit.design.relation}, "
+            f"delta {audit.delta:g}): the training code breaks its proof; mend it before "
+            "publishing any result"
         )

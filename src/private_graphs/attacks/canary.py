@@ -21,12 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.methods.budgets import RELATION, UNIT
 from private_graphs.methods.gcn import protocol_of
 from private_graphs.privacy.audits import Errors
 from private_graphs.training import engine
@@ -80,6 +82,35 @@ class Design:
             cell=cell, seeds=(self.seed,), epsilons=(self.epsilon,), epochs=self.epochs,
             delta=self.delta, clip_norm=self.clip_norm, dropout=0.0,
         )  # fmt: skip
+
+    @property
+    def title(self) -> str:
+        """Name in messages."""
+        return f"{self.protocol} with {self.splits} splits"
+
+    @property
+    def unit(self) -> str:
+        """What is protected."""
+        return UNIT
+
+    @property
+    def relation(self) -> str:
+        """How neighbours differ."""
+        return RELATION
+
+    def facts(self) -> dict[str, Any]:
+        """What an audit's document says of its design."""
+        visits = protocol_of(self.plan.cell).visits
+        return {
+            "protocol": self.protocol,
+            "method": "gcn",
+            "setting": None,
+            "n_splits": self.splits,
+            "visits": "full_graph" if self.splits == 1 else visits,
+            "design": "canary node with its label flipped, many runs",
+            "unit": self.unit,
+            "relation": self.relation,
+        }
 
 
 # --- graphs ----------------------------------------------------------------------------------

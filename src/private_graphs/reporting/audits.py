@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.errors import UserError
+from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.reporting.formats import NOTHING, Readable, is_missing, number
 
@@ -17,8 +18,10 @@ _COLUMNS = (
     "protocol", "n_splits", "visits", "unit", "relation", "delta", "epochs", "noise_multiplier",
     "epsilon_claimed", "epsilon_published", "epsilon_proved", "epsilon_lower",
     "epsilon_lower_gaussian", "confidence", "runs", "errors", "verdict", "verdict_confidence",
-    "seed",
+    "seed", "method", "setting",
 )  # fmt: skip
+GCN = "gcn"
+"""The method of audits of a protocol; those of proved methods have another, and a setting."""
 VISIT_TITLES = {
     "full_graph": "full graph",
     "shuffled": "shuffled",
@@ -41,20 +44,49 @@ def read_audits(scale_folder: Path, study: str) -> pd.DataFrame:
     Raises UserError where there is none.
     """
     folder = Path(scale_folder) / "audits" / study
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    found = audit_documents(folder)
     if not found:
         raise UserError(f"{folder}: no finished audit; make some first (snakemake tables)")
     rows = []
-    for each in sorted(found, key=_order):
-        row = {name: each[name] for name in _COLUMNS}
+    for each in found:
+        row = {name: each[name] for name in _COLUMNS if name in each}
+        row = {**dict.fromkeys(_COLUMNS), "method": GCN, **row}
         row["one_run_epsilon_lower"] = each["one_run"] and each["one_run"]["epsilon_lower"]
         rows.append(row)
     return pd.DataFrame(rows)
 
 
+def audit_documents(folder: Path) -> list[dict[str, Any]]:
+    """Return what every audit in ``folder`` found, in the order of the table; [] where none is.
+
+    Raises UserError for a file that is no audit.
+    """
+    found = []
+    for path in Path(folder).glob("*.json"):
+        try:
+            found.append(json.loads(path.read_text(encoding="utf-8")))
+            _order(found[-1])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path}: not a readable audit ({error!r}); delete it and make it again "
+                "(snakemake tables)"
+            ) from error
+    return sorted(found, key=_order)
+
+
 def _order(audit: Mapping[str, Any]) -> tuple:
-    place = list(PROTOCOLS).index(audit["protocol"])
-    return audit["epsilon_claimed"], place, audit["n_splits"], audit["visits"] == "poisson"
+    place, method = list(PROTOCOLS).index(audit["protocol"]), audit.get("method", GCN)
+    proved = (list(METHOD_NAMES).index(method), audit["setting"]) if method != GCN else (-1, "")
+    visits = audit["visits"] == "poisson"
+    return audit["epsilon_claimed"], place, *proved, audit["n_splits"], visits
+
+
+def _attacked(row: Mapping[str, Any]) -> str:
+    """Return what was attacked, in words: a schedule of training, or a method in its setting."""
+    if row["method"] != GCN:
+        return f"{METHOD_NAMES[row['method']].title}, {row['setting']}"
+    splits, visits = int(row["n_splits"]), VISIT_TITLES[row["visits"]]
+    return visits if splits == 1 else f"{splits} splits, {visits}"
 
 
 def audit_table(frame: pd.DataFrame) -> Readable:
@@ -66,12 +98,11 @@ def audit_table(frame: pd.DataFrame) -> Readable:
     )  # fmt: skip
     rows = []
     for row in frame.to_dict("records"):
-        splits, visits = int(row["n_splits"]), VISIT_TITLES[row["visits"]]
         proved = row["epsilon_proved"]
         rows.append(
             (
                 row["protocol"],
-                visits if splits == 1 else f"{splits} splits, {visits}",
+                _attacked(row),
                 number(row["noise_multiplier"]),
                 number(row["epsilon_claimed"]),
                 "none" if is_missing(proved) else number(proved, 2),
@@ -92,9 +123,10 @@ def audit_table(frame: pd.DataFrame) -> Readable:
         columns=heads,
         rows=tuple(rows),
         notes=(
-            "The attack guesses the label of one canary node from the trained parameters; every ε "
-            "is for one node under replace at the same δ. Lower bounds hold at 95 %, verdicts at "
-            "99.9 % (docs/privacy.md, §10).",
+            "The attack guesses the label of one canary node from the trained parameters, or from "
+            "what a proved method predicts for one test node (edges: whether that node has one "
+            "edge); every ε is for one node under replace, of edges for one edge under add_remove, "
+            "at the same δ. Lower bounds hold at 95 %, verdicts at 99.9 % (docs/privacy.md, §10).",
             "if Gaussian: sharper, and valid where the proof says that the mechanism is an exact "
             "composition of Gaussian releases. one run: one training with 200 canaries, full "
             "graph, for one node that takes part or not.",

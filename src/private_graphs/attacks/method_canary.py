@@ -1,0 +1,206 @@
+"""Canaries of the proved methods: a tiny problem in which one unit decides one prediction.
+
+The attack is a black box: it calls the ``run`` of the method that every result comes from, and
+guesses from the predicted class of one test node, class 1 against class 0, a rule fixed before any
+run. The two neighbours differ in one unit, so that everything that is released differs by as much
+as the method says that it may:
+
+**Node level (replace).** The canary is a training node whose text is a word of its own, which most
+public texts have with one sign or the other, so that it is the first principal axis. One arm has
+it labelled 0, the other 1. The test node has its text.
+
+**Edge level (add_remove).** No node has a text, and both classes have as many nodes, so that public
+data tell nothing. Training nodes are joined to all of their class, so that votes get weight. The
+canary is the one edge of the test node, to a training node of class 1; one arm lacks it.
+
+Section numbers refer to ``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from private_graphs.methods.names import SettingName
+from private_graphs.methods.problem import SETTINGS, Problem
+from private_graphs.methods.proved import METHODS
+from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.privacy.audits import Errors
+from private_graphs.privacy.events import GaussianQuery, NoisyGradients
+from private_graphs.training.streams import Streams
+
+CLASSES = 2
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the problem on which a method shows most."""
+
+    words: int
+    """Public axes at most; the canary's is the first."""
+    units: int
+    """Public number of private nodes, of which all but a few have no label."""
+
+
+SHAPES = {
+    "class_sums": Shape(words=2, units=3),
+    "class_sums_text": Shape(words=2, units=3),
+    # Many units: weights move so little that every step sees the same clipped gradient.
+    "dp_linear": Shape(words=2, units=50_000),
+    # Many axes: the first unit is wide awake, so that the canary's gradient is clipped.
+    "dp_mlp": Shape(words=16, units=50_000),
+    "edge_votes": Shape(words=1, units=0),
+}
+"""The methods that can be audited."""
+_PUBLIC_COPIES = 16
+"""Public texts that hold the canary's word with either sign, for one of every other word."""
+_TARGET = 0
+"""The test node that is read."""
+_VOTERS = 40
+"""Training nodes of the edge level; a multiple of twice the number of folds of the text model."""
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class MethodDesign:
+    """One audit of a proved method."""
+
+    method: str
+    setting: SettingName
+    epsilon: float
+    runs: int = 1000
+    """Per neighbour."""
+    seed: int = 0
+    delta: float = 1e-5
+
+    @property
+    def title(self) -> str:
+        """Name in messages."""
+        return f"{self.method}, setting {self.setting}"
+
+    @property
+    def unit(self) -> str:
+        """What is protected."""
+        return SETTINGS[self.setting].unit
+
+    @property
+    def relation(self) -> str:
+        """How neighbours differ."""
+        return SETTINGS[self.setting].relation
+
+    def facts(self) -> dict[str, Any]:
+        """What an audit's document says of its design."""
+        edge = self.setting == "edges"
+        canary = "edge of a test node, there or not" if edge else "node with its label flipped"
+        return {
+            "protocol": "sound",
+            "method": self.method,
+            "setting": self.setting,
+            "n_splits": 1,
+            "visits": "full_graph",
+            "design": f"canary {canary}, many runs",
+            "unit": self.unit,
+            "relation": self.relation,
+        }
+
+
+def canary_problem(design: MethodDesign, arm: int) -> Problem:
+    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there."""
+    if design.setting == "edges":
+        return _edge_problem(design, bool(arm))
+    shape = SHAPES[design.method]
+    eye = sp.identity(shape.words, format="csr")
+    rest = [eye[1:], -eye[1:]]
+    public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)
+    tuning, test = sp.csr_matrix(public), sp.csr_matrix(sp.vstack([eye[:1], -eye[:1]]))
+    # Two neutral nodes of both classes: what they add to any sum of the two cancels.
+    training = sp.csr_matrix(sp.vstack([eye[:1], eye[1:2], eye[1:2]]))
+    n_public = tuning.shape[0] + test.shape[0]
+    graph = design.setting == "graph"
+    return Problem(
+        setting=SETTINGS[design.setting],
+        n_units=shape.units,
+        n_classes=CLASSES,
+        delta=design.delta,
+        train_features=training,
+        train_labels=np.array([arm, 0, 1]),
+        tuning_features=tuning,
+        tuning_labels=np.arange(tuning.shape[0]) // 2 % CLASSES,  # neither word has a class
+        test_features=test,
+        public_adjacency=sp.csr_matrix((n_public, n_public)) if graph else None,
+        train_to_public=sp.csr_matrix((3, n_public)) if graph else None,
+        train_adjacency=sp.csr_matrix((3, 3)) if graph else None,
+    )
+
+
+def _edge_problem(design: MethodDesign, present: bool) -> Problem:
+    labels = np.arange(_VOTERS) // _FOLDS % CLASSES  # every fold has both in equal numbers
+    n = _VOTERS + 2  # one tuning and one test node
+    adjacency = np.zeros((n, n))
+    adjacency[:_VOTERS, :_VOTERS] = labels[:, None] == labels
+    np.fill_diagonal(adjacency, 0)
+    voter = int(labels.argmax())
+    adjacency[voter, -1] = adjacency[-1, voter] = present
+    return Problem(
+        setting=SETTINGS["edges"],
+        n_units=_VOTERS * (_VOTERS // CLASSES - 1) // 2 + present,
+        n_classes=CLASSES,
+        delta=design.delta,
+        train_features=sp.csr_matrix((_VOTERS, 1)),
+        train_labels=labels,
+        tuning_features=sp.csr_matrix((1, 1)),
+        tuning_labels=np.zeros(1, dtype=np.int64),
+        test_features=sp.csr_matrix((1, 1)),
+        adjacency=sp.csr_matrix(adjacency),
+    )
+
+
+def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -> list[Outcome]:
+    """Run the method ``design.runs`` times on one neighbour."""
+    problem = canary_problem(design, arm)
+    identity = {
+        "audit": design.method, "setting": design.setting, "epsilon": f"{design.epsilon:g}",
+        "delta": design.delta, "arm": arm, "seed": design.seed,
+    }  # fmt: skip
+    known = np.arange(len(problem.tuning_labels))
+    requests = [
+        Request(design.epsilon, design.seed, known, Streams.of(identity | {"replica": replica}))
+        for replica in range(design.runs)
+    ]
+    return METHODS[design.method].run(problem, requests, progress)
+
+
+def guesses(found: Sequence[Outcome]) -> np.ndarray:
+    """Return (runs,) bool: whether the attack takes a run for one of arm 1."""
+    return np.array([each.test_predictions[_TARGET] == 1 for each in found])
+
+
+def method_errors(
+    design: MethodDesign, progress: Progress | None = None
+) -> tuple[Errors, NoisyGradients | GaussianQuery]:
+    """Run both arms and count how often the prediction names the wrong neighbour.
+
+    Returns what a run released, too: the event that the method itself reports.
+    """
+
+    def shifted(offset: int) -> Progress | None:
+        return progress and (lambda done, _: progress(offset + done, 2 * design.runs))
+
+    wrong, events = [], set()
+    for arm in (0, 1):
+        found = outcomes(design, arm, shifted(arm * design.runs))
+        wrong.append(int(np.sum(guesses(found) != bool(arm))))
+        events.update(event for each in found for event in each.events)
+    [event] = events
+    return Errors(wrong[0], design.runs, wrong[1], design.runs), event
+
+
+def noise_of(event: NoisyGradients | GaussianQuery) -> tuple[float, int]:
+    """Return the noise of a release in units of its sensitivity or clip norm, and how many."""
+    if isinstance(event, NoisyGradients):
+        return event.noise_multiplier, event.releases
+    return event.noise_std / event.sensitivity, event.count

@@ -1,0 +1,178 @@
+"""Audits of the proved methods: the code as it is passes, and planted bugs are refuted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from private_graphs.attacks.audit import EACH_CONFIDENCE, run_method_audit
+from private_graphs.attacks.method_canary import (
+    SHAPES,
+    MethodDesign,
+    canary_problem,
+    guesses,
+    outcomes,
+)
+from private_graphs.methods import class_sums, edge_votes, node_gradients
+from private_graphs.methods.names import METHOD_NAMES
+from private_graphs.methods.public_text import Axes
+from private_graphs.privacy.accountants import gdp_delta
+from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile
+
+AUDITED = [
+    (name, setting)
+    for name, each in METHOD_NAMES.items()
+    if each.audited
+    for setting in each.settings
+]
+
+
+def test_every_method_that_is_said_to_be_audited_has_a_canary():
+    assert {name for name, _ in AUDITED} == set(SHAPES)
+
+
+@pytest.mark.parametrize(("method", "setting"), AUDITED)
+def test_neighbours_differ_in_one_unit(method, setting):
+    first, second = (canary_problem(MethodDesign(method, setting, 2.0), arm) for arm in (0, 1))
+    if setting == "edges":
+        different = (first.adjacency != second.adjacency).tocoo()
+        assert different.nnz == 2, "one undirected edge"
+        assert set(zip(different.row, different.col, strict=True)) == set(
+            zip(different.col, different.row, strict=True)
+        )
+        assert np.array_equal(first.train_labels, second.train_labels)
+    else:
+        assert np.flatnonzero(first.train_labels != second.train_labels).tolist() == [0]
+    for name in ("train_features", "tuning_features", "test_features"):
+        assert (getattr(first, name) != getattr(second, name)).nnz == 0
+    assert np.array_equal(first.tuning_labels, second.tuning_labels)
+
+
+@pytest.mark.parametrize(("method", "setting"), AUDITED)
+def test_without_noise_the_prediction_tells_the_neighbours_apart(method, setting):
+    design = MethodDesign(method, setting, np.inf, runs=1)
+    # Without its edge the test node has a tie, which goes to class 0.
+    assert guesses(outcomes(design, 0)).tolist() == [False]
+    assert guesses(outcomes(design, 1)).tolist() == [True]
+
+
+@pytest.mark.parametrize(("method", "setting"), AUDITED)
+def test_the_audit_comes_near_what_is_proved_and_does_not_exceed_it(method, setting):
+    found = run_method_audit(MethodDesign(method, setting, 8.0, runs=150))
+    assert found.verdict == "not_refuted"
+    assert found.epsilon_proved == pytest.approx(8, abs=0.02) and found.epsilon_proved <= 8
+    assert 0 < found.lower_gaussian() < found.epsilon_proved
+    attacked = gaussian_mu(found.errors, 1e-6)  # about the estimate itself
+    assert attacked > 0.6 * found.mu_proved
+
+
+def test_the_document_names_method_setting_unit_and_relation():
+    found = run_method_audit(MethodDesign("class_sums", "graph", 2.0, runs=20)).document()
+    assert (found["protocol"], found["method"], found["setting"]) == (
+        "sound", "class_sums", "graph",
+    )  # fmt: skip
+    assert (found["unit"], found["relation"], found["epochs"]) == ("node", "replace", 1)
+    again = run_method_audit(MethodDesign("class_sums", "graph", 2.0, runs=20)).document()
+    assert again | {"seconds": 0} == found | {"seconds": 0}
+
+
+# --- planted bugs ------------------------------------------------------------------------------
+
+
+def broken(method: str, setting: str, epsilon: float, runs: int) -> bool:
+    return run_method_audit(MethodDesign(method, setting, epsilon, runs=runs)).breaks_proof
+
+
+def test_noise_halved_in_class_sums_is_caught(monkeypatch):
+    """The event states the noise that it should have been."""
+    honest, event = class_sums.gaussian_std, class_sums.release_event
+    assert not broken("class_sums", "text", 4.0, 1000)
+    monkeypatch.setattr(class_sums, "gaussian_std", lambda *each: honest(*each) / 2)
+    monkeypatch.setattr(class_sums, "release_event", lambda problem, std: event(problem, 2 * std))
+    assert broken("class_sums", "text", 4.0, 1000)
+
+
+def test_noise_halved_and_stated_so_is_no_broken_proof_but_a_refuted_claim(monkeypatch):
+    honest = class_sums.gaussian_std
+    monkeypatch.setattr(class_sums, "gaussian_std", lambda *each: honest(*each) / 8)
+    found = run_method_audit(MethodDesign("class_sums", "text", 2.0, runs=300))
+    assert not found.breaks_proof and found.epsilon_proved > 2
+    assert found.verdict in ("refuted", "refuted_if_gaussian")
+
+
+def test_rows_that_are_not_normalised_are_caught_in_class_sums(monkeypatch):
+    honest = Axes.unit
+    monkeypatch.setattr(Axes, "unit", lambda *each: 3 * honest(*each))
+    assert broken("class_sums", "text", 4.0, 1000)
+
+
+@pytest.mark.parametrize("method", ["dp_linear", "dp_mlp"])
+def test_gradients_that_are_not_clipped_are_caught(monkeypatch, method):
+    runs = 1500
+    assert not broken(method, "text", 8.0, runs)
+    monkeypatch.setattr(node_gradients, "factors", lambda squared, _: np.ones_like(squared))
+    assert broken(method, "text", 8.0, runs)
+
+
+def plant_no_clipping_of_an_edge(monkeypatch) -> None:
+    """The two messages of an edge are divided by the norm, and never clipped to it."""
+    honest, clip, never = edge_votes.vote_sums, edge_votes.CLIP, 1e6
+
+    def unclipped(*each):
+        with monkeypatch.context() as patched:
+            patched.setattr(edge_votes, "CLIP", never)
+            return never / clip * honest(*each)
+
+    monkeypatch.setattr(edge_votes, "vote_sums", unclipped)
+
+
+def test_messages_that_are_not_clipped_are_caught_in_edge_votes(monkeypatch):
+    assert not broken("edge_votes", "edges", 4.0, 100)
+    plant_no_clipping_of_an_edge(monkeypatch)
+    assert broken("edge_votes", "edges", 4.0, 100)
+
+
+def plant_messages_clipped_one_by_one(monkeypatch) -> None:
+    """Each of the two messages of an edge is clipped to the norm that both share."""
+    honest, clip = edge_votes.messages, edge_votes.CLIP
+
+    def clipped(receiving, sending):
+        found = honest(receiving, sending)
+        norms = np.linalg.norm(found, axis=1, keepdims=True)
+        return found * np.minimum(1, clip / norms)
+
+    monkeypatch.setattr(edge_votes, "messages", clipped)
+    plant_no_clipping_of_an_edge(monkeypatch)
+
+
+def test_messages_clipped_one_by_one_are_caught_by_the_sums_of_both_ends(monkeypatch):
+    """Two nodes that are asked, joined or not: the attack reads one release at both of them."""
+    mu, runs = 1.7, 4000
+    graphs = sp.csr_matrix((2, 2)), sp.csr_matrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    voters = edge_votes.Voters(np.ones(2, dtype=bool), np.zeros((2, 2)))
+    beliefs = np.array([[0.8, 0.2], [0.8, 0.2]])
+
+    def attack() -> Errors:
+        generator, wrong = np.random.default_rng(0), []
+        threshold = 0.5  # half of what one edge may move; fixed before any run
+        for joined, graph in enumerate(graphs):
+            scores = np.array(
+                [
+                    np.sum(
+                        edge_votes.release(graph, voters, beliefs, 1 / mu, generator)
+                        * [[0.5, -0.5], [0.5, -0.5]]
+                    )
+                    for _ in range(runs)
+                ]
+            )
+            wrong.append(int(np.sum((scores > threshold) != bool(joined))))
+        return Errors(wrong[0], runs, wrong[1], runs)
+
+    def refuted(errors: Errors) -> bool:
+        return refutes_profile(errors, lambda e: gdp_delta(mu, e), EACH_CONFIDENCE)
+
+    honest = attack()
+    assert not refuted(honest) and gaussian_mu(honest) > 0.85 * mu
+    plant_messages_clipped_one_by_one(monkeypatch)
+    assert refuted(attack())
