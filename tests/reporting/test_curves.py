@@ -144,7 +144,9 @@ def test_every_figure_of_a_study_can_be_drawn_and_has_one_experiment():
     for study in load_studies():
         for scale in study.scales.values():
             for name, experiment in scale.experiments.items():
-                for figure in getattr(experiment, "figures", ()):
+                if experiment.kind != "training":
+                    continue
+                for figure in experiment.figures:
                     assert curves_of(study.id, figure).name == figure
                     assert experiment_of(study, figure) == name
     assert [name for study, name in FIGURES if study == "lrec2022"] == [

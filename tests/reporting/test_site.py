@@ -8,14 +8,15 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from private_graphs.errors import UserError
-from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.privacy.statements import Inference, PrivacyStatement
 from private_graphs.reporting.figures import write_figures
 from private_graphs.reporting.site import write_site
-from private_graphs.reporting.statement_view import SECTIONS
+from private_graphs.reporting.statement_view import _INFERENCE, SECTIONS
 from private_graphs.reporting.tables import write_tables
 
 VOID = {"meta", "link", "br", "img"}
@@ -253,6 +254,11 @@ def test_the_style_sheet_is_small_and_knows_phones_and_dark_screens(tmp_path, ce
 def test_every_field_of_the_statement_model_has_its_place_on_the_page():
     named = {name for fields in SECTIONS.values() for name in fields}
     assert named | {"statement_id", "mechanisms"} == set(PrivacyStatement.model_fields)
+
+
+def test_every_inference_of_the_statement_model_has_words_on_the_page():
+    assert set(get_args(Inference)) <= set(_INFERENCE)
+    assert "noisy releases and public data, and are covered" in _INFERENCE["noisy_rows"]
 
 
 # --- figures ---

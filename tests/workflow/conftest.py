@@ -90,12 +90,23 @@ def _tiny(scale: dict) -> None:
     table1 = scale["experiments"]["table1"]
     table1["optimizers"] = ["sgd"]
     table1["grid"] = [{"splits": 1, "epsilons": [2]}]
-    for name in ("table2", "leak", "A", "B", "C", "audit"):
+    for name in ("table2", "leak", "A", "B", "C", "audit", "frontier"):
         scale["experiments"][name]["default"] = False
     scale["experiments"]["audit"] |= {"runs": 40, "splits": [1]}
     for name in ("table2", "leak"):
         scale["experiments"][name] |= {"features": ["bow"], "optimizers": ["sgd"]}
         scale["experiments"][name]["grid"] = [{"splits": 1, "epsilons": [math.inf, 2]}]
+    scale["experiments"]["frontier"] |= {
+        "methods": {
+            "text": ["class_sums", "dp_linear", "public_only"],
+            "graph": ["class_sums", "class_sums_text", "public_only"],
+            "edges": ["edge_votes", "text_only"],
+        },
+        "epsilons": [1, 2, math.inf],
+        "draws": 3,
+        "tuning_labels": [20, 0],
+        "tuning_epsilons": [2],
+    }
     scale["experiments"]["table5"]["datasets"] = ["synthetic-planetoid"]
     # Table 1 has no Adam here: its learning rate is chosen in a cell of its own
     scale["training"]["private_learning_rates"]["adam"] = [0.1, 1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
+
 from .conftest import UNREACHABLE, Project
 
 PAPER = ("tables", "--config", "experiments=audit", "protocols=paper")
@@ -20,6 +22,10 @@ def test_an_audit_is_a_job_whose_bound_stands_in_the_table(finished: Project) ->
     assert (
         "paper,1,full_graph,node,replace" in (folder / "tables" / "lrec2022_audit.csv").read_text()
     )
+    table1 = pd.read_csv(folder / "tables" / "lrec2022_table1.csv")
+    [row] = table1[table1["epsilon"] == 2].to_dict("records")
+    assert row["paper_status"] == "proved" and row["paper_audit_epsilon_lower"] >= 0
+    assert pd.isna(row["sound_audit_epsilon_lower"])
     assert finished.jobs(*PAPER) == {}
 
 

@@ -10,6 +10,7 @@ from snakemake.exceptions import WorkflowError
 
 from private_graphs import config as configuration
 from private_graphs import kept
+from private_graphs.cost.methods import method_seconds
 from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets import registry
 from private_graphs.errors import UserError
@@ -81,6 +82,21 @@ def planned_methods():
     return found
 
 
+def refuse_unproved():
+    """Refuse a run that names experiments of proved methods, and protocols that prove nothing."""
+    if not RUN.protocols or "sound" in RUN.protocols:
+        return
+    asked = {}
+    for study in STUDIES:
+        asked |= configuration.experiments_of(study, RUN)
+    if asked and all(each.kind == "methods" for each in asked.values()):
+        raise WorkflowError(
+            f"experiments: {', '.join(asked)} has proved methods alone; add sound to protocols "
+            f"(now {','.join(RUN.protocols)}), or leave protocols out"
+        )
+
+
+refuse_unproved()
 METHOD_PLANS = planned_methods()
 CELLS = [plan.cell for plan in (*PLANS.values(), *METHOD_PLANS.values())]
 
@@ -129,6 +145,12 @@ def audit_of(wildcards):
 
 def audit_files():
     return [f"{RESULTS}/audits/{study}/{name}.json" for study, name in AUDITS]
+
+
+def known_audits():
+    """Return the files of all audits of this scale: finished on disk or asked for now."""
+    on_disk = {path.as_posix() for path in Path(RESULTS, "audits").glob("*/*.json")}
+    return sorted(on_disk | set(audit_files()))
 
 
 def plan_of(wildcards):
@@ -353,12 +375,15 @@ def duration(seconds):
 
 def announce_training():
     """Say how many training jobs follow and about how long they take, before the first starts."""
-    needed = workflow.dag.needrun_jobs(exclude_finished=False)
+    needed = list(workflow.dag.needrun_jobs(exclude_finished=False))
     methods = [plan_of(job.wildcards) for job in needed if job.rule.name == "method"]
     if methods:
         runs = sum(plan.n_replicas for plan in methods)
+        cores = max(1, min(workflow.cores or 1, len(methods)))
+        seconds = duration(duration_on(map(method_seconds, methods), cores))
         say(
-            f"Proved methods: {counted(len(methods), 'job')} with {counted(runs, 'run')}"
+            f"Proved methods: {counted(len(methods), 'job')} with {counted(runs, 'run')}, "
+            f"about {seconds} on {counted(cores, 'core')}"
         )
     jobs = [job for job in needed if job.rule.name == "train"]
     if not jobs:

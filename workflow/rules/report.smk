@@ -25,6 +25,7 @@ rule tables:
     params:
         wanted=table_requests(),
         cells=known_cells(),
+        audits=known_audits(),
     script:
         "../scripts/tables.py"
 
@@ -56,6 +57,7 @@ rule site:
         tables=rules.tables.output,
         figures=rules.figures.output,
         studies=[f"studies/{study.id}.yaml" for study in STUDIES],
+        audits=audit_files(),
         code=code("site.py"),
     output:
         captioned("results/index.html", "site", "Page"),
@@ -71,5 +73,6 @@ rule site:
         runtime=10,
     params:
         cells=known_cells(),
+        audits=known_audits(),
     script:
         "../scripts/site.py"

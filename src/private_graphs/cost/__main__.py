@@ -1,8 +1,9 @@
-"""Refit the shipped figures, estimate a whole grid, measure a graph.
+"""Refit the shipped figures, estimate a whole grid, measure a graph, keep times of methods.
 
 python -m private_graphs.cost refit docs/results        (or results, or both)
 python -m private_graphs.cost estimate --scale full --experiments all,A,B,C --splits 1,10
 python -m private_graphs.cost measure cora --raw data/raw
+python -m private_graphs.cost methods results
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from private_graphs import config
-from private_graphs.cost import model, reach
+from private_graphs.cost import methods, model, reach
 from private_graphs.cost.finished import TIMES_FILE, Finished, read_results, read_times
 from private_graphs.cost.probe import machine_words, probe_seconds
 from private_graphs.cost.work import KINDS, TRAINING_KINDS
@@ -27,7 +28,7 @@ _RUN_KEYS = ("scale", "datasets", "experiments", "protocols", "splits", "seeds")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one of the three commands."""
+    """Run one of the commands."""
     parser = argparse.ArgumentParser(prog="python -m private_graphs.cost")
     commands = parser.add_subparsers(required=True)
     refit = commands.add_parser("refit", help="fit the shipped figures to finished jobs")
@@ -44,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     measure.add_argument("dataset")
     measure.add_argument("--raw", type=Path, default=Path("data/raw"))
     measure.set_defaults(run=lambda given: _measure(given.dataset, given.raw))
+    kept = commands.add_parser("methods", help="ship the times of finished proved methods")
+    kept.add_argument("results", nargs="+", type=Path)
+    kept.set_defaults(run=lambda given: _keep_methods(given.results))
     given = parser.parse_args(arguments)
     given.run(given)
 
@@ -160,6 +164,18 @@ def _cores(number: int) -> str:
 def _measure(dataset: str, raw: Path) -> None:
     reach.keep(dataset, reach.measure(build(dataset, raw)))
     print(f"{dataset}: {reach.known_reach(dataset)}\nwritten: {reach.REACH_FILE}")
+
+
+# --- methods ---------------------------------------------------------------------------------
+
+
+def _keep_methods(folders: Sequence[Path]) -> None:
+    jobs = [job for folder in folders for job in methods.finished_jobs(folder)]
+    methods.write_reference(jobs)
+    for job in jobs:
+        print(f"{job.seconds:8.1f} s {job.runs:5} runs {job.nodes:7} nodes  "
+              f"{job.method}, {job.setting}")  # fmt: skip
+    print(f"written: {methods.REFERENCE_FILE}")
 
 
 if __name__ == "__main__":

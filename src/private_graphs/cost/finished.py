@@ -91,13 +91,16 @@ def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
             experiment=str(plan["cell"]["experiment"]),
             task=task,
             training_seconds=training,
-            job_seconds=_job_seconds(benchmark, training),
+            job_seconds=job_seconds(benchmark, training),
         )
     ]
 
 
-def _job_seconds(benchmark: Path, training: float | None) -> float | None:
-    """Wall seconds of the last line of a benchmark file of Snakemake; None if it makes no sense."""
+def job_seconds(benchmark: Path, training: float | None) -> float | None:
+    """Return the wall seconds of the last line of a benchmark file of Snakemake.
+
+    None if it makes no sense beside the seconds of ``training`` in it.
+    """
     try:
         rows = list(csv.DictReader(benchmark.open(encoding="utf-8"), delimiter="\t"))
         seconds = float(rows[-1]["s"])

@@ -10,7 +10,8 @@ import pandas as pd
 
 from private_graphs.errors import UserError, suggest
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.reporting.runs import collect, read_statements
+from private_graphs.reporting.method_views import method_uses
+from private_graphs.reporting.runs import collect, columns_of, read_statements
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class StatementOfRun:
 
 def _described(rows: pd.DataFrame) -> str:
     """Say which runs the rows are."""
+    if "setting" in rows:
+        return "; ".join(method_uses(rows))
     first = rows.iloc[0]
     budget = "without DP" if math.isinf(first["epsilon"]) else f"epsilon {first['epsilon']:g}"
     parts = "the full graph" if first["n_splits"] == 1 else f"{first['n_splits']} parts"
@@ -36,24 +39,32 @@ def _described(rows: pd.DataFrame) -> str:
 def statements_of(run: Path, wanted: str | None = None) -> list[StatementOfRun]:
     """Return the statements of a finished run, one for each budget, in the order of its rows.
 
-    ``run`` is a folder with ``runs.parquet`` and ``statement.json``, or a ``statement.json``. With
-    a run table beside them, the statements of the selected rows; ``wanted`` asks for one by its
-    identifier, selected or not. Raises UserError where files or the identifier are missing.
+    ``run`` is a folder with ``runs.parquet`` and ``statement.json``, of a training or a proved
+    method, or a ``statement.json``. With a run table of a training beside them, the statements of
+    the selected rows; ``wanted`` asks for one by its identifier, selected or not: as it was
+    written, or with the audit that it has by now. Raises UserError where files or the identifier
+    are missing.
     """
     file = run / "statement.json" if run.is_dir() else run
     if not file.is_file():
         raise UserError(
-            f"{run}: expected a folder with statement.json (train --out DIR writes one) or such a "
-            "file; found neither"
+            f"{run}: expected a folder with statement.json (train or classify --out DIR writes "
+            "one) or such a file; found neither"
         )
-    rows = pd.DataFrame()
+    rows, renamed = pd.DataFrame(), {}
     if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
-        rows, found = collect([file.parent])
-        rows = rows if wanted else rows[rows["selected"].astype(bool)]
+        columns = columns_of(file.parent)
+        rows, found = collect([file.parent], columns)
+        written = pd.read_parquet(file.parent / "runs.parquet", columns=["statement_id"])
+        renamed = dict(zip(written["statement_id"], rows["statement_id"], strict=True))
+        # A proved method releases every run; of trainings one learning rate is selected.
+        if not wanted and "selected" in columns:
+            rows = rows[rows["selected"].astype(bool)]
     else:
         found = read_statements(file)
     names = list(found) if rows.empty else list(dict.fromkeys(rows["statement_id"]))
     if wanted is not None:
+        wanted = renamed.get(wanted, wanted)
         if wanted not in found:
             raise UserError(
                 f"{file}: no statement {wanted!r}; it holds {', '.join(found)}"

@@ -20,6 +20,7 @@ from private_graphs.reporting.readable import (
     position_title,
     printed,
     proved_units,
+    refuting_bound,
     score,
     together,
     under_protocol,
@@ -230,10 +231,11 @@ def _cell(point: Mapping[str, Any] | None, statements: str) -> PointCell | None:
     proved = point["epsilon_proved"]
     if point["status"] == "not_private":
         privacy = "no DP"
-    elif is_missing(proved):
-        privacy = "refuted" if point["status"] == "refuted" else "none proved"
     else:
-        privacy = f"proved ε {number(proved, 2)}"
+        privacy = "none proved" if is_missing(proved) else f"proved ε {number(proved, 2)}"
+    if point["status"] == "refuted":
+        shown = refuting_bound(under_protocol(point), point["protocol"], ": {}")
+        privacy += f", claim refuted{shown}"
     published = ""
     if not is_missing(point["published"]):
         published = f"{printed(point['published'])}, {point['published_where']}"

@@ -17,6 +17,7 @@ from private_graphs.files import atomic_path
 from private_graphs.reporting.curve_figures import GRID_STYLE, MAJORITY_STYLE, draw_curves, plain
 from private_graphs.reporting.curves import curves_of
 from private_graphs.reporting.formats import is_missing, read_table
+from private_graphs.reporting.frontier_figures import draw_frontier, draw_labels
 from private_graphs.reporting.readable import OPTIMIZER_TITLES, panel_words, setting_title
 from private_graphs.reporting.score_tables import BASELINES, SCORE_TABLES, ScoreTable, Source
 from private_graphs.reporting.tables import read_statistics
@@ -41,8 +42,10 @@ def write_figures(
     """Draw figures from the tables of ``scale_folder``; return the paths of PNG and PDF.
 
     ``wanted`` maps tables of scores and figures to datasets. Figures have a picture per dataset,
-    ``figures/<study>_figure2_<dataset>.{png,pdf}``; a table of scores has one of all datasets in
-    the table, ``figures/<study>_table1.{png,pdf}``. The same table gives the same bytes.
+    ``figures/<study>_figure2_<dataset>.{png,pdf}``, and so has ``frontier``, which brings
+    ``figures/<study>_labels_<dataset>.{png,pdf}`` where that table has been written; a
+    table of scores has one of all datasets in the table, ``figures/<study>_table1.{png,pdf}``. The
+    same table gives the same bytes.
 
     Raises UserError where a table has not been written yet, or has no point of a dataset.
     """
@@ -61,16 +64,49 @@ def write_figures(
         if (study, name) in SCORE_TABLES:
             written += save_figure(draw_scores(frame, SCORE_TABLES[study, name], titles), stem)
             continue
+        if name == "frontier":
+            written += _write_method_figures(frame, stem, path, datasets, statistics)
+            continue
         for dataset in datasets:
             points = frame[frame["dataset"] == dataset]
             if points.empty:
-                raise UserError(
-                    f"{path}: no point of {dataset!r}; found {', '.join(frame['dataset'].unique())}"
-                    "; train its cells and write the tables before the figures"
-                )
+                raise _no_point(path, frame, dataset)
             title = statistics.get(dataset, {}).get("title", dataset)
             picture = draw_curves(points, curves_of(study, name), title)
             written += save_figure(picture, stem.with_name(f"{stem.name}_{dataset}"))
+    return written
+
+
+def _no_point(path: Path, frame: pd.DataFrame, dataset: str) -> UserError:
+    return UserError(
+        f"{path}: no point of {dataset!r}; found {', '.join(frame['dataset'].unique())}; train its "
+        "cells and write the tables before the figures"
+    )
+
+
+def _write_method_figures(
+    frame: pd.DataFrame,
+    stem: Path,
+    path: Path,
+    datasets: Sequence[str],
+    statistics: Mapping[str, Mapping[str, Any]],
+) -> list[Path]:
+    """Draw the frontier of each dataset, and its table of labels where there is one."""
+    written: list[Path] = []
+    beside = path.with_name(path.name.replace("_frontier", "_labels"))
+    labels = read_table(beside) if beside.exists() else None
+    for dataset in datasets:
+        points = frame[frame["dataset"] == dataset]
+        if points.empty:
+            raise _no_point(path, frame, dataset)
+        title = statistics.get(dataset, {}).get("title", dataset)
+        place = stem.with_name(f"{stem.name}_{dataset}")
+        written += save_figure(draw_frontier(points, title), place)
+        rows = None if labels is None else labels[labels["dataset"] == dataset]
+        picture = None if rows is None or rows.empty else draw_labels(rows, title)
+        if picture is not None:
+            name = stem.name.replace("_frontier", "_labels")
+            written += save_figure(picture, stem.with_name(f"{name}_{dataset}"))
     return written
 
 

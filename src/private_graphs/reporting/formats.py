@@ -19,9 +19,9 @@ NOTHING = "–"
 _TEXT_COLUMNS = (
     "dataset", "setting", "optimizer", "title", "licence", "fingerprint", "unit", "relation",
     "inference", "status", "statement_id", "protocol", "published_where",
-    "features_kind", "view", "visits", "verdict",
+    "features_kind", "view", "visits", "verdict", "method", "source",
 )  # fmt: skip
-_FLAG_COLUMNS = ("vacuous", "synthetic")
+_FLAG_COLUMNS = ("vacuous", "synthetic", "fits_tuning_labels", "above_public", "chosen")
 _FOUR_DECIMALS = (
     "mean",
     "std",
@@ -32,6 +32,7 @@ _FOUR_DECIMALS = (
     "epsilon_lower_gaussian",
     "authors_epsilon",
     "difference_points",
+    "published_difference",
 )
 
 _TEX = {
@@ -39,7 +40,7 @@ _TEX = {
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
     "ε": r"$\varepsilon$", "δ": r"$\delta$", "σ": r"$\sigma$", "±": r"$\pm$", "≤": r"$\leq$",
-    "∞": r"$\infty$", "–": "--", "’": "'", "·": r"$\cdot$",
+    "∞": r"$\infty$", "–": "--", "’": "'", "·": r"$\cdot$", "“": "``", "”": "''",
 }  # fmt: skip
 _MARKDOWN = {each: f"\\{each}" for each in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
@@ -55,6 +56,10 @@ class Readable:
     notes: tuple[str, ...] = ()
     legend: tuple[str, ...] = ()
     """Notes that a page with several tables says once."""
+    findings: tuple[str, ...] = ()
+    """What the table shows, in sentences."""
+    strong: frozenset[tuple[int, int]] = frozenset()
+    """(row, column) of the cells that stand out, from 0."""
 
 
 def write_table(frame: pd.DataFrame, readable: Readable, stem: Path) -> list[Path]:
@@ -97,8 +102,11 @@ def markdown(table: Readable) -> str:
         _row(heads),
         _row(["---"] * len(heads)),
     ]
-    lines += [_row([markdown_cell(cell) for cell in row]) for row in table.rows]
-    notes = (*table.legend, *table.notes)
+    for index, row in enumerate(table.rows):
+        cells = [markdown_cell(cell) for cell in row]
+        lines.append(_row([f"**{cell}**" if (index, place) in table.strong else cell
+                           for place, cell in enumerate(cells)]))  # fmt: skip
+    notes = (*table.findings, *table.legend, *table.notes)
     if notes:
         lines += [""] + [f"- {_escape(note, _MARKDOWN)}" for note in notes]
     return "\n".join(lines) + "\n"
@@ -117,11 +125,11 @@ def tex(table: Readable) -> str:
         *_tex_groups([group for group, _ in table.columns]),
         _tex_row([name for _, name in table.columns]),
         r"\midrule",
-        *(_tex_row(row) for row in table.rows),
+        *(_tex_row(row, index, table.strong) for index, row in enumerate(table.rows)),
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    notes = (*table.legend, *table.notes)
+    notes = (*table.findings, *table.legend, *table.notes)
     if notes:
         lines += ["", r"\smallskip"]
         lines += [_escape(note, _TEX) + r"\par" for note in notes]
@@ -172,8 +180,15 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _tex_row(cells: Sequence[str]) -> str:
-    return " & ".join(_escape(cell, _TEX) for cell in cells) + r" \\"
+def _tex_row(
+    cells: Sequence[str], index: int = 0, strong: frozenset[tuple[int, int]] = frozenset()
+) -> str:
+    texts = [_escape(cell, _TEX) for cell in cells]
+    marked = (
+        rf"\textbf{{{text}}}" if (index, place) in strong else text
+        for place, text in enumerate(texts)
+    )
+    return " & ".join(marked) + r" \\"
 
 
 def _tex_groups(groups: Sequence[str]) -> list[str]:

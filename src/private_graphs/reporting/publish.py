@@ -12,7 +12,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -23,10 +23,17 @@ from private_graphs.cost.probe import machine_words
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_text
 from private_graphs.reporting.figures import draw_scores, save_figure
-from private_graphs.reporting.formats import csv_text, markdown_cell, read_table
 from private_graphs.reporting.holdings import Holdings
-from private_graphs.reporting.runs import collect, find_runs
+from private_graphs.reporting.method_tables import NAMES
+from private_graphs.reporting.publish_methods import (
+    METHOD_TIMES_FILE,
+    MethodHoldings,
+    method_lines,
+    write_method_times,
+)
+from private_graphs.reporting.runs import METHOD_COLUMNS, collect, find_runs
 from private_graphs.reporting.score_tables import SCORE_TABLES, score_tables_of
+from private_graphs.reporting.written_tables import WrittenTable, read_written
 
 _SIZES = "table5"
 """The table of the datasets' sizes."""
@@ -48,20 +55,32 @@ def publish(
     """
     scale_folder, target = Path(scale_folder), Path(target)
     stem = scale_folder / "tables" / study
-    tables = {name: _read(stem, name) for name in (_SIZES, "table3")}
+    tables = {name: read_written(stem, name) for name in (_SIZES, "table3")}
     tables |= {
-        each.name: _read(stem, each.name)
+        each.name: read_written(stem, each.name)
         for each in score_tables_of(study)
         if stem.with_name(f"{study}_{each.name}.csv").is_file()
     }
     names = list(datasets) or _scored_datasets(tables, study)
     runs, _ = collect(find_runs(scale_folder, study))
+    methods, _ = collect(find_runs(scale_folder, study, "methods"), METHOD_COLUMNS)
     known = config.load_study(study)
     held = [Holdings.of(scale_folder, known, name, runs) for name in names]
     for each in held:
         each.check_whole()
-        tables |= {name: _read(stem, name, each) for name in _exhibits(each)}
+        tables |= {
+            name: read_written(stem, name, each.remedy(name, _FIGURES_TARGET))
+            for name in _exhibits(each)
+        }
         _check_exhibits(each, tables)
+    proved = {
+        name: MethodHoldings(scale_folder, known, name, rows)
+        for name, rows in methods.groupby("dataset")
+        if name in names
+    }
+    for each in proved.values():
+        each.check()
+        tables |= {name: read_written(stem, name, each.remedy) for name in NAMES}
     jobs = read_scale(scale_folder)
     written = []
     for name, holdings in zip(names, held, strict=True):
@@ -70,13 +89,17 @@ def publish(
         written += _publish_tables(tables, holdings, folder)
         write_times(of_dataset, folder / TIMES_FILE)
         lines = _run_lines(holdings, runs[runs["dataset"] == name], of_dataset)
+        if name in proved:
+            paths, more = _publish_methods(tables, proved[name], folder)
+            written += paths
+            lines += ["", *more]
         write_text(folder / "runs.md", "\n".join([*lines, ""]))
         written += [folder / TIMES_FILE, folder / "runs.md"]
         for path in set(folder.glob("figure*")) - set(written):
             path.unlink()  # of an earlier run, whose other files have just been replaced
     written += tables["table3"].write(target / f"{study}_table3")
     if stem.with_name(f"{study}_audit.csv").is_file():
-        written += _read(stem, "audit").write(target / f"{study}_audit")
+        written += read_written(stem, "audit").write(target / f"{study}_audit")
     return written + compose(target, study)
 
 
@@ -87,11 +110,11 @@ def compose(target: str | Path, study: str = "lrec2022") -> list[Path]:
     """
     target, written = Path(target), []
     scored = {each.name: each for each in score_tables_of(study)}
-    for name in (*scored, _SIZES):
+    for name in (*scored, *NAMES, _SIZES):
         folders = sorted(path.parent for path in target.glob(f"*/{name}.csv"))
         if not folders:
             continue
-        parts = {folder: _read(folder, name, joint="/") for folder in folders}
+        parts = {folder: read_written(folder, name, joint="/") for folder in folders}
         # The widest first: the others have no column that it lacks.
         widest = max(folders, key=lambda each: len(parts[each].frame.columns))
         columns = list(parts[widest].frame)
@@ -117,56 +140,10 @@ def compose(target: str | Path, study: str = "lrec2022") -> list[Path]:
     return written
 
 
-# --- tables ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A table as it was written: for programs, and for people as lines of Markdown.
-
-    The lines are kept as they are: those of a frame that was read have been rounded twice.
-    """
-
-    frame: pd.DataFrame
-    head: list[str]
-    rows: list[str]
-    notes: list[str]
-
-    def of(self, dataset: str) -> _Table:
-        """Return the rows of one dataset, which is the first column."""
-        mine = self.frame["dataset"] == dataset
-        start = f"| {markdown_cell(dataset)} |"
-        rows = [row for row in self.rows if row.startswith(start)]
-        return replace(self, frame=self.frame[mine].reset_index(drop=True), rows=rows)
-
-    def write(self, stem: Path) -> list[Path]:
-        """Write ``<stem>.csv`` and ``<stem>.md``; return the paths."""
-        lines = "\n".join([*self.head, *self.rows, *self.notes]) + "\n"
-        paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("csv", "md")]
-        for path, text in zip(paths, (csv_text(self.frame), lines), strict=True):
-            write_text(path, text)
-        return paths
-
-
-def _read(place: Path, name: str, holdings: Holdings | None = None, *, joint: str = "_") -> _Table:
-    """Read ``<place><joint><name>.csv`` and ``.md``; UserError where one is missing."""
-    csv, page = (Path(f"{place}{joint}{name}.{suffix}") for suffix in ("csv", "md"))
-    for path in (csv, page):
-        if not path.is_file():
-            remedy = "run snakemake with this scale first"
-            if holdings:
-                remedy = holdings.remedy(name, _FIGURES_TARGET)
-            raise UserError(f"{path} is missing; expected the tables of a finished run: {remedy}")
-    lines = page.read_text(encoding="utf-8").splitlines()
-    start = next(index for index, line in enumerate(lines) if line.startswith("| ---")) + 1
-    end = next((i for i in range(start, len(lines)) if not lines[i].startswith("| ")), len(lines))
-    return _Table(read_table(csv), lines[:start], lines[start:end], lines[end:])
-
-
 # --- one dataset -----------------------------------------------------------------------------
 
 
-def _scored_datasets(tables: Mapping[str, _Table], study: str) -> list[str]:
+def _scored_datasets(tables: Mapping[str, WrittenTable], study: str) -> list[str]:
     """Return the datasets of all tables of scores."""
     scored = [tables[each.name] for each in score_tables_of(study) if each.name in tables]
     return list(dict.fromkeys(name for table in scored for name in table.frame["dataset"]))
@@ -182,7 +159,7 @@ def _figures(holdings: Holdings) -> list[str]:
     return [name for each in holdings.experiments().values() for name in each.figures]
 
 
-def _check_exhibits(holdings: Holdings, tables: Mapping[str, _Table]) -> None:
+def _check_exhibits(holdings: Holdings, tables: Mapping[str, WrittenTable]) -> None:
     """Raise UserError where a table or picture of the dataset is missing or out of date."""
     dataset, study = holdings.dataset, holdings.study.id
     figures = _figures(holdings)
@@ -213,7 +190,9 @@ def _drawn(holdings: Holdings, figure: str) -> Path:
     return holdings.folder / "figures" / name
 
 
-def _publish_tables(tables: Mapping[str, _Table], holdings: Holdings, folder: Path) -> list[Path]:
+def _publish_tables(
+    tables: Mapping[str, WrittenTable], holdings: Holdings, folder: Path
+) -> list[Path]:
     """Write the rows of the dataset of every table and figure, and its pictures."""
     written: list[Path] = []
     dataset, study, figures = holdings.dataset, holdings.study.id, _figures(holdings)
@@ -226,6 +205,20 @@ def _publish_tables(tables: Mapping[str, _Table], holdings: Holdings, folder: Pa
             picture = draw_scores(mine.frame, SCORE_TABLES[study, name])
             written += save_figure(picture, folder / name, ["png"])
     return written
+
+
+def _publish_methods(
+    tables: Mapping[str, WrittenTable], holdings: MethodHoldings, folder: Path
+) -> tuple[list[Path], list[str]]:
+    """Write tables, pictures and times of proved methods; return paths and lines of the page."""
+    written: list[Path] = []
+    for name in NAMES:
+        written += tables[name].of(holdings.dataset).write(folder / name)
+    for name, picture in holdings.pictures().items():
+        written.append(_copy(picture, folder / f"{name}.png"))
+    times = holdings.times()
+    write_method_times(times, folder / METHOD_TIMES_FILE)
+    return [*written, folder / METHOD_TIMES_FILE], method_lines(holdings, times)
 
 
 def _copy(source: Path, target: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -52,10 +53,17 @@ PROVED_NOTE = (
     "of a row together have epsilon_all_runs of the CSV."
 )
 VACUOUS_NOTE = "vacuous: ε above 20, which promises next to nothing."
+REFUTED_NOTE = (
+    "refuted: ε > x: an attack on the same training code at the same claim shows, at 99.9 % "
+    "confidence, that ε is above x and hence above the claim; the statement names the training "
+    "that was attacked (docs/privacy.md §10, §11)."
+)
 MODEL_ONLY_NOTE = (
     "model only: the proved ε covers the trained parameters; the scored predictions were computed "
     "from private edges and reveal more."
 )
+
+_PRIVATE_NOTES = (PROVED_NOTE, REFUTED_NOTE, MODEL_ONLY_NOTE, VACUOUS_NOTE)
 
 
 def setting_title(row: Mapping[str, Any]) -> str:
@@ -81,8 +89,8 @@ def score(row: Mapping[str, Any], protocol: str) -> str:
 def epsilon_proved(row: Mapping[str, Any], protocol: str) -> str:
     """Return what is proved for one source's cell: ``3.38 per node, model only``.
 
-    ``none`` or ``refuted`` where nothing is; ``no DP`` for non-private rows; empty for baselines
-    and for cells that were not run.
+    ``none`` where nothing is; ``no DP`` for non-private rows; empty for baselines and for cells
+    that were not run. A claim that an audit refuted is ``refuted: ε > 3.16``.
     """
     status = row.get(f"{protocol}_status")
     if is_missing(status):
@@ -90,11 +98,20 @@ def epsilon_proved(row: Mapping[str, Any], protocol: str) -> str:
     if status == "not_private":
         return "no DP"
     proved = row[f"{protocol}_epsilon_proved"]
-    if is_missing(proved):
-        words = "refuted" if status == "refuted" else "none"
-    else:
-        words = f"{number(proved, 2)} per {row[f'{protocol}_unit']}".replace("_", " ")
-    return ", ".join([words, *warnings(row, protocol)])
+    words = []
+    if not is_missing(proved):
+        words = [f"{number(proved, 2)} per {row[f'{protocol}_unit']}".replace("_", " ")]
+    elif status != "refuted":
+        words = ["none"]
+    if status == "refuted":
+        words.append(f"refuted{refuting_bound(row, protocol, ': {}')}")
+    return ", ".join([*words, *limits(row, protocol)])
+
+
+def refuting_bound(row: Mapping[str, Any], protocol: str, words: str = "{}") -> str:
+    """Return what an audit shows, rounded down: ``ε > 3.16`` within ``words``; "" where unknown."""
+    lower = row.get(f"{protocol}_audit_epsilon_lower")
+    return "" if is_missing(lower) else words.format(f"ε > {math.floor(100 * lower) / 100:.2f}")
 
 
 def together(row: Mapping[str, Any], protocol: str) -> str:
@@ -109,6 +126,14 @@ def together(row: Mapping[str, Any], protocol: str) -> str:
 
 
 def warnings(row: Mapping[str, Any], protocol: str) -> list[str]:
+    """Return what a reader of a private cell has to know: a refuted claim, then its ``limits``."""
+    if row[f"{protocol}_status"] != "refuted":
+        return limits(row, protocol)
+    shown = refuting_bound(row, protocol, ": an attack shows {}")
+    return [f"claim refuted{shown}", *limits(row, protocol)]
+
+
+def limits(row: Mapping[str, Any], protocol: str) -> list[str]:
     """Return what limits the ε of a private cell: ``model only``, ``vacuous``.
 
     Under ``released`` also the ε of the authors' own accountant where it is another one.
@@ -144,7 +169,7 @@ def score_table(frame: pd.DataFrame, table: ScoreTable) -> Readable:
         caption=f"{table.label}. {table.title}: mean ± standard deviation over the seeds",
         columns=tuple(heads),
         rows=tuple(rows),
-        notes=(*score_notes(table), PROVED_NOTE, MODEL_ONLY_NOTE, VACUOUS_NOTE),
+        notes=(*score_notes(table), *_PRIVATE_NOTES),
         legend=_legend({source.protocol for source in table.sources}),
     )
 
@@ -270,7 +295,7 @@ def curve_points(frame: pd.DataFrame, curves: Curves, claims: Sequence[str] = ()
         rows=tuple(rows),
         notes=(
             "In square brackets: the published value, where the text or Table 1 prints one.",
-            *((PROVED_NOTE, MODEL_ONLY_NOTE, VACUOUS_NOTE) if curves.private else ()),
+            *(_PRIVATE_NOTES if curves.private else ()),
             *claims,
         ),
         legend=_legend(),
@@ -299,10 +324,15 @@ def printed(value: float) -> str:
 
 
 def proved_range(line: pd.DataFrame) -> str:
-    """Return ε proved along the points of ``line``: ``3.38``, ``1.59 to 25``, or ``none``."""
+    """Return ε proved along the points of ``line``: ``3.38``, ``1.59 to 25``, ``none`` or
+    ``refuted: ε > 3.16``."""
     proved = line["epsilon_proved"].dropna()
     if proved.empty:
-        return "refuted" if (line["status"] == "refuted").any() else "none"
+        refuted = line[line["status"] == "refuted"]
+        if refuted.empty:
+            return "none"
+        weakest = {"x_audit_epsilon_lower": refuted["audit_epsilon_lower"].min()}
+        return f"refuted{refuting_bound(weakest, 'x', ': {}')}"
     words = _range(proved)
     return words if len(proved) == len(line) else f"{words}, none for some"
 

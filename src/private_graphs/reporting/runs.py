@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic import ValidationError
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.reporting.audited import audited, audits_beside
 
 RUN_COLUMNS: tuple[str, ...] = (
     "replica_id", "statement_id", "selected", "study", "experiment", "protocol", "dataset",
@@ -29,61 +30,99 @@ RUN_COLUMNS: tuple[str, ...] = (
 choice.
 """
 
+METHOD_COLUMNS: tuple[str, ...] = (
+    "replica_id", "statement_id", "study", "experiment", "protocol", "dataset", "features", "view",
+    "method", "setting", "fits_tuning_labels", "tuning_nodes", "tuning_labels", "configuration",
+    "n_configurations", "epsilon", "delta", "epsilon_proved", "unit", "relation", "inference",
+    "seed", "test_micro_f1", "test_macro_f1", "test_accuracy", "validation_micro_f1",
+    "validation_macro_f1", "majority_micro_f1", "random_micro_f1", "seconds", "device",
+    "noise_source", "code_fingerprint", "data_fingerprint",
+)  # fmt: skip
+"""Columns of the ``runs.parquet`` of a proved method: one row per draw of the noise.
+
+``tuning_labels`` is how many of the ``tuning_nodes`` have public labels; ``epsilon`` is 0 where
+nothing private is read, infinite without DP.
+"""
+
 _LATER_COLUMNS = ("view",)
 """Columns that finished cells of earlier versions lack; they are null there."""
 
+_OPTIONAL = ("clip", "delta", "epsilon_published", "epsilon_proved", "seconds")
+"""Numbers that are null where nothing applies; a column of nulls would else be of objects."""
 
-def find_runs(scale_folder: Path, study: str) -> list[Path]:
+
+def find_runs(
+    scale_folder: Path, study: str, kind: Literal["runs", "methods"] = "runs"
+) -> list[Path]:
     """Return the folders of all finished cells of ``study`` below ``results/<scale>``, sorted.
 
-    A cell is finished when all its files are there; a job that was killed leaves fewer.
+    ``kind`` is the folder that they lie in: trainings, or proved methods. A cell is finished when
+    all its files are there; a job that was killed leaves fewer.
     """
-    folders = (Path(scale_folder) / "runs" / study).rglob("runs.parquet")
+    folders = (Path(scale_folder) / kind / study).rglob("runs.parquet")
     return sorted(path.parent for path in folders if (path.parent / "statement.json").is_file())
 
 
-def collect(run_folders: Iterable[Path]) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
+def columns_of(run_folder: Path) -> tuple[str, ...]:
+    """Return the columns that the run table of a folder should have: of a method, or a training.
+
+    Raises UserError for an unreadable run table.
+    """
+    return METHOD_COLUMNS if "setting" in _read(run_folder / "runs.parquet") else RUN_COLUMNS
+
+
+def collect(
+    run_folders: Iterable[Path], columns: Sequence[str] = RUN_COLUMNS
+) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
     """Read the folders of finished cells into one frame and one dictionary of statements.
 
-    The frame has the columns of ``RUN_COLUMNS`` and ``cell``, the folder that a row comes from.
-    Raises UserError for an unreadable or incomplete folder, naming the file and what is missing.
+    The frame has ``columns`` (``RUN_COLUMNS`` of trainings, ``METHOD_COLUMNS`` of proved methods)
+    and ``cell``, the folder that a row comes from. Where audits of the same claims lie beside the
+    runs (``reporting/audited.py``), statements carry them, and rows refer to these statements; the
+    files of the cells stay as they are. Raises UserError for an unreadable or incomplete folder,
+    naming the file and what is missing.
     """
     frames: list[pd.DataFrame] = []
     statements: dict[str, dict[str, Any]] = {}
+    known: dict[Path, list[dict[str, Any]]] = {}
     for folder in map(Path, run_folders):
         found = read_statements(folder / "statement.json")
-        frame = _read_runs(folder / "runs.parquet")
+        frame = _read_runs(folder / "runs.parquet", columns)
         absent = sorted(set(frame["statement_id"]) - set(found))
         if absent:
             raise UserError(
                 f"{folder / 'statement.json'}: no statement {', '.join(absent)}, which "
                 f"runs.parquet refers to; delete {folder} and train the cell again"
             )
+        frame, found = audited(frame, found, audits_beside(folder, known))
         frames.append(frame.assign(cell=folder.as_posix()))
         statements.update(found)
     if not frames:
-        return pd.DataFrame(columns=[*RUN_COLUMNS, "cell"]), {}
+        return pd.DataFrame(columns=[*columns, "cell"]), {}
     return pd.concat(frames, ignore_index=True), statements
 
 
-def _read_runs(path: Path) -> pd.DataFrame:
+def _read(path: Path) -> pd.DataFrame:
     try:
-        frame = pd.read_parquet(path)
+        return pd.read_parquet(path)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path}: not a readable run table ({error}); delete {path.parent} and train the "
             "cell again"
         ) from error
+
+
+def _read_runs(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    frame = _read(path)
     for name in set(_LATER_COLUMNS) - set(frame.columns):
         frame[name] = None
-    missing = [column for column in RUN_COLUMNS if column not in frame.columns]
+    missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise UserError(
             f"{path}: expected the columns of a run table, found none named "
             f"{', '.join(missing)}; delete {path.parent} and train the cell again"
         )
-    # Optional numbers are null where nothing applies; a column of nulls would else be of objects.
-    optional = ["clip", "delta", "epsilon_published", "epsilon_proved"]
+    optional = [name for name in _OPTIONAL if name in frame]
     frame = frame.assign(**{name: frame[name].astype("float64") for name in optional})
     view = frame["view"].astype("object")
     return frame.assign(view=view.where(view.notna(), None))

@@ -13,12 +13,13 @@ from private_graphs.errors import UserError
 SCORE_COLUMNS = (
     "mean", "std", "seeds", "epsilon_published", "epsilon_proved", "epsilon_all_runs",
     "runs_released", "vacuous", "unit", "relation", "inference", "status", "lr", "epochs",
-    "noise_multiplier", "statement_id",
+    "noise_multiplier", "statement_id", "audit_epsilon_lower",
 )  # fmt: skip
 """What a table says of a setting under one protocol.
 
 ``epsilon_proved`` is of one run whose settings are fixed in advance, ``epsilon_all_runs`` of the
-``runs_released`` runs together: all seeds and learning rates.
+``runs_released`` runs together: all seeds and learning rates. ``audit_epsilon_lower`` is what an
+attack on the same code at the same claim shows at 99.9 %, where one was made (docs/privacy.md §11).
 """
 
 
@@ -54,6 +55,7 @@ def score_values(
         "authors_epsilon": statement["authors_accountant_epsilon"],
         "epsilon_all_runs": statement["epsilon_all_runs"],
         "runs_released": statement["n_runs_released"] if private else None,
+        "audit_epsilon_lower": statement["audit"] and statement["audit"]["epsilon_lower"],
     }
     same = ("inference", "lr", "statement_id")
     values |= {name: first[name] for name in same}

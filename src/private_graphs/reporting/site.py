@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +21,9 @@ from private_graphs.reporting import readable
 from private_graphs.reporting.audits import audit_table
 from private_graphs.reporting.figure_views import FigureView, figure_views
 from private_graphs.reporting.formats import Readable, is_missing, number, read_table
-from private_graphs.reporting.runs import collect, find_runs
+from private_graphs.reporting.method_tables import NAMES
+from private_graphs.reporting.method_views import MethodSection, method_section, method_uses
+from private_graphs.reporting.runs import METHOD_COLUMNS, collect, find_runs
 from private_graphs.reporting.score_tables import score_tables_of
 from private_graphs.reporting.statement_view import statement_view
 from private_graphs.reporting.tables import read_statistics
@@ -31,6 +33,9 @@ from private_graphs.reporting.views import (
     exhibit_title,
     score_section,
 )
+
+Collected = tuple[pd.DataFrame, dict[str, dict[str, Any]]]
+"""Runs and their statements."""
 
 SCALES = ("full", "demo")
 """Scales in the order of the page."""
@@ -50,6 +55,7 @@ class StudyView:
     tables: tuple[Readable, ...]
     downloads: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     figures: tuple[FigureView, ...] = ()
+    methods: MethodSection | None = None
 
     @property
     def anchor(self) -> str:
@@ -66,7 +72,8 @@ def write_site(results_root: Path) -> list[Path]:
     """Write ``index.html`` and the pages behind it; return the paths.
 
     These are ``<scale>/<study>_<figure>.html`` for every figure whose points have been written,
-    and ``<scale>/statements/<statement_id>.html``. Shows every scale below ``results_root`` that
+    ``<scale>/<study>_frontier.html`` for those of proved methods, and
+    ``<scale>/statements/<statement_id>.html``. Shows every scale below ``results_root`` that
     has tables. The pages are self-contained but for the pictures beside them, and need neither
     network nor scripts. Pages of figures and statements that are gone are removed.
 
@@ -79,13 +86,16 @@ def write_site(results_root: Path) -> list[Path]:
     for scale in SCALES:
         pages: list[Path] = []
         for study in study_ids():
-            runs, statements = collect(find_runs(results_root / scale, study))
-            view = _study_view(results_root, scale, study, runs, statements)
+            trained = collect(find_runs(results_root / scale, study))
+            proved = collect(find_runs(results_root / scale, study, "methods"), METHOD_COLUMNS)
+            view = _study_view(results_root, scale, study, trained, proved)
             if view is not None:
                 views.append(view)
                 folder = results_root / scale / "statements"
-                pages += _write_statements(templates, folder, view, runs, statements)
+                pages += _write_statements(templates, folder, view, *trained, _used_by)
+                pages += _write_statements(templates, folder, view, *proved, method_uses)
                 pages += _write_figures(templates, results_root, view)
+                pages += _write_frontier(templates, results_root, view)
         _remove_others(results_root / scale, pages)
         written += pages
     if not views:
@@ -123,8 +133,8 @@ def _study_view(
     results_root: Path,
     scale: str,
     study: str,
-    runs: pd.DataFrame,
-    statements: Mapping[str, Mapping[str, Any]],
+    trained: Collected,
+    proved: Collected,
 ) -> StudyView | None:
     folder = results_root / scale
     paths = {name: folder / "tables" / f"{study}_{name}.csv" for name in _OTHER_TABLES}
@@ -133,18 +143,20 @@ def _study_view(
     statistics = read_statistics(folder)
     given = (results_root, scale, source)
     sections = [
-        score_section(*given, table, statistics, runs, statements)
-        for table in score_tables_of(study)
+        score_section(*given, table, statistics, *trained) for table in score_tables_of(study)
     ]
     scores = tuple(each for each in sections if each is not None)
-    figures = figure_views(*given, statistics, runs, statements)
-    if not (scores or frames or figures):
+    figures = figure_views(*given, statistics, *trained)
+    methods = method_section(*given, statistics, *proved)
+    if not (scores or frames or figures or methods):
         return None
     used = {each.name for figure in figures for each in figure.pictures}
     used |= {name for each in scores for name in each.datasets}
+    used |= {each.name for each in methods.pictures} if methods else set()
     shown = [each for name, each in statistics.items() if name in (used or set(statistics))]
     names = (
-        *(each.table.name for each in scores), *_OTHER_TABLES, *(each.name for each in figures)
+        *(each.table.name for each in scores), *NAMES, *_OTHER_TABLES,
+        *(each.name for each in figures),
     )  # fmt: skip
     return StudyView(
         scale=scale,
@@ -157,6 +169,7 @@ def _study_view(
         tables=tuple(_OTHER_TABLES[name](frame) for name, frame in frames.items()),
         downloads=downloads(results_root, scale, study, names),
         figures=figures,
+        methods=methods,
     )
 
 
@@ -171,6 +184,7 @@ def _write_statements(
     view: StudyView,
     runs: pd.DataFrame,
     statements: Mapping[str, Mapping[str, Any]],
+    uses: Callable[[pd.DataFrame], tuple[str, ...]],
 ) -> list[Path]:
     template = templates.get_template("statement.html.j2")
     by_statement = dict(iter(runs.groupby("statement_id"))) if len(runs) else {}
@@ -181,7 +195,7 @@ def _write_statements(
         page = template.render(
             page=statement_view(statement),
             statement_id=statement_id,
-            used_by=() if rows is None else _used_by(rows),
+            used_by=() if rows is None else uses(rows),
             view=view,
             version=__version__,
         )
@@ -201,6 +215,17 @@ def _write_figures(templates: Environment, results_root: Path, view: StudyView) 
         write_text(path, page)
         written.append(path)
     return written
+
+
+def _write_frontier(templates: Environment, results_root: Path, view: StudyView) -> list[Path]:
+    if view.methods is None:
+        return []
+    page = templates.get_template("frontier.html.j2").render(
+        view=view, section=view.methods, version=__version__
+    )
+    path = results_root / view.methods.address
+    write_text(path, page)
+    return [path]
 
 
 def _used_by(rows: pd.DataFrame) -> tuple[str, ...]:
@@ -235,6 +260,7 @@ def _words(row: Mapping[str, Any]) -> str:
 
 
 def _remove_others(folder: Path, pages: list[Path]) -> None:
-    there = {*folder.glob("statements/*.html"), *folder.glob("*_figure*.html")}
+    kinds = ("statements/*.html", "*_figure*.html", f"*_{NAMES[0]}.html")
+    there = {path for kind in kinds for path in folder.glob(kind)}
     for path in there - set(pages):
         path.unlink()

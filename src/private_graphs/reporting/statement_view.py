@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from private_graphs.privacy.explain import at_least
 from private_graphs.reporting.formats import is_missing, number
 from private_graphs.reporting.views import record_text
 
@@ -50,6 +51,7 @@ _INFERENCE = {
     "params_only": "only the parameters are released",
     "joint_dp_predictions": "each node’s prediction is private towards all others",
     "inductive_disjoint": "predictions are made on a graph without training nodes, and are covered",
+    "noisy_rows": "predictions are computed from noisy releases and public data, and are covered",
     "leaks": "leaks: the predictions are computed from private edges or features, and are not "
     "covered by the proved ε",
 }  # fmt: skip
@@ -99,12 +101,13 @@ def _headline(statement: Mapping[str, Any]) -> tuple[str, str]:
     delta = f"δ = {number(statement.get('delta'))}"
     claimed = statement["epsilon_published"]
     claim = "" if is_missing(claimed) else f" ε = {number(claimed, 4)} is claimed."
-    status = statement["status"]
+    status, proved = statement["status"], statement["epsilon_proved"]
     if status == "not_private":
         return "Trained without differential privacy: nothing is claimed or proved.", "plain"
     if status == "refuted":
-        return f"The claim is refuted by an audit.{claim}", "none"
-    proved = statement["epsilon_proved"]
+        claim = f" The claim is refuted by an audit.{claim}{_shown(statement['audit'])}"
+    if proved == 0:
+        return f"Nothing private is read: ε = 0 per {_words(statement['unit'])}.", "proved"
     if is_missing(proved):
         return f"Nothing is proved: no finite ε holds.{claim}", "none"
     unit, relation = _words(statement["unit"]), _words(statement["relation"])
@@ -117,7 +120,17 @@ def _headline(statement: Mapping[str, Any]) -> tuple[str, str]:
     return (
         f"Proved: ε = {number(proved, 4)} at {delta} per {unit} ({relation})."
         f"{vacuous}{scope}{claim}",
-        "proved",
+        "none" if status == "refuted" else "proved",
+    )
+
+
+def _shown(audit: Mapping[str, Any] | None) -> str:
+    if audit is None:
+        return ""
+    lower, confidence = at_least(audit["epsilon_lower"]), at_least(100 * audit["confidence"])
+    return (
+        f" An attack on the same code at the same claim shows ε ≥ {lower} at {confidence} % "
+        "confidence."
     )
 
 

@@ -23,7 +23,7 @@ from private_graphs.privacy.accountants import (
 from private_graphs.privacy.calibration import gdp_noise, published_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.protocols import PROTOCOLS
-from private_graphs.reporting import readable
+from private_graphs.reporting import method_tables, readable
 from private_graphs.reporting.audits import audit_table, read_audits
 from private_graphs.reporting.claims import claims
 from private_graphs.reporting.curves import curves_of, points
@@ -150,19 +150,23 @@ def write_tables(
     """Write ``<scale_folder>/tables/<study>_<table>.{csv,md,tex}`` and return the paths.
 
     ``tables`` are ``table3``, ``table5``, ``audit``, tables of scores of the study (``table1``,
-    ``leak``) and its figures (``figure1``), whose points are written in the same way. Scores and
-    figures cover every finished cell below ``<scale_folder>/runs/<study>``, also those of earlier
-    and narrower runs, audits those below ``<scale_folder>/audits/<study>``; Table 5 every build of
+    ``leak``), its figures (``figure1``), whose points are written in the same way, and the tables
+    of proved methods (``method_tables.NAMES``). Scores and figures cover every finished cell below
+    ``<scale_folder>/runs/<study>``, also those of earlier and narrower runs, proved methods those
+    below ``<scale_folder>/methods/<study>``, audits those below ``<scale_folder>/audits/<study>``;
+    Table 5 every build of
     a dataset whose ``statistics`` were ever given (they are kept in ``<scale_folder>/datasets``).
     ``epochs``, ``epsilons`` and ``delta`` are those of Table 3.
 
-    Raises UserError where there is no finished cell for a table of scores or a figure.
+    Raises UserError where there is no finished cell for a table of scores, a figure or a table of
+    proved methods.
     """
     scale_folder = Path(scale_folder)
     for each in statistics:
         view = f".{each['view']}" if each.get("view") else ""
         write_json(scale_folder / "datasets" / f"{each['name']}{view}.json", dict(each))
     runs: pd.DataFrame | None = None
+    proved: method_tables.MethodTables | None = None
     written: list[Path] = []
     for name in tables:
         if name == "table3":
@@ -177,7 +181,11 @@ def write_tables(
         else:
             if runs is None:
                 runs, statements = collect(find_runs(scale_folder, study))
-            frame, text = _scored(scale_folder, study, name, runs, statements)
+            if name in method_tables.NAMES:
+                proved = proved or method_tables.read(scale_folder, study, runs, statements)
+                frame, text = proved.table(name)
+            else:
+                frame, text = _scored(scale_folder, study, name, runs, statements)
         written += write_table(frame, text, scale_folder / "tables" / f"{study}_{name}")
     return written
 

@@ -19,6 +19,7 @@ from private_graphs.reporting.readable import (
     feature_title,
     lead_title,
     lead_words,
+    limits,
     panel_words,
     printed_elsewhere,
     score,
@@ -202,14 +203,13 @@ def _score_cell(row: Mapping[str, Any], source: str, statements: str) -> ScoreCe
     href = f"{statements}/{row[f'{source}_statement_id']}.html"
     if status == "not_private":
         return ScoreCell(text, "no privacy claimed", "plain", href=href)
-    limits = tuple(warnings(row, source))
+    said = tuple(warnings(row, source))
     proved = row[f"{source}_epsilon_proved"]
     if is_missing(proved):
-        words = "claim refuted" if status == "refuted" else "none proved"
-        return ScoreCell(text, words, "none", limits, href=href)
+        return ScoreCell(text, "none proved", "none", said, href=href)
     unit = row[f"{source}_unit"].replace("_", " ")
     words = f"proved ε {number(proved, 2)} per {unit}"
-    return ScoreCell(text, words, "proved", limits, together(row, source), href)
+    return ScoreCell(text, words, "proved", said, together(row, source), href)
 
 
 _PRIVATE = ("dp_full", "dp_split")
@@ -264,7 +264,8 @@ def _privacy_summary(private: pd.DataFrame, source: str) -> tuple[str, str]:
     if ran.empty:
         return "no DP row was run", "plain"
     if proved.empty:
-        return f"none proved, for any of {len(ran)} DP settings", "none"
+        words = f"none proved, for any of {len(ran)} DP settings"
+        return words + _refuted_words(ran, source), "none"
     units = " or ".join(sorted(proved[f"{source}_unit"].unique())).replace("_", " ")
     words = f"proved: ε {_range(proved[f'{source}_epsilon_proved'], '{:.2f}')} per {units}"
     words += " and run"
@@ -273,14 +274,21 @@ def _privacy_summary(private: pd.DataFrame, source: str) -> tuple[str, str]:
     together = proved[f"{source}_epsilon_all_runs"].max()
     if not is_missing(together):
         words += f"; all runs of a row together: up to {together:.2f}"
-    limits = {each for row in proved.to_dict("records") for each in warnings(row, source)}
-    return "; ".join([words, *sorted(limits)]), "proved"
+    found = {each for row in proved.to_dict("records") for each in limits(row, source)}
+    return "; ".join([words + _refuted_words(ran, source), *sorted(found)]), "proved"
 
 
-_NOISE_SOURCES = {
+def _refuted_words(ran: pd.DataFrame, source: str) -> str:
+    """Say for how many of the settings that ran an attack has refuted the claim."""
+    count = int((ran[f"{source}_status"] == "refuted").sum())
+    return f"; the claim refuted by an attack for {count} of {len(ran)}" if count else ""
+
+
+NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes secret seeds",
     "os_entropy": "from the operating system",
 }
+"""Words for where the noise comes from."""
 
 
 def notes(
@@ -294,7 +302,7 @@ def notes(
     finite = runs["epsilon"].map(math.isfinite)
     private = runs[finite]
     rates = (_per_optimizer(runs[~finite], "lr"), _per_optimizer(private, "lr"))
-    kinds = [_NOISE_SOURCES.get(each, each) for each in sorted(runs["noise_source"].unique())]
+    kinds = [NOISE_SOURCES.get(each, each) for each in sorted(runs["noise_source"].unique())]
     machines = runs[["dtype", "device"]].drop_duplicates().itertuples()
     found = [
         *_data(runs, statements, statistics or {}),
@@ -411,10 +419,18 @@ def downloads(
     return tuple(found)
 
 
+_TITLES = {
+    "audit": "Audits",
+    "frontier": "Private and useful: frontier",
+    "labels": "Private and useful: fewer public labels",
+    "useful": "Private and useful: beside Table 1",
+}
+
+
 def exhibit_title(study: str, name: str) -> str:
     """Return the words for a table or figure: ``Table 1``."""
     if (study, name) in SCORE_TABLES:
         return SCORE_TABLES[study, name].label
-    if name == "audit":
-        return "Audits"
+    if name in _TITLES:
+        return _TITLES[name]
     return name.replace("table", "Table ").replace("figure", "Figure ")
