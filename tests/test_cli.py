@@ -84,6 +84,8 @@ ACCOUNT = ("--steps", 2000, "--delta", 1e-5)
     ("flags", "expected"),
     [
         (("--accountant", "moments", "--noise-multiplier", 112), 1.995762),
+        (("--accountant", "moments", "--noise-multiplier", 219.2), 1.0000),
+        (("--accountant", "cancelling", "--noise-multiplier", 220), -0.14764),
         (("--accountant", "gdp", "--noise-multiplier", 112), 1.55196),
         (("--accountant", "gdp", "--noise-multiplier", 112, "--relation", "zero_out"), 1.55196),
         (("--accountant", "gdp", "--noise-multiplier", 112, "--relation", "replace"), 3.38015),
@@ -105,6 +107,13 @@ def test_noise_is_rounded_to_the_safe_side(run):
     assert less > 2
 
 
+def test_the_authors_accountant_prints_but_keeps_no_budget(run):
+    flags = ("--accountant", "cancelling", "--steps", 2000)
+    refused(run("noise", "--epsilon", 1, *flags), 2, "keeps no budget", "moments")
+    tiny = run("epsilon", "--noise-multiplier", 0.02, *flags)
+    refused(tiny, 1, "no finite epsilon", "accountant moments")
+
+
 @pytest.mark.parametrize("command", ["epsilon", "noise"])
 @pytest.mark.parametrize(
     ("flags", "words"),
@@ -115,6 +124,10 @@ def test_noise_is_rounded_to_the_safe_side(run):
             ("sampling rate 1", "use the accountant pld"),
         ),
         (("--accountant", "moments", "--relation", "replace"), ("add_remove only", "gdp or pld")),
+        (
+            ("--accountant", "cancelling", "--relation", "replace"),
+            ("cancelling is the published formula", "add_remove only"),
+        ),
         (
             ("--accountant", "moments", "--relation", "zero_out", "--sampling-rate", 0.1),
             ("add_remove only", "use the accountant pld"),

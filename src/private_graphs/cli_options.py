@@ -26,6 +26,14 @@ _ACCOUNTANT_HELP = (
     "pld: privacy loss distribution, any sampling rate and relation."
 )
 Accountant = Annotated[str, typer.Option(help=_ACCOUNTANT_HELP, metavar="moments|gdp|pld")]
+AnyAccountant = Annotated[
+    str,
+    typer.Option(
+        metavar="moments|gdp|pld|cancelling",
+        help=f"{_ACCOUNTANT_HELP} cancelling: what the code of LREC 2022 prints, the formula with "
+        "rounding errors that make it too small; no bound.",
+    ),
+]
 Steps = Annotated[int, typer.Option(help="Number of noisy steps.")]
 Rate = Annotated[float, typer.Option(help="Poisson sampling rate; 1 means every step sees all.")]
 Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-DP.")]
@@ -51,6 +59,21 @@ FeatureKind = Annotated[
 DEVICES = ("auto", "cpu", "cuda")
 Device = Annotated[
     str, typer.Option(metavar="|".join(DEVICES), help="Where models read texts and train.")
+]
+AuditedProtocol = Annotated[
+    str | None,
+    typer.Option(metavar="released|paper|sound", help="The training code of this protocol."),
+]
+AuditedMethod = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A proved method in its place, such as class_sums."),
+]
+AuditedSetting = Annotated[
+    str | None,
+    typer.Option(
+        metavar="text|graph|edges",
+        help="With --method: what is private and what is public; by default its first.",
+    ),
 ]
 Threads = Annotated[int, typer.Option(help="CPU threads; they share out the replicas.")]
 Visits = Annotated[

@@ -14,9 +14,9 @@ from private_graphs.datasets.registry import (
     dataset_names,
     dataset_spec,
     features_of,
-    raw_files,
     view_of,
 )
+from private_graphs.datasets.sources import load_sources
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UsageError, UserError
 from private_graphs.features.load import load_dataset
@@ -32,7 +32,7 @@ def test_the_registered_names_are_these():
 
 
 def test_an_unknown_dataset_lists_the_names_and_suggests_the_nearest(tmp_path):
-    for ask in (lambda name: build(name, tmp_path), dataset_spec, raw_files):
+    for ask in (lambda name: build(name, tmp_path), dataset_spec):
         with pytest.raises(UserError) as raised:
             ask("coraa")
         assert "unknown dataset 'coraa'" in str(raised.value)
@@ -40,10 +40,14 @@ def test_an_unknown_dataset_lists_the_names_and_suggests_the_nearest(tmp_path):
 
 
 def test_planetoid_datasets_have_eight_raw_files_npz_ones_one_and_embedded_ones_none():
-    assert {name: len(raw_files(name)) for name in DATASETS} == {
-        "cora": 8, "citeseer": 8, "pubmed": 8, "cora-ml": 1, "ms-academic": 1,
-        "synthetic-planetoid": 0, "synthetic-npz": 0, "pokec": 2, "reddit": 1, "pokec_demo": 0,
+    sources = load_sources()
+    assert {name: len(sources[name].files) for name in DATASETS if name in sources} == {
+        "cora": 8, "citeseer": 8, "pubmed": 8, "cora-ml": 1, "ms-academic": 1, "pokec": 2,
+        "reddit": 1,
     }  # fmt: skip
+    assert {name for name, each in DATASETS.items() if each.synthetic} == set(DATASETS) - set(
+        sources
+    )
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
@@ -71,7 +75,7 @@ def test_missing_raw_files_are_listed_before_anything_is_read(tmp_path):
 
 
 def test_a_wrong_checksum_stops_before_anything_is_parsed(tmp_path, monkeypatch):
-    for source in raw_files("cora"):
+    for source in load_sources()["cora"].files:
         path = tmp_path / source.file
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"x" * source.bytes)
@@ -111,7 +115,7 @@ def test_a_users_graph_is_a_dataset_once_it_is_declared(tmp_path, monkeypatch):
     assert spec.features[0] == "fasttext" and set(spec.features) == {
         "bow", "fasttext", "bert", "sbert",
     }  # fmt: skip
-    assert spec.views == ("released", "paper", "sound") and raw_files("my_graph") == []
+    assert spec.views == ("released", "paper", "sound")
     assert spec.size.nodes == 3 and spec.size_with("bow").features == 5000
 
 

@@ -28,7 +28,7 @@ from private_graphs.datasets.own import (
     read_own,
 )
 from private_graphs.datasets.planetoid import read_planetoid
-from private_graphs.datasets.sources import SourceFile, load_models, load_sources, raw_records
+from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import VIEWS, DataView
 from private_graphs.errors import UsageError, UserError, suggest
@@ -389,15 +389,6 @@ def build_name(name: str, features: str, view: DataView) -> str:
     spec = dataset_spec(name)
     found = view_of(spec, view)
     return name if found is None else f"{name}/{features_of(spec, features)}/{found.name}"
-
-
-def raw_files(name: str) -> list[SourceFile]:
-    """Return the downloaded raw files of a dataset or model (none for what is embedded or own)."""
-    models = load_models()
-    if name in models:
-        return list(models[name].files)
-    spec = dataset_spec(name)
-    return [] if spec.synthetic or spec.own else list(load_sources()[spec.name].files)
 
 
 def build(

@@ -19,6 +19,7 @@ from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
 from private_graphs.features.make import FeatureOptions, make_features
 from private_graphs.features.models import models_of, own_model, own_model_files
+from private_graphs.features.words import COUNTS
 from private_graphs.files import sha256_of, write_json
 from private_graphs.imports import code_fingerprint
 
@@ -46,7 +47,7 @@ def feature_options(
     ``cache`` keeps embedded models and embeddings of texts. Raises UserError for files of a model
     that are missing or are not what they were.
     """
-    counts, model, name, files = (15, 15_000), None, None, ()
+    counts, model, name, files = COUNTS, None, None, ()
     for name in models_of(spec, kind):
         files = tuple(raw_records(name, raw_dir))
         folder = raw_dir / "models" / name

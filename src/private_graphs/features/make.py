@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.registry import TEXT_FEATURES
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError, suggest
@@ -16,9 +17,6 @@ from private_graphs.features.fasttext import fasttext_means
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.sbert import sentence_means
 from private_graphs.features.words import COUNTS
-
-KINDS = ("bow", "fasttext", "bert", "sbert")
-"""Kinds of features made of texts."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +44,16 @@ class FeatureOptions:
 def make_features(
     graph: TextGraph, kind: str, view: DataView, options: FeatureOptions | None = None
 ) -> FeatureMatrix:
-    """Return the features (N, F) of one of :data:`KINDS` for the nodes of a text graph.
+    """Return the features (N, F) of a kind of ``registry.TEXT_FEATURES`` for the nodes of a graph.
 
     Raises:
         UserError: the kind is unknown, or what the kind itself refuses.
     """
     options = options or FeatureOptions()
-    if kind not in KINDS:
+    if kind not in TEXT_FEATURES:
         raise UserError(
-            f"features are {kind!r}; expected one of {', '.join(KINDS)}{suggest(kind, KINDS)}"
+            f"features are {kind!r}; expected one of {', '.join(TEXT_FEATURES)}"
+            f"{suggest(kind, TEXT_FEATURES)}"
         )
     if kind == "bow":
         return bag_of_words(graph, view, options.counts)

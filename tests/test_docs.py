@@ -1,0 +1,86 @@
+"""The pages quote commands with what they print: the quick ones are run again and compared."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from private_graphs.cli import app
+
+PAGES = ("docs/published-results.md", "docs/privacy.md")
+LINKING = (*PAGES, "README.md", "docs/methods.md", "docs/extending.md", "docs/results/README.md")
+ROW = re.compile(r"\| `private-graphs ((?:epsilon|noise) [^`]+)` \| (-?[\d.]+) \|")
+"""A row of a table: a command, and the number that it prints, rounded."""
+ROOT = Path(__file__).parents[1]
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def block_of(page: str, command: str) -> list[str]:
+    """Return the lines that a page shows below ``$ command``."""
+    found = re.search(rf"```\n\$ {re.escape(command)}\n(.*?)```", text_of(page), flags=re.DOTALL)
+    assert found, f"{page} does not show what {command} prints"
+    return found.group(1).splitlines()
+
+
+def anchor(heading: str) -> str:
+    """Return what GitHub makes of a heading for links to it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+QUOTED = [(page, *found) for page in PAGES for found in ROW.findall(text_of(page))]
+
+
+def test_the_page_quotes_a_command_for_each_claim_about_numbers():
+    assert len([page for page, *_ in QUOTED if page == PAGES[0]]) >= 20
+
+
+@pytest.mark.parametrize(("page", "command", "printed"), QUOTED)
+def test_a_quoted_command_prints_the_number_beside_it(page, command, printed):
+    answer = CliRunner().invoke(app, shlex.split(command))
+    assert answer.exit_code == 0, answer.output
+    [value] = json.loads(answer.stdout).values()
+    _, _, decimals = printed.partition(".")
+    assert f"{value:.{len(decimals)}f}" == printed
+
+
+def test_the_audit_that_refutes_the_released_code_prints_what_the_page_shows():
+    command = "audit --protocol released --epsilon 2 --runs 1000 --seed 0"
+    answer = CliRunner().invoke(app, command.split())
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.splitlines() == block_of(PAGES[0], f"private-graphs {command}")
+
+
+def test_the_table_of_growth_is_in_step_with_itself():
+    """The command takes minutes; its signal and noise follow from its other columns."""
+    heads, *rows = block_of(PAGES[0], "python -m private_graphs.attacks.growth --dataset cora")
+    assert heads.split() == "protocol epoch weights gradient as used noise signal F1".split()
+    assert len(rows) == 15
+    for row in rows:
+        protocol, epoch, _, gradient, used, noise, signal, _ = row.split()
+        assert float(used) == (1.0 if protocol == "paper" else float(gradient))
+        assert float(signal) == pytest.approx(
+            math.sqrt(int(epoch)) * float(used) / 112, abs=0.006, rel=0.01
+        )
+        parameters = 1433 * 32 + 32 + 32 * 7 + 7
+        assert float(noise) == round(112 * math.sqrt(parameters))
+
+
+def test_links_between_the_pages_point_to_files_and_headings():
+    for page in LINKING:
+        for target, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", text_of(page)):
+            if target.startswith("http"):
+                continue
+            file = (ROOT / page).parent / target if target else ROOT / page
+            assert file.exists(), f"{page}: {target}"
+            if heading:
+                headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+                assert heading in map(anchor, headings), f"{page}: {target}#{heading}"
