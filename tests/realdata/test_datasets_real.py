@@ -17,8 +17,8 @@ from private_graphs.datasets import counts, embedded
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.planetoid import read_planetoid
-from private_graphs.datasets.registry import DATASETS, GraphSize, build, raw_files
-from private_graphs.datasets.sources import supply
+from private_graphs.datasets.registry import DATASETS, GraphSize, build
+from private_graphs.datasets.sources import load_sources, supply
 from private_graphs.errors import UserError
 
 PLANETOID, ARCHIVES = ("cora", "citeseer", "pubmed"), ("cora-ml", "ms-academic")
@@ -80,7 +80,7 @@ def test_the_real_graphs_have_the_published_sizes(raw, tmp_path, name):
         nodes, edges, statistics["feature_nonzeros"], dataset.n_features, len(counts), train
     )
     assert [source["url"] for source in statistics["sources"]] == [
-        source.url for source in raw_files(name)
+        source.url for source in load_sources()[name].files
     ]
     dataset.save(tmp_path)
     assert GraphDataset.load(tmp_path).fingerprint == dataset.fingerprint
