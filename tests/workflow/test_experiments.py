@@ -124,7 +124,7 @@ def test_a_cell_that_is_older_than_its_choice_is_mentioned_with_what_mends_it(
 
 def test_the_shipped_demo_is_small_and_has_every_table_and_figure(shipped: Project) -> None:
     jobs = shipped.jobs()
-    assert jobs.pop("train") <= 110 and jobs.pop("method") == 26
+    assert jobs.pop("train") <= 110 and jobs.pop("method") == 13
     texts = dict.fromkeys(("texts", "features_bow", "features_fasttext", "features_bert"), 4)
     assert (
         jobs
