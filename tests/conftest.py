@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from command_line import Outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,3 +28,17 @@ def mirror() -> Path:
             "with planetoid/ind.cora.x and its siblings"
         )
     return folder.resolve()
+
+
+@pytest.fixture
+def run(capsys):
+    """Call the command line in this process."""
+    from private_graphs import cli
+
+    def call(*arguments: object) -> Outcome:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(each) for each in arguments])
+        captured = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), captured.out, captured.err)
+
+    return call

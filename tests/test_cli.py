@@ -7,42 +7,18 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+from command_line import Outcome, refused
 
 from private_graphs import cli
 from private_graphs.privacy.statements import PrivacyStatement
 
 NAME = "synthetic-planetoid"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def run(capsys):
-    """Call the command line in this process."""
-
-    def call(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(each) for each in arguments])
-        captured = capsys.readouterr()
-        return Outcome(int(ended.value.code or 0), captured.out, captured.err)
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +37,6 @@ def train(run, data):
         return run("train", *given, "--data", data, *arguments)
 
     return call
-
-
-def refused(outcome: Outcome, code: int, *words: str) -> None:
-    """One message on standard error, nothing on standard output, no traceback."""
-    assert (outcome.code, outcome.out) == (code, ""), outcome
-    assert "Traceback" not in outcome.err
-    for word in words:
-        assert word in outcome.err, outcome.err
 
 
 def test_dataset_prints_statistics_as_json(run, data):

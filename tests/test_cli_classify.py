@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+from command_line import Outcome, refused
 
-from private_graphs import cli
 from private_graphs.cells import MethodPlan
 from private_graphs.cli_classify import Compared
 from private_graphs.methods.names import METHOD_NAMES
@@ -29,30 +28,6 @@ FILES = [
 ]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def run(capsys):
-    """Call the command line in this process."""
-
-    def call(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(each) for each in arguments])
-        captured = capsys.readouterr()
-        return Outcome(int(ended.value.code or 0), captured.out, captured.err)
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("classify") / "raw"
@@ -66,14 +41,6 @@ def classify(run, data):
         return run("classify", NAME, "--data", data, *arguments)
 
     return call
-
-
-def refused(outcome: Outcome, code: int, *words: str) -> None:
-    """One message on standard error, nothing on standard output, no traceback."""
-    assert (outcome.code, outcome.out) == (code, ""), outcome
-    assert "Traceback" not in outcome.err
-    for word in words:
-        assert word in outcome.err, outcome.err
 
 
 def row_of(folder: Path) -> pd.Series:

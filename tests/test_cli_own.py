@@ -12,7 +12,6 @@ import shlex
 import shutil
 import signal
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +19,7 @@ import numba
 import pandas as pd
 import pytest
 import typer
+from command_line import refused
 
 from private_graphs import cli
 from private_graphs.datasets import registry
@@ -27,30 +27,6 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.views import VIEWS
 from private_graphs.features import load
 from private_graphs.privacy.statements import PrivacyStatement
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def run(capsys):
-    """Call the command line in this process."""
-
-    def call(*arguments: object) -> Outcome:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(each) for each in arguments])
-        captured = capsys.readouterr()
-        return Outcome(int(ended.value.code or 0), captured.out, captured.err)
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +51,6 @@ def declared(run, here):
     found = run("dataset", "my_graph", *FLAGS)
     assert found.code == 0, found.err
     return found
-
-
-def refused(outcome: Outcome, code: int, *words: str) -> None:
-    assert (outcome.code, outcome.out) == (code, ""), outcome
-    assert "Traceback" not in outcome.err
-    for word in words:
-        assert word in outcome.err, outcome.err
 
 
 def test_the_example_is_what_its_script_writes(root, example, tmp_path):
