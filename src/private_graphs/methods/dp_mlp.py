@@ -8,15 +8,9 @@ in a node's own row (``public_text``).
 
 from __future__ import annotations
 
-import numpy as np
+from private_graphs.methods.node_gradients import TwoLayers
+from private_graphs.methods.text_gradients import Configuration, TextGradients, configuration
 
-from private_graphs.methods.node_gradients import Steps, TwoLayers
-from private_graphs.methods.text_gradients import Configuration, TextGradients
-
-_CLIP_NORM = 0.5
-_RANKS = (6, 512)
-_STEPS = (6, 48)
-_LEARNING_RATES = (5.0, 200.0)
 _UNITS = 32
 
 
@@ -26,13 +20,8 @@ def model(rank: int, n_classes: int) -> TwoLayers:
 
 
 def rule(signal: float) -> Configuration:
-    """Return the settings that a signal n·μ/K calls for: more of it, more directions and steps."""
-    rank = np.clip(0.75 * signal**0.75, *_RANKS)
-    count = np.clip(2.2 * signal ** (1 / 3), *_STEPS)
-    learning_rate = np.clip(1.7 * signal**0.5, *_LEARNING_RATES)
-    return Configuration(
-        round(float(rank)), Steps(round(float(count)), round(float(learning_rate), 1), _CLIP_NORM)
-    )
+    """Return the settings that a signal n·μ/K calls for."""
+    return configuration(signal, 1.7, (5.0, 200.0))
 
 
 METHOD = TextGradients(

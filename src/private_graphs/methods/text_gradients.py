@@ -26,6 +26,9 @@ from private_graphs.privacy.events import FullBatch, NoisyGradients
 _HOPS = 2
 _MORE_DIRECTIONS = 1.4
 """Directions of rows averaged over public neighbours, in those of rows that are not."""
+_CLIP_NORM = 0.5
+_RANKS = (6, 512)
+_STEPS = (6, 48)
 _LARGEST_SIGNAL = 20_000.0
 _CHOSEN_BY = "nothing: the settings follow from the public sizes and the budget by a fixed rule"
 _NO_EDGE = "no edge is read: at edge level epsilon is 0"
@@ -42,6 +45,19 @@ class Configuration:
     rank: int
     """Principal coordinates that stand for a text."""
     steps: Steps
+
+
+def configuration(signal: float, rate: float, rates: tuple[float, float]) -> Configuration:
+    """Return the settings that a signal n·μ/K calls for: more of it, more directions and steps.
+
+    The learning rate is ``rate`` times the square root of the signal, within ``rates``.
+    """
+    rank = np.clip(0.75 * signal**0.75, *_RANKS)
+    count = np.clip(2.2 * signal ** (1 / 3), *_STEPS)
+    learning_rate = np.clip(rate * signal**0.5, *rates)
+    return Configuration(
+        round(float(rank)), Steps(round(float(count)), round(float(learning_rate), 1), _CLIP_NORM)
+    )
 
 
 @lru_cache(maxsize=256)
