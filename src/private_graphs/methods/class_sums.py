@@ -187,14 +187,21 @@ class Ranked:
         return cls(class_sums(problem, text, rank), rows, moment, variance)
 
 
+def noisy_sums(problem: Problem, shared: Ranked, requests: Sequence[Request]) -> np.ndarray:
+    """Return (R, rank + 1, K): the sums with the noise of each request, all at one ε."""
+    std = gaussian_std(requests[0].epsilon, problem.delta, sensitivity(problem.n_classes))
+    shape = shared.sums.shape
+    draws = [r.streams.generator("class_sums").normal(size=shape) for r in requests]
+    return np.stack([shared.sums + std * draw for draw in draws])
+
+
 def release(
     problem: Problem, text: PublicText, shared: Ranked, requests: Sequence[Request]
 ) -> Released:
     """Release the sums once for each of ``requests``, all at one ε, and score nodes."""
     std = gaussian_std(requests[0].epsilon, problem.delta, sensitivity(problem.n_classes))
     shape = shared.sums.shape
-    draws = [r.streams.generator("class_sums").normal(size=shape) for r in requests]
-    noisy = np.hstack([shared.sums + std * draw for draw in draws])
+    noisy = np.hstack(list(noisy_sums(problem, shared, requests)))
     candidates = []
     for prior in PRIOR_VARIANCES:
         weights = posterior_weights(

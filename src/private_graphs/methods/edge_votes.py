@@ -138,34 +138,56 @@ class EdgeVotes:
         return outcomes
 
 
-def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """What one request released, and what followed from it."""
+
+    voters: Voters
+    noise_std: float
+    beliefs: list[np.ndarray]
+    """(N, K) before each round."""
+    noisy: list[np.ndarray]
+    """(A, K) of each round: all that is released of the edges."""
+    scores: np.ndarray
+    """(A, K) after the last round."""
+
+
+def collect_votes(problem: Problem, request: Request, text: TextModel) -> Votes:
+    """Ask in ROUNDS rounds, each with the beliefs that follow from those before."""
     noise_std = gaussian_std(request.epsilon, problem.delta, 1.0, ROUNDS)
     voters = draw_voters(problem, request.streams.generator("voters"))
     noise = request.streams.generator("noise")
-    beliefs = text.probabilities
-    logs = np.log(beliefs[voters.asked])
+    beliefs = [text.probabilities]
+    logs = np.log(beliefs[0][voters.asked])
     scores = [logs - logs.mean(axis=1, keepdims=True)]
     fitting = np.flatnonzero(voters.asked[: problem.n_train])
     labels = problem.train_labels[fitting]
     for _ in range(ROUNDS):
-        scores.append(release(problem.adjacency, voters, beliefs, noise_std, noise))
+        scores.append(release(problem.adjacency, voters, beliefs[-1], noise_std, noise))
         stacked = np.stack(scores)
         weights = fit_weights(stacked[:, : len(fitting)], labels)
         total = np.tensordot(weights, stacked, axes=1)
-        beliefs = beliefs.copy()
-        beliefs[voters.asked] = np.exp(total - logsumexp(total, axis=1)[:, None])
-    predictions = total.argmax(axis=1)[len(fitting) :]
+        after = beliefs[-1].copy()
+        after[voters.asked] = np.exp(total - logsumexp(total, axis=1)[:, None])
+        beliefs.append(after)
+    return Votes(voters, noise_std, beliefs[:-1], scores[1:], total)
+
+
+def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
+    votes = collect_votes(problem, request, text)
+    asked_training = int(votes.voters.asked[: problem.n_train].sum())
+    predictions = votes.scores.argmax(axis=1)[asked_training:]
     n_tuning = len(problem.tuning_labels)
     return Outcome(
         test_predictions=predictions[n_tuning:],
         tuning_predictions=predictions[:n_tuning],
-        events=_events(problem, noise_std),
+        events=_events(problem, votes.noise_std),
         configuration={
             **text.configuration,
             "rounds": ROUNDS,
             "clip": CLIP,
-            "noise_std": noise_std,
-            "asked_training_nodes": len(fitting),
+            "noise_std": votes.noise_std,
+            "asked_training_nodes": asked_training,
         },
         n_configurations=N_CONFIGURATIONS,
         chosen_by=CHOSEN_BY,

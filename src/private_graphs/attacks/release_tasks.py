@@ -1,0 +1,446 @@
+"""Small tasks on which each method releases what its proof says, and nothing hides the noise.
+
+A task calls the function of the method that every result comes from, with streams as a runner makes
+them, on two neighbouring datasets whose exact sums differ by the sensitivity. It answers two
+questions about each release: the noise in units of what the method claims, and on which side of the
+middle between the two exact sums the release lies along their difference. Section numbers refer to
+``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from private_graphs.attacks.method_canary import MethodDesign, canary_problem
+from private_graphs.methods import class_sums, dp_linear, dp_mlp, edge_votes, gcn_proved
+from private_graphs.methods.gcn_proved import ProvedGcn, Tuning
+from private_graphs.methods.node_gradients import Model, Steps
+from private_graphs.methods.problem import SETTINGS, Problem
+from private_graphs.methods.proved import METHODS
+from private_graphs.methods.requests import Request
+from private_graphs.methods.text_gradients import Configuration, TextGradients
+from private_graphs.methods.text_only import fit_text_model
+from private_graphs.privacy.accountants import price
+from private_graphs.privacy.events import Event
+from private_graphs.training.streams import Streams
+
+DELTA = 1e-5
+_SLOW = 1e-4
+"""Learning rate over divisor where a second step is to see the gradients of the first."""
+_NEVER = -12.0
+"""Logit of the classes that the canary has in neither dataset."""
+_BATCH = 500
+_COPIES = 120
+"""Canaries of one edge release, each an edge of its own between two nodes of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Releases:
+    """What some requests released."""
+
+    noise: np.ndarray
+    """(n, rounds, rows, columns) in units of the claimed standard deviation."""
+    scores: np.ndarray
+    """One for each canary: above 0 where the release is nearer to the sums of arm 1."""
+    joined: np.ndarray | None = None
+    """(n,) steps that the canary's part joined, where parts toss coins."""
+
+
+class Task(Protocol):
+    """One method with one number of classes."""
+
+    method: str
+    classes: int
+    batch: int
+    """Requests of one call."""
+    canaries: int
+    """Scores of one request, on average."""
+    events: tuple[Event, ...]
+    """What the method says that a request releases."""
+
+    @property
+    def mu(self) -> float:
+        """Of what a score is made of: Gaussian DP that is proved."""
+        ...
+
+    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+        """Release once for each request on the dataset of ``arm``, 0 or 1."""
+        ...
+
+
+def make_requests(
+    method: str, classes: int, epsilon: float, arm: int, first: int, count: int, known: int
+) -> list[Request]:
+    """Return ``count`` requests from seed ``first`` on; no two tasks or arms share a stream."""
+    identity = {
+        "data": f"arm {arm}", "cell": {"audit": "release", "method": method, "classes": classes},
+        "epsilon": "inf" if math.isinf(epsilon) else epsilon, "delta": DELTA,
+    }  # fmt: skip
+    labels = np.arange(known)
+    return [
+        Request(epsilon, seed, labels, Streams.of(identity | {"seed": seed}))
+        for seed in range(first, first + count)
+    ]
+
+
+def _one_request(task: Task, epsilon: float, known: int = 1) -> Request:
+    return make_requests(task.method, task.classes, epsilon, 0, 0, 1, known)[0]
+
+
+def scores_between(released: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Return (n,) scores of (n, …) releases along the difference of the (2, …) exact sums."""
+    first, second = sums.reshape(2, -1)
+    direction = (second - first) / np.linalg.norm(second - first)
+    return (released.reshape(len(released), -1) - (first + second) / 2) @ direction
+
+
+def _mu_of(events: Sequence[Event]) -> float:
+    event = events[0]
+    setting = SETTINGS["edges" if getattr(event, "unit", "node") != "node" else "text"]
+    return price(event, setting.unit, setting.relation, DELTA).mu
+
+
+@dataclass(frozen=True)
+class ClassSumsTask:
+    """One noisy sum: the canary is relabelled."""
+
+    method: str
+    classes: int
+    epsilon: float
+    batch: int = _BATCH
+    canaries: int = 1
+
+    @cached_property
+    def _arms(self) -> list[tuple[Problem, class_sums.Ranked]]:
+        arms = []
+        for arm in (0, 1):
+            setting = METHOD_SETTINGS[self.method]
+            shape = "class_sums" if setting == "text" else self.method
+            problem = canary_problem(
+                MethodDesign(shape, setting, self.epsilon, classes=self.classes), arm
+            )
+            text = class_sums.public_text(problem, self.method != "class_sums_text")
+            rank = class_sums.fixed_rank(problem, self.epsilon, text.axes.rank)
+            arms.append((problem, class_sums.Ranked.of(problem, text, rank)))
+        return arms
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """As the method itself reports them of a run."""
+        problem = self._arms[0][0]
+        return METHODS[self.method].run(problem, [_one_request(self, self.epsilon)])[0].events
+
+    @property
+    def mu(self) -> float:
+        """See :class:`Task`."""
+        return _mu_of(self.events)
+
+    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+        """See :class:`Task`."""
+        problem, shared = self._arms[arm]
+        noisy = class_sums.noisy_sums(problem, shared, requests)
+        noise = (noisy - shared.sums) / self.events[0].noise_std
+        sums = np.stack([ranked.sums for _, ranked in self._arms])
+        return Releases(noise[:, None], scores_between(noisy, sums))
+
+
+def _undecided(model: Callable[[int, int], Model]) -> Callable[[int, int], Model]:
+    """Return a maker of models that start between the first two classes, far from all others.
+
+    There a node labelled 0 and one labelled 1 have opposite gradients, whatever K is.
+    """
+
+    def make(rank: int, n_classes: int) -> Model:
+        made = model(rank, n_classes)
+        kind = type(made)
+
+        def start(self: Model, generator: np.random.Generator) -> np.ndarray:
+            parameters = kind.start(self, generator)
+            parameters[len(parameters) - n_classes + 2 :] = _NEVER / made.bias
+            return parameters
+
+        return type("Undecided", (kind,), {"start": start})(**vars(made))
+
+    return make
+
+
+@dataclass(frozen=True)
+class GradientTask:
+    """One step of gradient descent, or two whose noise adds up: the canary is relabelled."""
+
+    method: str
+    classes: int
+    epsilon: float
+    steps: int = 1
+    batch: int = _BATCH
+    canaries: int = 1
+
+    @cached_property
+    def _trainer(self) -> TextGradients:
+        method = {"dp_linear": dp_linear.METHOD, "dp_mlp": dp_mlp.METHOD}[self.method]
+        return replace(method, model=_undecided(method.model))
+
+    @cached_property
+    def _arms(self) -> list[tuple[Problem, class_sums.PublicText]]:
+        design = MethodDesign(self.method, "text", self.epsilon, classes=self.classes)
+        problems = [canary_problem(design, arm) for arm in (0, 1)]
+        return [(each, class_sums.PublicText.of(each, 0)) for each in problems]
+
+    def _fit(self, arm: int, requests: Sequence[Request]) -> tuple[np.ndarray, tuple[Event, ...]]:
+        """(R, P) sums of the steps, noise included, from parameters before and after."""
+        problem, text = self._arms[arm]
+        rate = 1.0 if self.steps == 1 else _SLOW
+        rule = self._trainer.rule(1.0).steps
+        steps = Steps(self.steps, rate * problem.n_units, rule.clip_norm)
+        configuration = Configuration(text.axes.rank, steps)
+        after, events = self._trainer.fit(problem, text, configuration, requests)
+        model = self._trainer.model(text.axes.rank, self.classes)
+        before = model.start(requests[0].streams.generator("initial")).astype(np.float32)
+        return (before.astype(np.float64) - after) / rate, events[0]
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """Of the steps that are taken here."""
+        return self._fit(0, [_one_request(self, self.epsilon)])[1]
+
+    @property
+    def mu(self) -> float:
+        """See :class:`Task`."""
+        return _mu_of(self.events)
+
+    @cached_property
+    def _sums(self) -> np.ndarray:
+        request = _one_request(self, math.inf)
+        return np.stack([self._fit(arm, [request])[0][0] for arm in (0, 1)])
+
+    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+        """See :class:`Task`."""
+        totals, _ = self._fit(arm, requests)
+        [event] = self.events
+        std = event.noise_multiplier * event.clip_norm * math.sqrt(self.steps)
+        noise = (totals - self._sums[arm]) / std
+        return Releases(noise[:, None, :, None], scores_between(totals, self._sums))
+
+
+@dataclass(frozen=True)
+class GcnTask:
+    """One epoch of plain SGD: one step of all parts, or two steps that two parts join by coins.
+
+    Scores are of the replicas whose canary joined every step.
+    """
+
+    method: str
+    classes: int
+    epsilon: float
+    batch: int = _BATCH
+
+    @property
+    def _poisson(self) -> bool:
+        return self.method == "gcn_poisson"
+
+    @property
+    def canaries(self) -> float:
+        """See :class:`Task`."""
+        return 0.25 if self._poisson else 1
+
+    @cached_property
+    def _trainer(self) -> ProvedGcn:
+        return gcn_proved.POISSON_METHOD if self._poisson else gcn_proved.METHOD
+
+    @cached_property
+    def _tuning(self) -> Tuning:
+        return Tuning(2, 1, "sgd", _SLOW if self._poisson else _SLOW * 2)
+
+    def _problem(self, arm: int) -> Problem:
+        """Two training nodes without edges: the canary, and one without a label."""
+        eye = sp.csr_matrix(np.ones((1, 1)))
+        public = sp.csr_matrix((2, 1))
+        return Problem(
+            setting=SETTINGS["graph"],
+            n_units=2,
+            n_classes=self.classes,
+            delta=DELTA,
+            train_features=eye,
+            train_labels=np.array([arm]),
+            tuning_features=public[:1],
+            tuning_labels=np.zeros(1, dtype=np.int64),
+            test_features=public[:1],
+            public_adjacency=sp.csr_matrix((2, 2)),
+            train_to_public=sp.csr_matrix((1, 2)),
+            train_adjacency=sp.csr_matrix((1, 1)),
+        )
+
+    @cached_property
+    def _structures(self) -> list:
+        first = [_one_request(self, self.epsilon)]
+        return [
+            self._trainer.structure(self._problem(arm), self._tuning, first) for arm in (0, 1)
+        ]
+
+    @cached_property
+    def _start(self) -> np.ndarray:
+        """Every hidden unit is 1, the first two classes alike, the others never."""
+        structure = self._structures[0]
+        hidden, k = structure.inputs.n_hidden, self.classes
+        start = np.zeros(structure.inputs.n_features * hidden + hidden + hidden * k + k)
+        first = structure.inputs.n_features * hidden
+        start[first : first + hidden] = 1
+        start[len(start) - k + 2 :] = _NEVER
+        return start
+
+    def _fit(self, arm: int, requests: Sequence[Request]) -> tuple[np.ndarray, tuple[Event, ...]]:
+        """(R, P) sums of the steps of the epoch, from parameters before and after."""
+        built, count = self._structures[arm], len(requests)
+        rows = np.zeros(count, dtype=np.int64)
+        structure = replace(
+            built,
+            parts=built.parts[rows],
+            validation=built.validation[rows],
+            test=built.test[rows],
+            majority=built.majority[rows],
+        )
+        trained, events = self._trainer.fit(
+            structure, self._tuning, requests, DELTA, start=self._start
+        )
+        before = self._start.astype(np.float32).astype(np.float64)
+        return (before - trained.parameters) / _SLOW, (events[0],)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """Of the epoch."""
+        return self._fit(0, [_one_request(self, self.epsilon)])[1]
+
+    @property
+    def _steps(self) -> int:
+        return 2 if self._poisson else 1
+
+    @property
+    def mu(self) -> float:
+        """Of all steps; for parts that toss coins given that every step was joined."""
+        return 2 * math.sqrt(self._steps) / self.events[0].noise_multiplier
+
+    def _bare(self, arm: int, requests: Sequence[Request]) -> np.ndarray:
+        """(R, P) exact sums, with the coins of the same streams."""
+        if not self._poisson:
+            return self._fit(arm, [replace(requests[0], epsilon=math.inf)])[0]
+        return self._fit(arm, [replace(each, epsilon=math.inf) for each in requests])[0]
+
+    @cached_property
+    def _one_step(self) -> np.ndarray:
+        """(2, P) the clipped gradient of either arm."""
+        gradients = []
+        for arm in (0, 1):
+            requests = make_requests(self.method, self.classes, self.epsilon, arm, 0, 30, 1)
+            bare = self._bare(arm, requests)
+            largest = bare[np.linalg.norm(bare, axis=1).argmax()]
+            gradients.append(largest / round(np.linalg.norm(largest)))
+        return np.stack(gradients)
+
+    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+        """See :class:`Task`."""
+        totals, bare = self._fit(arm, requests)[0], self._bare(arm, requests)
+        [event] = self.events
+        std = event.noise_multiplier * event.clip_norm * math.sqrt(self._steps)
+        noise = (totals - bare) / std
+        joined = np.linalg.norm(bare, axis=1)
+        joined = np.broadcast_to(np.rint(joined).astype(np.int64), (len(requests),))
+        every = totals[joined == self._steps]
+        return Releases(
+            noise[:, None, :, None], scores_between(every, self._steps * self._one_step), joined
+        )
+
+
+@dataclass(frozen=True)
+class EdgeVotesTask:
+    """Three rounds, each given those before: every canary is one edge that is there or not."""
+
+    method: str
+    classes: int
+    epsilon: float
+    batch: int = 50
+    canaries: int = int(0.8 * _COPIES)
+
+    @cached_property
+    def _problems(self) -> list[Problem]:
+        n, k = 10 * self.classes * -(-_COPIES // (10 * self.classes)), self.classes
+        size = n + 1 + _COPIES
+        ends = np.arange(_COPIES), n + 1 + np.arange(_COPIES)
+        both = np.concatenate(ends), np.concatenate(ends[::-1])
+        edges = sp.csr_matrix((np.ones(2 * _COPIES), both), (size, size))
+        return [
+            Problem(
+                setting=SETTINGS["edges"],
+                n_units=_COPIES,
+                n_classes=k,
+                delta=DELTA,
+                train_features=sp.csr_matrix((n, 1)),
+                train_labels=np.arange(n) // 5 % k,
+                tuning_features=sp.csr_matrix((1, 1)),
+                tuning_labels=np.zeros(1, dtype=np.int64),
+                test_features=sp.csr_matrix((_COPIES, 1)),
+                adjacency=adjacency,
+            )
+            for adjacency in (sp.csr_matrix((size, size)), edges)
+        ]
+
+    @cached_property
+    def _text(self):
+        return fit_text_model(self._problems[0])
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """As the method itself reports them of a run."""
+        request = _one_request(self, self.epsilon)
+        return METHODS[self.method].run(self._problems[0], [request])[0].events
+
+    @property
+    def mu(self) -> float:
+        """See :class:`Task`."""
+        return _mu_of(self.events)
+
+    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+        """See :class:`Task`."""
+        problem, std = self._problems[arm], self.events[0].noise_std
+        noises, scores = [], []
+        for request in requests:
+            votes = edge_votes.collect_votes(problem, request, self._text)
+            asked = votes.voters.asked
+            # A canary whose training node is asked has two rows, and may say nothing to either.
+            telling = ~asked[:_COPIES]
+            score, noise = np.zeros(_COPIES), []
+            for beliefs, noisy in zip(votes.beliefs, votes.noisy, strict=True):
+                without, present = (
+                    edge_votes.vote_sums(each.adjacency, votes.voters, beliefs)[asked]
+                    for each in self._problems
+                )
+                noise.append((noisy - (without, present)[arm]) / std)
+                moved, middle = (present - without)[-_COPIES:], (present + without)[-_COPIES:] / 2
+                score += ((noisy[-_COPIES:] - middle) * moved).sum(axis=1)
+            noises.append(np.stack(noise))
+            scores.append(score[telling])
+        return Releases(np.stack(noises), np.concatenate(scores))
+
+
+METHOD_SETTINGS = {
+    "class_sums": "graph",
+    "class_sums_text": "graph",
+    "class_sums_public": "text",
+}
+TASKS: dict[str, Callable[[str, int, float], Task]] = {
+    "class_sums": ClassSumsTask,
+    "class_sums_text": ClassSumsTask,
+    "class_sums_public": ClassSumsTask,
+    "dp_linear": GradientTask,
+    "dp_mlp": GradientTask,
+    "gcn": GcnTask,
+    "gcn_poisson": GcnTask,
+    "edge_votes": EdgeVotesTask,
+}
+"""How each method that reads private data is audited."""
