@@ -77,6 +77,8 @@ NOISE_GENERATORS = {
     "with a 128-bit key and a 40-bit radius" + _NOT_HARDENED,
     "philox_float64": "noise is float64 Box-Muller over Philox4x32-10, a counter-based generator "
     "with a 128-bit key and a 40-bit radius" + _NOT_HARDENED,
+    "discrete_gaussian": "noise is an exactly sampled discrete Gaussian on a public lattice "
+    "(docs/privacy.md §0.6)",
     "torch_cuda": "noise is PyTorch's normal generator on the GPU, Philox with a 64-bit key"
     + _NOT_HARDENED,
 }
