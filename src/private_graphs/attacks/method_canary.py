@@ -33,6 +33,7 @@ from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import GaussianQuery, NoisyGradients
 from private_graphs.training.streams import Streams
 
+
 @dataclass(frozen=True)
 class Shape:
     """Sizes of the problem on which a method shows most."""

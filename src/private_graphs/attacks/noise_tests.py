@@ -63,9 +63,7 @@ class Noise:
             groups.append(("coordinate", squares.mean(axis=0).ravel(), shape[0]))
         if self.batch > 1:  # equal noise of any two releases of a batch spreads its sum
             sums = self.entries.reshape(-1, self.batch, self.entries[0].size).sum(axis=1)
-            groups.append(
-                ("sum of a batch", np.array([np.mean(sums**2) / self.batch]), sums.size)
-            )
+            groups.append(("sum of a batch", np.array([np.mean(sums**2) / self.batch]), sums.size))
         return groups
 
     @cached_property

@@ -24,11 +24,12 @@ from private_graphs.methods.gcn_proved import ProvedGcn, Tuning
 from private_graphs.methods.node_gradients import Model, Steps
 from private_graphs.methods.problem import SETTINGS, Problem
 from private_graphs.methods.proved import METHODS
-from private_graphs.methods.requests import Request
+from private_graphs.methods.requests import Request, choose
 from private_graphs.methods.text_gradients import Configuration, TextGradients
 from private_graphs.methods.text_only import fit_text_model
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import Event
+from private_graphs.training.blocks import Structure
 from private_graphs.training.streams import Streams
 
 DELTA = 1e-5
@@ -36,8 +37,10 @@ _SLOW = 1e-4
 """Learning rate over divisor where a second step is to see the gradients of the first."""
 _NEVER = -12.0
 """Logit of the classes that the canary has in neither dataset."""
+_AWAKE = 8.0
+"""Value of the hidden units of a canary, in units of the constant's."""
 _BATCH = 500
-_COPIES = 120
+_COPIES = 250
 """Canaries of one edge release, each an edge of its own between two nodes of its own."""
 
 
@@ -50,7 +53,7 @@ class Releases:
     scores: np.ndarray
     """One for each canary: above 0 where the release is nearer to the sums of arm 1."""
     joined: np.ndarray | None = None
-    """(n,) steps that the canary's part joined, where parts toss coins."""
+    """(n, parts) steps that each part joined, where parts toss coins."""
 
 
 class Task(Protocol):
@@ -60,7 +63,7 @@ class Task(Protocol):
     classes: int
     batch: int
     """Requests of one call."""
-    canaries: int
+    canaries: float
     """Scores of one request, on average."""
     events: tuple[Event, ...]
     """What the method says that a request releases."""
@@ -127,8 +130,7 @@ class ClassSumsTask:
                 MethodDesign(shape, setting, self.epsilon, classes=self.classes), arm
             )
             text = class_sums.public_text(problem, self.method != "class_sums_text")
-            rank = class_sums.fixed_rank(problem, self.epsilon, text.axes.rank)
-            arms.append((problem, class_sums.Ranked.of(problem, text, rank)))
+            arms.append((problem, class_sums.Ranked.of(problem, text, self.epsilon)))
         return arms
 
     @cached_property
@@ -144,10 +146,9 @@ class ClassSumsTask:
 
     def release(self, arm: int, requests: Sequence[Request]) -> Releases:
         """See :class:`Task`."""
-        problem, shared = self._arms[arm]
-        noisy = class_sums.noisy_sums(problem, shared, requests)
-        noise = (noisy - shared.sums) / self.events[0].noise_std
-        sums = np.stack([ranked.sums for _, ranked in self._arms])
+        noisy = class_sums.noisy_sums(self._arms[arm][1], requests)
+        sums = np.stack([ranked.sums * ranked.lattice.spacing for _, ranked in self._arms])
+        noise = (noisy - sums[arm]) / self.events[0].noise_std
         return Releases(noise[:, None], scores_between(noisy, sums))
 
 
@@ -233,22 +234,32 @@ class GradientTask:
 class GcnTask:
     """One epoch of plain SGD: one step of all parts, or two steps that two parts join by coins.
 
-    Scores are of the replicas whose canary joined every step.
+    Each part is one canary with a word and hidden units of its own, so that the gradients of two
+    canaries are orthogonal but for the constant of the last layer; arm 1 relabels all of them. A
+    score is of one canary that joined every step.
     """
 
     method: str
     classes: int
     epsilon: float
-    batch: int = _BATCH
+    batch: int = 4 * _BATCH
 
     @property
     def _poisson(self) -> bool:
         return self.method == "gcn_poisson"
 
     @property
+    def _steps(self) -> int:
+        return 2 if self._poisson else 1
+
+    @property
+    def _parts(self) -> int:
+        return 2 if self._poisson else 8
+
+    @property
     def canaries(self) -> float:
         """See :class:`Task`."""
-        return 0.25 if self._poisson else 1
+        return 0.5 if self._poisson else self._parts
 
     @cached_property
     def _trainer(self) -> ProvedGcn:
@@ -256,49 +267,61 @@ class GcnTask:
 
     @cached_property
     def _tuning(self) -> Tuning:
-        return Tuning(2, 1, "sgd", _SLOW if self._poisson else _SLOW * 2)
+        return Tuning(self._parts, 1, "sgd", _SLOW if self._poisson else _SLOW * self._parts)
 
-    def _problem(self, arm: int) -> Problem:
-        """Two training nodes without edges: the canary, and one without a label."""
-        eye = sp.csr_matrix(np.ones((1, 1)))
-        public = sp.csr_matrix((2, 1))
+    def _problem(self, labels: Sequence[int]) -> Problem:
+        n, public = self._parts, sp.csr_matrix((1, self._parts))
         return Problem(
             setting=SETTINGS["graph"],
-            n_units=2,
+            n_units=n,
             n_classes=self.classes,
             delta=DELTA,
-            train_features=eye,
-            train_labels=np.array([arm]),
-            tuning_features=public[:1],
+            train_features=sp.identity(n, format="csr"),
+            train_labels=np.array(labels),
+            tuning_features=public,
             tuning_labels=np.zeros(1, dtype=np.int64),
-            test_features=public[:1],
+            test_features=public,
             public_adjacency=sp.csr_matrix((2, 2)),
-            train_to_public=sp.csr_matrix((1, 2)),
-            train_adjacency=sp.csr_matrix((1, 1)),
+            train_to_public=sp.csr_matrix((n, 2)),
+            train_adjacency=sp.csr_matrix((n, n)),
         )
 
     @cached_property
-    def _structures(self) -> list:
+    def _structures(self) -> list[Structure]:
         first = [_one_request(self, self.epsilon)]
         return [
-            self._trainer.structure(self._problem(arm), self._tuning, first) for arm in (0, 1)
+            self._trainer.structure(self._problem([arm] * self._parts), self._tuning, first)
+            for arm in (0, 1)
         ]
 
     @cached_property
     def _start(self) -> np.ndarray:
-        """Every hidden unit is 1, the first two classes alike, the others never."""
-        structure = self._structures[0]
-        hidden, k = structure.inputs.n_hidden, self.classes
-        start = np.zeros(structure.inputs.n_features * hidden + hidden + hidden * k + k)
-        first = structure.inputs.n_features * hidden
-        start[first : first + hidden] = 1
-        start[len(start) - k + 2 :] = _NEVER
-        return start
+        """The word of each canary drives units of its own; the first two classes are alike."""
+        inputs, k = self._structures[0].inputs, self.classes
+        words, hidden = inputs.n_features, inputs.n_hidden
+        first = np.kron(np.eye(words), np.full(hidden // words, _AWAKE))
+        last = np.zeros(hidden * k + k)
+        last[len(last) - k + 2 :] = _NEVER
+        return np.concatenate([first.ravel(), np.zeros(hidden), last])
+
+    @cached_property
+    def _directions(self) -> np.ndarray:
+        """(parts, P) from the gradient of a canary labelled 0 to that of one labelled 1, norm 1."""
+        inputs, k = self._structures[0].inputs, self.classes
+        words, hidden = inputs.n_features, inputs.n_hidden
+        units = np.hstack(
+            [np.kron(np.eye(words), np.full(hidden // words, _AWAKE)), np.ones((words, 1))]
+        )
+        turned = np.zeros(k)
+        turned[:2] = 0.5, -0.5
+        found = np.zeros((words, len(self._start)))
+        found[:, words * hidden + hidden :] = np.kron(units, turned)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
 
     def _fit(self, arm: int, requests: Sequence[Request]) -> tuple[np.ndarray, tuple[Event, ...]]:
         """(R, P) sums of the steps of the epoch, from parameters before and after."""
-        built, count = self._structures[arm], len(requests)
-        rows = np.zeros(count, dtype=np.int64)
+        built = self._structures[arm]
+        rows = np.zeros(len(requests), dtype=np.int64)
         structure = replace(
             built,
             parts=built.parts[rows],
@@ -318,43 +341,29 @@ class GcnTask:
         return self._fit(0, [_one_request(self, self.epsilon)])[1]
 
     @property
-    def _steps(self) -> int:
-        return 2 if self._poisson else 1
-
-    @property
     def mu(self) -> float:
         """Of all steps; for parts that toss coins given that every step was joined."""
         return 2 * math.sqrt(self._steps) / self.events[0].noise_multiplier
 
-    def _bare(self, arm: int, requests: Sequence[Request]) -> np.ndarray:
-        """(R, P) exact sums, with the coins of the same streams."""
-        if not self._poisson:
-            return self._fit(arm, [replace(requests[0], epsilon=math.inf)])[0]
-        return self._fit(arm, [replace(each, epsilon=math.inf) for each in requests])[0]
-
     @cached_property
-    def _one_step(self) -> np.ndarray:
-        """(2, P) the clipped gradient of either arm."""
-        gradients = []
-        for arm in (0, 1):
-            requests = make_requests(self.method, self.classes, self.epsilon, arm, 0, 30, 1)
-            bare = self._bare(arm, requests)
-            largest = bare[np.linalg.norm(bare, axis=1).argmax()]
-            gradients.append(largest / round(np.linalg.norm(largest)))
-        return np.stack(gradients)
+    def _full_sums(self) -> list[np.ndarray]:
+        return [self._fit(arm, [_one_request(self, math.inf)])[0] for arm in (0, 1)]
 
     def release(self, arm: int, requests: Sequence[Request]) -> Releases:
         """See :class:`Task`."""
-        totals, bare = self._fit(arm, requests)[0], self._bare(arm, requests)
+        totals, _ = self._fit(arm, requests)
+        if self._poisson:  # the same streams toss the same coins
+            bare, _ = self._fit(arm, [replace(each, epsilon=math.inf) for each in requests])
+        else:
+            bare = self._full_sums[arm]
         [event] = self.events
         std = event.noise_multiplier * event.clip_norm * math.sqrt(self._steps)
+        side = 2 * arm - 1
+        joined = np.rint(side * bare @ self._directions.T).astype(np.int64)
+        every = np.broadcast_to(joined == self._steps, (len(requests), self._parts))
+        scores = (totals @ self._directions.T)[every]
         noise = (totals - bare) / std
-        joined = np.linalg.norm(bare, axis=1)
-        joined = np.broadcast_to(np.rint(joined).astype(np.int64), (len(requests),))
-        every = totals[joined == self._steps]
-        return Releases(
-            noise[:, None, :, None], scores_between(every, self._steps * self._one_step), joined
-        )
+        return Releases(noise[:, None, :, None], scores, joined if self._poisson else None)
 
 
 @dataclass(frozen=True)
@@ -417,15 +426,70 @@ class EdgeVotesTask:
             score, noise = np.zeros(_COPIES), []
             for beliefs, noisy in zip(votes.beliefs, votes.noisy, strict=True):
                 without, present = (
-                    edge_votes.vote_sums(each.adjacency, votes.voters, beliefs)[asked]
+                    votes.lattice.spacing
+                    * edge_votes.vote_sums(each.adjacency, votes.voters, beliefs, votes.lattice)
                     for each in self._problems
                 )
+                without, present = without[asked], present[asked]
                 noise.append((noisy - (without, present)[arm]) / std)
                 moved, middle = (present - without)[-_COPIES:], (present + without)[-_COPIES:] / 2
                 score += ((noisy[-_COPIES:] - middle) * moved).sum(axis=1)
             noises.append(np.stack(noise))
             scores.append(score[telling])
         return Releases(np.stack(noises), np.concatenate(scores))
+
+
+@dataclass(frozen=True)
+class ChoiceTask:
+    """The noisy choice among as many candidates as classes: one tuning label flips two hits.
+
+    Candidate 0 is right about half of the nodes, the others about one node more or less; arm 1 has
+    one label that candidate 0 gains and candidate 1 loses.
+    """
+
+    classes: int
+    epsilon: float
+    method: str = "noisy_choice"
+    nodes: int = 6
+
+    def _case(self, arm: int) -> tuple[Problem, np.ndarray]:
+        """A problem whose tuning labels are 0 or 1, and (C, V) predictions."""
+        design = MethodDesign("class_sums", "text", self.epsilon, classes=self.classes)
+        base = canary_problem(design, 0)
+        labels = np.arange(self.nodes) % 2
+        labels[0] = 1 - arm
+        predictions = np.zeros((self.classes, self.nodes), dtype=np.int64)
+        for candidate in range(1, self.classes):
+            predictions[candidate, : 1 + candidate // 2] = 1
+        words = sp.csr_matrix((self.nodes, base.n_features))
+        return replace(base, tuning_features=words, tuning_labels=labels), predictions
+
+    def _request(self, arm: int, seed: int) -> Request:
+        return make_requests(self.method, self.classes, self.epsilon, arm, seed, 1, 0)[0]
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """As the choice itself reports them."""
+        return choose(*self._arguments(0, 0))[1]
+
+    def _arguments(self, arm: int, seed: int) -> tuple[Problem, Request, np.ndarray]:
+        problem, predictions = self._case(arm)
+        return problem, self._request(arm, seed), predictions
+
+    def probabilities(self, arm: int) -> np.ndarray:
+        """(C,) exact: proportional to exp(ε hits / 2)."""
+        problem, predictions = self._case(arm)
+        hits = (predictions == problem.tuning_labels).sum(axis=1)
+        weights = np.exp(self.epsilon * (hits - hits.max()) / 2)
+        return weights / weights.sum()
+
+    def counts(self, arm: int, draws: int) -> np.ndarray:
+        """(C,) how often each candidate was chosen in ``draws`` choices."""
+        problem, _, predictions = self._arguments(arm, 0)
+        chosen = [
+            choose(problem, self._request(arm, seed), predictions)[0] for seed in range(draws)
+        ]
+        return np.bincount(chosen, minlength=self.classes)
 
 
 METHOD_SETTINGS = {
