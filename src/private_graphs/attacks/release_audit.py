@@ -129,7 +129,7 @@ def audit_noise(task: Task, size: Size) -> ReleaseAudit:
             requests = make_requests(
                 task.method, task.classes, task.epsilon, arm, first, task.batch, 1
             )
-            released = task.release(arm, requests)
+            released = task.release(arm, requests, first < kept)
             if first < kept:
                 noise.append(released.noise)
                 if released.joined is not None:

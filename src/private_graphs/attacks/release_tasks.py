@@ -40,7 +40,7 @@ _NEVER = -12.0
 _AWAKE = 8.0
 """Value of the hidden units of a canary, in units of the constant's."""
 _BATCH = 500
-_COPIES = 250
+_COPIES = 500
 """Canaries of one edge release, each an edge of its own between two nodes of its own."""
 
 
@@ -48,7 +48,7 @@ _COPIES = 250
 class Releases:
     """What some requests released."""
 
-    noise: np.ndarray
+    noise: np.ndarray | None
     """(n, rounds, rows, columns) in units of the claimed standard deviation."""
     scores: np.ndarray
     """One for each canary: above 0 where the release is nearer to the sums of arm 1."""
@@ -73,8 +73,11 @@ class Task(Protocol):
         """Of what a score is made of: Gaussian DP that is proved."""
         ...
 
-    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
-        """Release once for each request on the dataset of ``arm``, 0 or 1."""
+    def release(self, arm: int, requests: Sequence[Request], noise_too: bool = True) -> Releases:
+        """Release once for each request on the dataset of ``arm``, 0 or 1.
+
+        Without ``noise_too`` the noise may be left out, where it takes time.
+        """
         ...
 
 
@@ -144,7 +147,7 @@ class ClassSumsTask:
         """See :class:`Task`."""
         return _mu_of(self.events)
 
-    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+    def release(self, arm: int, requests: Sequence[Request], noise_too: bool = True) -> Releases:
         """See :class:`Task`."""
         noisy = class_sums.noisy_sums(self._arms[arm][1], requests)
         sums = np.stack([ranked.sums * ranked.lattice.spacing for _, ranked in self._arms])
@@ -221,7 +224,7 @@ class GradientTask:
         request = _one_request(self, math.inf)
         return np.stack([self._fit(arm, [request])[0][0] for arm in (0, 1)])
 
-    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+    def release(self, arm: int, requests: Sequence[Request], noise_too: bool = True) -> Releases:
         """See :class:`Task`."""
         totals, _ = self._fit(arm, requests)
         [event] = self.events
@@ -345,25 +348,35 @@ class GcnTask:
         """Of all steps; for parts that toss coins given that every step was joined."""
         return 2 * math.sqrt(self._steps) / self.events[0].noise_multiplier
 
+    @property
+    def _std(self) -> float:
+        event = self.events[0]
+        return event.noise_multiplier * event.clip_norm * math.sqrt(self._steps)
+
     @cached_property
     def _full_sums(self) -> list[np.ndarray]:
         return [self._fit(arm, [_one_request(self, math.inf)])[0] for arm in (0, 1)]
 
-    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+    def release(self, arm: int, requests: Sequence[Request], noise_too: bool = True) -> Releases:
         """See :class:`Task`."""
         totals, _ = self._fit(arm, requests)
-        if self._poisson:  # the same streams toss the same coins
-            bare, _ = self._fit(arm, [replace(each, epsilon=math.inf) for each in requests])
-        else:
-            bare = self._full_sums[arm]
-        [event] = self.events
-        std = event.noise_multiplier * event.clip_norm * math.sqrt(self._steps)
-        side = 2 * arm - 1
-        joined = np.rint(side * bare @ self._directions.T).astype(np.int64)
-        every = np.broadcast_to(joined == self._steps, (len(requests), self._parts))
-        scores = (totals @ self._directions.T)[every]
-        noise = (totals - bare) / std
-        return Releases(noise[:, None, :, None], scores, joined if self._poisson else None)
+        projected = totals @ self._directions.T
+        if not self._poisson:
+            noise = (totals - self._full_sums[arm]) / self._std
+            return Releases(noise[:, None, :, None], projected.ravel())
+        coins = np.stack(
+            [each.streams.generator("order").random((2, 2)) < 0.5 for each in requests]
+        )
+        every = coins.all(axis=1)
+        if not noise_too:
+            return Releases(None, projected[every])
+        # The same streams toss the same coins: what is left without noise tells them apart.
+        bare, _ = self._fit(arm, [replace(each, epsilon=math.inf) for each in requests])
+        joined = np.rint((2 * arm - 1) * bare @ self._directions.T).astype(np.int64)
+        if not np.array_equal(joined == 2, every):
+            raise RuntimeError("the coins of training are not those of its streams")
+        noise = (totals - bare) / self._std
+        return Releases(noise[:, None, :, None], projected[every], joined)
 
 
 @dataclass(frozen=True)
@@ -414,7 +427,7 @@ class EdgeVotesTask:
         """See :class:`Task`."""
         return _mu_of(self.events)
 
-    def release(self, arm: int, requests: Sequence[Request]) -> Releases:
+    def release(self, arm: int, requests: Sequence[Request], noise_too: bool = True) -> Releases:
         """See :class:`Task`."""
         problem, std = self._problems[arm], self.events[0].noise_std
         noises, scores = [], []
