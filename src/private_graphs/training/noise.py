@@ -3,8 +3,9 @@
 Four 32-bit words, a *unit*, come from a key, a step and a counter. Under a key of four words they
 are one block of Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as 1, 2,
 3"); under a key of eight words, a quarter of a block of ChaCha20 (RFC 8439), which is a
-cryptographic generator. Box-Muller turns 40 bits of radius and 24 bits of angle into two normals. The largest normal is sqrt(2 · 41 · ln 2) = 7.54; its tail mass, 5e-14 per draw, and
-the rounding of float32 are named in every privacy statement.
+cryptographic generator. Box-Muller turns 40 bits of radius and 24 bits of angle into two normals.
+The largest normal is sqrt(2 · 41 · ln 2) = 7.54; its tail mass, 5e-14 per draw, and the rounding of
+float32 are named in every privacy statement.
 """
 
 from __future__ import annotations
@@ -229,9 +230,9 @@ def _normals64(high, low, first, second):
 def fill_normals(key, step, begin, out, words, exponent, mantissa):
     """Fill ``out`` (4n,) with standard normals: n counters of (key, step) from ``begin`` on.
 
-    ``key`` (4,) or (8,) uint32; ``words`` (4, n) uint32 and, for float32, ``exponent`` and ``mantissa``
-    (n,) float32 are scratch. float32 and float64 read the same bits and agree to 3e-6 but for
-    about one draw in 100,000, whose radius is near 0, and in every draw to 4e-4.
+    ``key`` (4,) or (8,) uint32; ``words`` (4, n) uint32 and, for float32, ``exponent`` and
+    ``mantissa`` (n,) float32 are scratch. float32 and float64 read the same bits and agree to 3e-6
+    but for about one draw in 100,000, whose radius is near 0, and in every draw to 4e-4.
     """
     n = words.shape[1]
     fill_words(key, step, begin, words)
