@@ -17,6 +17,7 @@ from private_graphs.errors import UserError
 from private_graphs.methods import gcn
 from private_graphs.methods import result as result_module
 from private_graphs.methods.gcn import protocol_of, train_cell
+from private_graphs.methods.result import new_secret
 from private_graphs.methods.search import read_search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON
 from private_graphs.reporting.runs import RUN_COLUMNS, collect
@@ -254,7 +255,7 @@ def test_identical_replicas_of_two_cells_share_no_draw():
 
 def identities(dataset=DATASET, noise_source="seeded", **changes) -> list[str]:
     plan = plan_of(**changes)
-    replicas = gcn._replicas(plan, protocol_of(plan.cell), dataset, noise_source, "cpu")
+    replicas = gcn._replicas(plan, protocol_of(plan.cell), dataset, new_secret(noise_source), "cpu")
     return [each.streams.identity for each in replicas]
 
 

@@ -205,7 +205,8 @@ def _of_method(
 ) -> PrivacyStatement:
     """A statement as that of a proved method is built."""
     fields = {
-        "about": ABOUT, "file": ALONE, "events": events, "apart": apart, "unit": "node", "relation": "replace", "delta": 1e-5,
+        "about": ABOUT, "file": ALONE, "events": events, "apart": apart,
+        "unit": "node", "relation": "replace", "delta": 1e-5,
         "n_units": 1208, "epsilon_published": None, "published_formula": None,
         "n_runs_released": 10, "noise_source": "seeded", "noise_generator": "numpy",
         "inference": "params_only", "selection": chosen, "preprocessing": "none",
@@ -342,7 +343,9 @@ def made(draw: st.DrawFn) -> PrivacyStatement:
     together = None if proved is None else proved * draw(st.floats(1, 10))
     published = draw(positive) if status in ("published_only", "refuted") else None
     shown = proved if proved is not None else published
-    audit = _audit(2 * published) if status == "refuted" else None
+    audit = draw(st.none() | st.floats(0, 5).map(_audit)) if published is None else None
+    if status == "refuted":
+        audit = _audit(2 * published)
     n_configs = draw(st.integers(1, 9))
     return _statement(
         status=status,
@@ -364,7 +367,6 @@ def made(draw: st.DrawFn) -> PrivacyStatement:
         public_facts=tuple(draw(st.lists(words, max_size=3))),
         assumptions=tuple(draw(st.lists(words, max_size=3))),
         preprocessing=draw(words),
-        audit=draw(st.none() | st.floats(0, 5).map(_audit)),
     )
 
 
