@@ -12,6 +12,9 @@ from typing import Any
 
 from private_graphs.errors import UserError
 
+WITHOUT_DP = "without_dp"
+"""Folder in that of a finished cell for the rows that reveal the data, where others do not."""
+
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
 

@@ -41,9 +41,9 @@ def statements_of(run: Path, wanted: str | None = None) -> list[StatementOfRun]:
 
     ``run`` is a folder with ``runs.parquet`` and ``statement.json``, of a training or a proved
     method, or a ``statement.json``. With a run table of a training beside them, the statements of
-    the selected rows; ``wanted`` asks for one by its identifier, selected or not: as it was
-    written, or with the audit that it has by now. Raises UserError where files or the identifier
-    are missing.
+    the selected rows; ``wanted`` asks for one by its identifier, selected or not. Statements come
+    with the audits that they have by now. Raises UserError where files or the identifier are
+    missing, and where a row is not what its statement is about.
     """
     file = run / "statement.json" if run.is_dir() else run
     if not file.is_file():
@@ -51,12 +51,10 @@ def statements_of(run: Path, wanted: str | None = None) -> list[StatementOfRun]:
             f"{run}: expected a folder with statement.json (train or classify --out DIR writes "
             "one) or such a file; found neither"
         )
-    rows, renamed = pd.DataFrame(), {}
+    rows = pd.DataFrame()
     if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
         columns = columns_of(file.parent)
         rows, found = collect([file.parent], columns)
-        written = pd.read_parquet(file.parent / "runs.parquet", columns=["statement_id"])
-        renamed = dict(zip(written["statement_id"], rows["statement_id"], strict=True))
         # A proved method releases every run; of trainings one learning rate is selected.
         if not wanted and "selected" in columns:
             rows = rows[rows["selected"].astype(bool)]
@@ -64,7 +62,6 @@ def statements_of(run: Path, wanted: str | None = None) -> list[StatementOfRun]:
         found = read_statements(file)
     names = list(found) if rows.empty else list(dict.fromkeys(rows["statement_id"]))
     if wanted is not None:
-        wanted = renamed.get(wanted, wanted)
         if wanted not in found:
             raise UserError(
                 f"{file}: no statement {wanted!r}; it holds {', '.join(found)}"
