@@ -28,6 +28,7 @@ def _plan(method: str, setting: str, **changes) -> MethodPlan:
         study="lrec2022", experiment="frontier", dataset="small", method=method, setting=setting
     )
     fields = {"seeds": (0, 1), "epsilons": (1, math.inf), "tuning_labels": (5, 0)}
+    fields |= {"max_edges": 900}
     return MethodPlan(cell=cell, **{**fields, "tuning_epsilons": (2,), **changes})
 
 
