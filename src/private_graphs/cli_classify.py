@@ -7,7 +7,6 @@ import csv
 import io
 import math
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +35,7 @@ from private_graphs.methods.names import METHOD_NAMES
 DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
 """The method of a setting where none is named."""
 RELEASED = ("predictions.csv", "statement.json", "README.md", "manifest.json")
-"""Files of ``release``; ``private`` has all others."""
+"""Files of ``release``, the manifest of the others last; ``private`` has all the rest."""
 _KEEP = """# Not to be shared
 
 No privacy statement covers this folder. It is for the owner of the data: scores on the test labels,
@@ -228,20 +227,15 @@ def _save_predictions(result, classes: list[str], folder: Path) -> None:
 
 def _save_release(result, plan: MethodPlan, classes: list[str], folder: Path) -> None:
     """Write what the statement covers, and nothing else."""
-    from private_graphs import __version__
-    from private_graphs.files import write_json, write_manifest, write_text
+    from private_graphs.files import write_json, write_text
+    from private_graphs.methods.result import write_manifest
 
     prepare_folder(folder)
     _save_predictions(result, classes, folder)
     write_json(folder / "statement.json", result.statements)
     write_text(folder / "README.md", _released_words(result, plan))
-    write_manifest(
-        folder,
-        statement_ids=sorted(result.statements),
-        date=date.today().isoformat(),
-        version=__version__,
-        code_fingerprint=result.runs["code_fingerprint"].iloc[0],
-    )
+    files, code = RELEASED[:-1], result.runs["code_fingerprint"].iloc[0]
+    write_manifest(folder, files, result.statements, code)
 
 
 def _released_words(result, plan: MethodPlan) -> str:

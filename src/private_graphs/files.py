@@ -12,7 +12,10 @@ from typing import Any
 
 from private_graphs.errors import UserError
 
-MANIFEST_FILE = "manifest.json"
+MANIFEST = "manifest.json"
+WITHOUT_DP = "without_dp"
+"""Folder in that of a finished cell for the rows that reveal the data, where others do not."""
+
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
 
@@ -55,30 +58,19 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
-def write_manifest(folder: str | os.PathLike[str], **facts: Any) -> None:
-    """Write ``manifest.json``: ``facts``, and the sha256 of every other file of ``folder``.
-
-    It finds files that were changed or mixed up by mistake; who forges a file can forge it too.
-    """
-    folder = Path(folder)
-    names = sorted(path.name for path in folder.iterdir() if path.is_file())
-    hashes = {name: sha256_of(folder / name) for name in names if name != MANIFEST_FILE}
-    write_json(folder / MANIFEST_FILE, {**facts, "files": hashes})
-
-
 def check_manifest(folder: str | os.PathLike[str]) -> None:
     """Raise UserError where a file of ``folder`` is not what its ``manifest.json`` says.
 
-    A folder without one passes.
+    A folder without one passes, and so does a forged one: who changes a file can change both.
     """
-    path = Path(folder) / MANIFEST_FILE
+    path = Path(folder) / MANIFEST
     if not path.is_file():
         return
     try:
-        files = dict(json.loads(path.read_text(encoding="utf-8"))["files"])
+        files = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path}: not a readable manifest ({error!r}); expected an object with files: take "
+            f"{path}: not a readable manifest ({error!r}); expected an object with sha256: take "
             "the folder anew from who made it"
         ) from error
     for name, expected in files.items():
@@ -86,7 +78,7 @@ def check_manifest(folder: str | os.PathLike[str]) -> None:
         found = sha256_of(file) if file.is_file() else "no such file"
         if found != expected:
             raise UserError(
-                f"{file}: sha256 is {found}, {MANIFEST_FILE} says {expected}: the file was changed "
+                f"{file}: sha256 is {found}, {MANIFEST} says {expected}: the file was changed "
                 "or belongs to another run; take the folder anew from who made it"
             )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from private_graphs.cost.work import Task
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path
+from private_graphs.files import WITHOUT_DP, atomic_path
 
 TIMES_FILE = "times.csv"
 _COLUMNS = [
@@ -48,6 +48,8 @@ def read_scale(scale: str | Path) -> list[Finished]:
     """
     found, runs = [], Path(scale) / "runs"
     for path in sorted(runs.glob("*/**/runs.parquet")):
+        if path.parent.name == WITHOUT_DP:
+            continue
         cell = path.parent.relative_to(runs).as_posix()
         try:
             found += _read_job(path, Path(scale, "benchmarks", "train", f"{cell}.tsv"))
@@ -59,8 +61,11 @@ def read_scale(scale: str | Path) -> list[Finished]:
 def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
     import pyarrow.parquet  # a tenth of a second, and only where jobs have finished
 
-    table = pyarrow.parquet.ParquetFile(runs).read(columns=_COLUMNS, use_threads=False)
-    rows = table.to_pylist()
+    rows = []
+    for path in (runs, runs.parent / WITHOUT_DP / runs.name):
+        if path == runs or path.is_file():
+            table = pyarrow.parquet.ParquetFile(path).read(columns=_COLUMNS, use_threads=False)
+            rows += table.to_pylist()
     if not rows or any(row["device"] != "cpu" for row in rows):
         return []
     plan = json.loads((runs.parent / "plan.json").read_text(encoding="utf-8"))

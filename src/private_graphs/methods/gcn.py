@@ -7,7 +7,6 @@ one cell: all its replicas (seed × ε × learning rate) together.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +19,12 @@ from private_graphs.devices import resolve_device
 from private_graphs.errors import UsageError, UserError
 from private_graphs.methods.budgets import Budget, budget, training_event
 from private_graphs.methods.emitted import check_released
-from private_graphs.methods.result import CellResult, NoiseSource
+from private_graphs.methods.result import (
+    CellResult,
+    NoiseSource,
+    new_secret,
+    told_fingerprint,
+)
 from private_graphs.methods.search import Search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON, Protocol
 from private_graphs.training import engine
@@ -82,7 +86,8 @@ def train_cell(
         )
     device = resolve_device(device)
     protocol = protocol_of(plan.cell)
-    replicas = _replicas(plan, protocol, dataset, noise_source, device, search)
+    secret = new_secret(noise_source)
+    replicas = _replicas(plan, protocol, dataset, secret, device, search)
     frames, predictions, offset = [], [], 0
     total = len(replicas) * plan.epochs
     test_nodes = np.empty(0, dtype=np.int64)
@@ -104,7 +109,7 @@ def train_cell(
         runs["seconds"] = math.nan
     runs["noise_source"] = noise_source
     runs["code_fingerprint"] = code_fingerprint
-    runs["data_fingerprint"] = dataset.fingerprint
+    runs["data_fingerprint"] = told_fingerprint(dataset.fingerprint, secret)
     statements = {each.budget.statement_id: each.budget.statement for each in replicas}
     return CellResult(runs, statements, test_nodes, np.concatenate(predictions))
 
@@ -119,15 +124,17 @@ def _replicas(
     plan: CellPlan,
     protocol: Protocol,
     dataset: GraphDataset,
-    noise_source: NoiseSource,
+    secret: bytes | None,
     device: str,
     search: Search | None = None,
 ) -> list[Replica]:
-    secret = os.urandom(32) if noise_source == "os_entropy" else None
+    """Replicas in the order of their rows; ``secret`` is None for seeded ones."""
+    noise_source: NoiseSource = "os_entropy" if secret else "seeded"
+    fingerprint = told_fingerprint(dataset.fingerprint, secret)
     found = []
     for epsilon in plan.epsilons:
         grid = plan.rates(epsilon, search.learning_rate if search else None)
-        bought = budget(plan, protocol, dataset, epsilon, noise_source, device, search)
+        bought = budget(plan, protocol, dataset, epsilon, noise_source, device, search, fingerprint)
         for learning_rate in grid:
             for seed in plan.seeds:
                 identity = {
