@@ -215,6 +215,7 @@ def test_help_names_every_method_under_its_settings_and_what_each_setting_protec
     for name in METHOD_NAMES:
         assert name in text
     assert text.count("Public: ") == 3
+    assert "bow and fasttext count the words of validation and test texts" in text
 
 
 def result(predictions: list[int]) -> CellResult:

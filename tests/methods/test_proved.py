@@ -178,7 +178,7 @@ def test_who_has_the_seed_recovers_a_label_so_that_nothing_is_proved_without_sec
 def test_tuning_labels_that_are_not_known_change_no_column(case, graph):
     plan = _plan(*case, epsilons=(), tuning_labels=(5,), tuning_epsilons=(2,), seeds=(0,))
     method, setting = case
-    problem = proved.build_problem(graph, proved.SETTINGS[setting], plan.delta)
+    problem = proved.build_problem(graph, proved.SETTINGS[setting], plan.delta, max_edges=900)
     (request,) = proved._requests(plan, problem, graph, None)
     tuning = np.flatnonzero(graph.validation_mask & (graph.labels >= 0))
     unknown = np.delete(tuning, request.known)
