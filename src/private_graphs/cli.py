@@ -32,6 +32,7 @@ from private_graphs.cli_options import (
     FeatureKind,
     FirstSeed,
     Licence,
+    MaxEdges,
     Mirror,
     ProgressBar,
     ProtocolName,
@@ -176,6 +177,7 @@ def dataset(
     seed: Annotated[
         int | None, typer.Option(help="Of the 80/10/10 masks, which are public; default 0.")
     ] = None,
+    max_edges: MaxEdges = None,
     source: EdgeSource = None,
     target: EdgeTarget = None,
     title: Title = None,
@@ -203,7 +205,8 @@ def dataset(
     --label topic --features bow
     """
     own = ("name", "nodes", "edges", "text", "label", "id", "split", "features", "model")
-    own += ("min_count", "max_count", "seed", "source", "target", "title", "licence", "citation")
+    own += ("min_count", "max_count", "seed", "max_edges", "source", "target", "title")
+    own += ("licence", "citation")
     given = locals()
     options = {key: given[key] for key in own}
     view = PROTOCOLS[choice("--protocol", protocol, PROTOCOL_NAMES)].data
@@ -305,7 +308,7 @@ def _trained(plan: CellPlan, graph, device: str, threads: int, noise_source: str
     say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
     if device == "cpu" and not compiled():
         say("compiling kernels, once per machine (about half a minute)")
-    with ProgressBar("training", "epoch") as progress:
+    with ProgressBar("training", "epoch", timed=noise_source == "seeded") as progress:
         return train_cell(
             plan,
             graph,
@@ -444,7 +447,7 @@ def _explained(run: Path, statement: str | None) -> list[tuple[str, dict[str, An
 def explain(
     run: Annotated[
         Path,
-        typer.Argument(help="Folder with runs.parquet and statement.json, or a statement.json."),
+        typer.Argument(help="Folder of --out (of classify also its release), or a statement.json."),
     ],
     statement: Annotated[
         str | None,

@@ -17,7 +17,7 @@ from private_graphs.files import WITHOUT_DP, atomic_path
 TIMES_FILE = "times.csv"
 _COLUMNS = [
     "dataset", "optimizer", "protocol", "visits", "n_splits", "train_fraction", "epsilon",
-    "epochs", "max_epochs", "seconds", "dtype", "device",
+    "epochs", "max_epochs", "seconds", "dtype", "device", "noise_source",
 ]  # fmt: skip
 _ROUNDING = 0.02
 """Share by which a job may seem shorter than the training in it."""
@@ -90,13 +90,14 @@ def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
     )
     seconds = [row["seconds"] for row in rows]
     secret = any(each is None or not math.isfinite(each) for each in seconds)
-    training = None if secret else sum(seconds)
+    unseeded = any(row["noise_source"] == "os_entropy" for row in rows)
+    training = None if secret or unseeded else sum(seconds)
     return [
         Finished(
             experiment=str(plan["cell"]["experiment"]),
             task=task,
             training_seconds=training,
-            job_seconds=job_seconds(benchmark, training),
+            job_seconds=None if unseeded else job_seconds(benchmark, training),
         )
     ]
 

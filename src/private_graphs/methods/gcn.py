@@ -106,6 +106,8 @@ def train_cell(
         offset += len(group) * plan.epochs
     runs = pd.concat(frames, ignore_index=True)
     runs["selected"] = _selected(runs)
+    if noise_source == "os_entropy":  # no duration is kept: docs/privacy.md §5
+        runs["seconds"] = math.nan
     runs["noise_source"] = noise_source
     runs["code_fingerprint"] = code_fingerprint
     runs["data_fingerprint"] = told_fingerprint(dataset.fingerprint, secret)

@@ -110,7 +110,7 @@ def run_method(
             f"{plan.cell.cell_id}: {plan.cell.method} has no setting {setting.name}; expected "
             f"{', '.join(METHOD_NAMES[plan.cell.method].settings)}"
         )
-    problem = build_problem(dataset, setting, plan.delta, unlabelled)
+    problem = build_problem(dataset, setting, plan.delta, unlabelled, plan.max_edges)
     if METHOD_NAMES[plan.cell.method].reads_private:
         refuse_large_delta(plan.delta, max(problem.n_units, len(problem.tuning_labels)))
     secret = new_secret(noise_source)
@@ -129,7 +129,8 @@ def run_method(
         for request, outcome, statement in zip(requests, outcomes, statements, strict=True)
     ]
     table = pd.DataFrame(rows).assign(
-        seconds=math.nan if _secret_times(outcomes) else seconds,
+        # Under os_entropy no duration is kept: docs/privacy.md §5.
+        seconds=math.nan if noise_source == "os_entropy" or _secret_times(outcomes) else seconds,
         device="cpu",
         noise_source=noise_source,
         code_fingerprint=code_fingerprint,

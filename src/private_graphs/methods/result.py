@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import safetensors.numpy
 
-from private_graphs.files import WITHOUT_DP, atomic_path, sha256_of, write_json
+from private_graphs import __version__
+from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, sha256_of, write_json
 from private_graphs.privacy.assumptions import NoiseSource
 
-MANIFEST = "manifest.json"
 _FILES = ("runs.parquet", "predictions.safetensors", "statement.json")
 _MANIFEST_NOTE = (
     "The hashes find a file that was damaged or exchanged by mistake. They are no signature: who "
@@ -50,6 +50,7 @@ def write_manifest(
     """Write ``manifest.json``: the day, the sha256 of ``files`` of the folder, code, statements."""
     manifest = {
         "note": _MANIFEST_NOTE,
+        "version": __version__,
         "date": datetime.now(UTC).date().isoformat(),
         "code_fingerprint": code_fingerprint,
         "statement_ids": sorted(statement_ids),
