@@ -31,6 +31,7 @@ onstart:
     keep_declarations()
     announce_training()
     mention_kept_seeds()
+    mention_unbounded()
     mention_outdated()
 
 

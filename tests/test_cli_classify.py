@@ -19,13 +19,6 @@ from private_graphs.methods.result import CellResult
 from private_graphs.privacy.statements import PrivacyStatement
 
 NAME = "synthetic-npz"
-FILES = [
-    "plan.json",
-    "predictions.csv",
-    "predictions.safetensors",
-    "runs.parquet",
-    "statement.json",
-]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +46,8 @@ def test_one_run_is_compared_with_public_data_alone_and_both_are_kept(classify, 
     found = classify("--epsilon", 2, "--out", tmp_path / "new")
     assert found.code == 0, found.err
     lines = found.out.splitlines()
-    row, free = row_of(tmp_path / "new"), row_of(tmp_path / "new" / "public_only")
+    private = tmp_path / "new" / "private"
+    row, free = row_of(private), row_of(private / "public_only")
     assert lines[0] == (
         f"class_sums        epsilon 2     test micro-F1 {row.test_micro_f1:.3f}, "
         f"validation {row.validation_micro_f1:.3f} on 500 public labels"
@@ -69,15 +63,14 @@ def test_one_run_is_compared_with_public_data_alone_and_both_are_kept(classify, 
         "class_sums", "text", 2.0, "os_entropy",
     )  # fmt: skip
     assert (free.method, free.epsilon) == ("public_only", 0.0)
-    for folder in (tmp_path / "new", tmp_path / "new" / "public_only"):
-        assert sorted(path.name for path in folder.iterdir() if path.is_file()) == FILES
+    for folder, public in ((private, tmp_path / "new" / "release"), (private / "public_only",) * 2):
         plan = MethodPlan.model_validate_json((folder / "plan.json").read_text())
         assert plan.cell.dataset == NAME and plan.n_replicas == 1
         statements = json.loads((folder / "statement.json").read_text())
         assert list(statements) == [row_of(folder).statement_id]
         predictions = safetensors.numpy.load_file(folder / "predictions.safetensors")
         assert predictions["predictions"].shape == (1, 1000)
-        table = pd.read_csv(folder / "predictions.csv", dtype={"predicted": str})
+        table = pd.read_csv(public / "predictions.csv", dtype={"predicted": str})
         assert (table["node"] == predictions["test_nodes"]).all()
         assert table["predicted"].nunique() == len(np.unique(predictions["predictions"]))
 
@@ -86,7 +79,7 @@ def test_noise_is_fresh_unless_a_seed_is_given(classify, tmp_path):
     for name, flags in {"a": (), "b": (), "c": ("--seed", 3), "d": ("--seed", 3)}.items():
         assert classify("--epsilon", 1, "--out", tmp_path / name, *flags).code == 0
     drawn = {
-        name: safetensors.numpy.load_file(tmp_path / name / "predictions.safetensors")
+        name: safetensors.numpy.load_file(tmp_path / name / "private" / "predictions.safetensors")
         for name in "abcd"
     }
     same = {
@@ -94,8 +87,10 @@ def test_noise_is_fresh_unless_a_seed_is_given(classify, tmp_path):
         for pair in ("ab", "cd")
     }
     assert same == {"ab": False, "cd": True}
-    assert [row_of(tmp_path / each).noise_source for each in "ac"] == ["os_entropy", "seeded"]
-    assert [row_of(tmp_path / each).seed for each in "ac"] == [0, 3]
+    rows = [row_of(tmp_path / each / "private") for each in "ac"]
+    assert [each.noise_source for each in rows] == ["os_entropy", "seeded"]
+    assert [each.seed for each in rows] == [0, 3]
+    assert math.isnan(rows[0].seconds) and rows[1].seconds > 0, "times of fresh noise are secret"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +165,7 @@ def test_without_dp_the_statement_says_so(classify):
         (("--epsilon", 2, "--setting", "edges", "--tuning-labels", 5),
          ("all labels but those of the test nodes are public",)),
         (("--epsilon", 2, "--device", "tpu"), ("--device is 'tpu'",)),
+        (("--epsilon", 2, "--max-edges", 9), ("--max-edges is for --setting edges",)),
     ],
 )  # fmt: skip
 def test_a_wrong_flag_is_refused_with_what_to_do(classify, flags, words):
@@ -200,14 +196,15 @@ def test_documents_without_a_label_are_predicted_and_scores_are_of_the_others(
         ("edges", "edge_votes"),
     ):
         found = run("classify", "waiting", "--setting", setting, "--method", method,
-                    "--epsilon", 4, "--out", setting)  # fmt: skip
+                    "--epsilon", 4, "--out", setting,
+                    *(("--max-edges", 9000) if setting == "edges" else ()))  # fmt: skip
         assert found.code == 0, found.err
         assert f"{150 - waiting.sum()} test nodes" in found.out
-        table = pd.read_csv(f"{setting}/predictions.csv").set_index("node")["predicted"]
+        table = pd.read_csv(f"{setting}/release/predictions.csv").set_index("node")["predicted"]
         assert list(table.index) == list(np.flatnonzero(nodes["part"] == "test"))
         hits = table == topics[table.index]
         assert hits[waiting[table.index]].mean() > 0.7, "unseen labels"
-        row = row_of(Path(setting))
+        row = row_of(Path(setting, "private"))
         assert row.test_micro_f1 == pytest.approx(hits[~waiting[table.index]].mean())
 
 
@@ -218,6 +215,7 @@ def test_help_names_every_method_under_its_settings_and_what_each_setting_protec
     for name in METHOD_NAMES:
         assert name in text
     assert text.count("Public: ") == 3
+    assert "bow and fasttext count the words of validation and test texts" in text
 
 
 def result(predictions: list[int]) -> CellResult:

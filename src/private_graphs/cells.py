@@ -134,6 +134,8 @@ class MethodPlan(BaseModel):
     """Further runs have only so many public tuning labels, at ``tuning_epsilons``."""
     tuning_epsilons: tuple[Epsilon, ...] = ()
     delta: float = Field(default=1e-5, gt=0, lt=1)
+    max_edges: int | None = Field(default=None, ge=1)
+    """Public bound on the number of edges; setting ``edges`` alone needs and has it."""
 
     @model_validator(mode="after")
     def _some_run(self) -> MethodPlan:

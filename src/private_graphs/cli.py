@@ -30,6 +30,7 @@ from private_graphs.cli_options import (
     FeatureKind,
     FirstSeed,
     Licence,
+    MaxEdges,
     Mirror,
     ProgressBar,
     ProtocolName,
@@ -174,6 +175,7 @@ def dataset(
     seed: Annotated[
         int | None, typer.Option(help="Of the 80/10/10 masks, which are public; default 0.")
     ] = None,
+    max_edges: MaxEdges = None,
     source: EdgeSource = None,
     target: EdgeTarget = None,
     title: Title = None,
@@ -201,7 +203,8 @@ def dataset(
     --label topic --features bow
     """
     own = ("name", "nodes", "edges", "text", "label", "id", "split", "features", "model")
-    own += ("min_count", "max_count", "seed", "source", "target", "title", "licence", "citation")
+    own += ("min_count", "max_count", "seed", "max_edges", "source", "target", "title")
+    own += ("licence", "citation")
     given = locals()
     options = {key: given[key] for key in own}
     view = PROTOCOLS[choice("--protocol", protocol, PROTOCOL_NAMES)].data
@@ -297,14 +300,13 @@ def _plan(options: dict[str, Any]) -> CellPlan:
 
 def _trained(plan: CellPlan, graph, device: str, threads: int, noise_source: str):
     """Say what will be trained, and train it with a progress bar."""
-    from private_graphs.devices import resolve_device
     from private_graphs.imports import code_fingerprint
     from private_graphs.methods.gcn import train_cell
 
     say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
-    if resolve_device(device) == "cpu" and not compiled():
+    if device == "cpu" and not compiled():
         say("compiling kernels, once per machine (about half a minute)")
-    with ProgressBar("training", "epoch") as progress:
+    with ProgressBar("training", "epoch", timed=noise_source == "seeded") as progress:
         return train_cell(
             plan,
             graph,
@@ -406,15 +408,19 @@ def train(
     --seeds 5 --seed 0 --mirror DIR --out results/cora
     """
     options = dict(locals())
+    from private_graphs.methods.gcn import device_of
+
     plan = _plan(options)
     choice("--device", device, DEVICES)
+    secret = plan.cell.protocol == "sound" and seed is None
+    noise_source = "os_entropy" if secret else "seeded"
+    trained_on = device_of(plan, device, noise_source)
     if out is not None:
         prepare_folder(out)
     graph = load_graph(dataset, features, plan.cell.data_view, mirror, data, device, threads)
     cell = plan.cell.model_copy(update={"features": graph.info.features})
     plan = plan.model_copy(update={"cell": cell})
-    secret = plan.cell.protocol == "sound" and seed is None
-    result = _trained(plan, graph, device, threads, "os_entropy" if secret else "seeded")
+    result = _trained(plan, graph, trained_on, threads, noise_source)
     if out is not None:
         result.save(out)
         say(f"saved in {out}")
@@ -439,7 +445,7 @@ def _explained(run: Path, statement: str | None) -> list[tuple[str, dict[str, An
 def explain(
     run: Annotated[
         Path,
-        typer.Argument(help="Folder with runs.parquet and statement.json, or a statement.json."),
+        typer.Argument(help="Folder of --out (of classify also its release), or a statement.json."),
     ],
     statement: Annotated[
         str | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -20,6 +21,7 @@ from private_graphs.cli_options import (
     Device,
     FeatureKind,
     FirstSeed,
+    MaxEdges,
     Mirror,
     ProgressBar,
     budget,
@@ -32,6 +34,14 @@ from private_graphs.methods.names import METHOD_NAMES
 
 DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
 """The method of a setting where none is named."""
+RELEASED = ("predictions.csv", "statement.json", "README.md", "manifest.json")
+"""Files of ``release``, the manifest of the others last; ``private`` has all the rest."""
+_KEEP = """# Not to be shared
+
+No privacy statement covers this folder. It is for the owner of the data: scores on the test labels,
+the plan of the run, and the same of public data alone. What may be shared is in `release`, which a
+run without DP does not have.
+"""
 CLEAR = 2.0
 """A difference of fewer standard errors is called none."""
 
@@ -70,6 +80,8 @@ def plan_of(options: dict[str, Any]) -> MethodPlan:
             "--tuning-labels: under --setting edges all labels but those of the test nodes are "
             "public; leave the flag out"
         )
+    if options["max_edges"] is not None and setting != "edges":
+        raise UsageError("--max-edges is for --setting edges; leave the flag out")
     return MethodPlan(
         cell=MethodCell(
             study="command-line",
@@ -81,6 +93,7 @@ def plan_of(options: dict[str, Any]) -> MethodPlan:
         seeds=(options["seed"] or 0,),
         epsilons=(epsilon,),
         delta=options["delta"],
+        max_edges=options["max_edges"],
     )
 
 
@@ -89,6 +102,17 @@ def _elsewhere(method: str, setting: str) -> str:
         settings = " or ".join(METHOD_NAMES[method].settings)
         return f"; {method} needs --setting {settings}"
     return suggest(method, fitting(setting))
+
+
+def with_bound(plan: MethodPlan, data: Path) -> MethodPlan:
+    """Return ``plan`` with the bound on the edges that was declared with the dataset, if needed."""
+    from private_graphs.datasets.own import OWN_FOLDER
+    from private_graphs.datasets.registry import dataset_spec
+
+    if plan.cell.setting != "edges" or plan.max_edges is not None:
+        return plan
+    bound = dataset_spec(plan.cell.dataset, data.parent / OWN_FOLDER).max_edges
+    return plan.model_copy(update={"max_edges": bound})
 
 
 def with_labels(plan: MethodPlan, known: int | None, graph) -> MethodPlan:
@@ -151,7 +175,7 @@ def _run(plan: MethodPlan, graph, noise_source: str):
     from private_graphs.imports import code_fingerprint
     from private_graphs.methods.proved import run_method
 
-    with ProgressBar(plan.cell.method, "run") as progress:
+    with ProgressBar(plan.cell.method, "run", timed=noise_source == "seeded") as progress:
         return run_method(
             plan,
             graph,
@@ -162,19 +186,82 @@ def _run(plan: MethodPlan, graph, noise_source: str):
         )
 
 
-def _save(result, plan: MethodPlan, classes: list[str], folder: Path) -> None:
-    """Write the files of a cell, and the predictions as a table for people."""
+def _save(result, plan: MethodPlan, classes: list[str], out: Path) -> None:
+    """Write ``release`` (may be shared) and ``private`` below ``out`` (docs/privacy.md §5)."""
+    from private_graphs.files import write_text
+    from private_graphs.reporting.explained import PRIVATE, RELEASE
+
+    for name in RELEASED:  # of an earlier run: a release is whole or not there
+        (out / RELEASE / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        (out / RELEASE).rmdir()
+    _save_run(result, plan, out / PRIVATE)
+    write_text(out / PRIVATE / "README.md", _KEEP)
+    (statement,) = result.statements.values()
+    if statement["status"] == "not_private":
+        _save_predictions(result, classes, out / PRIVATE)
+    else:
+        _save_release(result, plan, classes, out / RELEASE)
+
+
+def _save_run(result, plan: MethodPlan, folder: Path) -> None:
+    """Write the files of a cell and its plan."""
     from private_graphs.files import write_text
 
     prepare_folder(folder)
     result.save(folder)
     write_text(folder / "plan.json", plan.model_dump_json(indent=2) + "\n")
+
+
+def _save_predictions(result, classes: list[str], folder: Path) -> None:
+    """Write the predictions as a table for people."""
+    from private_graphs.files import write_text
+
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["node", "predicted"])
     for node, predicted in zip(result.test_nodes, result.test_predictions[0], strict=True):
         writer.writerow([int(node), classes[predicted]])
     write_text(folder / "predictions.csv", table.getvalue())
+
+
+def _save_release(result, plan: MethodPlan, classes: list[str], folder: Path) -> None:
+    """Write what the statement covers, and nothing else."""
+    from private_graphs.files import write_json, write_text
+    from private_graphs.methods.result import write_manifest
+
+    prepare_folder(folder)
+    _save_predictions(result, classes, folder)
+    write_json(folder / "statement.json", result.statements)
+    write_text(folder / "README.md", _released_words(result, plan))
+    files, code = RELEASED[:-1], result.runs["code_fingerprint"].iloc[0]
+    write_manifest(folder, files, result.statements, code)
+
+
+def _released_words(result, plan: MethodPlan) -> str:
+    """Return the README of a release: what it is and what is promised, in plain words."""
+    from private_graphs.privacy.explain import TEXTS, explain
+    from private_graphs.privacy.statements import PrivacyStatement
+
+    cell, (statement,) = plan.cell, result.statements.values()
+    texts = explain(PrivacyStatement.model_validate(statement))
+    promised = "\n\n".join(texts[name] for name in TEXTS[:-1] if texts[name])
+    return f"""# Predictions of {cell.method} on {cell.dataset}
+
+`predictions.csv` has the predicted class of every test node (`node`: row of the data, from 0).
+`statement.json` says what is guaranteed, number by number. `manifest.json` has the sha256 of the
+files: it finds mistakes, not forgers.
+
+## What is promised
+
+{promised}
+
+## What is not covered
+
+{texts["not_covered"]}
+
+`private-graphs explain FOLDER` checks the files of this folder and says this again.
+"""
 
 
 def _score(result) -> dict[str, Any]:
@@ -236,6 +323,8 @@ def _beside_public(
     plan: MethodPlan, graph: Any, noise_source: str, out: Path | None
 ) -> tuple[Any, Any, Compared | None]:
     """Run the plan, then what public data alone gives, if that is another; save both to ``out``."""
+    from private_graphs.reporting.explained import PRIVATE
+
     result, public, compared, cell = _run(plan, graph, noise_source), None, None, plan.cell
     if out is not None:
         _save(result, plan, graph.info.classes, out)
@@ -245,7 +334,9 @@ def _beside_public(
         public = _run(plan, graph, noise_source)
         compared = Compared.of(result, public, graph.labels)
         if out is not None:
-            _save(public, plan, graph.info.classes, out / free.method)
+            folder = out / PRIVATE / free.method
+            _save_run(public, plan, folder)
+            _save_predictions(public, graph.info.classes, folder)
     if out is not None:
         say(f"saved in {out}")
     return result, public, compared
@@ -272,6 +363,7 @@ def classify(
         typer.Option(help="Number of validation labels that are public; default all. 0: none, and "
                      "a choice among settings is paid for."),
     ] = None,
+    max_edges: MaxEdges = None,
     features: FeatureKind = None,
     delta: Delta = 1e-5,
     seed: FirstSeed = None,
@@ -280,9 +372,9 @@ def classify(
     device: Device = "auto",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for runs.parquet, predictions.safetensors, statement.json, "
-                     "plan.json and predictions.csv (node: rows of the data from 0); in a folder "
-                     "inside, those of public data alone.", metavar="DIR"),
+        typer.Option(help="Folder for release (predictions.csv, statement.json: may be shared; "
+                     "node is the row of the data, from 0) and private (scores, plan, what public "
+                     "data alone give: not to be shared).", metavar="DIR"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:  # fmt: skip
@@ -294,13 +386,16 @@ def classify(
 
     --setting text. Protected: each training node with its text, its label and all its edges; a
     neighbour has another node in its place. Public: the texts of the validation nodes. Test texts
-    are read one by one, to predict; no edge is read at all.
+    are read one by one, to predict; no edge is read at all. But features made of texts are made
+    beforehand, of public texts, test texts among them: bow and fasttext count the words of
+    validation and test texts, and models that are not given are trained on them.
 
     --setting graph. Protected: the same. Public: the texts of validation and test nodes, and the
     edges among them. Edges from a training node to public ones are that node's, and as protected.
 
     --setting edges. Protected: whether two nodes are linked, one edge more or less. Public: all
-    texts, and all labels but those of the test nodes. Protects no text and no label.
+    texts, and all labels but those of the test nodes. Protects no text and no label. The number
+    of edges is private too: a bound stands in its place (--max-edges).
 
     Test nodes without a label are predicted too. Validation labels are public in each setting
     (--tuning-labels). Without --seed the noise comes from the operating system. Every call releases
@@ -314,7 +409,7 @@ def classify(
 
     private-graphs classify cora --setting edges --epsilon 4 --json
     """
-    plan = plan_of(dict(locals()))
+    plan = with_bound(plan_of(dict(locals())), data)
     choice("--device", device, DEVICES)
     if out is not None:
         prepare_folder(out)

@@ -83,6 +83,15 @@ Visits = Annotated[
         help="With splits, under sound: per-epoch sum (its own) or Poisson steps.",
     ),
 ]
+MaxEdges = Annotated[
+    int | None,
+    typer.Option(
+        help="Public bound on the number of links, which --setting edges needs of a graph of your "
+        "own: any that is known without looking at them.",
+        min=1,
+        metavar="N",
+    ),
+]
 FirstSeed = Annotated[
     int | None,
     typer.Option(
@@ -154,14 +163,20 @@ def compiled() -> bool:
     return any(Path(numba.config.CACHE_DIR).rglob("kernels.train_step-*.nbi"))
 
 
+UNTIMED = "{l_bar}{bar}| {n_fmt}/{total_fmt}"
+"""Format of a bar of tqdm without times and rates."""
+
+
 class ProgressBar:
     """A bar on standard error that opens when work starts, and only on a terminal.
 
-    Ctrl-C ends the work of other threads too, when they report next.
+    ``timed`` False leaves out times and rates, which can be secret (docs/privacy.md §0.2). Ctrl-C
+    ends the work of other threads too, when they report next.
     """
 
-    def __init__(self, work: str, unit: str) -> None:
+    def __init__(self, work: str, unit: str, timed: bool = True) -> None:
         self.work, self.unit, self.bar = work, unit, None
+        self.format = None if timed else UNTIMED
         self.interrupted = False
 
     def __call__(self, done: int, total: int) -> None:
@@ -172,7 +187,7 @@ class ProgressBar:
         if self.bar is None:
             self.bar = tqdm(
                 total=total, unit=self.unit, desc=self.work, file=sys.stderr, leave=False,
-                disable=None,
+                disable=None, bar_format=self.format,
             )  # fmt: skip
         if self.bar.total != total or done < self.bar.n:
             self.bar.reset(total)

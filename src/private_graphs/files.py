@@ -12,6 +12,10 @@ from typing import Any
 
 from private_graphs.errors import UserError
 
+MANIFEST = "manifest.json"
+WITHOUT_DP = "without_dp"
+"""Folder in that of a finished cell for the rows that reveal the data, where others do not."""
+
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
 
@@ -52,6 +56,31 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write strict JSON (no NaN, no infinity) atomically."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def check_manifest(folder: str | os.PathLike[str]) -> None:
+    """Raise UserError where a file of ``folder`` is not what its ``manifest.json`` says.
+
+    A folder without one passes, and so does a forged one: who changes a file can change both.
+    """
+    path = Path(folder) / MANIFEST
+    if not path.is_file():
+        return
+    try:
+        files = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path}: not a readable manifest ({error!r}); expected an object with sha256: take "
+            "the folder anew from who made it"
+        ) from error
+    for name, expected in files.items():
+        file = path.with_name(name)
+        found = sha256_of(file) if file.is_file() else "no such file"
+        if found != expected:
+            raise UserError(
+                f"{file}: sha256 is {found}, {MANIFEST} says {expected}: the file was changed "
+                "or belongs to another run; take the folder anew from who made it"
+            )
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:

@@ -29,6 +29,7 @@ from private_graphs.config import (
     experiments_of,
     feature_kinds,
 )
+from private_graphs.datasets.registry import dataset_spec
 from private_graphs.protocols import PROTOCOLS
 
 
@@ -99,7 +100,8 @@ def audit_plans(study: Study, run: RunConfig) -> list[AuditPlan | MethodAuditPla
 def method_plans(study: Study, run: RunConfig) -> list[MethodPlan]:
     """Return one plan per cell of the proved methods that ``run`` asks for.
 
-    They are proved, so a run that names protocols without ``sound`` has none of them.
+    They are proved, so a run that names protocols without ``sound`` has none of them; those of
+    setting ``edges`` need a graph with a declared bound on its edges.
     """
     if run.protocols and "sound" not in run.protocols:
         return []
@@ -110,6 +112,9 @@ def method_plans(study: Study, run: RunConfig) -> list[MethodPlan]:
         for dataset in experiment_datasets(study, run, experiment):
             for features in feature_kinds(dataset, experiment, run):
                 for setting, methods in experiment.methods.items():
+                    bound = dataset_spec(dataset).max_edges if setting == "edges" else None
+                    if setting == "edges" and bound is None:
+                        continue  # a user's own graph without max_edges: the workflow says so
                     found += [
                         MethodPlan(
                             cell=MethodCell(
@@ -122,6 +127,7 @@ def method_plans(study: Study, run: RunConfig) -> list[MethodPlan]:
                             tuning_labels=() if setting == "edges" else experiment.tuning_labels,
                             tuning_epsilons=experiment.tuning_epsilons,
                             delta=study.scales[run.scale].training.delta,
+                            max_edges=bound,
                         )
                         for method in methods
                     ]  # fmt: skip

@@ -61,7 +61,7 @@ def write_job(
     row = {
         "dataset": "cora", "optimizer": "sgd", "protocol": "paper", "visits": "full_graph",
         "n_splits": 1, "train_fraction": 1.0, "max_epochs": 100, "seconds": seconds,
-        "dtype": "float32", "device": "cpu",
+        "dtype": "float32", "device": "cpu", "noise_source": "seeded",
     } | changes  # fmt: skip
     runs = epochs or {2.0: [100, 100], math.inf: [40, 60]}
     rows = [

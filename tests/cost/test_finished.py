@@ -65,6 +65,12 @@ def test_times_that_are_secret_are_not_published(tmp_path, finished_job):
     assert kept == replace(job, job_seconds=None)
 
 
+def test_times_of_users_own_data_are_not_even_read(tmp_path, finished_job):
+    finished_job(tmp_path, noise_source="os_entropy")
+    (job,) = read_results(tmp_path)
+    assert (job.training_seconds, job.job_seconds) == (None, None)
+
+
 def test_a_line_of_times_that_is_none_is_named(tmp_path, measured):
     path = tmp_path / "times.csv"
     write_times(measured[:1], path)

@@ -31,6 +31,14 @@ def test_the_registered_names_are_these():
     ]  # fmt: skip
 
 
+def test_bounds_on_edges_are_the_published_counts_rounded_up_to_two_digits():
+    for spec in DATASETS.values():
+        if spec.name != "reddit":  # its edges are those of a sample; the bound is of the whole
+            step = 10 ** (len(str(spec.size.edges)) - 2)
+            assert spec.max_edges == -(-spec.size.edges // step) * step, spec.name
+    assert DATASETS["cora"].max_edges == 5300
+
+
 def test_an_unknown_dataset_lists_the_names_and_suggests_the_nearest(tmp_path):
     for ask in (lambda name: build(name, tmp_path), dataset_spec):
         with pytest.raises(UserError) as raised:

@@ -117,7 +117,7 @@ def test_sound_meets_its_target_at_node_level_replace_and_rounds_noise_up(epsilo
     assert gdp_epsilon(2 * math.sqrt(500) / (found.noise_multiplier - 0.001), 1e-5) > epsilon
     assert found.epsilon_published is None
     assert (found.unit, found.relation) == ("node", "replace")
-    assert found.statement["status"] == "proved"
+    assert found.statement["status"] == "proved_if_seed_secret"
     assert found.statement["inference"] == "inductive_disjoint"
     assert found.clip == 1.0
 
@@ -127,6 +127,23 @@ def test_sound_with_poisson_visits_is_priced_as_poisson():
     assert found.noise_multiplier == pytest.approx(28.195, abs=0.0015)
     assert found.epsilon_proved <= 2
     assert found.statement["mechanisms"][0]["sampling"] == "poisson(0.1)"
+
+
+def test_all_budgets_of_a_cell_and_the_search_behind_them_are_in_the_price_of_its_file():
+    how = dict(seeds=(0, 1, 2), epsilons=(1.0, 2.0, math.inf), chosen_in=searched().choice)
+    found = {each: bought(each, search=searched(), **how).built for each in how["epsilons"]}
+    noises = [(bought(each, **how).noise_multiplier, 3) for each in (1.0, 2.0)]
+    mu = math.sqrt(sum(4 * 500 * n / noise**2 for noise, n in (*noises, (50.0, 30))))
+    for statement in found.values():
+        assert statement.epsilon_of_file == pytest.approx(gdp_epsilon(mu, 1e-5), rel=1e-9)
+        assert (statement.n_rows_counted, statement.n_rows_not_counted) == (36, 3)
+    assert found[1.0].epsilon_all_runs < found[1.0].epsilon_of_file
+
+
+def test_a_file_with_unclipped_rows_proves_nothing_together():
+    statement = bought(2, "released", epsilons=(2.0, math.inf)).built
+    assert statement.epsilon_of_file is None and statement.n_rows_counted == 1
+    assert "nothing is proved" in statement.proof_of_file
 
 
 def test_epsilon_137_means_136_51_wherever_noise_is_calibrated():

@@ -31,7 +31,9 @@ def vote_sums(adjacency, voters, beliefs) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    return build_problem(random_graph(3, nodes=120, train=60), SETTINGS["edges"], DELTA)
+    return build_problem(
+        random_graph(3, nodes=120, train=60), SETTINGS["edges"], DELTA, max_edges=900
+    )
 
 
 def request(epsilon: float, seed: int = 0, known: int = 5) -> Request:
@@ -212,7 +214,7 @@ def test_edges_help_where_texts_are_silent():
     graph = random_graph(5, nodes=200, train=100, classes=2)
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 2
-    problem = build_problem(graph, SETTINGS["edges"], DELTA)
+    problem = build_problem(graph, SETTINGS["edges"], DELTA, max_edges=900)
     n_nodes, n, v = problem.adjacency.shape[0], problem.n_train, len(problem.tuning_labels)
     labels = labels[:n_nodes]
     pairs = [(i, j) for i in range(n_nodes) for j in rng.integers(n_nodes, size=8)]
@@ -234,6 +236,6 @@ def test_edges_help_where_texts_are_silent():
 
 
 def test_four_nodes_run_to_the_end():
-    problem = build_problem(four_nodes(), SETTINGS["edges"], DELTA)
+    problem = build_problem(four_nodes(), SETTINGS["edges"], DELTA, max_edges=900)
     (outcome,) = edge_votes.METHOD.run(problem, [request(1.0, known=1)])
     assert outcome.test_predictions.shape == outcome.tuning_predictions.shape == (1,)

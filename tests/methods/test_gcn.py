@@ -10,13 +10,16 @@ import pandas as pd
 import pytest
 import safetensors
 import safetensors.numpy
+import torch
 from small_graphs import dense_features, random_graph, with_parts
 
 from private_graphs.cells import Cell, CellPlan, RateChoice
 from private_graphs.errors import UserError
+from private_graphs.files import WITHOUT_DP, sha256_of
 from private_graphs.methods import gcn
 from private_graphs.methods import result as result_module
-from private_graphs.methods.gcn import protocol_of, train_cell
+from private_graphs.methods.gcn import device_of, protocol_of, train_cell
+from private_graphs.methods.result import new_secret
 from private_graphs.methods.search import read_search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON
 from private_graphs.reporting.runs import RUN_COLUMNS, collect
@@ -44,6 +47,17 @@ def plan_of(**changes) -> CellPlan:
 def train(dataset=DATASET, **changes):
     how = {key: changes.pop(key) for key in ("noise_source", "threads") if key in changes}
     return train_cell(plan_of(**changes), dataset, device="cpu", **how)
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_secret_noise_is_for_the_cpu(monkeypatch, gpu):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    with pytest.raises(UserError, match="cryptographic.*--device cpu.*--seed"):
+        train_cell(plan_of(), DATASET, device="cuda", noise_source="os_entropy")
+    assert device_of(plan_of(), "auto", "os_entropy") == "cpu"
+    without_noise = plan_of(epsilons=(math.inf,))
+    for plan, source in ((plan_of(), "seeded"), (without_noise, "os_entropy")):
+        assert device_of(plan, "auto", source) == ("cuda" if gpu else "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +110,35 @@ def test_a_saved_cell_is_read_back_whole(result, tmp_path):
         order = json.loads(file.metadata()["replica_ids"])
     assert order == result.runs["replica_id"].tolist()
     names = sorted(each.name for each in (tmp_path / "cell").iterdir())
-    assert names == ["predictions.safetensors", "runs.parquet", "statement.json"]
+    assert names == [
+        "manifest.json", "predictions.safetensors", "runs.parquet", "statement.json"
+    ]  # fmt: skip
+    manifest = json.loads((tmp_path / "cell" / "manifest.json").read_text())
+    assert manifest["statement_ids"] == sorted(result.statements)
+    assert manifest["sha256"] == {
+        name: sha256_of(tmp_path / "cell" / name) for name in names if name != "manifest.json"
+    }
+
+
+def test_rows_without_dp_of_an_unrepeatable_cell_lie_in_a_file_of_their_own(tmp_path):
+    found = train(noise_source="os_entropy", protocol="sound", epochs=2)
+    private = np.isfinite(found.runs["epsilon"])
+    assert private.any() and not private.all()
+    found.save(tmp_path)
+    assert np.isfinite(pd.read_parquet(tmp_path / "runs.parquet")["epsilon"]).all()
+    aside = pd.read_parquet(tmp_path / WITHOUT_DP / "runs.parquet")
+    assert np.isinf(aside["epsilon"]).all()
+    stored = safetensors.numpy.load_file(tmp_path / WITHOUT_DP / "predictions.safetensors")
+    np.testing.assert_array_equal(stored["predictions"], found.test_predictions[~private])
+    frame, statements = collect([tmp_path])
+    assert statements == found.statements and set(frame["cell"]) == {tmp_path.as_posix()}
+    assert sorted(frame["replica_id"]) == sorted(found.runs["replica_id"])
+    for name, rows in found.runs.groupby("statement_id"):
+        said = statements[name]
+        kinds = (said["n_rows_counted"], said["n_rows_not_counted"])
+        assert kinds == ((len(rows), 0) if np.isfinite(rows["epsilon"]).all() else (0, len(rows)))
+    train(noise_source="seeded", protocol="sound", epochs=2).save(tmp_path)
+    assert not (tmp_path / WITHOUT_DP).exists()
 
 
 @pytest.mark.parametrize("stage", ["predictions", "statement", "runs"])
@@ -254,7 +296,7 @@ def test_identical_replicas_of_two_cells_share_no_draw():
 
 def identities(dataset=DATASET, noise_source="seeded", **changes) -> list[str]:
     plan = plan_of(**changes)
-    replicas = gcn._replicas(plan, protocol_of(plan.cell), dataset, noise_source, "cpu")
+    replicas = gcn._replicas(plan, protocol_of(plan.cell), dataset, new_secret(noise_source), "cpu")
     return [each.streams.identity for each in replicas]
 
 

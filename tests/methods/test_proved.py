@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from small_graphs import random_graph
 
@@ -16,7 +18,9 @@ from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.methods.proved import METHODS, run_method
 from private_graphs.methods.requests import Outcome, Request, choose
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
 from private_graphs.privacy.events import ExponentialChoice, GaussianQuery
+from private_graphs.privacy.statements import PrivacyStatement, check_row
 from private_graphs.reporting.runs import METHOD_COLUMNS
 from private_graphs.training.streams import Streams
 
@@ -28,6 +32,7 @@ def _plan(method: str, setting: str, **changes) -> MethodPlan:
         study="lrec2022", experiment="frontier", dataset="small", method=method, setting=setting
     )
     fields = {"seeds": (0, 1), "epsilons": (1, math.inf), "tuning_labels": (5, 0)}
+    fields |= {"max_edges": 900}
     return MethodPlan(cell=cell, **{**fields, "tuning_epsilons": (2,), **changes})
 
 
@@ -65,7 +70,8 @@ def test_every_row_has_its_statement(case, finished):
     result = finished[case]
     for row in result.runs.to_dict("records"):
         statement = result.statements[row["statement_id"]]
-        expected = "not_private" if math.isinf(row["epsilon"]) else "proved"
+        expected = "proved_if_seed_secret" if row["epsilon"] else "proved"
+        expected = "not_private" if math.isinf(row["epsilon"]) else expected
         assert statement["status"] == expected
         assert statement["epsilon_proved"] == (
             None if expected == "not_private" else row["epsilon_proved"]
@@ -112,6 +118,112 @@ def test_noise_of_the_operating_system_differs_every_time(graph):
     assert not np.array_equal(first.test_predictions, second.test_predictions)
     (statement,) = first.statements.values()
     assert statement["noise_source"] == "os_entropy"
+
+
+def test_no_output_of_an_unrepeatable_run_is_a_known_function_of_the_data(graph):
+    """A plain hash tells a label to who knows the rest of the data and tries all classes."""
+    plan = _plan("class_sums", "text", epsilons=(0.1,), tuning_labels=())
+    found = [run_method(plan, graph, noise_source="os_entropy") for _ in range(2)]
+    told = set()
+    for result in found:
+        (statement,) = result.statements.values()
+        assert set(result.runs["data_fingerprint"]) == {statement["data_fingerprint"]}
+        assert graph.fingerprint not in json.dumps(statement)
+        assert len(bytes.fromhex(statement["data_fingerprint"])) == 32
+        told.add(statement["data_fingerprint"])
+    assert len(told) == 2, "it depends on secret bytes"
+    seeded = run_method(plan, graph)
+    assert set(seeded.runs["data_fingerprint"]) == {graph.fingerprint}
+
+
+def test_all_private_rows_of_a_file_compose(graph):
+    budgets = {"epsilons": (0.5, 2, math.inf), "tuning_epsilons": (2, 4)}
+    result = run_method(_plan("class_sums", "text", **budgets), graph, noise_source="os_entropy")
+    rows = result.runs[np.isfinite(result.runs["epsilon"])]
+    assert len(rows) == 12 and len(result.runs) == 14
+    mu = math.sqrt(sum(gdp_mu(each, 1e-5) ** 2 for each in rows["epsilon"]))
+    for statement in (result.statements[name] for name in rows["statement_id"]):
+        assert statement["status"] == "proved"
+        assert statement["epsilon_of_file"] == pytest.approx(gdp_epsilon(mu, 1e-5), rel=1e-3)
+        assert statement["epsilon_of_file"] > 1.2 * statement["epsilon_all_runs"]
+        assert (statement["n_rows_counted"], statement["n_rows_not_counted"]) == (12, 0)
+        assert ONLY_THIS_FILE in statement["assumptions"]
+    seeded = run_method(_plan("class_sums", "text", **budgets), graph)
+    for statement in seeded.statements.values():
+        assert (statement["n_rows_counted"], statement["n_rows_not_counted"]) == (12, 2)
+
+
+def test_who_has_the_seed_recovers_a_label_so_that_nothing_is_proved_without_secrecy(graph):
+    plan = _plan("class_sums", "text", epsilons=(0.1,), tuning_labels=(), seeds=tuple(range(8)))
+    node = int(np.flatnonzero(graph.train_mask)[3])
+
+    def world(label):
+        labels = graph.labels.copy()
+        labels[node] = label
+        return run_method(plan, dataclasses.replace(graph, labels=labels))
+
+    worlds = [world(each) for each in range(3)]
+    replayed = [
+        [np.mean(other.test_predictions == seen.test_predictions) for other in worlds]
+        for seen in worlds
+    ]
+    assert np.argmax(replayed, axis=1).tolist() == [0, 1, 2]
+    for result in worlds:
+        (statement,) = result.statements.values()
+        assert statement["status"] == "proved_if_seed_secret"
+        assert statement["epsilon_proved"] <= 0.1 and SECRET_SEED in statement["assumptions"]
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_tuning_labels_that_are_not_known_change_no_column(case, graph):
+    plan = _plan(*case, epsilons=(), tuning_labels=(5,), tuning_epsilons=(2,), seeds=(0,))
+    method, setting = case
+    problem = proved.build_problem(graph, proved.SETTINGS[setting], plan.delta, max_edges=900)
+    (request,) = proved._requests(plan, problem, graph, None)
+    tuning = np.flatnonzero(graph.validation_mask & (graph.labels >= 0))
+    unknown = np.delete(tuning, request.known)
+    labels = graph.labels.copy()
+    labels[unknown] = (labels[unknown] + 1) % 3
+    other = dataclasses.replace(graph, labels=labels)
+    object.__setattr__(other, "fingerprint", graph.fingerprint)
+    rows = [run_method(plan, each).runs.drop(columns="seconds") for each in (graph, other)]
+    pd.testing.assert_frame_equal(*rows)
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_assumptions_speak_of_what_the_method_has(case, finished):
+    method, setting = case
+    parts = {"gcn", "gcn_poisson"}
+    noisy = METHOD_NAMES[method].reads_private
+    for statement in finished[case].statements.values():
+        text = "; ".join(statement["assumptions"])
+        private = noisy and statement["status"] != "not_private"
+        assert ("partition" in text) == (private and method in parts)
+        assert ("subgraph" in text) == (private and method in parts)
+        assert ("joined a step" in text) == (private and method == "gcn_poisson")
+        assert ("gradient of each record" in text) == (
+            private and method in ("dp_linear", "dp_mlp")
+        )
+        assert ("number of steps" in text) == (private and "gradient" in _kinds(statement))
+        assert ("number of releases" in text) == (private and _kinds(statement) != "gradient")
+        assert ("noise is" in text) == (ONLY_THIS_FILE in statement["assumptions"]) == private
+
+
+def _kinds(statement) -> str:
+    """``gradient``, or what else is released, of all mechanisms."""
+    types = {each["type"].removeprefix("gaussian_") for each in statement["mechanisms"]}
+    return " and ".join(sorted(types))
+
+
+def test_a_statement_says_which_claim_it_makes(finished):
+    names = set()
+    for (method, setting), result in finished.items():
+        for row in result.runs.to_dict("records"):
+            said = PrivacyStatement.model_validate(result.statements[row["statement_id"]])
+            assert (said.method, said.scenario, said.study) == (method, setting, "lrec2022")
+            check_row(row, said)
+        names |= set(result.statements)
+    assert len(names) == sum(len(each.statements) for each in finished.values())
 
 
 class _Releasing:
@@ -168,10 +280,7 @@ def test_public_labels_are_drawn_without_the_data(graph):
     assert other.fingerprint != graph.fingerprint
     plan = _plan("class_sums", "text")
     drawn = [
-        [
-            each.known
-            for each in proved._requests(plan, problem_of(each_graph), each_graph, "seeded")
-        ]
+        [each.known for each in proved._requests(plan, problem_of(each_graph), each_graph, None)]
         for each_graph in (graph, other)
     ]
     assert all(np.array_equal(*pair) for pair in zip(*drawn, strict=True))
@@ -190,7 +299,7 @@ def test_who_is_protected_stands_in_every_statement(finished):
         for statement in result.statements.values():
             facts = " ".join(statement["public_facts"])
             assert "who is which" in facts and "test nodes are not protected" in facts
-            assert ("number of edges, an exception" in facts) == (case[1] == "edges")
+            assert ("a bound on the number of edges" in facts) == (case[1] == "edges")
             private = statement["epsilon_proved"] not in (None, 0.0)
             assert (proved.CONSTANTS in statement["assumptions"]) == private
 

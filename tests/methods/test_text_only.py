@@ -18,7 +18,9 @@ from private_graphs.training.streams import Streams
 
 @pytest.fixture
 def problem() -> Problem:
-    return build_problem(random_graph(3, nodes=90, train=50), SETTINGS["edges"], 1e-5)
+    return build_problem(
+        random_graph(3, nodes=90, train=50), SETTINGS["edges"], 1e-5, max_edges=900
+    )
 
 
 def request(seed: int = 0) -> Request:
@@ -85,7 +87,7 @@ def test_rows_are_probabilities(problem):
 
 def test_text_rows_by_hand():
     ones = scipy.sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 1.0]]))
-    base = build_problem(random_graph(0), SETTINGS["edges"], 1e-5)
+    base = build_problem(random_graph(0), SETTINGS["edges"], 1e-5, max_edges=900)
     problem = replace(
         base, train_features=ones[:1], tuning_features=ones[1:2], test_features=-ones[2:]
     )

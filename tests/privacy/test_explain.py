@@ -29,8 +29,11 @@ from private_graphs.privacy.explain import (
     explain,
     paragraph,
 )
+from private_graphs.privacy.prices import FileRows
 from private_graphs.privacy.statements import (
     VACUOUS_EPSILON,
+    About,
+    AlsoProved,
     Audit,
     Inference,
     PrivacyStatement,
@@ -40,6 +43,11 @@ from private_graphs.privacy.statements import (
     build_statement,
 )
 
+ABOUT = About(
+    study="study", dataset="cora", features="raw", method="gcn", scenario=None, protocol="sound",
+    data_fingerprint="da7a",
+)  # fmt: skip
+ALONE = FileRows(2.0, "alone", 1, 0)
 FIXED = Selection(n_configs=1, data="nothing", cost="none")
 
 
@@ -52,7 +60,8 @@ def _statement(**changes: object) -> PrivacyStatement:
         "accountant": "exact", "epsilon_second_route": None, "mechanisms": (),
         "noise_source": "os_entropy", "public_facts": ("the number of nodes",),
         "assumptions": ("the divisor is public",), "inference": "inductive_disjoint",
-        "selection": FIXED, "preprocessing": "none",
+        "selection": FIXED, "preprocessing": "none", "n_rows_counted": 1, "n_rows_not_counted": 0,
+        "epsilon_of_file": 1.99998, "proof_of_file": "alone", **ABOUT.model_dump(),
     }  # fmt: skip
     return PrivacyStatement(**{**fields, **changes})
 
@@ -83,10 +92,11 @@ def test_a_proved_budget_is_told_as_odds() -> None:
         "so that both are covered alike",
         "the divisor is public",
         "Treated as public, hence unprotected: the number of nodes",
-        "fingerprint",
+        "how the dataset was put together, and its sizes",
     ):
         assert words in text, words
-    assert "next to nothing" not in text
+    assert "next to nothing" not in text and "fingerprint" not in text
+    assert "the fingerprint" in explain(_statement(noise_source="seeded"))["not_covered"]
 
 
 def test_a_vacuous_budget_promises_next_to_nothing() -> None:
@@ -131,7 +141,10 @@ def test_each_unit_is_named_and_explained(unit: str) -> None:
     for count in (1, 900):
         text = explain(_statement(unit=unit, n_units=count))["who"]
         assert _UNITS[unit][2] in text
-        assert (_UNITS[unit][0] if count == 1 else f"900 {_UNITS[unit][1]}") in text
+        if unit.startswith("edge"):
+            assert f"{_UNITS[unit][1]} of the graph (declared: at most {count})" in text
+        else:
+            assert (_UNITS[unit][0] if count == 1 else f"900 {_UNITS[unit][1]}") in text
 
 
 def test_each_relation_and_inference_has_words_of_its_own() -> None:
@@ -179,11 +192,11 @@ def test_a_statement_made_by_pricing_is_explained() -> None:
         events=[event], unit="node", relation="replace", delta=1e-5, n_units=1208,
         epsilon_published=None, published_formula=None, n_runs_released=5, noise_source="seeded",
         inference="inductive_disjoint", selection=FIXED, preprocessing="none", public_facts=[],
-        assumptions=[], private=True,
+        assumptions=[], private=True, about=ABOUT, file=ALONE,
     )  # fmt: skip
     text = paragraph(built)
     assert "ε = 2:" in text and "all of them together keep ε = 5.002" in text
-    assert "n_runs_released" not in text and text.count("seed") == 1
+    assert "n_runs_released" not in text and text.startswith("Protected, from whoever does not")
     assert "Nothing is treated as public" in text
 
 
@@ -192,7 +205,8 @@ def _of_method(
 ) -> PrivacyStatement:
     """A statement as that of a proved method is built."""
     fields = {
-        "events": events, "apart": apart, "unit": "node", "relation": "replace", "delta": 1e-5,
+        "about": ABOUT, "file": ALONE, "events": events, "apart": apart,
+        "unit": "node", "relation": "replace", "delta": 1e-5,
         "n_units": 1208, "epsilon_published": None, "published_formula": None,
         "n_runs_released": 10, "noise_source": "seeded", "noise_generator": "numpy",
         "inference": "params_only", "selection": chosen, "preprocessing": "none",
@@ -263,17 +277,38 @@ def test_a_budget_that_rounds_to_zero_under_noise_is_no_public_run() -> None:
     assert "No private data" not in text and "proved to keep ε = 0:" in text
 
 
-def test_edges_are_told_as_single_edges_whose_number_is_public() -> None:
+def test_edges_are_told_as_single_edges_below_a_declared_number() -> None:
     statement = _of_method(
         FREE, events=(_sums("edge_undirected", "add_remove"),), unit="edge_undirected",
-        relation="add_remove", n_units=5278,
+        relation="add_remove", n_units=5300,
     )  # fmt: skip
     parts = explain(statement)
-    assert "the 5,278 edges of the graph, each by itself" in parts["who"]
+    assert "the edges of the graph (declared: at most 5,300), each by itself" in parts["who"]
+    assert "over at most 5,300 edges" in parts["delta_in_words"]
     assert "not of all edges of a node together" in parts["who"]
     assert "trained on" not in parts["who"]
-    assert "an exception is the number of edges, which is public" in parts["against"]
-    assert "exception" not in explain(_of_method(FREE, events=(_sums(),)))["against"]
+    assert "exception" not in parts["against"]
+    [also] = statement.also_proved
+    assert also == AlsoProved(relation="replace", epsilon=also.epsilon)
+    assert f"keeps ε = {at_most(also.epsilon)}." in parts["strength"]
+    assert also.epsilon > 2 * statement.epsilon_proved
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n_rows_counted": 160, "epsilon_of_file": 73.75}, "holds 160 such rows"),
+        ({"n_rows_counted": 160, "epsilon_of_file": 73.75}, "keep ε = 73.75"),
+        (
+            {"n_rows_counted": 3, "epsilon_of_file": None, "proof_of_file": "none: no grid."},
+            "for all of them together nothing is proved: no grid.",
+        ),
+        ({"n_rows_not_counted": 10}, "10 rows without DP: these reveal the data"),
+    ],
+)
+def test_what_else_the_file_holds_is_told(changes: dict, words: str) -> None:
+    assert words in explain(_statement(**changes))["all_runs_and_selection"]
+    assert "The file" not in paragraph(_statement())
 
 
 def test_every_inference_has_words_and_noisy_rows_are_covered() -> None:
@@ -308,9 +343,13 @@ def made(draw: st.DrawFn) -> PrivacyStatement:
     together = None if proved is None else proved * draw(st.floats(1, 10))
     published = draw(positive) if status in ("published_only", "refuted") else None
     shown = proved if proved is not None else published
+    audit = draw(st.none() | st.floats(0, 5).map(_audit)) if published is None else None
+    if status == "refuted":
+        audit = _audit(2 * published)
     n_configs = draw(st.integers(1, 9))
     return _statement(
         status=status,
+        audit=audit,
         unit=draw(st.sampled_from(get_args(Unit))),
         relation=draw(st.sampled_from(get_args(Relation))),
         inference=draw(st.sampled_from(get_args(Inference))),
@@ -328,7 +367,6 @@ def made(draw: st.DrawFn) -> PrivacyStatement:
         public_facts=tuple(draw(st.lists(words, max_size=3))),
         assumptions=tuple(draw(st.lists(words, max_size=3))),
         preprocessing=draw(words),
-        audit=draw(st.none() | st.floats(0, 5).map(_audit)),
     )
 
 

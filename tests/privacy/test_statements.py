@@ -9,29 +9,35 @@ import pytest
 from pydantic import ValidationError
 
 from private_graphs.errors import UserError
-from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+from private_graphs.privacy.assumptions import NOISE_GENERATORS, SECRET_SEED
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import (
     ExponentialChoice,
     FullBatch,
+    GaussianQuery,
     NoisyGradients,
     Poisson,
     Sampling,
     Shuffled,
 )
+from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
 from private_graphs.privacy.statements import (
-    NOISE_GENERATORS,
-    SECRET_SEED,
+    About,
     Audit,
     PrivacyStatement,
-    SearchRuns,
     Selection,
     build_statement,
+    check_row,
     render_text,
     with_audit,
 )
 
 DELTA = 1e-5
+ABOUT = About(
+    study="study", dataset="cora", features="raw", method="gcn", scenario=None, protocol="sound",
+    data_fingerprint="da7a",
+)  # fmt: skip
 
 
 def _event(
@@ -55,6 +61,8 @@ def _statement(**changes: object) -> PrivacyStatement:
         "epsilon_published": 1.5,
         "published_formula": "moments accountant",
         "n_runs_released": 5,
+        "about": ABOUT,
+        "file": FileRows(5.00136, "all 5 private rows compose", 5, 0),
         "noise_source": "seeded",
         "inference": "inductive_disjoint",
         "selection": Selection(n_configs=1, data="none"),
@@ -75,7 +83,8 @@ def _audit(**changes: object) -> Audit:
 
 def test_a_clipped_run_is_proved() -> None:
     statement = _statement()
-    assert statement.status == "proved"
+    assert statement.status == "proved_if_seed_secret"
+    assert _statement(noise_source="os_entropy").status == "proved"
     assert statement.epsilon_proved == pytest.approx(2.0, abs=1e-4)
     assert statement.epsilon_proved <= 2.0
     assert statement.epsilon_second_route == pytest.approx(statement.epsilon_proved, abs=2e-4)
@@ -101,7 +110,7 @@ def test_a_run_without_noise_is_not_private() -> None:
     assert statement.status == "not_private"
     assert statement.epsilon_proved is None
     assert statement.mechanisms == ()
-    assert not set(NOISE_GENERATORS.values()) & set(statement.assumptions)
+    assert statement.assumptions == ("validation nodes are public",)
     assert statement.selection.cost == "none: the run is not private"
 
 
@@ -132,10 +141,17 @@ def test_seeded_noise_supposes_a_secret_seed() -> None:
 
 def test_generator_and_floating_point_are_listed_as_assumptions() -> None:
     assumptions = _statement().assumptions
-    assert NOISE_GENERATORS["philox_float32"] in assumptions
-    for name, text in NOISE_GENERATORS.items():
-        assert "not a cryptographic generator" in text
-        assert text in _statement(noise_generator=name).assumptions
+    assert NOISE_GENERATORS["philox_float32"]["seeded"] in assumptions
+    for name, texts in NOISE_GENERATORS.items():
+        for source, text in texts.items():
+            assert ("not a cryptographic generator" in text) == (source == "seeded")
+            assert ("ChaCha20 with a 256-bit key" in text) == (source == "os_entropy")
+            assert ("not hardened" in text) == (name != "discrete_gaussian")
+            assert text in _statement(noise_generator=name, noise_source=source).assumptions
+    assert "128 bits" in NOISE_GENERATORS["numpy"]["seeded"]
+    assert "64 bits" in NOISE_GENERATORS["philox_float32"]["seeded"]
+    with pytest.raises(UserError, match="no secret key"):
+        _statement(noise_generator="torch_cuda", noise_source="os_entropy")
     assert assumptions[0] == "validation nodes are public"
     assert len(set(assumptions)) == len(assumptions)
 
@@ -257,6 +273,114 @@ def test_a_changed_statement_is_detected() -> None:
         PrivacyStatement.model_validate(content)
 
 
+def test_a_status_that_does_not_follow_is_detected() -> None:
+    content = _statement().model_dump(mode="json")
+    with pytest.raises(ValidationError, match="the other fields give proved_if_seed_secret"):
+        PrivacyStatement.model_validate({**content, "status": "proved"})
+
+
+@pytest.mark.parametrize("field", [*About.model_fields, "package_version", "epsilon_of_file"])
+def test_every_part_of_the_claim_is_in_the_identifier(field: str) -> None:
+    content = _statement().model_dump(mode="json")
+    changed = {**content, field: 0.5 if field == "epsilon_of_file" else "other"}
+    with pytest.raises(ValidationError, match="changed after it was written"):
+        PrivacyStatement.model_validate(changed)
+    renewed = PrivacyStatement.model_validate({**changed, "statement_id": ""})
+    assert renewed.statement_id != content["statement_id"]
+
+
+ROW = {
+    **{name: value for name, value in ABOUT.model_dump().items() if name != "scenario"},
+    "replica_id": "0123", "inference": "inductive_disjoint", "noise_source": "seeded",
+    "unit": "node", "relation": "replace", "delta": DELTA,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dataset": "reddit"}, {"method": "edge_votes"}, {"protocol": "paper"}, {"study": "x"},
+        {"epsilon_proved": 0.1}, {"epsilon_proved": math.nan}, {"delta": 1e-9}, {"unit": "graph"},
+        {"relation": "zero_out"}, {"data_fingerprint": "0"}, {"features": "bow"},
+        {"setting": "text"}, {"noise_source": "os_entropy"},
+    ],
+)  # fmt: skip
+def test_a_row_that_its_statement_is_not_about_is_named_with_it(changes: dict) -> None:
+    statement = _statement()
+    row = ROW | {"epsilon_proved": statement.epsilon_proved}
+    check_row(row, statement)
+    [column] = changes
+    with pytest.raises(UserError, match=rf"row 0123 .*{statement.statement_id}.*{column} "):
+        check_row(row | changes, statement)
+
+
+def test_a_row_without_dp_needs_no_unit() -> None:
+    plain = _statement(events=[], private=False, epsilon_target=None, epsilon_published=None)
+    check_row(ROW | {"unit": None, "delta": math.nan, "epsilon_proved": math.nan}, plain)
+    with pytest.raises(UserError, match="epsilon_proved"):
+        check_row(ROW | {"epsilon_proved": 2.0}, plain)
+
+
+CLAIM = ("node", "replace", DELTA, 1208)
+
+
+def test_the_rows_of_a_file_compose_whatever_their_budgets() -> None:
+    first, second = _event(), _event(noise=30.0)
+    groups = [SearchRuns((first,), 3), SearchRuns((second,), 2), SearchRuns((first,), 4)]
+    found = price_file(CLAIM, groups, 8)
+    mu = math.sqrt(500 * 4 * (7 / first.noise_multiplier**2 + 2 / 30.0**2))
+    assert found.epsilon == pytest.approx(gdp_epsilon(mu, DELTA), rel=1e-9)
+    assert (found.counted, found.not_counted) == (9, 8)
+    statement = _statement(file=found)
+    assert (statement.epsilon_of_file, statement.n_rows_counted) == (found.epsilon, 9)
+    assert statement.n_rows_not_counted == 8
+
+
+def test_poisson_rows_of_several_budgets_compose_beyond_each() -> None:
+    events = [_event(Poisson(0.1), noise, releases=5000) for noise in (28.196, 40.0, 60.0)]
+    found = price_file(CLAIM, [SearchRuns((each,), 2) for each in events], 0).epsilon
+    two = [price_file(CLAIM, [SearchRuns((each,), 2)], 0).epsilon for each in events]
+    assert max(two) < found < sum(two)
+
+
+@pytest.mark.parametrize(
+    ("groups", "epsilon", "words"),
+    [
+        ([], None, "no row"),
+        ([SearchRuns((), 3)], 0.0, "nothing private is read"),
+        ([SearchRuns((_event(),), 1), SearchRuns((_event(clipping="none"),), 1)], None, "some of"),
+        ([SearchRuns((_event(Poisson(0.1), 0.01, releases=5000),), 9)], None, "no finite epsilon"),
+    ],
+)
+def test_a_file_without_a_proof_says_why(groups: list, epsilon: float | None, words: str) -> None:
+    found = price_file(CLAIM, groups, 1)
+    assert found.epsilon == epsilon and words in found.proof
+
+
+def test_choices_about_other_units_count_where_every_row_makes_them() -> None:
+    cheap = _event(noise=1e5)
+    chosen = [SearchRuns((cheap,), 4, (_choice(1.0),))]
+    assert price_file(CLAIM, chosen, 0).epsilon > 1
+    assert price_file(CLAIM, [*chosen, SearchRuns((cheap,), 1)], 0).epsilon < 0.1
+
+
+def _edge_statement(**changes: object) -> PrivacyStatement:
+    event = GaussianQuery(
+        unit="edge_undirected", relation="add_remove", count=3, reason="votes", sensitivity=1.0,
+        noise_std=math.sqrt(3) / gdp_mu(2, DELTA),
+    )  # fmt: skip
+    claim = {"unit": "edge_undirected", "relation": "add_remove", "events": [event]}
+    return _statement(**{**claim, "n_units": 5500, "inference": "noisy_rows", **changes})
+
+
+def test_at_edge_level_what_holds_for_a_moved_edge_stands_beside() -> None:
+    statement = _edge_statement()
+    [also] = statement.also_proved
+    assert statement.epsilon_proved == pytest.approx(2.0)
+    assert also.relation == "replace" and also.epsilon == pytest.approx(4.393, abs=1e-3)
+    assert _statement().also_proved == ()
+
+
 def test_unknown_fields_are_errors() -> None:
     content = _statement().model_dump(mode="json")
     with pytest.raises(ValidationError, match="epsilon_proven"):
@@ -282,7 +406,7 @@ def test_an_audit_above_the_published_value_refutes_it() -> None:
         events=[_event(clipping="none")], audit=_audit(relation="zero_out", epsilon_lower=3.28)
     )
     assert statement.status == "refuted"
-    assert _statement(audit=_audit()).status == "proved"
+    assert _statement(audit=_audit()).status == "proved_if_seed_secret"
 
 
 def test_an_audit_above_the_proved_value_fails() -> None:
@@ -309,8 +433,8 @@ def test_an_audit_that_comes_later_gives_the_statement_of_a_run_built_with_it() 
     found = with_audit(plain, audit)
     assert found == _statement(events=unclipped, audit=audit)
     assert (plain.status, found.status) == ("published_only", "refuted")
-    assert plain.statement_id != found.statement_id
-    assert with_audit(_statement(), _audit()).status == "proved"
+    assert plain.statement_id == found.statement_id
+    assert with_audit(_statement(), _audit()).status == "proved_if_seed_secret"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ OWN = """\
 datasets:
   - {name: my_graph, nodes: nodes.csv, edges: edges.csv, text: [title, body], label: topic}
 """
+BOUNDED = OWN.replace("label: topic", "label: topic, max_edges: 9000")
 
 
 def made(project: Project, dataset: str) -> list[dict[str, str]]:
@@ -55,6 +56,8 @@ def test_the_frontier_of_embedded_data_is_made_once_and_anew_for_a_changed_metho
     assert {row["setting"] for row in rows} >= {"text", "graph", "edges"}
     cells = method_cells(project)
     assert len(cells) == N_CELLS
+    times = project.path / "results" / "demo" / "benchmarks" / "method"
+    assert len(list(times.rglob("*.tsv"))) == N_CELLS, "who has the seed has everything"
     for cell in cells:
         runs = pd.read_parquet(cell / "runs.parquet")
         assert set(runs["noise_source"]) == {"seeded"} and set(runs["seed"]) <= {0, 1}
@@ -71,13 +74,22 @@ def test_the_frontier_of_a_users_own_graph_has_noise_that_nobody_can_rebuild(
     for name in ("nodes.csv", "edges.csv"):
         shutil.copy2(root / "examples" / "my_graph" / name, project.path)
     (project.path / "my.yaml").write_text(OWN)
-    methods = {"text": ["class_sums", "public_only"], "graph": ["dp_linear"]}
+    methods = {
+        "text": ["class_sums", "public_only"],
+        "graph": ["dp_linear"],
+        "edges": ["text_only"],
+    }
     project.edit_study(lambda scale: scale["experiments"]["frontier"].update(methods=methods))
     declared = ("--configfile", "my.yaml", "--config", "experiments=frontier", "seeds=2",
                 "protocols=sound")  # fmt: skip
     run = project.snakemake("--cores", "2", *declared)
     assert run.returncode == 0, run.stdout
+    assert "Setting edges is left out for my_graph" in run.stdout and "max_edges" in run.stdout
     assert {row["features_kind"] for row in made(project, "my_graph")} == {"bow"}
+    demo = project.path / "results" / "demo"
+    assert not list((demo / "benchmarks" / "method").rglob("*.tsv")), "times are secret"
+    for log in (demo / "logs" / "method").rglob("*.log"):
+        assert log.read_text().endswith("\nfinished\n"), "no duration"
     for cell in method_cells(project):
         assert cell.relative_to(cell.parents[4]).parts[:3] == ("frontier", "my_graph", "bow")
         for each in json.loads((cell / "statement.json").read_text()).values():
@@ -88,6 +100,8 @@ def test_the_frontier_of_a_users_own_graph_has_noise_that_nobody_can_rebuild(
         assert scores.between(0.6, 1).all(), "three topics that texts tell apart"
     named = ("--config", "experiments=frontier", "datasets=my_graph", "seeds=2", "protocols=sound")
     assert project.jobs(*named) == {}, "once declared, its name is enough"
+    (project.path / "my.yaml").write_text(BOUNDED)
+    assert project.jobs(*declared)["method"] == 1, "a bound on the links adds setting edges"
     dense = project.snakemake("--cores", "2", *named, "features=fasttext")
     assert dense.returncode == 0, dense.stdout
     assert {path.parts[-3] for path in method_cells(project)} == {"bow", "fasttext"}

@@ -285,7 +285,7 @@ def text_sources(wildcards):
 def declaration(wildcards):
     """Return what a user declared of a graph, none for other datasets."""
     own = registry.dataset_spec(wildcards.dataset).own
-    return own.model_dump_json() if own else None
+    return own.model_dump_json(exclude={"max_edges"}) if own else None
 
 
 def model_receipts(kind):
@@ -456,6 +456,21 @@ def mention_kept_seeds():
         )
 
 
+def mention_unbounded():
+    """Say for which graphs setting edges is left out, and what mends it."""
+    bounds = {
+        plan.cell.dataset: registry.dataset_spec(plan.cell.dataset).max_edges
+        for plan in METHOD_PLANS.values()
+    }
+    names = sorted(name for name, bound in bounds.items() if bound is None)
+    if names:
+        say(
+            f"Setting edges is left out for {', '.join(names)}: its declaration needs "
+            "max_edges, a public bound on the number of links, known without looking at "
+            "them."
+        )
+
+
 def say_where():
     """Say where the results of the targets that were asked for are."""
     made = {job.rule.name for job in workflow.dag.jobs}
@@ -539,7 +554,7 @@ def explain_failures():
         if log.stat().st_mtime < STARTED:
             continue
         text = f"\n{log.read_text(encoding='utf-8', errors='replace').strip()}"
-        if text.rpartition("\n")[2].startswith("finished in"):
+        if text.rpartition("\n")[2].startswith("finished"):
             continue
         _, failed, message = text.rpartition("\nfailed: ")
         reason = message if failed else "the job was ended before it could say why"

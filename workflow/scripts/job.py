@@ -14,8 +14,9 @@ from pathlib import Path
 sys.path.append(str(Path.cwd() / "src"))
 
 from private_graphs.errors import UserError
+from private_graphs.files import write_text
 
-FINISHED = "finished in"
+FINISHED = "finished"
 FAILED = "failed:"
 
 
@@ -25,16 +26,22 @@ def terminal():
 
 
 @contextlib.contextmanager
-def reported(title: str, log: str) -> Iterator[Callable[[str], None]]:
+def reported(
+    title: str, log: str, *, times: str | None = None, secret: bool = False
+) -> Iterator[Callable[[str], None]]:
     """Run the body of a job; yield a function that adds a line to its log.
 
-    All output goes to ``log``; the terminal gets one line when the job has finished. On an error
+    All output goes to ``log``; the terminal gets one line when the job has finished. How long it
+    took is written to ``times``, if any, as in a benchmark file of Snakemake; a ``secret`` job
+    tells nobody, and leaves no times of an earlier one (docs/privacy.md §5). On an error
     the log ends with ``failed:`` and the message, which the workflow prints last, and the job
     exits with 1; the traceback of an unexpected error is in the log alone.
     """
     started = time.monotonic()
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if times is not None:
+        Path(times).unlink(missing_ok=True)
     with path.open("w", encoding="utf-8", buffering=1) as stream:
         notes: list[str] = []
 
@@ -53,6 +60,9 @@ def reported(title: str, log: str) -> Iterator[Callable[[str], None]]:
                 print(f"{FAILED} {title}: {type(error).__name__}: {error}", file=stream)
                 raise SystemExit(1) from None
         seconds = time.monotonic() - started
-        print(f"{FINISHED} {seconds:.1f} s", file=stream)
+        print(FINISHED if secret else f"{FINISHED} in {seconds:.1f} s", file=stream)
+    if times is not None and not secret:
+        write_text(times, f"s\n{seconds:.4f}\n")
     detail = f": {notes[-1]}" if notes else ""
-    print(f"{title}{detail} ({seconds:.1f} s)", file=sys.stderr, flush=True)
+    took = "" if secret else f" ({seconds:.1f} s)"
+    print(f"{title}{detail}{took}", file=sys.stderr, flush=True)

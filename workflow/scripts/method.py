@@ -17,10 +17,13 @@ def main(job):
 
     plan = MethodPlan.model_validate_json(job.params.plan)
     folder = Path(job.output.runs).parent
-    with reported(f"ran {plan.cell.cell_id}", job.log[0]) as note:
+    secret = job.params.noise_source == "os_entropy"
+    title = f"ran {plan.cell.cell_id}"
+    with reported(title, job.log[0], times=job.params.times, secret=secret) as note:
         with tqdm(
-            desc=plan.cell.cell_id, unit="run", file=terminal(), disable=None, leave=False
-        ) as bar:
+            desc=plan.cell.cell_id, unit="run", file=terminal(), leave=False,
+            disable=secret or None,  # a bar shows times
+        ) as bar:  # fmt: skip
 
             def progress(done, total):
                 bar.total = total

@@ -16,7 +16,9 @@ def main(job):
 
     plan = CellPlan.model_validate_json(job.params.plan)
     folder = Path(job.output.runs).parent
-    with reported(f"trained {plan.cell.cell_id}", job.log[0]) as note:
+    secret = job.params.noise_source == "os_entropy"
+    title = f"trained {plan.cell.cell_id}"
+    with reported(title, job.log[0], times=job.params.times, secret=secret) as note:
         choice = plan.chosen_in
         result = train_cell(
             plan,

@@ -12,12 +12,12 @@ from typing import Any
 
 from private_graphs.cost.work import Task
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path
+from private_graphs.files import WITHOUT_DP, atomic_path
 
 TIMES_FILE = "times.csv"
 _COLUMNS = [
     "dataset", "optimizer", "protocol", "visits", "n_splits", "train_fraction", "epsilon",
-    "epochs", "max_epochs", "seconds", "dtype", "device",
+    "epochs", "max_epochs", "seconds", "dtype", "device", "noise_source",
 ]  # fmt: skip
 _ROUNDING = 0.02
 """Share by which a job may seem shorter than the training in it."""
@@ -48,6 +48,8 @@ def read_scale(scale: str | Path) -> list[Finished]:
     """
     found, runs = [], Path(scale) / "runs"
     for path in sorted(runs.glob("*/**/runs.parquet")):
+        if path.parent.name == WITHOUT_DP:
+            continue
         cell = path.parent.relative_to(runs).as_posix()
         try:
             found += _read_job(path, Path(scale, "benchmarks", "train", f"{cell}.tsv"))
@@ -59,8 +61,11 @@ def read_scale(scale: str | Path) -> list[Finished]:
 def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
     import pyarrow.parquet  # a tenth of a second, and only where jobs have finished
 
-    table = pyarrow.parquet.ParquetFile(runs).read(columns=_COLUMNS, use_threads=False)
-    rows = table.to_pylist()
+    rows = []
+    for path in (runs, runs.parent / WITHOUT_DP / runs.name):
+        if path == runs or path.is_file():
+            table = pyarrow.parquet.ParquetFile(path).read(columns=_COLUMNS, use_threads=False)
+            rows += table.to_pylist()
     if not rows or any(row["device"] != "cpu" for row in rows):
         return []
     plan = json.loads((runs.parent / "plan.json").read_text(encoding="utf-8"))
@@ -85,13 +90,14 @@ def _read_job(runs: Path, benchmark: Path) -> list[Finished]:
     )
     seconds = [row["seconds"] for row in rows]
     secret = any(each is None or not math.isfinite(each) for each in seconds)
-    training = None if secret else sum(seconds)
+    unseeded = any(row["noise_source"] == "os_entropy" for row in rows)
+    training = None if secret or unseeded else sum(seconds)
     return [
         Finished(
             experiment=str(plan["cell"]["experiment"]),
             task=task,
             training_seconds=training,
-            job_seconds=job_seconds(benchmark, training),
+            job_seconds=None if unseeded else job_seconds(benchmark, training),
         )
     ]
 

@@ -52,9 +52,12 @@ def finished_jobs(results: str | Path) -> list[MethodJob]:
         cell = path.parent.relative_to(scale / "methods")
         try:
             plan = MethodPlan.model_validate_json(path.read_bytes())
-            nodes = dataset_spec(plan.cell.dataset).size_with(plan.cell.features).nodes
+            spec = dataset_spec(plan.cell.dataset)
+            nodes = spec.size_with(plan.cell.features).nodes
         except (OSError, ValidationError, UserError, KeyError):
             continue
+        if spec.own is not None:
+            continue  # how long private data take is nobody's estimate (docs/privacy.md §5)
         seconds = job_seconds(scale / "benchmarks" / "method" / f"{cell.as_posix()}.tsv", None)
         if seconds is not None:
             where = (plan.cell.method, plan.cell.setting, nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -94,6 +94,9 @@ class DatasetSpec:
     """Names of the views in which it can be read; none where the raw files leave no choice."""
     per_class: int = 0
     """Users of each class, of a Pokec graph."""
+    max_edges: int | None = None
+    """Bound on the undirected edges that is public whatever the edges are: what is published about
+    the dataset, rounded up to two digits; of a user's own graph, what the owner declared."""
     own: OwnGraph | None = None
     """What a user declared, of a user's own graph."""
 
@@ -134,6 +137,7 @@ _SPECS = (
             "Rule_Learning",
         ),
         GraphSize(2708, 5278, 49216, 1433, 7, 1208),
+        max_edges=5_300,
     ),
     DatasetSpec(
         "citeseer",
@@ -142,6 +146,7 @@ _SPECS = (
         "citeseer",
         ("AI", "ML", "IR", "DB", "Agents", "HCI"),
         GraphSize(3327, 4552, 105165, 3703, 6, 1827),
+        max_edges=4_600,
     ),
     DatasetSpec(
         "pubmed",
@@ -150,6 +155,7 @@ _SPECS = (
         "pubmed",
         _numbered(3),
         GraphSize(19717, 44324, 988031, 500, 3, 18217),
+        max_edges=45_000,
     ),
     DatasetSpec(
         "cora-ml",
@@ -166,6 +172,7 @@ _SPECS = (
             "Reinforcement_Learning",
         ),
         GraphSize(2995, 8158, 151171, 2879, 7, 1495),
+        max_edges=8_200,
     ),
     DatasetSpec(
         "ms-academic",
@@ -190,6 +197,7 @@ _SPECS = (
             "theoretical_cs",
         ),
         GraphSize(18333, 81894, 1092079, 6805, 15, 16833),
+        max_edges=82_000,
     ),
     DatasetSpec(
         "synthetic-planetoid",
@@ -198,6 +206,7 @@ _SPECS = (
         "synthetic",
         _numbered(7),
         GraphSize(2400, 4944, 42658, 1200, 7, 900),
+        max_edges=5_000,
         synthetic=True,
     ),
     DatasetSpec(
@@ -207,6 +216,7 @@ _SPECS = (
         "citation-npz/synthetic.npz",
         _numbered(7),
         GraphSize(2500, 5405, 44298, 1300, 7, 1000),
+        max_edges=5_500,
         synthetic=True,
     ),
     # Sizes of Pokec and Reddit are those of the paper and of the published files; words per user
@@ -218,6 +228,7 @@ _SPECS = (
         "pokec",
         ("cat", "dog"),
         GraphSize(20000, 32782, 20000 * 768, 768, 2, 16000),
+        max_edges=33_000,
         features=TEXT_FEATURES,
         sizes={
             "bow": (9447, 20000 * 120),
@@ -239,6 +250,7 @@ _SPECS = (
         "reddit/reddit.zip",
         _numbered(41),
         GraphSize(94_876, 10_000_000, 94_876 * 602, 602, 41, 15_342),
+        max_edges=58_000_000,  # of the whole graph, before nodes are sampled
         views=("released", "paper", "sound"),
     ),
     DatasetSpec(
@@ -248,6 +260,7 @@ _SPECS = (
         "pokec_demo",
         ("cat", "dog"),
         GraphSize(1200, 2352, 1200 * 96, 96, 2, 960),
+        max_edges=2_400,
         synthetic=True,
         features=TEXT_FEATURES,
         sizes={"bow": (471, 165385), "fasttext": (64, 1200 * 64), "sbert": (64, 1200 * 64)},
@@ -294,6 +307,11 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     )
 
 
+def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``names`` that are graphs of users: all that is not built in."""
+    return tuple(sorted(set(names) - set(DATASETS)))
+
+
 def own_spec(own: OwnGraph) -> DatasetSpec:
     """Entry of a user's graph; its size is that of the declaration's files, its columns a guess."""
     nodes, edges = _rows(own.nodes), _rows(own.edges)
@@ -318,6 +336,7 @@ def own_spec(own: OwnGraph) -> DatasetSpec:
         sizes=columns,
         models={} if own.model == EMBEDDED else models,
         views=("released", "paper", "sound"),
+        max_edges=own.max_edges,
         own=own,
     )
 

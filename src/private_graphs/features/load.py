@@ -188,7 +188,10 @@ def _made_from(
     files = [*sources, *options.model_files]
     return {
         "files": [each.model_dump(mode="json") for each in files],
-        "declaration": spec.own.model_dump(mode="json") if spec.own else None,
+        # A bound on the links says nothing about how the graph is built.
+        "declaration": (
+            spec.own.model_dump(mode="json", exclude={"max_edges"}) if spec.own else None
+        ),
         "code": code_fingerprint("private_graphs.features.load"),
         "precision": _precision(kind, options.device),
     }

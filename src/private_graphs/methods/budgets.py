@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from private_graphs.cells import CellPlan
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.methods.search import Search
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
+from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.privacy.calibration import (
     gdp_noise,
     moments_formula,
@@ -19,9 +20,10 @@ from private_graphs.privacy.calibration import (
     target_epsilon,
 )
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
+from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
 from private_graphs.privacy.statements import (
+    About,
     PrivacyStatement,
-    SearchRuns,
     Selection,
     build_statement,
 )
@@ -86,20 +88,25 @@ def budget(
     protocol: Protocol,
     dataset: GraphDataset,
     epsilon: float,
-    noise_source: str,
+    noise_source: NoiseSource,
     device: str = "cpu",
     search: Search | None = None,
+    fingerprint: str | None = None,
 ) -> Budget:
     """Calibrate the noise of ``epsilon`` and state what a run with it guarantees.
 
-    ``search`` is the finished choice of ``plan.chosen_in``, where it has one. Raises UserError for
-    a budget that the protocol cannot be calibrated for, and, where the protocol claims a proof,
-    for delta · (number of training nodes) >= 1.
+    ``search`` is the finished choice of ``plan.chosen_in``, where it has one; ``fingerprint`` what
+    is told of the dataset's own (``result.told_fingerprint``; default: the same). Raises
+    UserError for a budget that the protocol cannot be calibrated for, and, where the protocol
+    claims a proof, for delta · (number of training nodes) >= 1.
     """
     private = not math.isinf(epsilon)
     n_units = int(dataset.train_mask.sum())
     if private and protocol.calibration == "proved":
         refuse_large_delta(plan.delta, n_units)
+    file = _file_rows(plan, protocol, n_units, dataset.info.node_sample, search)
+    if noise_source == "os_entropy":  # the rows without DP lie in a file of their own
+        file = replace(file, not_counted=0) if private else _nothing_counted(file)
     search = search if private else None
     noise = _noise(plan, protocol, epsilon) if private else 0.0
     clips = private and protocol.clipping == "global_norm"
@@ -111,19 +118,55 @@ def budget(
         delta=plan.delta,
         n_units=n_units,
         n_runs_released=len(plan.seeds) * plan.n_learning_rates(epsilon),
+        about=About(
+            study=plan.cell.study,
+            dataset=plan.cell.dataset,
+            features=plan.cell.features,
+            method=plan.cell.method,
+            scenario=None,
+            protocol=plan.cell.protocol,
+            data_fingerprint=fingerprint or dataset.fingerprint,
+        ),
+        file=file,
         noise_source=noise_source,
         noise_generator="torch_cuda" if device == "cuda" else f"philox_{plan.dtype}",
         inference=protocol.inference,
         selection=_selection(plan, protocol, epsilon, search),
         search=_search_runs(plan, protocol, search, node_sample) if search else None,
         preprocessing=_preprocessing(dataset),
-        public_facts=_public_facts(plan, protocol, dataset),
+        public_facts=_public_facts(plan, protocol, dataset, noise_source),
         assumptions=[],
         private=private,
         epsilon_target=None if plan.noise_multiplier or not private else target_epsilon(epsilon),
         **(_published(plan, protocol, noise) if private else _UNPUBLISHED),
     )
     return Budget(epsilon, noise, plan.clip_norm if clips else None, built)
+
+
+@lru_cache(maxsize=64)
+def _file_rows(
+    plan: CellPlan,
+    protocol: Protocol,
+    n_units: int,
+    node_sample: str | None,
+    search: Search | None,
+) -> FileRows:
+    """What all rows of the cell prove together, with the runs of the search that they rest on."""
+    groups, without = [], 0
+    for epsilon in plan.epsilons:
+        count = len(plan.seeds) * plan.n_learning_rates(epsilon)
+        if math.isinf(epsilon):
+            without += count
+        else:
+            event = training_event(plan, protocol, _noise(plan, protocol, epsilon), node_sample)
+            groups.append(SearchRuns((event,), count))
+    if groups and search:
+        groups.append(_search_runs(plan, protocol, search, node_sample))
+    return price_file((UNIT, RELATION, plan.delta, n_units), groups, without)
+
+
+def _nothing_counted(file: FileRows) -> FileRows:
+    return FileRows(None, "none: no row of the file is private", 0, file.not_counted)
 
 
 def training_event(
@@ -238,12 +281,18 @@ def _selection(
     return Selection(n_configs=n_configs, data=data, public=public)
 
 
-def _public_facts(plan: CellPlan, protocol: Protocol, dataset: GraphDataset) -> list[str]:
+def _public_facts(
+    plan: CellPlan, protocol: Protocol, dataset: GraphDataset, noise_source: NoiseSource
+) -> list[str]:
     """What the dataset declares public, then what the run itself needs to be so."""
     facts = [
         *dataset.info.public_facts,
         "the majority class of the training labels (baseline row)",
-        "a hash of the dataset and its sizes: they identify the data and are not covered",
+        (
+            "a hash of the dataset and its sizes: they identify the data and are not covered"
+            if noise_source == "seeded"
+            else "the sizes of the dataset: they are not covered"
+        ),
         "all settings of the run: epochs, learning rates, clip norm, noise multiplier, splits",
     ]
     if dataset.info.features == "bow":

@@ -7,7 +7,6 @@ one cell: all its replicas (seed × ε × learning rate) together.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +19,12 @@ from private_graphs.devices import resolve_device
 from private_graphs.errors import UsageError, UserError
 from private_graphs.methods.budgets import Budget, budget, training_event
 from private_graphs.methods.emitted import check_released
-from private_graphs.methods.result import CellResult, NoiseSource
+from private_graphs.methods.result import (
+    CellResult,
+    NoiseSource,
+    new_secret,
+    told_fingerprint,
+)
 from private_graphs.methods.search import Search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON, Protocol
 from private_graphs.training import engine
@@ -71,18 +75,20 @@ def train_cell(
     """Train every replica of the plan and return runs, statements and test predictions.
 
     ``device`` is auto, cpu or cuda; ``threads`` share out the replicas. Under ``os_entropy`` every
-    stream also depends on fresh secret bytes, and the run cannot be repeated. ``search`` is the
-    finished choice that ``plan.chosen_in`` asks for (``read_search``). Raises UserError for plans
-    that cannot be carried out (too many splits, an impossible budget, a choice that is missing).
+    stream also depends on fresh secret bytes, and the run cannot be repeated; with a finite ε it
+    needs the CPU (``device_of``). ``search`` is the finished choice that ``plan.chosen_in`` asks
+    for (``read_search``). Raises UserError for plans that cannot be carried out (too many splits,
+    an impossible budget, a choice that is missing).
     """
     if plan.chosen_in != (search.choice if search else None):
         raise UserError(
             f"{plan.cell.cell_id}: the learning rate is to be chosen in {plan.chosen_in}; "
             f"found {search}: train that cell first and read its choice"
         )
-    device = resolve_device(device)
+    device = device_of(plan, device, noise_source)
     protocol = protocol_of(plan.cell)
-    replicas = _replicas(plan, protocol, dataset, noise_source, device, search)
+    secret = new_secret(noise_source)
+    replicas = _replicas(plan, protocol, dataset, secret, device, search)
     frames, predictions, offset = [], [], 0
     total = len(replicas) * plan.epochs
     test_nodes = np.empty(0, dtype=np.int64)
@@ -100,11 +106,22 @@ def train_cell(
         offset += len(group) * plan.epochs
     runs = pd.concat(frames, ignore_index=True)
     runs["selected"] = _selected(runs)
+    if noise_source == "os_entropy":  # no duration is kept: docs/privacy.md §5
+        runs["seconds"] = math.nan
     runs["noise_source"] = noise_source
     runs["code_fingerprint"] = code_fingerprint
-    runs["data_fingerprint"] = dataset.fingerprint
+    runs["data_fingerprint"] = told_fingerprint(dataset.fingerprint, secret)
     statements = {each.budget.statement_id: each.budget.statement for each in replicas}
     return CellResult(runs, statements, test_nodes, np.concatenate(predictions))
+
+
+def device_of(plan: CellPlan, device: str, noise_source: NoiseSource) -> str:
+    """Return cpu or cuda for the runs of ``plan``; ``device`` is auto, cpu or cuda.
+
+    Raises UserError for cuda where there is no GPU, and where noise of ``os_entropy`` is added.
+    """
+    noisy = any(math.isfinite(epsilon) for epsilon in plan.epsilons)
+    return resolve_device(device, secret_noise=noisy and noise_source == "os_entropy")
 
 
 def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | None:
@@ -117,15 +134,17 @@ def _replicas(
     plan: CellPlan,
     protocol: Protocol,
     dataset: GraphDataset,
-    noise_source: NoiseSource,
+    secret: bytes | None,
     device: str,
     search: Search | None = None,
 ) -> list[Replica]:
-    secret = os.urandom(32) if noise_source == "os_entropy" else None
+    """Replicas in the order of their rows; ``secret`` is None for seeded ones."""
+    noise_source: NoiseSource = "os_entropy" if secret else "seeded"
+    fingerprint = told_fingerprint(dataset.fingerprint, secret)
     found = []
     for epsilon in plan.epsilons:
         grid = plan.rates(epsilon, search.learning_rate if search else None)
-        bought = budget(plan, protocol, dataset, epsilon, noise_source, device, search)
+        bought = budget(plan, protocol, dataset, epsilon, noise_source, device, search, fingerprint)
         for learning_rate in grid:
             for seed in plan.seeds:
                 identity = {

@@ -23,7 +23,10 @@ _SIZES = (
 _WORDS = "the words that are counted, or the model that makes features of texts"
 _TUNING = "the texts of the tuning nodes (the validation nodes)"
 _TEST = "test nodes are not protected: their labels are read for the scores that are shown"
-_OWN_TEST = f"{_TEST}, their texts for their own predictions"
+_OWN_TEST = (
+    f"{_TEST}, their texts for their own predictions and, with those of the tuning nodes, for the "
+    "words that are counted"
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ SETTINGS: dict[str, Setting] = {
             public_facts=(
                 "the texts of all nodes and the labels of the training nodes",
                 _SIZES,
-                "the number of edges, an exception to add_remove: it is shown with the sizes",
+                "a bound on the number of edges, declared without looking at them",
                 _TEST,
             ),
         ),
@@ -91,7 +94,8 @@ class Problem:
 
     setting: Setting
     n_units: int
-    """Private units: training nodes, labelled or not; under ``edges`` the edges."""
+    """Private units: training nodes, labelled or not; under ``edges`` the declared bound on the
+    edges, since how many there are is private."""
     n_classes: int
     delta: float
     train_features: scipy.sparse.csr_matrix
@@ -135,13 +139,18 @@ def unit_rows(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
 
 
 def build_problem(
-    dataset: GraphDataset, setting: Setting, delta: float, unlabelled: bool = False
+    dataset: GraphDataset,
+    setting: Setting,
+    delta: float,
+    unlabelled: bool = False,
+    max_edges: int | None = None,
 ) -> Problem:
     """Cut ``dataset`` for ``setting``; ``unlabelled`` keeps test nodes without a label.
 
-    Raises UserError where a side has no labelled node, and at node level for a dataset whose
-    training nodes were sampled per class: one relabelled node moves others in and out
-    (docs/privacy.md §3).
+    ``max_edges`` is the public bound on the undirected edges, needed under ``edges`` alone
+    (docs/privacy.md §6). Raises UserError where a side has no labelled node, where the bound is
+    missing or exceeded, and at node level for a dataset whose training nodes were sampled per
+    class: one relabelled node moves others in and out (docs/privacy.md §3).
     """
     if setting.unit == "node" and dataset.info.node_sample == "stratified":
         raise UserError(
@@ -170,7 +179,9 @@ def build_problem(
     is_edges = setting.name == "edges"
     return Problem(
         setting=setting,
-        n_units=max(1, dataset.n_edges) if is_edges else int(dataset.train_mask.sum()),
+        n_units=(
+            _bound_on_edges(dataset, max_edges) if is_edges else int(dataset.train_mask.sum())
+        ),
         n_classes=dataset.n_classes,
         delta=delta,
         train_features=matrix[train],
@@ -183,6 +194,25 @@ def build_problem(
         train_adjacency=edges[train][:, train] if setting.name == "graph" else None,
         adjacency=edges[everyone][:, everyone] if is_edges else None,
     )
+
+
+def _bound_on_edges(dataset: GraphDataset, max_edges: int | None) -> int:
+    """Return the declared bound; no message tells how many edges there are."""
+    if max_edges is None:
+        raise UserError(
+            f"{dataset.info.name}: --setting edges protects each link, so that the number of links "
+            "is private too; declare a bound with --max-edges N (max_edges of a graph of your own):"
+            " any upper bound that is known without looking at the links, such as what is "
+            "published about the graph; the noise does not depend on it, delta x N below 1 is "
+            "all that is asked"
+        )
+    if dataset.n_edges > max_edges:
+        raise UserError(
+            f"{dataset.info.name}: more edges than the declared bound of {max_edges:,}; declare a "
+            "larger one with --max-edges (max_edges of a graph of your own), known without "
+            "looking at the links"
+        )
+    return max_edges
 
 
 def _adjacency(dataset: GraphDataset) -> scipy.sparse.csr_matrix:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -33,11 +32,17 @@ from private_graphs.methods import (
 from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.methods.problem import SETTINGS, Problem, build_problem
 from private_graphs.methods.requests import Method, Outcome, Progress, Request
-from private_graphs.methods.result import CellResult, NoiseSource
+from private_graphs.methods.result import (
+    CellResult,
+    NoiseSource,
+    new_secret,
+    told_fingerprint,
+)
 from private_graphs.privacy.calibration import refuse_large_delta, target_epsilon
+from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
 from private_graphs.privacy.statements import (
+    About,
     PrivacyStatement,
-    SearchRuns,
     Selection,
     build_statement,
 )
@@ -50,6 +55,8 @@ _OPTIONAL = (
 )  # fmt: skip
 """Numbers that are null where nothing applies."""
 
+_PROTOCOL = "sound"
+
 CONSTANTS = (
     "the constants of the method were set by its authors with experiments on Cora, CiteSeer and "
     "PubMed; on these graphs that choice is not priced"
@@ -57,6 +64,10 @@ CONSTANTS = (
 PUBLIC_ELSEWHERE = (
     "other runs counted in n_runs_released read labels of tuning nodes as public ones: "
     "epsilon_all_runs covers training nodes, epsilon_proved both"
+)
+PUBLIC_IN_FILE = (
+    "other rows of this file read labels of tuning nodes as public ones: epsilon_of_file covers "
+    "training nodes, epsilon_proved both"
 )
 
 METHODS: dict[str, Method] = {
@@ -99,30 +110,36 @@ def run_method(
             f"{plan.cell.cell_id}: {plan.cell.method} has no setting {setting.name}; expected "
             f"{', '.join(METHOD_NAMES[plan.cell.method].settings)}"
         )
-    problem = build_problem(dataset, setting, plan.delta, unlabelled)
+    problem = build_problem(dataset, setting, plan.delta, unlabelled, plan.max_edges)
     if METHOD_NAMES[plan.cell.method].reads_private:
         refuse_large_delta(plan.delta, max(problem.n_units, len(problem.tuning_labels)))
-    requests = _requests(plan, problem, dataset, noise_source)
+    secret = new_secret(noise_source)
+    requests = _requests(plan, problem, dataset, secret)
     started = time.perf_counter()
     outcomes = method.run(problem, requests, progress)
     seconds = (time.perf_counter() - started) / len(requests)
-    statements = _statements(plan, problem, dataset, requests, outcomes, noise_source)
+    fingerprint = told_fingerprint(dataset.fingerprint, secret)
+    runs = [_run_of(problem, *each) for each in zip(requests, outcomes, strict=True)]
+    shared = _Shared(plan, problem, dataset, runs, noise_source, fingerprint)
+    built = {run: _statement(shared, run) for run in dict.fromkeys(runs)}
+    statements = [built[run] for run in runs]
     test_nodes = np.flatnonzero(dataset.test_mask & (unlabelled | (dataset.labels >= 0)))
     rows = [
         _row(plan, problem, dataset, request, outcome, statement, dataset.labels[test_nodes])
         for request, outcome, statement in zip(requests, outcomes, statements, strict=True)
     ]
-    runs = pd.DataFrame(rows).assign(
-        seconds=math.nan if _secret_times(outcomes) else seconds,
+    table = pd.DataFrame(rows).assign(
+        # Under os_entropy no duration is kept: docs/privacy.md §5.
+        seconds=math.nan if noise_source == "os_entropy" or _secret_times(outcomes) else seconds,
         device="cpu",
         noise_source=noise_source,
         code_fingerprint=code_fingerprint,
-        data_fingerprint=dataset.fingerprint,
+        data_fingerprint=fingerprint,
     )
     for column in _OPTIONAL:
-        runs[column] = runs[column].astype("float64")
+        table[column] = table[column].astype("float64")
     return CellResult(
-        runs,
+        table,
         {each.statement_id: each.model_dump(mode="json") for each in statements},
         test_nodes,
         np.stack([each.test_predictions for each in outcomes]),
@@ -130,10 +147,9 @@ def run_method(
 
 
 def _requests(
-    plan: MethodPlan, problem: Problem, dataset: GraphDataset, noise_source: NoiseSource
+    plan: MethodPlan, problem: Problem, dataset: GraphDataset, secret: bytes | None
 ) -> list[Request]:
     """All tuning labels at every ε, then fewer of them; ε is 0 where nothing private is read."""
-    secret = os.urandom(32) if noise_source == "os_entropy" else None
     size = len(problem.tuning_labels)
     # The public labels are drawn without the fingerprint, which depends on private data.
     fewer = [each for each in plan.tuning_labels if each < size]
@@ -175,22 +191,46 @@ class _Run:
     noise_generator: str
 
 
-def _statements(
-    plan: MethodPlan,
-    problem: Problem,
-    dataset: GraphDataset,
-    requests: Sequence[Request],
-    outcomes: Sequence[Outcome],
-    noise_source: NoiseSource,
-) -> list[PrivacyStatement]:
-    """One statement per request; those of a cell with the same ε count each other's runs."""
-    runs = [_run_of(problem, *each) for each in zip(requests, outcomes, strict=True)]
-    built: dict[_Run, PrivacyStatement] = {}
-    for run in runs:
-        if run not in built:
-            same = [each for each in runs if each.epsilon == run.epsilon]
-            built[run] = _statement(plan, problem, dataset, run, same, noise_source)
-    return [built[run] for run in runs]
+@dataclass(frozen=True)
+class _Shared:
+    """What the statements of a cell have in common."""
+
+    plan: MethodPlan
+    problem: Problem
+    dataset: GraphDataset
+    runs: Sequence[_Run]
+    """One per request."""
+    noise_source: NoiseSource
+    fingerprint: str
+
+    @property
+    def about(self) -> About:
+        """What the statements are about."""
+        cell = self.plan.cell
+        return About(
+            study=cell.study,
+            dataset=cell.dataset,
+            features=cell.features,
+            method=cell.method,
+            scenario=cell.setting,
+            protocol=_PROTOCOL,
+            data_fingerprint=self.fingerprint,
+        )
+
+    def file_of(self, run: _Run) -> FileRows:
+        """What the rows of the file of ``run`` prove together (``CellResult.save``)."""
+        private = [each for each in self.runs if math.isfinite(each.epsilon)]
+        without = len(self.runs) - len(private)
+        if self.noise_source == "os_entropy":
+            if math.isfinite(run.epsilon):
+                without = 0
+            else:
+                private = []
+        counts = Counter((each.events, each.tuning_events) for each in private)
+        groups = [SearchRuns(events, n_runs, apart) for (events, apart), n_runs in counts.items()]
+        setting = self.problem.setting
+        claim = (setting.unit, setting.relation, self.plan.delta, self.problem.n_units)
+        return price_file(claim, groups, without)
 
 
 def _run_of(problem: Problem, request: Request, outcome: Outcome) -> _Run:
@@ -218,14 +258,10 @@ def _run_of(problem: Problem, request: Request, outcome: Outcome) -> _Run:
     )
 
 
-def _statement(
-    plan: MethodPlan,
-    problem: Problem,
-    dataset: GraphDataset,
-    run: _Run,
-    same: Sequence[_Run],
-    noise_source: NoiseSource,
-) -> PrivacyStatement:
+def _statement(shared: _Shared, run: _Run) -> PrivacyStatement:
+    """The statement of all requests with this run; those with the same ε count each other."""
+    plan, problem = shared.plan, shared.problem
+    same = [each for each in shared.runs if each.epsilon == run.epsilon]
     private = math.isfinite(run.epsilon)
     reads_private = METHOD_NAMES[plan.cell.method].reads_private
     counts = Counter(each.events for each in same)
@@ -236,6 +272,10 @@ def _statement(
         assumptions.append(CONSTANTS)
         if run.tuning_events and not in_all_runs:
             assumptions.append(PUBLIC_ELSEWHERE)
+        if run.tuning_events and not all(
+            each.tuning_events for each in shared.runs if math.isfinite(each.epsilon)
+        ):
+            assumptions.append(PUBLIC_IN_FILE)
     statement = build_statement(
         events=run.events,
         apart=run.tuning_events,
@@ -247,16 +287,14 @@ def _statement(
         published_formula=None,
         n_runs_released=own,
         others=[SearchRuns(events, n_runs) for events, n_runs in counts.items()],
-        noise_source=noise_source,
+        about=shared.about,
+        file=shared.file_of(run),
+        noise_source=shared.noise_source,
         noise_generator=run.noise_generator,
         inference=problem.setting.inference,
         selection=run.selection,
-        preprocessing=_preprocessing(dataset),
-        public_facts=[
-            *run.facts,
-            "a hash of the dataset, its sizes and how long runs took: these are not covered",
-            "all settings of the run",
-        ],
+        preprocessing=_preprocessing(shared.dataset),
+        public_facts=[*run.facts, *_not_covered(shared.noise_source), "all settings of the run"],
         assumptions=assumptions,
         private=private,
         reads_private=reads_private,
@@ -271,6 +309,12 @@ def _statement(
             f"where {run.epsilon:g} was asked for; its result may not be reported"
         )
     return statement
+
+
+def _not_covered(noise_source: NoiseSource) -> list[str]:
+    if noise_source == "os_entropy":  # the hash is keyed with a secret that nobody keeps
+        return ["how long runs took, where it is told: this is not covered"]
+    return ["a hash of the dataset and how long runs took: these are not covered"]
 
 
 def _preprocessing(dataset: GraphDataset) -> str:
@@ -310,7 +354,7 @@ def _row(
         "statement_id": statement.statement_id,
         "study": cell.study,
         "experiment": cell.experiment,
-        "protocol": "sound",
+        "protocol": _PROTOCOL,
         "dataset": cell.dataset,
         "features": cell.features,
         "view": dataset.info.view,

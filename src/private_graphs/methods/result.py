@@ -2,19 +2,61 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 import safetensors.numpy
 
-from private_graphs.files import atomic_path, write_json
+from private_graphs import __version__
+from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, sha256_of, write_json
+from private_graphs.privacy.assumptions import NoiseSource
 
-NoiseSource = Literal["seeded", "os_entropy"]
+_FILES = ("runs.parquet", "predictions.safetensors", "statement.json")
+_MANIFEST_NOTE = (
+    "The hashes find a file that was damaged or exchanged by mistake. They are no signature: who "
+    "changes a file can change them too."
+)
+
+
+def new_secret(noise_source: NoiseSource) -> bytes | None:
+    """Return 32 bytes of the operating system that nobody keeps; None for a seeded run."""
+    return os.urandom(32) if noise_source == "os_entropy" else None
+
+
+def told_fingerprint(fingerprint: str, secret: bytes | None) -> str:
+    """Return what results tell of a dataset's hash: 64 hexadecimal digits (docs/privacy.md §5).
+
+    A plain hash confirms a guess of all the data, so that one label can be found out by trying
+    all classes. With ``secret`` it is HMAC-SHA256: equal within a run, and of no use to who does
+    not know the secret.
+    """
+    if secret is None:
+        return fingerprint
+    return hmac.new(secret, fingerprint.encode(), hashlib.sha256).hexdigest()
+
+
+def write_manifest(
+    folder: Path, files: Iterable[str], statement_ids: Iterable[str], code_fingerprint: str
+) -> None:
+    """Write ``manifest.json``: the day, the sha256 of ``files`` of the folder, code, statements."""
+    manifest = {
+        "note": _MANIFEST_NOTE,
+        "version": __version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        "code_fingerprint": code_fingerprint,
+        "statement_ids": sorted(statement_ids),
+        "sha256": {name: sha256_of(folder / name) for name in files},
+    }
+    write_json(folder / MANIFEST, manifest)
 
 
 @dataclass(frozen=True)
@@ -28,8 +70,37 @@ class CellResult:
     """(R, M) predicted classes."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write predictions, statements and, last, ``runs.parquet``, each atomically."""
+        """Write predictions, statements, ``runs.parquet`` and manifest, each atomically.
+
+        Under ``os_entropy`` rows without DP get a folder of their own inside, ``without_dp``,
+        where other rows of the cell are private: what protects these would be of no use beside
+        them. A cell that has no other rows keeps them in ``folder``.
+        """
         folder = Path(folder)
+        revealing = np.array(
+            [
+                source == "os_entropy" and self.statements[name]["status"] == "not_private"
+                for name, source in zip(
+                    self.runs["statement_id"], self.runs["noise_source"], strict=True
+                )
+            ]
+        )
+        if (folder / WITHOUT_DP).is_dir():  # of an earlier result
+            shutil.rmtree(folder / WITHOUT_DP)
+        if revealing.all() or not revealing.any():
+            self._write(folder)
+            return
+        self._of(revealing)._write(folder / WITHOUT_DP)
+        self._of(~revealing)._write(folder)
+
+    def _of(self, rows: np.ndarray) -> CellResult:
+        """The part with some rows (R,), a mask."""
+        runs = self.runs[rows].reset_index(drop=True)
+        named = {name: self.statements[name] for name in runs["statement_id"].unique()}
+        predictions = self.test_predictions[rows]
+        return replace(self, runs=runs, statements=named, test_predictions=predictions)
+
+    def _write(self, folder: Path) -> None:
         tensors = {
             "test_nodes": self.test_nodes.astype(np.int64),
             "predictions": self.test_predictions.astype(np.int32),
@@ -40,3 +111,5 @@ class CellResult:
         write_json(folder / "statement.json", self.statements)
         with atomic_path(folder / "runs.parquet") as temporary:
             self.runs.to_parquet(temporary, index=False)
+        code = self.runs["code_fingerprint"].iloc[0]
+        write_manifest(folder, _FILES, self.statements, code)

@@ -176,7 +176,7 @@ def _events(problem: Problem, steps: Steps, noise: float) -> tuple[NoisyGradient
         return ()
     return (
         NoisyGradients(
-            clipping="gradient_global",
+            clipping="per_record",
             clip_norm=steps.clip_norm,
             noise_multiplier=noise,
             releases=steps.count,

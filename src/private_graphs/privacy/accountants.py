@@ -321,7 +321,9 @@ def _touching_releases(event: NoisyGradients, unit: str) -> int:
 
 def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, ...]:
     listed = ["the number of steps and the divisor of the sums are public and fixed in advance"]
-    if event.parts > 1 or isinstance(event.sampling, Poisson):
+    if event.clipping == "per_record":
+        listed.append("the gradient of each record reads no other private record")
+    elif event.parts > 1 or isinstance(event.sampling, Poisson):
         listed.append(
             "each part's forward pass sees its induced subgraph alone; the partition and the "
             "order of visits are drawn independently of the private graph"

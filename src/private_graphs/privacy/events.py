@@ -12,7 +12,7 @@ from typing import Literal
 
 from private_graphs.errors import UserError
 
-Clipping = Literal["gradient_global", "gradient_per_tensor", "none"]
+Clipping = Literal["gradient_global", "gradient_per_tensor", "per_record", "none"]
 Bounding = Literal["row", "entry", "per_record", "per_class", "gradient_global", "none"]
 
 
@@ -87,7 +87,8 @@ class NoisyGradients:
     """``releases`` noisy sums of per-part gradients, in order.
 
     Each release is (sum of the gradients of the parts that take part, each clipped to
-    ``clip_norm``) + N(0, (noise_multiplier · clip_norm)²) in every coordinate.
+    ``clip_norm``) + N(0, (noise_multiplier · clip_norm)²) in every coordinate. With clipping
+    ``per_record`` every part is one record, whose gradient reads no other.
     """
 
     clipping: Clipping

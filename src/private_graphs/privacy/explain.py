@@ -10,10 +10,8 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+from private_graphs.privacy.assumptions import NOISE_GENERATORS, ONLY_THIS_FILE, SECRET_SEED
 from private_graphs.privacy.statements import (
-    NOISE_GENERATORS,
-    ONLY_THESE_RUNS,
-    SECRET_SEED,
     VACUOUS_EPSILON,
     Audit,
     PrivacyStatement,
@@ -71,18 +69,22 @@ _RELEASES = {
 }
 
 _PLAIN = {
-    ONLY_THESE_RUNS: "no other runs on the private data are released than those counted here",
+    ONLY_THIS_FILE: "no other file of results from the same private data is released",
 }
 
-_OF_NOISE = {*NOISE_GENERATORS.values(), SECRET_SEED, ONLY_THESE_RUNS}
+_OF_NOISE = {
+    *(words for sources in NOISE_GENERATORS.values() for words in sources.values()),
+    SECRET_SEED,
+    ONLY_THIS_FILE,
+}
 """Assumptions that only noise needs."""
 
 _NOT_COVERED = (
-    "runs and publications from the same data that are not counted here",
-    "how the dataset was put together, its sizes and its fingerprint, which confirms a guess of "
-    "the whole data",
+    "other files of results, and publications, from the same data",
+    "how the dataset was put together, and its sizes",
     "what follows about somebody from the data of others",
 )
+_FINGERPRINT = "the fingerprint of the dataset, which confirms a guess of the whole data"
 
 
 def _rounded(value: float | Decimal, rounding: str) -> str:
@@ -136,9 +138,10 @@ def _delta(statement: PrivacyStatement) -> str:
     chance = f"1 in {share:,}" if share <= 1e15 else "less than 1 in 1,000,000,000,000,000"
     many = _UNITS[statement.unit][0 if count == 1 else 1]
     expected = at_most(Decimal(repr(statement.delta)) * count)
+    bound = "at most " if statement.unit.startswith("edge") else ""
     return (
         f"The promise may fail altogether with a probability of at most δ = {delta}, that is "
-        f"{chance}, for each; over {count:,} {many} this adds up to at most "
+        f"{chance}, for each; over {bound}{count:,} {many} this adds up to at most "
         f"{expected}."
     )
 
@@ -166,11 +169,11 @@ def _chooses_apart(statement: PrivacyStatement) -> bool:
 
 
 def _counted(statement: PrivacyStatement) -> str:
-    """The units, with their number."""
+    """The units, with their number; at edge level that is a declared bound."""
     one, many, _ = _UNITS[statement.unit]
     count = statement.n_units
     if statement.unit.startswith("edge"):
-        return f"the {one} of the graph" if count == 1 else f"the {count:,} {many} of the graph"
+        return f"the {many} of the graph (declared: at most {count:,})"
     return f"the {one}" if count == 1 else f"the {count:,} {many}"
 
 
@@ -192,6 +195,8 @@ def _who(statement: PrivacyStatement) -> str:
             f"protects here is {meant}.)"
         )
     subject = "Meant to be protected" if statement.epsilon_proved is None else "Protected"
+    if statement.status == "proved_if_seed_secret":
+        subject = "Protected, from whoever does not know the seed,"
     verb = "is" if count == 1 else "are"
     text = f"{subject} {verb} {trained}; the unit is {meant}."
     if _chooses_apart(statement):
@@ -211,7 +216,8 @@ def _against(statement: PrivacyStatement) -> str:
             f"attacker nothing about whether {_CHANGES[statement.relation]}."
         )
     asked = f"whether {_CHANGES[statement.relation]}"
-    if statement.relation == "add_remove" and statement.n_units > 1:
+    edges = statement.unit.startswith("edge")
+    if statement.relation == "add_remove" and statement.n_units > 1 and not edges:
         asked += f"; an exception is the number of {_UNITS[statement.unit][1]}, which is public"
     return (
         "The attacker is supposed to know everything else (all other units, the method, its "
@@ -245,7 +251,7 @@ def _strength(statement: PrivacyStatement) -> str:
     if _reads_nothing(statement):
         return "That needs no noise: ε = 0, and δ = 0 as well."
     if statement.epsilon_proved is None:
-        reason = statement.proof.removeprefix("none: ")
+        reason = _reason(statement.proof)
         text = f"Nothing is proved: {reason}. The data must be treated as if unprotected."
     else:
         epsilon = at_most(statement.epsilon_proved)
@@ -257,8 +263,41 @@ def _strength(statement: PrivacyStatement) -> str:
         )
         text = (
             f"One run{settings} is proved to keep ε = {epsilon}: {_odds(statement.epsilon_proved)}."
+            f"{_moved(statement)}"
         )
     return text + _claimed(statement)
+
+
+def _moved(statement: PrivacyStatement) -> str:
+    """What holds where a unit is moved, so that an attacker who knows their number learns less."""
+    return "".join(
+        f" Towards an attacker who also knows how many {_UNITS[statement.unit][1]} there are, and "
+        f"asks whether one {_CHANGES[each.relation].removeprefix('it ')}, that run keeps "
+        f"ε = {at_most(each.epsilon)}."
+        for each in statement.also_proved
+    )
+
+
+def _of_file(statement: PrivacyStatement) -> str:
+    """All private rows of the file together, and the rows that none of this holds for."""
+    counted, others = statement.n_rows_counted, statement.n_rows_not_counted
+    text = ""
+    if counted > statement.n_runs_released:
+        epsilon = statement.epsilon_of_file
+        text = f" The file holds {counted} such rows, of this and other budgets; "
+        text += (
+            f"for all of them together nothing is proved: {_reason(statement.proof_of_file)}."
+            if epsilon is None
+            else f"all of them together keep ε = {at_most(epsilon)}: {_odds(epsilon)}."
+        )
+    if others:
+        rows = "1 row" if others == 1 else f"{others} rows"
+        text += f" It also holds {rows} without DP: these reveal the data."
+    return text
+
+
+def _reason(proof: str) -> str:
+    return proof.removeprefix("none: ").rstrip(" .")
 
 
 def _inside(statement: PrivacyStatement, paid: str) -> str:
@@ -305,9 +344,13 @@ def _all_runs(statement: PrivacyStatement) -> str:
 
 
 def _together(statement: PrivacyStatement) -> str:
-    """All runs, and the choice among them or inside each."""
+    """All runs, and the choice among them or inside each; then the file."""
     if statement.status == "not_private":
         return ""
+    return _runs_and_choice(statement) + _of_file(statement)
+
+
+def _runs_and_choice(statement: PrivacyStatement) -> str:
     selection, everything = statement.selection, statement.epsilon_all_runs
     text = _all_runs(statement)
     if selection.n_configs == 1:
@@ -371,6 +414,8 @@ def _excluded(statement: PrivacyStatement) -> str:
     if statement.status == "not_private":
         return ""
     gaps = list(_NOT_COVERED)
+    if statement.noise_source == "seeded":
+        gaps.insert(1, _FINGERPRINT)
     if statement.inference == "leaks":
         gaps.insert(0, "the predictions, which read private nodes or edges")
     selection = statement.selection
@@ -385,7 +430,8 @@ def explain(statement: PrivacyStatement) -> dict[str, Any]:
 
     Keys: ``statement_id``, ``status``, ``epsilon`` (proved, of one run, or None),
     ``belief_at_most`` (what an attacker's 50 % can become, or None), ``epsilon_all_runs``,
-    ``delta``, and the texts ``who``, ``against``, ``strength``, ``delta_in_words``,
+    ``epsilon_of_file``, ``n_rows_not_counted``, ``delta``, and the texts ``who``, ``against``,
+    ``strength``, ``delta_in_words``,
     ``all_runs_and_selection``, ``assumptions``, ``not_covered``; a text that has nothing to say is
     empty. Where no private data were used the texts say so and speak of no noise.
     """
@@ -397,6 +443,8 @@ def explain(statement: PrivacyStatement) -> dict[str, Any]:
         "epsilon": proved,
         "belief_at_most": None if proved is None else belief(proved),
         "epsilon_all_runs": statement.epsilon_all_runs,
+        "epsilon_of_file": statement.epsilon_of_file,
+        "n_rows_not_counted": statement.n_rows_not_counted,
         "delta": statement.delta,
         "who": _who(statement),
         "against": _against(statement),

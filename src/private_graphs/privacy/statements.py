@@ -10,20 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from private_graphs import __version__
 from private_graphs.errors import UserError
-from private_graphs.privacy.accountants import (
-    PricedEvent,
-    compose_groups,
-    price,
-    sensitivity,
-)
-from private_graphs.privacy.checks import check_delta, delta_too_large
+from private_graphs.privacy.accountants import sensitivity
+from private_graphs.privacy.assumptions import NoiseSource, assumptions_of
+from private_graphs.privacy.checks import check_delta
 from private_graphs.privacy.events import (
     Bounding,
     Clipping,
@@ -37,6 +33,12 @@ from private_graphs.privacy.events import (
     PoissonSums,
     PureQuery,
     Query,
+)
+from private_graphs.privacy.prices import (
+    FileRows,
+    SearchRuns,
+    price_runs,
+    replacing_epsilon,
 )
 
 Unit = Literal[
@@ -56,8 +58,8 @@ Inference = Literal[
 ]
 """What is covered beside the parameters; ``noisy_rows``: every prediction, computed from noisy
 releases and public data alone."""
-Status = Literal["proved", "published_only", "refuted", "not_private"]
-NoiseSource = Literal["seeded", "os_entropy"]
+Status = Literal["proved", "proved_if_seed_secret", "published_only", "refuted", "not_private"]
+"""``proved_if_seed_secret``: there is a proof, and the noise's seed stands beside the result."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 VACUOUS_EPSILON = 20.0
@@ -65,26 +67,6 @@ VACUOUS_EPSILON = 20.0
 
 AUDIT_CONFIDENCE = 0.999
 """Lowest confidence at which an audit may contradict a claim."""
-
-_NOT_HARDENED = (
-    ": not a cryptographic generator, not hardened against floating-point attacks; the proof "
-    "supposes exact Gaussian noise"
-)
-NOISE_GENERATORS = {
-    "numpy": "noise is NumPy's float64 generator: Gaussian by ziggurat over PCG64, seeded with 256 "
-    "bits" + _NOT_HARDENED,
-    "philox_float32": "noise is float32 Box-Muller over Philox4x32-10, a counter-based generator "
-    "with a 128-bit key and a 40-bit radius" + _NOT_HARDENED,
-    "philox_float64": "noise is float64 Box-Muller over Philox4x32-10, a counter-based generator "
-    "with a 128-bit key and a 40-bit radius" + _NOT_HARDENED,
-    "discrete_gaussian": "noise is an exactly sampled discrete Gaussian on a public lattice "
-    "(docs/privacy.md §0.6)",
-    "torch_cuda": "noise is PyTorch's normal generator on the GPU, Philox with a 64-bit key"
-    + _NOT_HARDENED,
-}
-"""What stands in the assumptions about the noise, by the generator that drew it."""
-SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"
-ONLY_THESE_RUNS = "only the runs counted in n_runs_released are released from the private data"
 
 
 class _Frozen(BaseModel):
@@ -121,15 +103,6 @@ class Selection(_Frozen):
     cost: str = ""
 
 
-@dataclass(frozen=True)
-class SearchRuns:
-    """Runs with other events that count too: of a search in another cell, or released beside."""
-
-    events: tuple[Event, ...]
-    """Those of one run."""
-    n_runs: int
-
-
 class Audit(_Frozen):
     """An attack that bounds ε from below."""
 
@@ -142,16 +115,41 @@ class Audit(_Frozen):
     confidence: Finite
 
 
-class PrivacyStatement(_Frozen):
+class About(_Frozen):
+    """What a statement is about: fields of the statement."""
+
+    study: str
+    dataset: str
+    features: str
+    method: str
+    scenario: str | None
+    """``text``, ``graph`` or ``edges`` of a proved method; null for a training."""
+    protocol: str
+    data_fingerprint: str
+    """Hash of the dataset; under ``os_entropy`` keyed with secret bytes that nobody keeps."""
+
+
+class AlsoProved(_Frozen):
+    """ε of one run for another relation."""
+
+    relation: Relation
+    epsilon: Finite
+
+
+class PrivacyStatement(About):
     """What one result row guarantees, and under which assumptions."""
 
     statement_id: str = ""
-    """First 12 hexadecimal digits of the sha256 of the canonical JSON without this field."""
+    """First 12 hexadecimal digits of the sha256 of the canonical JSON of the claim: all fields but
+    this one, ``audit``, and ``status``, which an audit may change and which follows from the
+    others."""
+    package_version: str = __version__
     status: Status
     unit: Unit
     relation: Relation
     delta: Finite
     n_units: int = Field(ge=1)
+    """At edge level an upper bound, declared beforehand."""
     epsilon_target: Finite | None
     """ε that the noise was calibrated for; null where the noise was given."""
     epsilon_published: Finite | None
@@ -160,10 +158,17 @@ class PrivacyStatement(_Frozen):
     """What the authors' cancelling accountant prints, where it differs."""
     epsilon_proved: Finite | None
     """Per run, with its settings fixed in advance; null where nothing is proved."""
+    also_proved: tuple[AlsoProved, ...] = ()
     proof: str
     vacuous: bool
     n_runs_released: int = Field(ge=1)
     epsilon_all_runs: Finite | None
+    n_rows_counted: int = Field(ge=0)
+    n_rows_not_counted: int = Field(ge=0)
+    """Rows without DP in the same file: these reveal the data."""
+    epsilon_of_file: Finite | None
+    """Of all rows that are counted, of whatever budgets; null where that proves nothing."""
+    proof_of_file: str
     accountant: str
     epsilon_second_route: Finite | None
     mechanisms: tuple[Mechanism, ...]
@@ -177,7 +182,7 @@ class PrivacyStatement(_Frozen):
 
     @model_validator(mode="after")
     def _identify(self) -> PrivacyStatement:
-        content = self.model_dump(mode="json", exclude={"statement_id"})
+        content = self.model_dump(mode="json", exclude={"statement_id", "status", "audit"})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         expected = hashlib.sha256(canonical.encode()).hexdigest()[:12]
         if self.statement_id not in ("", expected):
@@ -185,8 +190,39 @@ class PrivacyStatement(_Frozen):
                 f"statement_id is {self.statement_id}, its content gives {expected}: "
                 "the statement was changed after it was written"
             )
+        status = _status(
+            bool(self.mechanisms),
+            self.noise_source,
+            self.epsilon_published,
+            self.epsilon_proved,
+            self.audit,
+        )
+        if self.status != status:
+            raise ValueError(
+                f"status is {self.status}, the other fields give {status}: the statement was "
+                "changed after it was written"
+            )
         object.__setattr__(self, "statement_id", expected)
         return self
+
+
+def _status(
+    has_mechanisms: bool,
+    noise_source: str,
+    published: float | None,
+    proved: float | None,
+    audit: Audit | None,
+) -> Status:
+    """Return the status that follows from the other fields of a statement (§11)."""
+    if not has_mechanisms and published is None and proved is None:
+        return "not_private"
+    if audit is not None and published is not None and audit.epsilon_lower > published:
+        return "refuted"
+    if proved is None:
+        return "published_only"
+    # what reads nothing private hides nothing behind its seed
+    hidden = noise_source == "os_entropy" or not has_mechanisms
+    return "proved" if hidden else "proved_if_seed_secret"
 
 
 _QUERY_TYPES = {
@@ -271,24 +307,6 @@ def _with_cost(
     return selection.model_copy(update={"cost": cost})
 
 
-def _assumptions(
-    given: Sequence[str],
-    prices: _Prices,
-    private: bool,
-    noise_source: str,
-    generator: str,
-) -> tuple[str, ...]:
-    listed = list(given)
-    if private and prices.own:  # nothing is supposed of noise where nothing private is read
-        for priced, _ in prices.groups:
-            for each in priced:
-                listed += each.conditions
-        listed += [NOISE_GENERATORS[generator], ONLY_THESE_RUNS]
-        if noise_source == "seeded":
-            listed.append(SECRET_SEED)
-    return tuple(dict.fromkeys(listed))
-
-
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
@@ -314,32 +332,6 @@ def _check_audit(
         )
 
 
-def _status(
-    private: bool, published: float | None, proved: float | None, audit: Audit | None
-) -> Status:
-    if not private:
-        return "not_private"
-    if audit is not None and published is not None and audit.epsilon_lower > published:
-        return "refuted"
-    return "published_only" if proved is None else "proved"
-
-
-def _proved(
-    events: Sequence[Event], unit: Unit, relation: Relation, delta: float, n_units: int
-) -> tuple[tuple[PricedEvent, ...], float | None, str]:
-    """Priced events, ε of one run, and the proof in words."""
-    priced = tuple(price(event, unit, relation, delta) for event in events)
-    proof = "; ".join(each.proof for each in priced)
-    if delta_too_large(delta, n_units):
-        refusal = f"none: delta x units = {delta * n_units:g} is not below 1"
-        return priced, None, f"{refusal} ({proof})"
-    return priced, compose_groups([(priced, 1)], delta), proof
-
-
-NOTHING_READ = ((), 0.0, "nothing private is read, so that one unit changes nothing")
-"""Price of a run on public data alone."""
-
-
 def _check_consistency(
     events: Sequence[Event],
     private: bool,
@@ -361,55 +353,6 @@ def _check_consistency(
         )
 
 
-@dataclass(frozen=True)
-class _Prices:
-    """What all mechanisms cost together."""
-
-    proved: float | None
-    """ε of one run."""
-    together: float | None
-    """ε of all runs."""
-    proof: str
-    own: tuple[PricedEvent, ...]
-    """Of one run."""
-    groups: tuple[tuple[tuple[PricedEvent, ...], int], ...]
-    """Of all runs, with their number."""
-
-    @property
-    def second_route(self) -> float | None:
-        """ε by an independent computation, where one mechanism is all there is."""
-        return self.own[0].second_route if len(self.own) == 1 and self.proved else None
-
-
-def _prices(
-    claim: tuple[Unit, Relation, float, int],
-    runs: Sequence[SearchRuns],
-    reads_private: bool,
-    apart: Sequence[Event],
-    apart_in_all_runs: bool,
-) -> _Prices:
-    """Price one run, the first of ``runs``, and all of them; the rest as in ``build_statement``."""
-    delta, (first, *further) = claim[2], runs
-    priced, proved, proof = _proved(first.events, *claim) if reads_private else NOTHING_READ
-    groups = [(priced, first.n_runs)]
-    for each in further:
-        groups.append((tuple(price(event, *claim[:3]) for event in each.events), each.n_runs))
-    together = compose_groups(groups, delta) if reads_private and proved is not None else proved
-    if not apart or proved is None:
-        return _Prices(proved, together, proof, priced, tuple(groups))
-    aside, theirs, words = _proved(apart, *claim)
-    n_all = sum(count for _, count in groups)
-    if apart_in_all_runs:
-        together = max(together, compose_groups([(aside, n_all)], delta))
-    return _Prices(
-        proved=max(proved, theirs),
-        together=together,
-        proof=f"{proof}; about units that no other mechanism reads: {words}; the larger of the two",
-        own=(*priced, *aside),
-        groups=(*groups, (aside, n_all)),
-    )
-
-
 def build_statement(
     *,
     events: Sequence[Event],
@@ -420,6 +363,8 @@ def build_statement(
     epsilon_published: float | None,
     published_formula: str | None,
     n_runs_released: int,
+    about: About,
+    file: FileRows,
     noise_source: NoiseSource,
     inference: Inference,
     selection: Selection,
@@ -448,9 +393,10 @@ def build_statement(
     of the events. ``apart`` are events of the same run about other units: who is which is public
     and no unit is in both, so the run costs the larger of the two (McSherry 2009, parallel
     composition). Without ``apart_in_all_runs`` other runs read those units in the clear, and
-    ``epsilon_all_runs`` leaves them out. ``n_units`` is the number of private units;
-    ``noise_generator`` a key of ``NOISE_GENERATORS``. UserError where nothing prices an event, or
-    an audit exceeds what is proved.
+    ``epsilon_all_runs`` leaves them out. ``file`` is what all rows of the file prove
+    together (``prices.price_file``). ``n_units`` is the number of private units, at edge level a
+    declared bound on it; ``noise_generator`` a key of ``NOISE_GENERATORS``. UserError where
+    nothing prices an event, or an audit exceeds what is proved.
     """
     check_delta(delta)
     further = [*others, *([search] if search else [])]
@@ -458,14 +404,16 @@ def build_statement(
     _check_consistency(events, private, reads_private, n_all, selection, one_run)
     claim = (unit, relation, delta, n_units)
     groups = [SearchRuns(tuple(events), n_runs_released), *further]
-    prices = _prices(claim, groups, reads_private, apart, apart_in_all_runs)
+    prices = price_runs(claim, groups, reads_private, apart, apart_in_all_runs)
     proved = prices.proved
     published = _finite(epsilon_published) if private else None
     flagged = proved if proved is not None else published
     if audit is not None:
         _check_audit(audit, unit, relation, delta, proved)
+    mechanisms = tuple(_mechanism(event, unit, relation) for event in (*events, *apart))
     return PrivacyStatement(
-        status=_status(private, published, proved, audit),
+        **about.model_dump(),
+        status=_status(bool(mechanisms), noise_source, published, proved, audit),
         unit=unit,
         relation=relation,
         delta=delta,
@@ -475,16 +423,21 @@ def build_statement(
         published_formula=published_formula if published is not None else None,
         authors_accountant_epsilon=_finite(authors_accountant_epsilon) if private else None,
         epsilon_proved=proved,
+        also_proved=_also_proved(claim, events) if proved is not None and not apart else (),
         proof=prices.proof or "none: the run uses no noise",
         vacuous=flagged is not None and flagged > VACUOUS_EPSILON,
         n_runs_released=n_all,
         epsilon_all_runs=prices.together,
+        n_rows_counted=file.counted,
+        n_rows_not_counted=file.not_counted,
+        epsilon_of_file=file.epsilon,
+        proof_of_file=file.proof,
         accountant="; ".join(dict.fromkeys(each.accountant for each in prices.own)) or "none",
         epsilon_second_route=prices.second_route,
-        mechanisms=tuple(_mechanism(event, unit, relation) for event in (*events, *apart)),
+        mechanisms=mechanisms,
         noise_source=noise_source,
         public_facts=tuple(public_facts),
-        assumptions=_assumptions(assumptions, prices, private, noise_source, noise_generator),
+        assumptions=assumptions_of(assumptions, prices, private, noise_source, noise_generator),
         inference=inference,
         selection=_with_cost(selection, private, prices.together, one_run),
         preprocessing=preprocessing,
@@ -492,8 +445,54 @@ def build_statement(
     )
 
 
+def _also_proved(
+    claim: tuple[Unit, Relation, float, int], events: Sequence[Event]
+) -> tuple[AlsoProved, ...]:
+    """At edge level what holds where an edge is moved elsewhere, so that their number stays."""
+    unit, relation, *_ = claim
+    if not unit.startswith("edge") or relation != "add_remove":
+        return ()
+    epsilon = replacing_epsilon(claim, events)
+    return () if epsilon is None else (AlsoProved(relation="replace", epsilon=epsilon),)
+
+
+_OF_ROW = {
+    **{name: name for name in About.model_fields if name != "scenario"},
+    "setting": "scenario",
+    "inference": "inference",
+    "noise_source": "noise_source",
+    "epsilon_proved": "epsilon_proved",
+}
+"""Columns of a row with the fields that they repeat."""
+_OF_PRIVATE_ROW = ("unit", "relation", "delta")
+"""As ``_OF_ROW``, under one name; null without DP."""
+
+
+def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
+    """Raise UserError where a row of a run table says something else than its statement (§11).
+
+    ``row`` has the columns of ``reporting.runs``; one of a training has no ``setting``. The message
+    names the row, the statement and every column that differs.
+    """
+    pairs = dict(_OF_ROW)
+    if statement.status != "not_private":
+        pairs |= {name: name for name in _OF_PRIVATE_ROW}
+    differing = []
+    for column, field in pairs.items():
+        value, expected = row.get(column), getattr(statement, field)
+        if isinstance(value, float) and math.isnan(value):
+            value = None
+        if value != expected:
+            differing.append(f"{column} {value!r} in the row, {expected!r} in the statement")
+    if differing:
+        raise UserError(
+            f"row {row.get('replica_id')} is not what its statement {statement.statement_id} is "
+            f"about: {'; '.join(differing)}; one of the two was changed after they were written"
+        )
+
+
 def with_audit(statement: PrivacyStatement, audit: Audit) -> PrivacyStatement:
-    """Return ``statement`` with ``audit`` and the status that follows: another statement_id (§11).
+    """Return ``statement`` with ``audit`` and the status that follows; its claim stays (§11).
 
     Raises UserError where the statement claims nothing, where audit and claim cannot be compared
     (another unit or δ, a stronger relation, less than ``AUDIT_CONFIDENCE``), and where the audit
@@ -506,8 +505,8 @@ def with_audit(statement: PrivacyStatement, audit: Audit) -> PrivacyStatement:
         )
     proved = statement.epsilon_proved
     _check_audit(audit, statement.unit, statement.relation, statement.delta, proved)
-    status = _status(True, statement.epsilon_published, proved, audit)
-    fields = statement.model_dump(exclude={"statement_id"})
+    status = _status(True, statement.noise_source, statement.epsilon_published, proved, audit)
+    fields = statement.model_dump()
     return PrivacyStatement.model_validate(fields | {"audit": audit, "status": status})
 
 
@@ -538,6 +537,16 @@ def render_text(statement: PrivacyStatement) -> str:
     if statement.epsilon_all_runs is not None and statement.n_runs_released > 1:
         together = _budget(statement.epsilon_all_runs)
         lines.append(("all runs", f"epsilon {together} for {statement.n_runs_released} runs"))
+    if statement.n_rows_counted > statement.n_runs_released:
+        together, count = _budget(statement.epsilon_of_file), statement.n_rows_counted
+        lines.append(("this file", f"epsilon {together} for its {count} private rows"))
+    if statement.n_rows_not_counted:
+        lines.append(
+            (
+                "not counted",
+                f"{statement.n_rows_not_counted} rows without DP: these reveal the data",
+            )
+        )
     if statement.selection.n_configs > 1:
         lines.append(("selection", statement.selection.cost))
     lines += [

@@ -47,25 +47,22 @@ def audited(
     runs: pd.DataFrame,
     statements: Mapping[str, Mapping[str, Any]],
     audits: Sequence[Mapping[str, Any]],
-) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-    """Return the rows and statements of one cell with the audits that speak of their claims.
+) -> dict[str, dict[str, Any]]:
+    """Return the statements of one cell with the audits that speak of their claims.
 
-    ``statements`` are checked ones by identifier. A statement that gains an audit gets a new
-    identifier, and its rows refer to it. Raises UserError where an audit breaks a proof.
+    ``statements`` are checked ones by identifier, which an audit leaves as it is. Raises UserError
+    where an audit breaks a proof.
     """
-    found, renamed = dict(statements), {}
+    found = dict(statements)
     if not audits:
-        return runs, found
+        return found
     for name, rows in runs.groupby("statement_id"):
         statement = PrivacyStatement.model_validate(statements[name])
         audit = _audit_of(rows.iloc[0], statement, audits)
         if audit is None or statement.audit is not None:
             continue
-        with_it = with_audit(statement, audit)
-        del found[name]
-        found[with_it.statement_id] = with_it.model_dump(mode="json")
-        renamed[name] = with_it.statement_id
-    return runs.assign(statement_id=runs["statement_id"].replace(renamed)), found
+        found[name] = with_audit(statement, audit).model_dump(mode="json")
+    return found
 
 
 def _audit_of(

@@ -9,9 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from private_graphs.errors import UserError, suggest
+from private_graphs.files import check_manifest
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.reporting.method_views import method_uses
 from private_graphs.reporting.runs import collect, columns_of, read_statements
+
+RELEASE, PRIVATE = "release", "private"
+"""Folders of ``classify --out``: what may be shared, and what is for the owner of the data."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +44,27 @@ def statements_of(run: Path, wanted: str | None = None) -> list[StatementOfRun]:
     """Return the statements of a finished run, one for each budget, in the order of its rows.
 
     ``run`` is a folder with ``runs.parquet`` and ``statement.json``, of a training or a proved
-    method, or a ``statement.json``. With a run table of a training beside them, the statements of
-    the selected rows; ``wanted`` asks for one by its identifier, selected or not: as it was
-    written, or with the audit that it has by now. Raises UserError where files or the identifier
-    are missing.
+    method, a ``statement.json``, or a folder that ``classify --out`` wrote (or its ``release``).
+    With a run table of a training beside them, the statements of the selected rows; ``wanted``
+    asks for one by its identifier, selected or not. Statements come with the audits that they have
+    by now. Raises UserError where files or the identifier are missing, where a row is not what its
+    statement is about, and where a file is not what the ``manifest.json`` beside it says.
     """
+    for part in (RELEASE, PRIVATE):  # of a run without DP nothing may be released
+        if (run / part / "statement.json").is_file() and not (run / "statement.json").is_file():
+            run = run / part
+            break
     file = run / "statement.json" if run.is_dir() else run
     if not file.is_file():
         raise UserError(
             f"{run}: expected a folder with statement.json (train or classify --out DIR writes "
             "one) or such a file; found neither"
         )
-    rows, renamed = pd.DataFrame(), {}
+    check_manifest(file.parent)
+    rows = pd.DataFrame()
     if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
         columns = columns_of(file.parent)
         rows, found = collect([file.parent], columns)
-        written = pd.read_parquet(file.parent / "runs.parquet", columns=["statement_id"])
-        renamed = dict(zip(written["statement_id"], rows["statement_id"], strict=True))
         # A proved method releases every run; of trainings one learning rate is selected.
         if not wanted and "selected" in columns:
             rows = rows[rows["selected"].astype(bool)]
@@ -64,7 +72,6 @@ def statements_of(run: Path, wanted: str | None = None) -> list[StatementOfRun]:
         found = read_statements(file)
     names = list(found) if rows.empty else list(dict.fromkeys(rows["statement_id"]))
     if wanted is not None:
-        wanted = renamed.get(wanted, wanted)
         if wanted not in found:
             raise UserError(
                 f"{file}: no statement {wanted!r}; it holds {', '.join(found)}"

@@ -18,6 +18,7 @@ from private_graphs.reporting.method_points import (
     unit_words,
     with_all_labels,
 )
+from private_graphs.reporting.readable import seed_notes
 from private_graphs.reporting.references import published_scores, without_dp
 
 REFERENCE = "reference"
@@ -103,7 +104,7 @@ def readable_frontier(frame: pd.DataFrame) -> Readable:
         "over the draws",
         columns=tuple(heads),
         rows=tuple(rows),
-        notes=(*setting_notes(frame), CHOICE_NOTE, PROVED_NOTE),
+        notes=(*setting_notes(frame), CHOICE_NOTE, PROVED_NOTE, *seed_notes(frame)),
     )
 
 

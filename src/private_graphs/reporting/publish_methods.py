@@ -120,6 +120,8 @@ class MethodHoldings:
             first = group.iloc[0]
             row = {name: first[name] for name in _TIME_COLUMNS[:5]}
             taken = job_seconds(benchmark, None if pd.isna(seconds) else seconds)
+            if first["noise_source"] == "os_entropy":
+                seconds = taken = None  # docs/privacy.md §5
             rows.append(row | {"runs": len(group), "run_seconds": seconds, "job_seconds": taken})
         return pd.DataFrame(rows, columns=list(_TIME_COLUMNS))
 

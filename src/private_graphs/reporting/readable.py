@@ -58,12 +58,23 @@ REFUTED_NOTE = (
     "confidence, that ε is above x and hence above the claim; the statement names the training "
     "that was attacked (docs/privacy.md §10, §11)."
 )
+SEED_NOTE = (
+    "ε proved supposes that the seeds were secret; these rows are made with published seeds, so "
+    "that they can be made again."
+)
 MODEL_ONLY_NOTE = (
     "model only: the proved ε covers the trained parameters; the scored predictions were computed "
     "from private edges and reveal more."
 )
 
 _PRIVATE_NOTES = (PROVED_NOTE, REFUTED_NOTE, MODEL_ONLY_NOTE, VACUOUS_NOTE)
+
+
+def seed_notes(frame: pd.DataFrame, *columns: str) -> tuple[str, ...]:
+    """Return what has to be said once of proved rows whose seed is published, if there are any."""
+    columns = columns or ("status",)
+    seeded = any((frame[name] == "proved_if_seed_secret").any() for name in columns)
+    return (SEED_NOTE,) if seeded else ()
 
 
 def setting_title(row: Mapping[str, Any]) -> str:
@@ -169,7 +180,11 @@ def score_table(frame: pd.DataFrame, table: ScoreTable) -> Readable:
         caption=f"{table.label}. {table.title}: mean ± standard deviation over the seeds",
         columns=tuple(heads),
         rows=tuple(rows),
-        notes=(*score_notes(table), *_PRIVATE_NOTES),
+        notes=(
+            *score_notes(table),
+            *_PRIVATE_NOTES,
+            *seed_notes(frame, *(f"{each.prefix}_status" for each in table.sources)),
+        ),
         legend=_legend({source.protocol for source in table.sources}),
     )
 
@@ -296,6 +311,7 @@ def curve_points(frame: pd.DataFrame, curves: Curves, claims: Sequence[str] = ()
         notes=(
             "In square brackets: the published value, where the text or Table 1 prints one.",
             *(_PRIVATE_NOTES if curves.private else ()),
+            *seed_notes(frame),
             *claims,
         ),
         legend=_legend(),

@@ -11,7 +11,8 @@ import pandas as pd
 from pydantic import ValidationError
 
 from private_graphs.errors import UserError
-from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.files import WITHOUT_DP
+from private_graphs.privacy.statements import PrivacyStatement, check_row
 from private_graphs.reporting.audited import audited, audits_beside
 
 RUN_COLUMNS: tuple[str, ...] = (
@@ -59,8 +60,12 @@ def find_runs(
     ``kind`` is the folder that they lie in: trainings, or proved methods. A cell is finished when
     all its files are there; a job that was killed leaves fewer.
     """
-    folders = (Path(scale_folder) / kind / study).rglob("runs.parquet")
-    return sorted(path.parent for path in folders if (path.parent / "statement.json").is_file())
+    folders = [path.parent for path in (Path(scale_folder) / kind / study).rglob("runs.parquet")]
+    return sorted(
+        folder
+        for folder in folders
+        if folder.name != WITHOUT_DP and (folder / "statement.json").is_file()
+    )
 
 
 def columns_of(run_folder: Path) -> tuple[str, ...]:
@@ -77,29 +82,48 @@ def collect(
     """Read the folders of finished cells into one frame and one dictionary of statements.
 
     The frame has ``columns`` (``RUN_COLUMNS`` of trainings, ``METHOD_COLUMNS`` of proved methods)
-    and ``cell``, the folder that a row comes from. Where audits of the same claims lie beside the
-    runs (``reporting/audited.py``), statements carry them, and rows refer to these statements; the
-    files of the cells stay as they are. Raises UserError for an unreadable or incomplete folder,
-    naming the file and what is missing.
+    and ``cell``, the folder that a row comes from; rows without DP may lie in a folder inside
+    (``CellResult.save``). Where audits of the same claims lie beside the
+    runs (``reporting/audited.py``), statements carry them; the files of the cells stay as they are.
+    Raises UserError for an unreadable or incomplete folder, naming the file and what is missing,
+    and for a row that is not what its statement is about.
     """
     frames: list[pd.DataFrame] = []
     statements: dict[str, dict[str, Any]] = {}
     known: dict[Path, list[dict[str, Any]]] = {}
     for folder in map(Path, run_folders):
-        found = read_statements(folder / "statement.json")
-        frame = _read_runs(folder / "runs.parquet", columns)
-        absent = sorted(set(frame["statement_id"]) - set(found))
-        if absent:
-            raise UserError(
-                f"{folder / 'statement.json'}: no statement {', '.join(absent)}, which "
-                f"runs.parquet refers to; delete {folder} and train the cell again"
-            )
-        frame, found = audited(frame, found, audits_beside(folder, known))
-        frames.append(frame.assign(cell=folder.as_posix()))
-        statements.update(found)
+        audits = audits_beside(folder, known)
+        for place in (folder, folder / WITHOUT_DP):
+            if place != folder and not place.is_dir():
+                continue
+            frame, found = _read_folder(place, columns)
+            frames.append(frame.assign(cell=folder.as_posix()))
+            statements.update(audited(frame, found, audits))
     if not frames:
         return pd.DataFrame(columns=[*columns, "cell"]), {}
     return pd.concat(frames, ignore_index=True), statements
+
+
+def _read_folder(
+    folder: Path, columns: Sequence[str]
+) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
+    """Rows and statements of one folder, each row held against its statement."""
+    found = read_statements(folder / "statement.json")
+    frame = _read_runs(folder / "runs.parquet", columns)
+    absent = sorted(set(frame["statement_id"]) - set(found))
+    if absent:
+        raise UserError(
+            f"{folder / 'statement.json'}: no statement {', '.join(absent)}, which "
+            f"runs.parquet refers to; delete {folder} and train the cell again"
+        )
+    for name, rows in frame.groupby("statement_id"):
+        statement = PrivacyStatement.model_validate(found[name])
+        for row in rows.to_dict("records"):
+            try:
+                check_row(row, statement)
+            except UserError as error:
+                raise UserError(f"{folder / 'runs.parquet'}: {error}") from None
+    return frame, found
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from private_graphs import __version__
 from private_graphs.config import load_study, study_ids
+from private_graphs.datasets.registry import declared_graphs
 from private_graphs.errors import UserError
 from private_graphs.files import write_text
 from private_graphs.protocols import PROTOCOLS
@@ -56,6 +57,8 @@ class StudyView:
     downloads: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     figures: tuple[FigureView, ...] = ()
     methods: MethodSection | None = None
+    private: tuple[str, ...] = ()
+    """Names of users' own graphs among what is shown."""
 
     @property
     def anchor(self) -> str:
@@ -103,7 +106,11 @@ def write_site(results_root: Path) -> list[Path]:
             f"{results_root}: no tables to show; write them before the site (snakemake tables)"
         )
     page = templates.get_template("index.html.j2").render(
-        views=views, protocols=PROTOCOLS.values(), absent=_absent(views), version=__version__
+        views=views,
+        protocols=PROTOCOLS.values(),
+        absent=_absent(views),
+        private=tuple(dict.fromkeys(name for view in views for name in view.private)),
+        version=__version__,
     )
     write_text(results_root / "index.html", page)
     return [results_root / "index.html", *written]
@@ -170,6 +177,7 @@ def _study_view(
         downloads=downloads(results_root, scale, study, names),
         figures=figures,
         methods=methods,
+        private=declared_graphs(used | set(statistics)),
     )
 
 
@@ -197,6 +205,7 @@ def _write_statements(
             statement_id=statement_id,
             used_by=() if rows is None else uses(rows),
             view=view,
+            private=() if rows is None else declared_graphs(rows["dataset"]),
             version=__version__,
         )
         write_text(path, page)
@@ -209,7 +218,11 @@ def _write_figures(templates: Environment, results_root: Path, view: StudyView) 
     written = []
     for figure in view.figures:
         page = template.render(
-            view=view, figure=figure, protocols=PROTOCOLS.values(), version=__version__
+            view=view,
+            figure=figure,
+            protocols=PROTOCOLS.values(),
+            private=declared_graphs(each.name for each in figure.pictures),
+            version=__version__,
         )
         path = results_root / figure.address
         write_text(path, page)
@@ -221,7 +234,10 @@ def _write_frontier(templates: Environment, results_root: Path, view: StudyView)
     if view.methods is None:
         return []
     page = templates.get_template("frontier.html.j2").render(
-        view=view, section=view.methods, version=__version__
+        view=view,
+        section=view.methods,
+        private=declared_graphs(each.name for each in view.methods.pictures),
+        version=__version__,
     )
     path = results_root / view.methods.address
     write_text(path, page)

@@ -11,6 +11,16 @@ from private_graphs.reporting.formats import is_missing, number
 from private_graphs.reporting.views import record_text
 
 SECTIONS: dict[str, dict[str, str]] = {
+    "What it is about": {
+        "study": "study",
+        "dataset": "dataset",
+        "features": "features",
+        "method": "method",
+        "scenario": "scenario",
+        "protocol": "protocol",
+        "package_version": "version of the package",
+        "data_fingerprint": "fingerprint of the dataset",
+    },
     "What is claimed": {
         "epsilon_published": "ε published",
         "published_formula": "formula of the published ε",
@@ -20,6 +30,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "What is proved": {
         "status": "status",
         "epsilon_proved": "ε proved, one run with settings fixed in advance",
+        "also_proved": "ε proved for other relations",
         "proof": "proof",
         "delta": "δ",
         "unit": "unit that is protected",
@@ -32,6 +43,10 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Several runs together": {
         "n_runs_released": "runs released",
         "epsilon_all_runs": "ε proved for all of them together",
+        "n_rows_counted": "private rows of this file",
+        "epsilon_of_file": "ε proved for all rows of this file together",
+        "proof_of_file": "how",
+        "n_rows_not_counted": "rows without DP in this file, which reveal the data",
     },
     "What it rests on": {
         "assumptions": "assumptions",
@@ -117,8 +132,11 @@ def _headline(statement: Mapping[str, Any]) -> tuple[str, str]:
     count, all_runs = statement["n_runs_released"], statement["epsilon_all_runs"]
     if count > 1 and not is_missing(all_runs):
         scope += f" All {count} runs together: ε = {number(all_runs, 4)}."
+    supposed = (
+        " if the seed of the noise were secret" if statement["noise_source"] == "seeded" else ""
+    )
     return (
-        f"Proved: ε = {number(proved, 4)} at {delta} per {unit} ({relation})."
+        f"Proved{supposed}: ε = {number(proved, 4)} at {delta} per {unit} ({relation})."
         f"{vacuous}{scope}{claim}",
         "none" if status == "refuted" else "proved",
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from private_graphs.config import load_study
+from private_graphs.datasets.registry import declared_graphs
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
 from private_graphs.files import write_json
@@ -31,6 +33,9 @@ from private_graphs.reporting.formats import Readable, write_table
 from private_graphs.reporting.published import published_table
 from private_graphs.reporting.runs import collect, find_runs
 from private_graphs.reporting.score_tables import SCORE_TABLES, rank, score_table
+
+KEEP = "a graph of your own. This table holds scores and counts on private data: keep it."
+"""What the notes of a table say of such a graph."""
 
 
 def table3(
@@ -186,8 +191,15 @@ def write_tables(
                 frame, text = proved.table(name)
             else:
                 frame, text = _scored(scale_folder, study, name, runs, statements)
+        text = _marked_private(frame, text)
         written += write_table(frame, text, scale_folder / "tables" / f"{study}_{name}")
     return written
+
+
+def _marked_private(frame: pd.DataFrame, text: Readable) -> Readable:
+    """Say first which rows are of users' own graphs: no statement covers their scores."""
+    names = declared_graphs(frame["dataset"]) if "dataset" in frame else ()
+    return replace(text, notes=(*(f"{name}: {KEEP}" for name in names), *text.notes))
 
 
 def _scored(

@@ -23,7 +23,7 @@ from private_graphs.reporting.method_points import (
     unit_words,
     with_all_labels,
 )
-from private_graphs.reporting.readable import feature_title
+from private_graphs.reporting.readable import feature_title, seed_notes
 from private_graphs.reporting.references import (
     Trained,
     best_trained,
@@ -239,7 +239,7 @@ def readable_useful(frame: pd.DataFrame) -> Readable:
         "deviation over the draws",
         columns=tuple(heads),
         rows=tuple(rows),
-        notes=(*NOTES, *_setting_notes(frame)),
+        notes=(*NOTES, *seed_notes(frame), *_setting_notes(frame)),
         findings=sentences(frame),
     )
 

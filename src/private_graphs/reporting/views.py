@@ -285,7 +285,8 @@ def _refuted_words(ran: pd.DataFrame, source: str) -> str:
 
 
 NOISE_SOURCES = {
-    "seeded": "from seeds, so that a run can be repeated; every proved ε supposes secret seeds",
+    "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "
+    "were secret",
     "os_entropy": "from the operating system",
 }
 """Words for where the noise comes from."""

@@ -1,0 +1,92 @@
+"""What a privacy statement takes for granted about noise, seeds and other files, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.prices import Prices
+
+NoiseSource = Literal["seeded", "os_entropy"]
+
+_PCG64 = "PCG64, seeded through a pool of 128 bits: not a cryptographic generator"
+_PHILOX = (
+    "Philox4x32-10, whose key has 64 bits (the other 64 of its seed enter the counter): not a "
+    "cryptographic generator"
+)
+_CHACHA = "ChaCha20 with a 256-bit key"
+_CONTINUOUS = (
+    "; not hardened against floating-point attacks, the proof supposes exact Gaussian noise"
+)
+_NUMPY = (
+    "noise is continuous: Gaussian float64 numbers by NumPy's ziggurat, added to float64 sums of "
+    "which float32 parameters are made; its bits come from "
+)
+_BOX_MULLER = (
+    "noise is continuous: Gaussian numbers by Box-Muller with a radius of 40 bits, rounded to "
+    "{}; its bits come from "
+)
+_LATTICE = (
+    "noise is an exactly sampled discrete Gaussian on a public lattice, docs/privacy.md §0.6; its "
+    "bits come from "
+)
+NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
+    "numpy": {
+        "seeded": f"{_NUMPY}{_PCG64}{_CONTINUOUS}",
+        "os_entropy": f"{_NUMPY}{_CHACHA}{_CONTINUOUS}",
+    },
+    "discrete_gaussian": {
+        "seeded": f"{_LATTICE}{_PCG64}",
+        "os_entropy": f"{_LATTICE}{_CHACHA}",
+    },
+    **{
+        f"philox_{dtype}": {
+            "seeded": f"{_BOX_MULLER.format(dtype)}{_PHILOX}{_CONTINUOUS}",
+            "os_entropy": f"{_BOX_MULLER.format(dtype)}{_CHACHA}{_CONTINUOUS}",
+        }
+        for dtype in ("float32", "float64")
+    },
+    "torch_cuda": {
+        "seeded": "noise is continuous: PyTorch's normal float32 numbers on the GPU, by Philox "
+        f"with a 64-bit key: not a cryptographic generator{_CONTINUOUS}",
+    },
+}
+"""What stands in the assumptions about the noise, by what drew it and where its bits come from."""
+SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"
+ONLY_THIS_FILE = (
+    "no other file of results from the same private data is released; epsilon_of_file composes "
+    "the private rows of this one"
+)
+
+
+def assumptions_of(
+    given: Sequence[str],
+    prices: Prices,
+    private: bool,
+    noise_source: NoiseSource,
+    generator: str,
+) -> tuple[str, ...]:
+    """Return ``given``, then what the proofs of all mechanisms and their noise suppose (§11).
+
+    ``generator`` is a key of ``NOISE_GENERATORS``. UserError where it cannot have a secret key.
+    """
+    listed = list(given)
+    if private and prices.own:  # nothing is supposed of noise where nothing private is read
+        for priced, _ in prices.groups:
+            for each in priced:
+                listed += each.conditions
+        listed += [_noise_words(generator, noise_source), ONLY_THIS_FILE]
+        if noise_source == "seeded":
+            listed.append(SECRET_SEED)
+    return tuple(dict.fromkeys(listed))
+
+
+def _noise_words(generator: str, noise_source: NoiseSource) -> str:
+    words = NOISE_GENERATORS[generator].get(noise_source)
+    if words is None:
+        raise UserError(
+            f"the noise generator {generator!r} has a seed and no secret key; expected another "
+            "device, or a run with a seed"
+        )
+    return words

@@ -1,0 +1,169 @@
+"""What mechanisms cost together: those of a run, of all runs of a budget, of all rows of a file.
+
+``accountants`` prices one mechanism and composes priced ones; here it is said which of them
+compose. Section numbers refer to ``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
+from private_graphs.privacy.checks import delta_too_large
+from private_graphs.privacy.events import Event
+
+Claim = tuple[str, str, float, int]
+"""Unit, relation, delta and number of units."""
+
+NOTHING_READ = ((), 0.0, "nothing private is read, so that one unit changes nothing")
+"""Price of a run on public data alone."""
+
+
+@dataclass(frozen=True)
+class SearchRuns:
+    """Runs with the same events: of a search in another cell, released beside, or of a file."""
+
+    events: tuple[Event, ...]
+    """Those of one run; none where it reads nothing private."""
+    n_runs: int
+    apart: tuple[Event, ...] = ()
+    """Those of one run about units that no other event reads (``build_statement``)."""
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """What the rows of one file of results prove together (§5)."""
+
+    epsilon: float | None
+    """Of all rows that are counted; None where that proves nothing."""
+    proof: str
+    counted: int
+    """Private rows, and the runs of another file that chose their learning rate."""
+    not_counted: int
+    """Rows without DP in the same file: these reveal the data."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What all mechanisms of the runs of one budget cost together."""
+
+    proved: float | None
+    """ε of one run."""
+    together: float | None
+    """ε of all runs."""
+    proof: str
+    own: tuple[PricedEvent, ...]
+    """Of one run."""
+    groups: tuple[tuple[tuple[PricedEvent, ...], int], ...]
+    """Of all runs, with their number."""
+
+    @property
+    def second_route(self) -> float | None:
+        """ε by an independent computation, where one mechanism is all there is."""
+        return self.own[0].second_route if len(self.own) == 1 and self.proved else None
+
+
+def _priced(events: Sequence[Event], claim: Claim) -> tuple[PricedEvent, ...]:
+    return tuple(price(event, *claim[:3]) for event in events)
+
+
+def _proved(
+    events: Sequence[Event], claim: Claim
+) -> tuple[tuple[PricedEvent, ...], float | None, str]:
+    """Priced events, ε of one run, and the proof in words."""
+    delta, n_units = claim[2:]
+    priced = _priced(events, claim)
+    proof = "; ".join(each.proof for each in priced)
+    if delta_too_large(delta, n_units):
+        refusal = f"none: delta x units = {delta * n_units:g} is not below 1"
+        return priced, None, f"{refusal} ({proof})"
+    return priced, compose_groups([(priced, 1)], delta), proof
+
+
+def price_runs(
+    claim: Claim,
+    runs: Sequence[SearchRuns],
+    reads_private: bool,
+    apart: Sequence[Event],
+    apart_in_all_runs: bool,
+) -> Prices:
+    """Price one run, the first of ``runs``, and all of them; the rest as in ``build_statement``."""
+    delta, (first, *further) = claim[2], runs
+    priced, proved, proof = _proved(first.events, claim) if reads_private else NOTHING_READ
+    groups = [(priced, first.n_runs)]
+    groups += [(_priced(each.events, claim), each.n_runs) for each in further]
+    together = compose_groups(groups, delta) if reads_private and proved is not None else proved
+    if not apart or proved is None:
+        return Prices(proved, together, proof, priced, tuple(groups))
+    aside, theirs, words = _proved(apart, claim)
+    n_all = sum(count for _, count in groups)
+    if apart_in_all_runs:
+        together = max(together, compose_groups([(aside, n_all)], delta))
+    return Prices(
+        proved=max(proved, theirs),
+        together=together,
+        proof=f"{proof}; about units that no other mechanism reads: {words}; the larger of the two",
+        own=(*priced, *aside),
+        groups=(*groups, (aside, n_all)),
+    )
+
+
+def price_file(claim: Claim, runs: Sequence[SearchRuns], not_counted: int) -> FileRows:
+    """Compose the private rows of a file, of whatever budgets: ``runs``, with their events.
+
+    Runs with equal events are one group. Events ``apart`` compose by themselves, and the larger of
+    the two counts; where some rows read the units of these events in the clear, they are left out
+    and the result covers the other units alone. ``not_counted`` is the number of rows without DP.
+    """
+    delta, n_units = claim[2:]
+    counted = sum(each.n_runs for each in runs)
+    words = f"all {counted} private rows of the file compose"
+    if not counted:
+        return FileRows(None, "none: no row of the file is private", 0, not_counted)
+    if delta_too_large(delta, n_units):
+        none = f"none: delta x units = {delta * n_units:g} is not below 1"
+        return FileRows(None, none, counted, not_counted)
+    reading = [each for each in runs if each.events or each.apart]
+    if not reading:
+        return FileRows(0.0, NOTHING_READ[2], counted, not_counted)
+    sides = [_grouped((each.events, each.n_runs) for each in reading)]
+    if all(each.apart for each in reading):
+        sides.append(_grouped((each.apart, each.n_runs) for each in reading))
+        words += "; two groups of units that no mechanism reads both, the larger of the two"
+    try:
+        totals = [
+            compose_groups([(_priced(events, claim), count) for events, count in groups], delta)
+            for groups in sides
+            if groups
+        ]
+    except UserError as error:  # loss distributions without a finite ε
+        return FileRows(None, f"none: {error}", counted, not_counted)
+    if None in totals:
+        return FileRows(None, "none: nothing is proved for some of its rows", counted, not_counted)
+    return FileRows(max(totals), words, counted, not_counted)
+
+
+def _grouped(runs: Iterable[tuple[tuple[Event, ...], int]]) -> list[tuple[tuple[Event, ...], int]]:
+    """Events with the number of runs that have them."""
+    counts: Counter[tuple[Event, ...]] = Counter()
+    for events, count in runs:
+        if events:
+            counts[events] += count
+    return list(counts.items())
+
+
+def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
+    """Return ε of one run where a unit may also be replaced, from events priced for add/remove.
+
+    A replacement is a removal and an addition, so that each sensitivity at most doubles. None
+    where an event has no sensitivity to double, or nothing is proved.
+    """
+    if not events or not all(hasattr(each, "sensitivity") for each in events):
+        return None
+    doubled = [
+        replace(each, sensitivity=2 * each.sensitivity, relation="replace") for each in events
+    ]
+    return _proved(doubled, (claim[0], "replace", *claim[2:]))[1]
