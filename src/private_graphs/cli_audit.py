@@ -46,7 +46,7 @@ def audit(
     threads: Threads = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:  # fmt: skip
-    """Attack the training code, or a proved method: a lower bound on its real epsilon.
+    """Attack the training code or a proved method: a lower bound on its real epsilon.
 
     A small graph has one isolated node, the canary, that training would reveal best. The code
     trains 100 steps of SGD again and again, with the noise that the protocol calibrates for
@@ -72,8 +72,6 @@ def audit(
 
     Examples:
 
-    private-graphs audit --protocol released --epsilon 2
-
     private-graphs audit --protocol sound --epsilon 2 --splits 10 --json
 
     private-graphs audit --method class_sums --setting text --epsilon 2
@@ -82,8 +80,8 @@ def audit(
     """
     if threads < 1:
         raise UsageError(f"--threads is {threads}; expected at least 1")
+    others = (protocol, setting, runs, splits, visits, seed, classes)
     if release:
-        others = (protocol, setting, runs, splits, visits, seed, classes)
         if others != (None, None, None, 1, "protocol", 0, 2):
             raise UsageError("--release takes --method, --epsilon and --json; leave the rest out")
         _audit_releases(method, epsilon, as_json)
@@ -100,21 +98,30 @@ def audit(
     else:
         if setting is not None or classes != 2:
             raise UsageError("--setting and --classes are for --method; leave them out")
-        design = audits.Design(
-            protocol=choice("--protocol", protocol, tuple(PROTOCOLS)),
-            epsilon=epsilon,
-            splits=splits,
-            visits=choice("--visits", visits, ("protocol", "epoch_sum", "poisson")),
-            runs=runs,
-            seed=seed,
-        )
-        with ProgressBar("auditing", "epoch") as progress:
-            found = audits.run_audit(design, threads=threads, progress=progress)
+        checked = choice("--visits", visits, ("protocol", "epoch_sum", "poisson"))
+        found = _audit_protocol(protocol, epsilon, splits, checked, runs, seed, threads)
     if as_json:
         print_json(found.document())
     else:
         typer.echo(audits.describe(found))
     audits.require_unbroken(found)
+
+
+def _audit_protocol(
+    protocol: str | None,
+    epsilon: float,
+    splits: int,
+    visits: str,
+    runs: int,
+    seed: int,
+    threads: int,
+) -> Audit:
+    from private_graphs.attacks import audit as audits
+
+    name = choice("--protocol", protocol, tuple(PROTOCOLS))
+    design = audits.Design(name, epsilon, splits, visits, runs, seed=seed)
+    with ProgressBar("auditing", "epoch") as progress:
+        return audits.run_audit(design, threads=threads, progress=progress)
 
 
 def _audit_method(

@@ -33,6 +33,8 @@ from private_graphs.training.blocks import Structure
 from private_graphs.training.streams import Streams
 
 DELTA = 1e-5
+SECRET = bytes(range(32))
+"""In place of the operating system's: draws then come from its generator, and repeat."""
 _SLOW = 1e-4
 """Learning rate over divisor where a second step is to see the gradients of the first."""
 _NEVER = -12.0
@@ -82,22 +84,33 @@ class Task(Protocol):
 
 
 def make_requests(
-    method: str, classes: int, epsilon: float, arm: int, first: int, count: int, known: int
+    method: str,
+    classes: int,
+    epsilon: float,
+    arm: int,
+    first: int,
+    count: int,
+    *,
+    known: int = 1,
+    secret: bytes | None = None,
 ) -> list[Request]:
-    """Return ``count`` requests from seed ``first`` on; no two tasks or arms share a stream."""
+    """Return ``count`` requests from seed ``first`` on; no two tasks or arms share a stream.
+
+    ``secret`` stands for the bytes of the operating system, so that an audit repeats.
+    """
     identity = {
         "data": f"arm {arm}", "cell": {"audit": "release", "method": method, "classes": classes},
         "epsilon": "inf" if math.isinf(epsilon) else epsilon, "delta": DELTA,
     }  # fmt: skip
     labels = np.arange(known)
     return [
-        Request(epsilon, seed, labels, Streams.of(identity | {"seed": seed}))
+        Request(epsilon, seed, labels, Streams.of(identity | {"seed": seed}, secret))
         for seed in range(first, first + count)
     ]
 
 
-def _one_request(task: Task, epsilon: float, known: int = 1) -> Request:
-    return make_requests(task.method, task.classes, epsilon, 0, 0, 1, known)[0]
+def _one_request(task: Task, epsilon: float) -> Request:
+    return make_requests(task.method, task.classes, epsilon, 0, 0, 1)[0]
 
 
 def scores_between(released: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -115,7 +128,7 @@ def _mu_of(events: Sequence[Event]) -> float:
 
 @dataclass(frozen=True)
 class ClassSumsTask:
-    """One noisy sum: the canary is relabelled."""
+    """One noisy sum: the canary is relabelled; with seven classes its text is turned round."""
 
     method: str
     classes: int
@@ -129,9 +142,18 @@ class ClassSumsTask:
         for arm in (0, 1):
             setting = METHOD_SETTINGS[self.method]
             shape = "class_sums" if setting == "text" else self.method
+            turned = self.classes >= 7
             problem = canary_problem(
-                MethodDesign(shape, setting, self.epsilon, classes=self.classes), arm
+                MethodDesign(shape, setting, self.epsilon, classes=self.classes),
+                0 if turned else arm,
             )
+            if turned and arm:
+                signs = np.ones(problem.n_train)
+                signs[0] = -1
+                problem = replace(
+                    problem,
+                    train_features=sp.csr_matrix(sp.diags(signs) @ problem.train_features),
+                )
             text = class_sums.public_text(problem, self.method != "class_sums_text")
             arms.append((problem, class_sums.Ranked.of(problem, text, self.epsilon)))
         return arms
@@ -312,9 +334,9 @@ class GcnTask:
         """(parts, P) from the gradient of a canary labelled 0 to that of one labelled 1, norm 1."""
         inputs, k = self._structures[0].inputs, self.classes
         words, hidden = inputs.n_features, inputs.n_hidden
-        units = np.hstack(
-            [np.kron(np.eye(words), np.full(hidden // words, _AWAKE)), np.ones((words, 1))]
-        )
+        # Without the constant, which all canaries share: they differ from their true directions by
+        # 1/1000, and tell nothing of each other.
+        units = np.hstack([np.kron(np.eye(words), np.ones(hidden // words)), np.zeros((words, 1))])
         turned = np.zeros(k)
         turned[:2] = 0.5, -0.5
         found = np.zeros((words, len(self._start)))
@@ -357,6 +379,12 @@ class GcnTask:
     def _full_sums(self) -> list[np.ndarray]:
         return [self._fit(arm, [_one_request(self, math.inf)])[0] for arm in (0, 1)]
 
+    def _part_of(self, arm: int) -> np.ndarray:
+        """(parts,) the part that each canary is in, by the only word of its block."""
+        structure = self._structures[arm]
+        blocks = structure.blocks
+        return np.argsort(blocks.words[blocks.words_start[structure.parts[0]]])
+
     def release(self, arm: int, requests: Sequence[Request], noise_too: bool = True) -> Releases:
         """See :class:`Task`."""
         totals, _ = self._fit(arm, requests)
@@ -367,7 +395,7 @@ class GcnTask:
         coins = np.stack(
             [each.streams.generator("order").random((2, 2)) < 0.5 for each in requests]
         )
-        every = coins.all(axis=1)
+        every = coins.all(axis=1)[:, self._part_of(arm)]
         if not noise_too:
             return Releases(None, projected[every])
         # The same streams toss the same coins: what is left without noise tells them apart.
@@ -478,7 +506,10 @@ class ChoiceTask:
         return replace(base, tuning_features=words, tuning_labels=labels), predictions
 
     def _request(self, arm: int, seed: int) -> Request:
-        return make_requests(self.method, self.classes, self.epsilon, arm, seed, 1, 0)[0]
+        secret = SECRET if seed % 2 else None
+        return make_requests(
+            self.method, self.classes, self.epsilon, arm, seed, 1, known=0, secret=secret
+        )[0]
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
