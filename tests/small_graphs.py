@@ -95,9 +95,12 @@ def dense_features(dataset: GraphDataset) -> np.ndarray:
     return dataset.features.to_scipy().toarray()
 
 
-def streams(*seeds: int) -> list[Streams]:
-    """One stream per seed."""
-    return [Streams.of({"seed": seed}) for seed in seeds]
+def streams(*seeds: int | bytes) -> list[Streams]:
+    """One stream per seed; bytes are a secret."""
+    return [
+        Streams.of({}, seed) if isinstance(seed, bytes) else Streams.of({"seed": seed})
+        for seed in seeds
+    ]
 
 
 def structure_of(
@@ -153,7 +156,7 @@ def fit(
     return engine.train(structure, protocol, chosen, replicas, threads=threads)
 
 
-def start(dataset: GraphDataset, seed: int = 0) -> np.ndarray:
+def start(dataset: GraphDataset, seed: int | bytes = 0) -> np.ndarray:
     """Parameters (P,) before the first step."""
     return engine.initial_parameters(
         streams(seed)[0], dataset.n_features, HIDDEN, dataset.n_classes
@@ -194,7 +197,7 @@ def dense_loss(flat: torch.Tensor, dataset: GraphDataset, propagation, nodes) ->
     return functional.cross_entropy(logits[nodes], labels[nodes])
 
 
-def parts_of(dataset, splits: int, seed: int = 0) -> list[np.ndarray]:
+def parts_of(dataset, splits: int, seed: int | bytes = 0) -> list[np.ndarray]:
     """Node ids of each part, as the replica of ``seed`` draws them."""
     nodes = np.flatnonzero(dataset.train_mask)
     if splits == 1:

@@ -214,11 +214,20 @@ def test_poisson_visits_are_for_sound_alone(train):
     refused(train("--epsilon", "2", "--protocol", "paper", "--visits", "poisson"), 2, "only sound")
 
 
+def test_noise_without_a_seed_is_not_drawn_on_a_gpu(train, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    refused(
+        train("--epsilon", "2", "--device", "cuda"), 1, "cryptographic", "--device cpu", "--seed"
+    )
+
+
 def test_a_gpu_that_is_not_there_is_named(train, monkeypatch):
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    refused(train("--epsilon", "2", "--device", "cuda"), 1, "no usable GPU")
+    refused(train("--epsilon", "2", "--seed", "0", "--device", "cuda"), 1, "no usable GPU")
 
 
 @pytest.mark.parametrize("command", ["dataset", "train"])

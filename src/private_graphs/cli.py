@@ -302,12 +302,11 @@ def _plan(options: dict[str, Any]) -> CellPlan:
 
 def _trained(plan: CellPlan, graph, device: str, threads: int, noise_source: str):
     """Say what will be trained, and train it with a progress bar."""
-    from private_graphs.devices import resolve_device
     from private_graphs.imports import code_fingerprint
     from private_graphs.methods.gcn import train_cell
 
     say(f"{plan.cell.cell_id}: {plan.n_replicas} runs of at most {plan.epochs} epochs")
-    if resolve_device(device) == "cpu" and not compiled():
+    if device == "cpu" and not compiled():
         say("compiling kernels, once per machine (about half a minute)")
     with ProgressBar("training", "epoch", timed=noise_source == "seeded") as progress:
         return train_cell(
@@ -411,15 +410,19 @@ def train(
     --seeds 5 --seed 0 --mirror DIR --out results/cora
     """
     options = dict(locals())
+    from private_graphs.methods.gcn import device_of
+
     plan = _plan(options)
     choice("--device", device, DEVICES)
+    secret = plan.cell.protocol == "sound" and seed is None
+    noise_source = "os_entropy" if secret else "seeded"
+    trained_on = device_of(plan, device, noise_source)
     if out is not None:
         prepare_folder(out)
     graph = load_graph(dataset, features, plan.cell.data_view, mirror, data, device, threads)
     cell = plan.cell.model_copy(update={"features": graph.info.features})
     plan = plan.model_copy(update={"cell": cell})
-    secret = plan.cell.protocol == "sound" and seed is None
-    result = _trained(plan, graph, device, threads, "os_entropy" if secret else "seeded")
+    result = _trained(plan, graph, trained_on, threads, noise_source)
     if out is not None:
         result.save(out)
         say(f"saved in {out}")

@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 from small_graphs import four_nodes, random_graph
 
 from private_graphs.methods import edge_votes, text_only
-from private_graphs.methods.edge_votes import Voters, messages, vote_sums
+from private_graphs.methods.edge_votes import Voters, messages
+from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.methods.problem import SETTINGS, Problem, build_problem
 from private_graphs.methods.requests import Request
 from private_graphs.privacy.accountants import price
 from private_graphs.training.streams import Streams
 
 DELTA = 1e-5
+FINE = LatticeGaussian(2.0**-40, 0, 1.0, 1)
+
+
+def vote_sums(adjacency, voters, beliefs) -> np.ndarray:
+    """(N, K) sums of messages on the finest lattice."""
+    return edge_votes.vote_sums(adjacency, voters, beliefs, FINE) * FINE.spacing
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +67,7 @@ def test_one_edge_moves_the_sums_by_at_most_the_sensitivity(seed, which, sharp):
     changed = set(kept) ^ {every[which]}
     before = vote_sums(adjacency_of(7, kept), voters, beliefs)
     after = vote_sums(adjacency_of(7, changed), voters, beliefs)
-    assert np.linalg.norm(after - before) <= 1 + 1e-12
+    assert np.linalg.norm(after - before) <= 1 + 1e-11
 
 
 @pytest.mark.parametrize("both_asked", [True, False])
@@ -69,7 +76,7 @@ def test_the_sensitivity_is_attained(both_asked):
     labels = np.zeros((2, 3)) if both_asked else np.array([[0, 0, 0], [0, 1, 0.0]])
     voters = Voters(np.array([True, both_asked]), labels)
     moved = vote_sums(adjacency_of(2, [(0, 1)]), voters, beliefs)
-    assert np.linalg.norm(moved) == pytest.approx(1)
+    assert np.linalg.norm(moved) == pytest.approx(1, abs=1e-11)
     assert moved[1].any() == both_asked
 
 
@@ -93,14 +100,14 @@ def test_four_nodes_by_hand():
     # 0 to 1: (.5, 0) - .5·.5 = (.25, -.25), alone on its edge: norm 1 after clipping at .05.
     # 1 and 2 tell each other (.25, .25) - .5·.5 = 0. 3 to 2: .5·sure - .25 = (-.245, .245).
     # 2 to 3: sure·.5 - sure·.5 = 0, so 3 to 2 has the norm 1 as well.
-    np.testing.assert_allclose(found, [[0, 0], [half, -half], [-half, half], [0, 0]], atol=1e-12)
+    np.testing.assert_allclose(found, [[0, 0], [half, -half], [-half, half], [0, 0]], atol=1e-11)
 
 
 def test_small_messages_are_not_blown_up():
     sure = np.array([[1 - 1e-4, 1e-4]] * 2)
     voters = Voters(np.array([True, True]), np.zeros((2, 2)))
     found = vote_sums(adjacency_of(2, [(0, 1)]), voters, sure)
-    np.testing.assert_allclose(found, messages(sure, sure) / edge_votes.CLIP)
+    np.testing.assert_allclose(found, messages(sure, sure) / edge_votes.CLIP, atol=1e-11)
     assert np.linalg.norm(found) < 0.01
 
 
@@ -130,7 +137,7 @@ def test_asked_training_nodes_are_treated_as_test_nodes(problem):
 
 
 def test_edges_are_read_through_the_release_alone(problem, monkeypatch):
-    def constant(adjacency, voters, beliefs, noise_std, generator):
+    def constant(adjacency, voters, beliefs, lattice, generator):
         return np.tile(np.arange(beliefs.shape[1]), (int(voters.asked.sum()), 1)) / 7
 
     monkeypatch.setattr(edge_votes, "release", constant)
@@ -152,7 +159,7 @@ def test_tuning_labels_are_never_read(problem):
 def test_the_price_is_the_requested_budget(problem, epsilon):
     (outcome,) = edge_votes.METHOD.run(problem, [request(epsilon)])
     (event,) = outcome.events
-    assert event.sensitivity == 1 and event.count == edge_votes.ROUNDS
+    assert 1 <= event.sensitivity < 1 + 1e-6 and event.count == edge_votes.ROUNDS
     assert event.noise_std == outcome.configuration["noise_std"]
     priced = price(event, "edge_undirected", "add_remove", DELTA)
     assert epsilon * (1 - 1e-3) <= priced.epsilon <= epsilon
@@ -161,20 +168,21 @@ def test_the_price_is_the_requested_budget(problem, epsilon):
 def test_the_noise_that_is_added_is_the_noise_that_is_priced(problem):
     voters = edge_votes.draw_voters(problem, np.random.default_rng(0))
     beliefs = np.full((problem.adjacency.shape[0], problem.n_classes), 1 / problem.n_classes)
+    lattice = edge_votes.calibrated(problem, 2.0, int(voters.asked.sum()))
     draws = [
-        edge_votes.release(problem.adjacency, voters, beliefs, 2.5, np.random.default_rng(s))
+        edge_votes.release(problem.adjacency, voters, beliefs, lattice, np.random.default_rng(s))
         for s in range(60)
     ]
     exact = vote_sums(problem.adjacency, voters, beliefs)[voters.asked]
     residual = np.stack(draws) - exact
-    assert residual.std() == pytest.approx(2.5, rel=0.03)
+    assert residual.std() == pytest.approx(lattice.noise_std, rel=0.03)
     assert abs(residual.mean()) < 0.1
 
 
 def test_no_noise_is_the_limit_of_little_noise(problem):
     """The same random streams with and without a budget: the limit is the run without noise."""
     streams = Streams.of({"seed": 4})
-    requests = [Request(e, 4, np.arange(3), streams) for e in (math.inf, 1e9)]
+    requests = [Request(e, 4, np.arange(3), streams) for e in (math.inf, 1e5)]
     limit, nearly = edge_votes.METHOD.run(problem, requests)
     assert limit.events == () and limit.configuration["noise_std"] == 0
     agree = (limit.test_predictions == nearly.test_predictions).mean()

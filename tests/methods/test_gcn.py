@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import safetensors
 import safetensors.numpy
+import torch
 from small_graphs import dense_features, random_graph, with_parts
 
 from private_graphs.cells import Cell, CellPlan, RateChoice
@@ -17,7 +18,7 @@ from private_graphs.errors import UserError
 from private_graphs.files import WITHOUT_DP, sha256_of
 from private_graphs.methods import gcn
 from private_graphs.methods import result as result_module
-from private_graphs.methods.gcn import protocol_of, train_cell
+from private_graphs.methods.gcn import device_of, protocol_of, train_cell
 from private_graphs.methods.result import new_secret
 from private_graphs.methods.search import read_search
 from private_graphs.protocols import PROTOCOLS, SOUND_POISSON
@@ -46,6 +47,17 @@ def plan_of(**changes) -> CellPlan:
 def train(dataset=DATASET, **changes):
     how = {key: changes.pop(key) for key in ("noise_source", "threads") if key in changes}
     return train_cell(plan_of(**changes), dataset, device="cpu", **how)
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_secret_noise_is_for_the_cpu(monkeypatch, gpu):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    with pytest.raises(UserError, match="cryptographic.*--device cpu.*--seed"):
+        train_cell(plan_of(), DATASET, device="cuda", noise_source="os_entropy")
+    assert device_of(plan_of(), "auto", "os_entropy") == "cpu"
+    without_noise = plan_of(epsilons=(math.inf,))
+    for plan, source in ((plan_of(), "seeded"), (without_noise, "os_entropy")):
+        assert device_of(plan, "auto", source) == ("cuda" if gpu else "cpu")
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,8 @@ from private_graphs.privacy.losses import (
     zcdp_epsilon,
     zcdp_epsilon_library,
 )
-from private_graphs.privacy.statements import Selection, build_statement
+from private_graphs.privacy.prices import FileRows
+from private_graphs.privacy.statements import About, Selection, build_statement
 
 DELTA = 1e-5
 CLAIM = ("node", "replace")
@@ -416,6 +417,11 @@ def test_epsilon_falls_with_noise_and_grows_with_count_sensitivity_and_rate(
 def test_a_statement_names_each_kind_of_release(name: str) -> None:
     event = _some()[name]
     statement = build_statement(
+        about=About(
+            study="s", dataset="d", features="raw", method="m", scenario=None, protocol="sound",
+            data_fingerprint="0",
+        ),
+        file=FileRows(1.0, "alone", 1, 0),
         events=[event, _some()["gaussian"]] if name != "gaussian" else [event], unit="node",
         relation="replace", delta=DELTA, n_units=100, epsilon_published=None,
         published_formula=None, n_runs_released=1, noise_source="os_entropy",

@@ -51,6 +51,17 @@ def test_finished_cells_from_before_there_were_views_have_none(tmp_path, cell):
     assert set(RUN_COLUMNS) <= set(runs.columns)
 
 
+@pytest.mark.parametrize("changes", [{"dataset": "reddit"}, {"epsilon_proved": 0.1}])
+def test_a_row_that_was_edited_is_named_with_its_statement(tmp_path, cell, changes):
+    folder = cell(tmp_path, scores={2.0: [0.5]})
+    path = folder / "runs.parquet"
+    rows = pd.read_parquet(path).assign(**changes)
+    rows.to_parquet(path)
+    [column], name = changes, rows["statement_id"].iloc[0]
+    with pytest.raises(UserError, match=rf"runs\.parquet: row .*{name} is about: {column} "):
+        collect([folder])
+
+
 def test_a_row_without_its_statement_is_an_error(tmp_path, cell):
     folder = cell(tmp_path, scores={2.0: [0.5]})
     (folder / "statement.json").write_text(json.dumps({}))

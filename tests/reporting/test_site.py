@@ -93,8 +93,8 @@ def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(
     build(tmp_path, cell, statistics, scale="demo", synthetic=True)
     draw(tmp_path, cell, statistics)
     pages = pages_of(tmp_path)
-    # Without DP, released and paper state the same; the figures add two pages and ε = 5.
-    assert len(pages) == 1 + 2 * 5 + 2 + 1
+    # Two statements of each protocol; the figures add two pages and ε = 5.
+    assert len(pages) == 1 + 2 * 6 + 2 + 1
     for path in pages:
         for link in Page(path).links:
             if link.startswith(("https://", "data:")):
@@ -134,7 +134,11 @@ def test_vacuous_budgets_are_flagged_by_a_word(tmp_path, cell, statistics):
 
 
 def test_a_refuted_claim_is_named(tmp_path, cell, statistics):
-    page = build(tmp_path, cell, statistics, epsilon_proved=None, status="refuted")
+    audit = {
+        "design": "canary", "unit": "node", "relation": "replace", "delta": 1e-5, "runs": 2000,
+        "epsilon_lower": 3.28, "confidence": 0.999,
+    }  # fmt: skip
+    page = build(tmp_path, cell, statistics, epsilon_proved=None, audit=audit)
     assert "claim refuted" in page.text
 
 
@@ -183,8 +187,9 @@ def test_a_statement_page_shows_every_field(tmp_path, cell, statistics):
     texts = [Page(path).text for path in (tmp_path / "full" / "statements").glob("*.html")]
     (proved,) = [text for text in texts if "cora, GCN with SGD, paper, full graph, ε = 2" in text]
     for words in (
-        "Proved: ε = 3.3802 at δ = 1e-5 per node (replace). That covers the model, not the "
-        "predictions that were scored. All 3 runs together: ε = 4.1000. ε = 2.0000 is claimed.",
+        "Proved if the seed of the noise were secret: ε = 3.3802 at δ = 1e-5 per node (replace). "
+        "That covers the model, not the predictions that were scored. All 3 runs together: "
+        "ε = 4.1000. ε = 2.0000 is claimed.",
         "formula of the published ε moments accountant, q = 1, T = 2000",
         "assumptions the guarantee supposes a secret seed",
         "public by declaration N the masks",
@@ -197,7 +202,7 @@ def test_a_statement_page_shows_every_field(tmp_path, cell, statistics):
     ):
         assert words in proved
     assert sum("Nothing is proved: no finite ε holds." in text for text in texts) == 1
-    assert sum("Trained without differential privacy" in text for text in texts) == 2
+    assert sum("Trained without differential privacy" in text for text in texts) == 3
 
 
 def test_tables_and_pictures_are_accessible(tmp_path, cell, statistics):

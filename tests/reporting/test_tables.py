@@ -47,7 +47,7 @@ def test_mean_and_deviation_are_over_the_seeds_of_the_selected_rate(tmp_path, ce
     assert row.paper_std == pytest.approx(0.1)  # sqrt((.01 + 0 + .01)/2)
     assert (row.paper_lr, row.paper_seeds, row.paper_epochs) == (10.0, 3, 2000)
     assert row.paper_epsilon_proved == 3.3802
-    assert (row.paper_unit, row.paper_status) == ("node", "proved")
+    assert (row.paper_unit, row.paper_status) == ("node", "proved_if_seed_secret")
 
 
 def test_one_seed_has_no_deviation(tmp_path, cell):

@@ -36,14 +36,14 @@ def drawn(key, step: int, begin: int, count: int) -> np.ndarray:
     return out[:count]
 
 
-def replay(dataset, protocol, splits: int, epochs: int, scored: bool) -> np.ndarray:
-    """Train seed 0 in plain NumPy and PyTorch: rows of W1 get their noise when they are read.
+def replay(dataset, protocol, splits: int, epochs: int, scored: bool, seed) -> np.ndarray:
+    """Train a replica in plain NumPy and PyTorch: rows of W1 get their noise when they are read.
 
     ``scored``: after every epoch all rows are read.
     """
-    stream, parts = streams(0)[0], parts_of(dataset, splits)
+    stream, parts = streams(seed)[0], parts_of(dataset, splits, seed)
     order, key = stream.generator("order"), stream.key("noise")
-    theta, n_weights = start(dataset), dataset.n_features * HIDDEN
+    theta, n_weights = start(dataset, seed), dataset.n_features * HIDDEN
     stored = row_length(dataset.n_features, HIDDEN, dataset.n_classes)
     w1 = theta[:n_weights].reshape(-1, HIDDEN)
     noised = np.zeros(dataset.n_features, dtype=int)
@@ -91,7 +91,10 @@ def replay(dataset, protocol, splits: int, epochs: int, scored: bool) -> np.ndar
 
 @pytest.mark.parametrize("scored", [False, True], ids=["scored-at-the-end", "scored-every-epoch"])
 @pytest.mark.parametrize("protocol", [PAPER, SOUND_POISSON], ids=lambda each: each.visits)
-def test_training_is_the_plain_loop_in_which_unread_rows_wait_for_their_noise(protocol, scored):
+@pytest.mark.parametrize("seed", [0, b"secret"], ids=["seeded", "secret"])
+def test_training_is_the_plain_loop_in_which_unread_rows_wait_for_their_noise(
+    seed, protocol, scored
+):
     dataset = random_graph(3, features=40)  # sparse enough that steps leave rows unread
     kept = dataset.features.to_scipy().toarray() * (np.arange(40) % 7 == 0)
     kept[:, :3] = 1.0
@@ -100,9 +103,10 @@ def test_training_is_the_plain_loop_in_which_unread_rows_wait_for_their_noise(pr
     )
     trained = fit(
         dataset, protocol, splits=4, epochs=3, lr=LR, noise=SIGMA, clip_norm=CLIP,
-        validate_every_epoch=scored,
+        validate_every_epoch=scored, seeds=(seed,),
     ).parameters[0]  # fmt: skip
-    np.testing.assert_allclose(trained, replay(dataset, protocol, 4, 3, scored), rtol=0, atol=1e-9)
+    expected = replay(dataset, protocol, 4, 3, scored, seed)
+    np.testing.assert_allclose(trained, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("protocol", [RELEASED, PAPER, SOUND_POISSON], ids=lambda each: each.name)

@@ -1,9 +1,10 @@
-"""Philox and Box-Muller: known answers, the distribution, and no draw that is used twice."""
+"""Philox, ChaCha20 and Box-Muller: known answers, the distribution, and no draw used twice."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from randomgen import ChaCha
 from scipy import stats
 
 from private_graphs.training import noise
@@ -39,8 +40,88 @@ def normals(key, step, n, dtype="float64"):
     return out
 
 
-def key_of(text: str) -> np.ndarray:
-    return Streams(text).key("noise")
+def key_of(text: str, secret: bool = False) -> np.ndarray:
+    return Streams(text, secret).key("noise")
+
+
+BOTH = pytest.mark.parametrize("secret", [False, True], ids=["seeded", "secret"])
+RFC_8439 = [  # appendix A.1, test vectors 1 to 5: key, counter, last word of the nonce, key stream
+    (bytes(32), 0, 0, "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+                      "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"),
+    (bytes(32), 1, 0, "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed"
+                      "29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f"),
+    (bytes(31) + b"\1", 1, 0, "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"
+                              "8eca00bbb4a73bdad192b5c42f73f2fd4e273644c8b36125a64addeb006c13a0"),
+    (b"\0\xff" + bytes(30), 2, 0, "72d54dfbf12ec44b362692df94137f328fea8da73990265ec1bbbea1ae9af0ca"
+                                  "13b25aa26cb4a648cb9b9d1be65b2c0924a66c54d545ec1b7374f4872e99f096"),
+    (bytes(32), 0, 0x02000000, "c2c64d378cd536374ae204b9ef933fcd1a8b2288b3dfa49672ab765b54ee27c7"
+                               "8a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d"),
+]  # fmt: skip
+
+
+def chacha_block(key: bytes, counter: int, nonce) -> str:
+    """Block ``counter`` of the compiled ChaCha20, as hexadecimal bytes."""
+    words, tile = np.frombuffer(key, "<u4").copy(), np.empty((4, 64), np.uint32)
+    blocks = set()
+    for lane in range(min(16, counter + 1)):  # the block is the same in every lane of the vector
+        noise.chacha_tile(words, nonce, counter - lane, tile)
+        blocks.add(tile.reshape(4, 4, 16)[:, :, lane].T.astype("<u4").tobytes().hex())
+    (block,) = blocks
+    return block
+
+
+@pytest.mark.parametrize(("key", "counter", "nonce", "expected"), RFC_8439)
+def test_chacha20_gives_the_key_streams_of_rfc_8439(key, counter, nonce, expected):
+    assert chacha_block(key, counter, (0, 0, nonce)) == expected
+    if nonce == 0:
+        source = ChaCha(key=int.from_bytes(key, "little"), rounds=20)
+        blocks = source.random_raw(8 * (counter + 1)).astype("<u8").tobytes().hex()
+        assert blocks[128 * counter :] == expected
+
+
+def test_chacha20_gives_the_example_block_of_rfc_8439():
+    """Section 2.3.2, and the quarter round of 2.1.1."""
+    assert chacha_block(bytes(range(32)), 1, (0x09000000, 0x4A000000, 0)) == (
+        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+        "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+    )
+    words = [np.uint32(word) for word in (0x11111111, 0x01020304, 0x9B8D6F43, 0x01234567)]
+    expected = (0xEA2A92F4, 0xCB1CF8CE, 0x4581472E, 0x5881C4BB)
+    assert tuple(int(word) for word in noise.quarter_round(*words)) == expected
+
+
+def test_under_a_secret_all_draws_are_chacha20_of_256_bits_that_differ_by_purpose():
+    stream = Streams.of({"seed": 0}, b"secret")
+    keys = [stream.key(purpose).tobytes() for purpose in ("noise", "dropout")]
+    assert [len(key) for key in keys] == [32, 32] and keys[0] != keys[1]
+    units = np.empty((4, 100), np.uint32)
+    noise.fill_words(stream.key("noise"), 2**33 + 5, 7, units)
+    for i in (0, 56, 57, 99):  # unit 64 begins the second tile
+        tile, lane = divmod(7 + i, 64)
+        quarter, block = divmod(lane, 16)
+        expected = chacha_block(keys[0], 16 * tile + block, (5, 2, 0))
+        assert units[:, i].astype("<u4").tobytes().hex() == expected[32 * quarter :][:32]
+    order = stream.generator("order")
+    raw = order.bit_generator.random_raw(8).astype("<u8").tobytes().hex()
+    assert raw == chacha_block(stream.key("order").tobytes()[::-1], 0, (0, 0, 0))
+    drawn = order.integers(2**63, size=4)
+    assert (drawn != Streams.of({"seed": 0}, b"other").generator("order").integers(2**63)).all()
+    assert (drawn != stream.generator("partition").integers(2**63, size=4)).all()
+    assert stream.public_id != Streams.of({"seed": 0}).public_id
+
+
+@BOTH
+def test_draws_of_any_counter_are_those_of_one_long_draw(secret):
+    """In columns and flat: no unit is in two draws whose counters do not overlap."""
+    key, long = key_of("units", secret), np.empty((4, 1000), np.uint32)
+    noise.fill_words(key, 9, 0, long)
+    assert len(set(map(bytes, np.ascontiguousarray(long.T)))) == 1000
+    for begin, n in ((0, 1), (3, 64), (63, 2), (64, 128), (129, 500), (999, 1)):
+        words, flat = np.empty((4, n), np.uint32), np.empty(4 * n, np.uint32)
+        noise.fill_words(key, 9, begin, words)
+        noise.fill_flat_words(key, 9, begin, flat)
+        np.testing.assert_array_equal(words, long[:, begin : begin + n])
+        np.testing.assert_array_equal(flat.reshape(n, 4).T, words)
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), KNOWN)
@@ -88,9 +169,11 @@ def test_extreme_bits_give_finite_normals_within_the_stated_bound():
         np.testing.assert_allclose(out32, out64, atol=4e-4, rtol=2e-6)
 
 
+@BOTH
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_normals_are_normal(dtype):
-    draws = np.concatenate([normals(key_of(f"normal {i}"), i, 65_536, dtype) for i in range(8)])
+def test_normals_are_normal(dtype, secret):
+    keys = [key_of(f"normal {i}", secret) for i in range(8)]
+    draws = np.concatenate([normals(key, i, 65_536, dtype) for i, key in enumerate(keys)])
     draws, n = draws.astype(np.float64), draws.size
     assert n == 2**21
     assert stats.kstest(draws, "norm").pvalue > 1e-4
@@ -104,19 +187,21 @@ def test_normals_are_normal(dtype):
             assert abs(found - expected) < 5 * np.sqrt(expected)
 
 
-def test_each_quarter_of_the_draws_is_normal():
+@BOTH
+def test_each_quarter_of_the_draws_is_normal(secret):
     """The four lanes come from sine and cosine of two words; each must be normal by itself."""
-    draws = normals(key_of("quarters"), 3, 100_000).reshape(4, -1)
+    draws = normals(key_of("quarters", secret), 3, 100_000).reshape(4, -1)
     for lane in draws:
         assert stats.kstest(lane, "norm").pvalue > 1e-4
         assert abs(lane.var() - 1) < 5 * np.sqrt(2 / lane.size)
 
 
-def test_replicas_steps_and_coordinates_are_uncorrelated():
+@BOTH
+def test_replicas_steps_and_coordinates_are_uncorrelated(secret):
     n = 50_000
-    key = key_of("a")
-    flipped = [key ^ np.array([int(i == word) for i in range(4)], np.uint32) for word in range(4)]
-    rows = [normals(key, 0, n), normals(key, 1, n), normals(key_of("b"), 0, n)]
+    key = key_of("a", secret)
+    flipped = [key ^ row for row in np.eye(len(key), dtype=np.uint32)]
+    rows = [normals(key, 0, n), normals(key, 1, n), normals(key_of("b", secret), 0, n)]
     rows += [normals(each, 0, n) for each in flipped]  # each word of the key matters
     rows += [np.roll(rows[0], shift) for shift in (1, 2, n, 2 * n, 3 * n)]
     limit = 6 / np.sqrt(4 * n)
@@ -125,10 +210,11 @@ def test_replicas_steps_and_coordinates_are_uncorrelated():
         assert np.abs(correlation).max() < limit
 
 
-def test_no_word_occurs_at_two_steps_or_in_two_purposes():
+@BOTH
+def test_no_word_occurs_at_two_steps_or_in_two_purposes(secret):
     """Blocks of 128 bits: a collision by chance has probability below 1e-25."""
     seen = set()
-    stream, n = Streams("one replica"), 2_000
+    stream, n = Streams("one replica", secret), 2_000
     for purpose in ("noise", "dropout"):
         for step in range(10):
             words = np.empty((4, n), np.uint32)

@@ -58,6 +58,21 @@ def test_the_noise_of_an_epoch_has_the_stated_variance(
     assert_normal(sample, std_of_an_epoch)
 
 
+@pytest.mark.parametrize("protocol", [PAPER, SOUND, SOUND_POISSON], ids=lambda each: each.visits)
+def test_noise_and_dropout_under_a_secret_are_the_same_in_both_backends(protocol):
+    """More rows than the kernels take at once: dropout of a block is drawn in several calls."""
+    dataset, rows = random_graph(1, nodes=1400, degree=2.0), []
+    for secret, device in ((b"1", "cpu"), (b"1", "torch-cpu"), (b"2", "cpu")):
+        rows.append(
+            fit(
+                dataset, protocol, seeds=(secret,), splits=2, epochs=2, noise=SIGMA, dropout=0.5,
+                clip_norm=CLIP, device=device, lazy_noise=False,
+            ).parameters
+        )  # fmt: skip
+    np.testing.assert_allclose(rows[0], rows[1], rtol=0, atol=1e-9)
+    assert np.abs(rows[0] - rows[2]).max() > 0.1
+
+
 def test_every_coordinate_of_every_tensor_is_noised():
     for classes in (3, 4, 5, 6):  # the number of parameters leaves every rest modulo 4
         dataset = random_graph(0, classes=classes)

@@ -1,12 +1,13 @@
 """One Gaussian release of class sums, and a linear classifier computed from it.
 
 Each training node adds one matrix z (e_y - 1/K)^T to a sum S, with a row z of norm at most 1 that
-is a function of its own text (under ``graph``: and of its own edges to public nodes); S plus
-Gaussian noise is all that is ever released of training nodes. Everything that fixes z is public
-(:mod:`private_graphs.methods.public_text`) or a rule of n, K and the budget. From the noisy sum
-follow the posterior mean of a linear model under the known noise, and under ``graph`` scores that
-are averaged over public neighbours: post-processing, chosen among on public tuning labels.
-docs/privacy.md §0.1 prices the release; :func:`sensitivity` holds the proof of its sensitivity.
+is a function of its own text (under ``graph``: and of its own edges to public nodes), rounded to a
+public lattice; S plus discrete Gaussian noise is all that is ever released of training nodes.
+Everything that fixes z is public (:mod:`private_graphs.methods.public_text`) or a rule of n, K and
+the budget. From the noisy sum follow the posterior mean of a linear model under the known noise,
+and under ``graph`` scores that are averaged over public neighbours: post-processing, chosen among
+on public tuning labels. docs/privacy.md §0.1 and §0.6 price the release; :func:`sensitivity` holds
+the proof of its sensitivity.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import scipy.linalg
 import scipy.sparse
 
 from private_graphs.errors import UserError
+from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.problem import Problem
 from private_graphs.methods.public_text import PublicText
-from private_graphs.methods.requests import Outcome, Progress, Request, choose, gaussian_std
-from private_graphs.privacy.events import Event, GaussianQuery
+from private_graphs.methods.requests import Outcome, Progress, Request, choose
+from private_graphs.privacy.calibration import gdp_noise
 
 PRIOR_VARIANCES = (0.1, 0.03, 0.3)
 """Prior variances of the weights that are compared, from the most to the least likely."""
@@ -84,19 +86,44 @@ def fixed_rank(problem: Problem, epsilon: float, available: int) -> int:
     """
     if math.isinf(epsilon):
         return available
-    mu = 1.0 / gaussian_std(epsilon, problem.delta, 1.0)
+    mu = 1.0 / gdp_noise(epsilon, 1, problem.delta, "add_remove")
     wanted = round(problem.n_units * mu / (2 * problem.n_classes))
     return min(available, max(problem.n_classes, wanted))
 
 
-def class_sums(problem: Problem, text: PublicText, rank: int) -> np.ndarray:
-    """Return the (rank + 1, K) sum over training nodes, without noise: never released as it is."""
-    codes = class_codes(problem.n_classes)
-    total = np.zeros((rank + 1, problem.n_classes))
+def calibrated(problem: Problem, epsilon: float, rank: int) -> LatticeGaussian:
+    """Return the noise of one release of the (rank + 1, K) sum at ``epsilon``."""
+    size = (rank + 1) * problem.n_classes
+    return LatticeGaussian.calibrate(
+        epsilon,
+        problem.delta,
+        sensitivity(problem.n_classes),
+        dimension=size,
+        entries=size,
+        contributions=2,
+    )
+
+
+def class_sums(
+    problem: Problem, text: PublicText, rank: int, lattice: LatticeGaussian
+) -> np.ndarray:
+    """Return the (rank + 1, K) int64 sum over training nodes of their rounded terms, in spacings.
+
+    Never released as it is. A node's term z c_y has two kinds of entries, z_j (1 - 1/K) in the
+    column of its class and -z_j/K in the others; both are rounded before they are added.
+    """
+    n_classes = problem.n_classes
+    lattice.check_total(problem.n_units)
+    total = np.zeros((rank + 1, n_classes), np.int64)
     for start in range(0, problem.n_train, _BLOCK):
         nodes = slice(start, start + _BLOCK)
-        rows = text.axes.unit(text.training_rows(problem, nodes), rank)
-        total += with_constant(rows, problem.n_classes).T @ codes[problem.train_labels[nodes]]
+        rows = with_constant(text.axes.unit(text.training_rows(problem, nodes), rank), n_classes)
+        elsewhere = lattice.rounded(rows / -n_classes)
+        more = lattice.rounded(rows * (1 - 1 / n_classes)) - elsewhere
+        total += elsewhere.sum(axis=0)[:, None]
+        labels = problem.train_labels[nodes]
+        for label in range(n_classes):
+            total[:, label] += more[labels == label].sum(axis=0)
     return total
 
 
@@ -157,16 +184,17 @@ class Released:
     """The noisy sums of several requests at one ε, and what is computed from them."""
 
     rank: int
-    noise_std: float
+    lattice: LatticeGaussian
     candidates: list[Candidate]
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What all requests at one rank share."""
+    """What all requests at one ε, hence at one rank, share."""
 
+    lattice: LatticeGaussian
     sums: np.ndarray
-    """(rank + 1, K), exact: private."""
+    """(rank + 1, K) int64 without noise: private."""
     rows: np.ndarray
     """(V + M, rank + 1): tuning and test nodes."""
     second_moment: np.ndarray
@@ -176,29 +204,34 @@ class Ranked:
     rows misses that of n training rows by about what n/P as much noise in the codes would do."""
 
     @classmethod
-    def of(cls, problem: Problem, text: PublicText, rank: int) -> Ranked:
-        """Compute it at ``rank``."""
-        n_classes = problem.n_classes
+    def of(cls, problem: Problem, text: PublicText, epsilon: float) -> Ranked:
+        """Compute it at ``epsilon``, which fixes the rank."""
+        n_classes, rank = problem.n_classes, fixed_rank(problem, epsilon, text.axes.rank)
         rows = with_constant(text.axes.unit(text.evaluated_rows(problem), rank), n_classes)
         public = rows[: text.public.shape[0]]
         scale = problem.n_units / len(public)
         moment = public.T @ public * scale
         variance = (1 - 1 / n_classes) / n_classes * (1 + scale)
-        return cls(class_sums(problem, text, rank), rows, moment, variance)
+        lattice = calibrated(problem, epsilon, rank)
+        return cls(lattice, class_sums(problem, text, rank, lattice), rows, moment, variance)
+
+
+def noisy_sums(shared: Ranked, requests: Sequence[Request]) -> np.ndarray:
+    """Return (requests, rank + 1, K): one release for each request, all that is ever released."""
+    return np.stack(
+        [shared.lattice.noisy(shared.sums, r.streams.generator("class_sums")) for r in requests]
+    )
 
 
 def release(
     problem: Problem, text: PublicText, shared: Ranked, requests: Sequence[Request]
 ) -> Released:
     """Release the sums once for each of ``requests``, all at one ε, and score nodes."""
-    std = gaussian_std(requests[0].epsilon, problem.delta, sensitivity(problem.n_classes))
-    shape = shared.sums.shape
-    draws = [r.streams.generator("class_sums").normal(size=shape) for r in requests]
-    noisy = np.hstack([shared.sums + std * draw for draw in draws])
+    noisy = np.hstack(list(noisy_sums(shared, requests)))
     candidates = []
     for prior in PRIOR_VARIANCES:
         weights = posterior_weights(
-            noisy, shared.second_moment, std**2, prior, shared.code_variance
+            noisy, shared.second_moment, shared.lattice.noise_std**2, prior, shared.code_variance
         )
         for steps in PROPAGATIONS if text.smoothing is not None else (0,):
             scores = shared.rows @ weights
@@ -206,40 +239,20 @@ def release(
                 scores = propagated(scores, text.smoothing, steps)
             cut = scores.reshape(len(scores), len(requests), problem.n_classes)
             candidates.append(Candidate(prior, steps, cut.transpose(1, 0, 2)))
-    return Released(shape[0] - 1, std, candidates)
+    return Released(len(shared.sums) - 1, shared.lattice, candidates)
 
 
 def releases(
     problem: Problem, text: PublicText, requests: Sequence[Request]
 ) -> Iterator[tuple[list[int], Released]]:
     """Yield positions of requests at one ε, few at a time to bound memory, with their release."""
-    shared: Ranked | None = None
     for epsilon in sorted({request.epsilon for request in requests}):
-        rank = fixed_rank(problem, epsilon, text.axes.rank)
-        if shared is None or shared.rows.shape[1] != rank + 1:
-            shared = Ranked.of(problem, text, rank)
+        shared = Ranked.of(problem, text, epsilon)
         positions = [i for i, request in enumerate(requests) if request.epsilon == epsilon]
         size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * problem.n_classes)))
         for start in range(0, len(positions), size):
             some = positions[start : start + size]
             yield some, release(problem, text, shared, [requests[i] for i in some])
-
-
-def release_event(problem: Problem, noise_std: float) -> tuple[Event, ...]:
-    """Return what one request released of training nodes: one Gaussian query, or nothing."""
-    if not noise_std:
-        return ()
-    return (
-        GaussianQuery(
-            unit=problem.setting.unit,
-            relation=problem.setting.relation,
-            count=1,
-            reason=_REASON,
-            clipping="row",
-            sensitivity=sensitivity(problem.n_classes),
-            noise_std=noise_std,
-        ),
-    )
 
 
 @dataclass(frozen=True)
@@ -284,7 +297,12 @@ def choose_outcome(
     return Outcome(
         test_predictions=predictions[index, n_tuning:],
         tuning_predictions=predictions[index, :n_tuning],
-        events=release_event(problem, released.noise_std),
+        events=released.lattice.events(
+            unit=problem.setting.unit,
+            relation=problem.setting.relation,
+            reason=_REASON,
+            clipping="row",
+        ),
         tuning_events=events,
         configuration={
             "rank": released.rank,
@@ -294,6 +312,7 @@ def choose_outcome(
         },
         n_configurations=len(predictions),
         chosen_by=words,
+        noise_generator=NOISE_GENERATOR,
     )
 
 

@@ -2,8 +2,9 @@
 
 Class probabilities from texts and training labels, both public, are the first beliefs. In each of
 three rounds an edge sends its two ends one message each, the two together clipped to one norm;
-every row of sums of messages gets Gaussian noise; and a logistic regression on training nodes,
-whose labels are public, weighs text and noisy votes into the beliefs of the next round.
+every row of sums of messages, rounded to a public lattice, gets discrete Gaussian noise; and a
+logistic regression on training nodes, whose labels are public, weighs text and noisy votes into the
+beliefs of the next round.
 
 Where the privacy is spent is decided on public data:
 
@@ -31,15 +32,15 @@ import scipy.sparse
 from scipy.special import logsumexp
 
 from private_graphs.methods.fusion import fit_weights
+from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.problem import Problem
-from private_graphs.methods.requests import Outcome, Progress, Request, gaussian_std
+from private_graphs.methods.requests import Outcome, Progress, Request
 from private_graphs.methods.text_only import (
     CHOSEN_BY,
     N_CONFIGURATIONS,
     TextModel,
     fit_text_model,
 )
-from private_graphs.privacy.events import GaussianQuery
 
 ROUNDS = 3
 CLIP = 0.05
@@ -86,12 +87,16 @@ def messages(receiving: np.ndarray, sending: np.ndarray) -> np.ndarray:
 
 
 def vote_sums(
-    adjacency: scipy.sparse.csr_matrix, voters: Voters, beliefs: np.ndarray
+    adjacency: scipy.sparse.csr_matrix,
+    voters: Voters,
+    beliefs: np.ndarray,
+    lattice: LatticeGaussian,
 ) -> np.ndarray:
-    """Return (N, K) sums of clipped messages; one undirected edge moves them by at most 1 (L2).
+    """Return (N, K) int64 sums of clipped and rounded messages, in spacings of the lattice.
 
-    ``adjacency`` (N, N) is symmetric 0/1; ``beliefs`` (N, K) are rows of probabilities. Rows of
-    nodes that are not asked are zero.
+    ``adjacency`` (N, N) is symmetric 0/1; ``beliefs`` (N, K) are rows of probabilities. One
+    undirected edge moves the sums by at most the norm 1, and what rounding adds. Rows of nodes that
+    are not asked are zero.
     """
     pairs = scipy.sparse.triu(adjacency, k=1).tocoo()
     first, second = pairs.row, pairs.col
@@ -103,20 +108,34 @@ def vote_sums(
     both /= np.tile(np.maximum(norms, CLIP), 2)[:, None]
     ends, columns = np.r_[first, second], np.arange(2 * len(first))
     shape = (adjacency.shape[0], len(columns))
-    incidence = scipy.sparse.csr_matrix((np.ones(len(columns)), (ends, columns)), shape)
-    return incidence @ both
+    ones = np.ones(len(columns), np.int64)
+    lattice.check_total(len(columns))
+    return scipy.sparse.csr_matrix((ones, (ends, columns)), shape) @ lattice.rounded(both)
+
+
+def calibrated(problem: Problem, epsilon: float, n_asked: int) -> LatticeGaussian:
+    """Return the noise of each round, where ``n_asked`` nodes receive messages."""
+    return LatticeGaussian.calibrate(
+        epsilon,
+        problem.delta,
+        1.0,
+        dimension=n_asked * problem.n_classes,
+        entries=2 * problem.n_classes,
+        contributions=1,
+        releases=ROUNDS,
+    )
 
 
 def release(
     adjacency: scipy.sparse.csr_matrix,
     voters: Voters,
     beliefs: np.ndarray,
-    noise_std: float,
+    lattice: LatticeGaussian,
     generator: np.random.Generator,
 ) -> np.ndarray:
     """Return (A, K): noisy sums of the A nodes that are asked. The only reader of the edges."""
-    sums = vote_sums(adjacency, voters, beliefs)[voters.asked]
-    return sums + noise_std * generator.standard_normal(sums.shape)
+    sums = vote_sums(adjacency, voters, beliefs, lattice)[voters.asked]
+    return lattice.noisy(sums, generator)
 
 
 @dataclass(frozen=True)
@@ -139,8 +158,8 @@ class EdgeVotes:
 
 
 def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
-    noise_std = gaussian_std(request.epsilon, problem.delta, 1.0, ROUNDS)
     voters = draw_voters(problem, request.streams.generator("voters"))
+    lattice = calibrated(problem, request.epsilon, int(voters.asked.sum()))
     noise = request.streams.generator("noise")
     beliefs = text.probabilities
     logs = np.log(beliefs[voters.asked])
@@ -148,7 +167,7 @@ def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
     fitting = np.flatnonzero(voters.asked[: problem.n_train])
     labels = problem.train_labels[fitting]
     for _ in range(ROUNDS):
-        scores.append(release(problem.adjacency, voters, beliefs, noise_std, noise))
+        scores.append(release(problem.adjacency, voters, beliefs, lattice, noise))
         stacked = np.stack(scores)
         weights = fit_weights(stacked[:, : len(fitting)], labels)
         total = np.tensordot(weights, stacked, axes=1)
@@ -159,33 +178,24 @@ def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
     return Outcome(
         test_predictions=predictions[n_tuning:],
         tuning_predictions=predictions[:n_tuning],
-        events=_events(problem, noise_std),
+        events=lattice.events(
+            unit=problem.setting.unit,
+            relation=problem.setting.relation,
+            reason=_REASON,
+            clipping="per_record",
+            count=ROUNDS,
+        ),
         configuration={
             **text.configuration,
             "rounds": ROUNDS,
             "clip": CLIP,
-            "noise_std": noise_std,
+            "noise_std": lattice.noise_std,
             "asked_training_nodes": len(fitting),
         },
         n_configurations=N_CONFIGURATIONS,
         chosen_by=CHOSEN_BY,
+        noise_generator=NOISE_GENERATOR,
     )
-
-
-def _events(problem: Problem, noise_std: float) -> tuple[GaussianQuery, ...]:
-    if noise_std == 0:
-        return ()
-    setting = problem.setting
-    event = GaussianQuery(
-        unit=setting.unit,
-        relation=setting.relation,
-        count=ROUNDS,
-        reason=_REASON,
-        clipping="per_record",
-        sensitivity=1.0,
-        noise_std=noise_std,
-    )
-    return (event,)
 
 
 METHOD = EdgeVotes()

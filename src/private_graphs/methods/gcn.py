@@ -75,16 +75,17 @@ def train_cell(
     """Train every replica of the plan and return runs, statements and test predictions.
 
     ``device`` is auto, cpu or cuda; ``threads`` share out the replicas. Under ``os_entropy`` every
-    stream also depends on fresh secret bytes, and the run cannot be repeated. ``search`` is the
-    finished choice that ``plan.chosen_in`` asks for (``read_search``). Raises UserError for plans
-    that cannot be carried out (too many splits, an impossible budget, a choice that is missing).
+    stream also depends on fresh secret bytes, and the run cannot be repeated; with a finite ε it
+    needs the CPU (``device_of``). ``search`` is the finished choice that ``plan.chosen_in`` asks
+    for (``read_search``). Raises UserError for plans that cannot be carried out (too many splits,
+    an impossible budget, a choice that is missing).
     """
     if plan.chosen_in != (search.choice if search else None):
         raise UserError(
             f"{plan.cell.cell_id}: the learning rate is to be chosen in {plan.chosen_in}; "
             f"found {search}: train that cell first and read its choice"
         )
-    device = resolve_device(device)
+    device = device_of(plan, device, noise_source)
     protocol = protocol_of(plan.cell)
     secret = new_secret(noise_source)
     replicas = _replicas(plan, protocol, dataset, secret, device, search)
@@ -112,6 +113,15 @@ def train_cell(
     runs["data_fingerprint"] = told_fingerprint(dataset.fingerprint, secret)
     statements = {each.budget.statement_id: each.budget.statement for each in replicas}
     return CellResult(runs, statements, test_nodes, np.concatenate(predictions))
+
+
+def device_of(plan: CellPlan, device: str, noise_source: NoiseSource) -> str:
+    """Return cpu or cuda for the runs of ``plan``; ``device`` is auto, cpu or cuda.
+
+    Raises UserError for cuda where there is no GPU, and where noise of ``os_entropy`` is added.
+    """
+    noisy = any(math.isfinite(epsilon) for epsilon in plan.epsilons)
+    return resolve_device(device, secret_noise=noisy and noise_source == "os_entropy")
 
 
 def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | None:

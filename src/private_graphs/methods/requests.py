@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from private_graphs.methods.problem import Problem
-from private_graphs.privacy.calibration import gdp_noise, target_epsilon
+from private_graphs.privacy.calibration import target_epsilon
 from private_graphs.privacy.events import Event, ExponentialChoice
+from private_graphs.training.exact import exponential_choice
 from private_graphs.training.streams import Streams
 
 Progress = Callable[[int, int], None]
@@ -76,13 +77,6 @@ class Method(Protocol):
         ...
 
 
-def gaussian_std(epsilon: float, delta: float, sensitivity: float, releases: int = 1) -> float:
-    """Return the noise of each of ``releases`` releases of this L2 sensitivity; 0 without DP."""
-    if math.isinf(epsilon):
-        return 0.0
-    return sensitivity * gdp_noise(epsilon, releases, delta, "add_remove")
-
-
 def choose(
     problem: Problem, request: Request, predictions: np.ndarray
 ) -> tuple[int, tuple[Event, ...], str]:
@@ -115,5 +109,8 @@ def choose(
         sensitivity=1.0,
         scale=2.0 / target_epsilon(request.epsilon),
     )
-    noise = request.streams.generator("choice").gumbel(scale=event.scale, size=len(hits))
-    return int((hits + noise).argmax()), (event,), words
+    return (
+        exponential_choice(request.streams.generator("choice"), hits, event.scale),
+        (event,),
+        words,
+    )

@@ -9,7 +9,7 @@ event. dp-accounting is imported where it is needed: it takes seconds. Section n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -87,6 +87,40 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     return float(
         brentq(lambda epsilon: gdp_log_delta(mu, epsilon) - log_delta, 0.0, highest, xtol=1e-13)
     )
+
+
+_SHARES_OF_DELTA = (1e-6, 1e-4, 1e-2, 0.5)
+"""Shares of δ that are set aside for the distance of noise from what was priced."""
+
+
+def despite_distance(
+    epsilon_of: Callable[[float], float], total_variation: float, delta: float
+) -> float:
+    """Return ε at ``delta`` of noise that is near to the noise that ``epsilon_of`` prices (§0.6).
+
+    ``epsilon_of(δ)`` is the price of the ideal noise, ``total_variation`` how far the real noise of
+    all releases is from it: δ(ε) grows by (1 + e^ε) times that. Infinity where that is too much.
+    """
+    if total_variation == 0:
+        return epsilon_of(delta)
+    for share in _SHARES_OF_DELTA:
+        epsilon = epsilon_of(delta * (1 - share))
+        if epsilon < 600 and (1 + math.exp(epsilon)) * total_variation <= share * delta:
+            return epsilon
+    return math.inf
+
+
+def lattice_epsilon(mu: float, total_variation: float, delta: float) -> float:
+    """Return ε of discrete Gaussian noise on a lattice, of releases with the ratio ``mu`` (§0.6).
+
+    Exact Gaussian DP of rounded Gaussian noise, from which it is ``total_variation`` away; at an ε
+    too large for that, zCDP of the discrete Gaussian itself (Canonne, Kamath & Steinke 2020,
+    Theorem 4).
+    """
+    epsilon = despite_distance(lambda left: gdp_epsilon(mu, left), total_variation, delta)
+    if math.isfinite(epsilon):
+        return epsilon
+    return max(zcdp_epsilon(mu**2 / 2, delta), zcdp_epsilon_library(mu**2 / 2, delta))
 
 
 @lru_cache(maxsize=4096)
@@ -251,6 +285,8 @@ class PricedEvent:
     """μ of exact Gaussian DP; None where the event was priced by PLD or not at all."""
     mechanism: Loss | None = None
     """Its privacy loss, for composition."""
+    total_variation: float = 0.0
+    """Distance of its noise from the noise that ``mu`` and ``mechanism`` describe (§0.6)."""
     claim: tuple[str, str] | None = None
     """Unit and relation that it was priced for; only events of one claim compose."""
     conditions: tuple[str, ...] = ()
@@ -448,7 +484,8 @@ def _loss_of(event: Query) -> Loss:
 def _describe_loss(event: Query) -> str:
     """What one release of a query is worth, for the proof."""
     if isinstance(event, GaussianQuery):
-        return f"L2 sensitivity {event.sensitivity:g} under Gaussian noise {event.noise_std:g}"
+        kind = "discrete Gaussian" if event.spacing else "Gaussian"
+        return f"L2 sensitivity {event.sensitivity:g} under {kind} noise {event.noise_std:g}"
     if isinstance(event, LaplaceQuery):
         return f"L1 sensitivity {event.sensitivity:g} under Laplace noise {event.scale:g}"
     if isinstance(event, ExponentialChoice):
@@ -470,10 +507,11 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
             f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
         )
     loss = _loss_of(event)
-    mu = None
+    mu, distance = None, 0.0
     if isinstance(event, GaussianQuery):
         mu = event.sensitivity * math.sqrt(event.count) / event.noise_std
-        epsilon, accountant, second = gdp_epsilon(mu, delta), gdp_name(), None
+        distance = event.total_variation
+        epsilon, accountant = lattice_epsilon(mu, distance, delta), gdp_name()
         second = _second_route(loss, delta)
     else:
         epsilon, accountant, second = _composed((loss,), delta)
@@ -490,6 +528,7 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
         second_route=second,
         mu=mu,
         mechanism=loss,
+        total_variation=distance,
         claim=(unit, relation),
         conditions=tuple(conditions),
     )
@@ -548,11 +587,19 @@ def compose_groups(
         return None
     if len(claims := {event.claim for event, _ in counted}) > 1:
         raise UserError(f"events of different relations or units do not compose: {sorted(claims)}")
+    distance = sum(n_runs * event.total_variation for event, n_runs in counted)
     if all(event.mu is not None for event, _ in counted):
-        return gdp_epsilon(math.sqrt(sum(n_runs * event.mu**2 for event, n_runs in counted)), delta)
+        mu = math.sqrt(sum(n_runs * event.mu**2 for event, n_runs in counted))
+        return lattice_epsilon(mu, distance, delta)
     mechanisms = tuple(
         replace(event.mechanism, steps=n_runs * event.mechanism.steps) for event, n_runs in counted
     )
-    if all(isinstance(each, SampledGaussian) for each in mechanisms):
-        return pld_of(mechanisms, delta)
-    return _composed(mechanisms, delta)[0]
+    gaussian = all(isinstance(each, SampledGaussian) for each in mechanisms)
+    route = pld_of if gaussian else lambda losses, left: _composed(losses, left)[0]
+    epsilon = despite_distance(lambda left: route(mechanisms, left), distance, delta)
+    if math.isinf(epsilon):
+        raise UserError(
+            "the noise of releases on a lattice is too far from Gaussian noise for an epsilon this "
+            "large: their composition with other mechanisms is not priced"
+        )
+    return epsilon

@@ -28,7 +28,7 @@ _BOX_MULLER = (
     "{}; its bits come from "
 )
 _LATTICE = (
-    "noise is an exactly sampled discrete Gaussian on a public lattice, docs/privacy.md §0; its "
+    "noise is an exactly sampled discrete Gaussian on a public lattice, docs/privacy.md §0.6; its "
     "bits come from "
 )
 NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {

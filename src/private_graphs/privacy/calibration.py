@@ -16,6 +16,7 @@ from private_graphs.privacy.accountants import (
     cancelling_moments_epsilon,
     gdp_epsilon,
     gdp_mu,
+    lattice_epsilon,
     moments_epsilon,
     pld_epsilon,
 )
@@ -28,6 +29,7 @@ from private_graphs.privacy.checks import (
     check_steps,
     delta_too_large,
 )
+from private_graphs.privacy.events import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.fourier import fourier_epsilon
 
 ACCOUNTANTS = ("moments", "gdp", "pld", "cancelling")
@@ -141,6 +143,25 @@ def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float
         lambda noise: gdp_epsilon(_mu(noise, epochs, relation), delta),
         epsilon,
         guess=_mu(1.0, epochs, relation) / gdp_mu(epsilon, delta),
+    )
+
+
+@lru_cache(maxsize=512)
+def lattice_noise(epsilon: float, releases: int, delta: float, dimension: int) -> float:
+    """Return the noise of each of ``releases`` releases on a lattice, in units of the sensitivity.
+
+    As :func:`gdp_noise` for discrete Gaussian noise on ``dimension`` numbers, with the coarsest
+    spacing that is allowed (§0.6).
+    """
+    check_epsilon(epsilon)
+    check_steps(releases)
+    check_delta(delta)
+    epsilon = target_epsilon(epsilon)
+    distance = lattice_distance(LATTICE_RATIO, dimension * releases)
+    return _smallest_noise(
+        lambda noise: lattice_epsilon(math.sqrt(releases) / noise, distance, delta),
+        epsilon,
+        guess=math.sqrt(releases) / gdp_mu(epsilon, delta),
     )
 
 

@@ -149,15 +149,47 @@ class _Query:
                 raise UserError(f"{name} is {value}; expected a positive number")
 
 
+LATTICE_RATIO = 2.0**-30
+"""Largest spacing of a lattice, in standard deviations of its noise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GaussianQuery(_Query):
-    """Each release is a vector of L2 sensitivity ``sensitivity`` plus N(0, noise_std² I)."""
+    """Each release is a vector of L2 sensitivity ``sensitivity`` plus N(0, noise_std² I).
+
+    With a ``spacing`` the vector lies on that lattice and the noise is the discrete Gaussian on it
+    (§0.6).
+    """
 
     sensitivity: float
     noise_std: float
+    spacing: float = 0.0
+    """0: continuous noise."""
+    dimension: int = 1
+    """Numbers of one release; of a lattice alone it enters the price."""
 
     def __post_init__(self) -> None:
         self._check(sensitivity=self.sensitivity, noise_std=self.noise_std)
+        _positive("dimension", self.dimension)
+        if not 0 <= self.spacing <= self.noise_std * LATTICE_RATIO:
+            raise UserError(
+                f"spacing is {self.spacing:g} with noise {self.noise_std:g}; expected 0 or at most "
+                f"{LATTICE_RATIO:g} of the noise"
+            )
+
+    @property
+    def total_variation(self) -> float:
+        """Distance of all releases' noise from a rounded Gaussian, at most (§0.6)."""
+        return lattice_distance(self.spacing / self.noise_std, self.dimension * self.count)
+
+
+def lattice_distance(ratio: float, numbers: int) -> float:
+    """Return the bound on the total variation between discrete and rounded Gaussian noise.
+
+    ``ratio`` is the spacing in standard deviations, ``numbers`` how many numbers are drawn:
+    numbers · ratio² / 24 (§0.6).
+    """
+    return numbers * ratio**2 / 24
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,9 @@ units on ``rows1`` (their neighbours), X·W1 on ``rows0`` (their neighbours' nei
 adds the visits' clipped gradients, then noise, then updates, replica by replica, so that one
 replica's parameters stay in the cache. Nothing here depends on which replicas train together.
 
+Several visits are added in float64: rounded to float32 after each of thousands of terms, the sum
+could move by more than the sensitivity that the noise is made for (docs/privacy.md §3).
+
 Noise and updates are in ``updates``.
 
 Parameters of a replica are one flat row: W1 (features, hidden), b1, W2 (hidden, classes), b2, and
@@ -98,8 +101,8 @@ class State(NamedTuple):
     second_moment: np.ndarray
     learning_rate: np.ndarray  # (R,) float64
     noise_std: np.ndarray  # (R,) float64, of the sum: noise multiplier times clip norm
-    noise_key: np.ndarray  # (R, 4) uint32
-    dropout_key: np.ndarray  # (R, 4) uint32
+    noise_key: np.ndarray  # (R, 4) uint32, or (R, 8) under a secret (``Streams.key``)
+    dropout_key: np.ndarray  # like ``noise_key``
     noised: np.ndarray
     """(R, features) int64 if lazy, else (R, 0): steps whose noise a row of W1 has taken in."""
     drawn: np.ndarray
@@ -121,8 +124,9 @@ class Scratch(NamedTuple):
     g2: np.ndarray  # (hidden, width), its gradient
     g2_chunk: np.ndarray  # (hidden, width), what one chunk adds to it
     bias: np.ndarray  # (width,)
-    visit: np.ndarray  # (P,) gradient of a further visit, valid on the block's words only
-    total: np.ndarray  # (P,) sum of the visits, zero between steps
+    visit: np.ndarray  # (P,) gradient of one of several visits, valid on the block's words only
+    total: np.ndarray  # (P,) gradient of the only visit, zero between steps
+    sums: np.ndarray  # (P,) float64 sum of several visits, zero between steps
     normals: np.ndarray  # (4n,)
     words: np.ndarray  # (4, n) uint32
     exponent: np.ndarray  # (n,) float32
@@ -177,6 +181,7 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
         bias=empty(width),
         visit=empty(length),
         total=empty(length),
+        sums=aligned_zeros((length,), np.float64),
         normals=empty(length),
         words=aligned_zeros((4, quarter), np.uint32),
         exponent=aligned_zeros((quarter,), np.float32),
@@ -414,21 +419,35 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _combine(words, n_weights, hidden, keep, factor, visit, total):
-    """total = keep * total + factor * visit on the rows of ``words`` and behind W1.
+def _scale(words, n_weights, hidden, factor, total):
+    """total = factor * total on the rows of ``words`` and behind W1.
 
-    A factor of 0 leaves out what it would multiply, which may not be finite.
+    A factor of 0 also clears what is not finite.
     """
-    keep, factor = total.dtype.type(keep), total.dtype.type(factor)
-    zero = total.dtype.type(0)
+    factor, zero = total.dtype.type(factor), total.dtype.type(0)
     for word in words:
         start = word * hidden
         for i in range(start, start + hidden):
-            old = keep * total[i] if keep != zero else zero
-            total[i] = old + factor * visit[i] if factor != zero else old
+            total[i] = factor * total[i] if factor != zero else zero
     for i in range(n_weights, total.shape[0]):
-        old = keep * total[i] if keep != zero else zero
-        total[i] = old + factor * visit[i] if factor != zero else old
+        total[i] = factor * total[i] if factor != zero else zero
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _add(words, n_weights, hidden, factor, visit, sums):
+    """sums += factor * visit on the rows of ``words`` and behind W1; ``sums`` is float64.
+
+    A factor of 0 leaves out what it would multiply, which may not be finite.
+    """
+    if factor == 0:
+        return
+    factor = visit.dtype.type(factor)
+    for word in words:
+        start = word * hidden
+        for i in range(start, start + hidden):
+            sums[i] += factor * visit[i]
+    for i in range(n_weights, sums.shape[0]):
+        sums[i] += factor * visit[i]
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -456,41 +475,43 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
         r = step.replicas[a]
         theta = state.parameters[r]
         n_weights = inputs.n_features * hidden
-        key, first, seen, stops = state.dropout_key[r], np.int64(0), 0, False
-        limit, drawn = step.stop_at[a], state.drawn[r]
+        key, first, stops = state.dropout_key[r], np.int64(0), False
+        limit, drawn, visits = step.stop_at[a], state.drawn[r], 0
+        for position in range(step.visit_start[a], step.visit_start[a + 1]):
+            visits += blocks.n_loss[step.visits[position]] > 0
+        several = visits > 1
         for position in range(step.visit_start[a], step.visit_start[a + 1]):
             b = step.visits[position]
             if blocks.n_loss[b] == 0:
                 continue  # no labelled node: the gradient of an empty sum is zero
             words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
-            if seen > 0:
+            if several:
                 for word in words:
                     for i in range(word * hidden, (word + 1) * hidden):
                         s.visit[i] = 0
             if rule.lazy:
                 drawn = catch_up(r, step.number, words, drawn, inputs, state, rule, s)
-            gradient = s.visit if seen > 0 else s.total  # the first visit needs no copy
+            gradient = s.visit if several else s.total  # a single visit needs no copy
             square, scored[a] = _visit(
                 inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
             )
             stops = not np.isnan(limit) and not scored[a] < limit
             factor = 0.0 if stops else _clip_factor(square, rule.clip, margin)
-            if seen > 0:
-                _combine(words, n_weights, hidden, 1.0, factor, s.visit, s.total)
+            if several:
+                _add(words, n_weights, hidden, factor, s.visit, s.sums)
             elif factor != 1.0:
-                _combine(words, n_weights, hidden, factor, 0.0, s.visit, s.total)
+                _scale(words, n_weights, hidden, factor, s.total)
             n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
             first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
-            seen += 1
         if stops:
             continue
         state.drawn[r] = 0
         if rule.lazy:
-            lazy_update(a, r, drawn, blocks, step, inputs, state, rule, s)
+            lazy_update(a, r, drawn, blocks, step, inputs, state, rule, several, s)
         else:
             if state.noise_std[r] > 0:
                 draw(state.noise_key[r], step.number, drawn, theta.shape[0], s)
-            update(r, step.number, 0, state, rule, s)
+            update(r, step.number, 0, state, rule, several, s)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)

@@ -19,12 +19,17 @@ class Streams:
     """
 
     identity: str
+    secret: bool = False
+    """Whether the identity holds fresh secret bytes: then all draws come from ChaCha20 under keys
+    of 256 bits. Otherwise they come from PCG64 and Philox4x32-10, which are no cryptographic
+    generators: who has the seed can repeat them anyway."""
 
     @classmethod
     def of(cls, fields: Mapping[str, object], secret: bytes | None = None) -> Streams:
         """Build the identity from JSON-able ``fields`` and, optionally, ``secret`` bytes."""
         text = json.dumps(dict(fields), sort_keys=True, allow_nan=False)
-        return cls(hashlib.sha256((secret or b"") + b"|" + text.encode()).hexdigest())
+        identity = hashlib.sha256((secret or b"") + b"|" + text.encode()).hexdigest()
+        return cls(identity, secret is not None)
 
     @property
     def public_id(self) -> str:
@@ -36,8 +41,17 @@ class Streams:
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Return a NumPy generator for ``purpose`` (``initial``, ``partition``, ``order``, …)."""
-        return np.random.Generator(np.random.PCG64(int.from_bytes(self._digest(purpose), "big")))
+        number = int.from_bytes(self._digest(purpose), "big")
+        if not self.secret:
+            return np.random.Generator(np.random.PCG64(number))
+        from randomgen import ChaCha  # seeded runs do without it
+
+        return np.random.Generator(ChaCha(key=number, rounds=20))
 
     def key(self, purpose: str) -> np.ndarray:
-        """Return the (4,) uint32 key of a counter-based stream (``noise``, ``dropout``)."""
-        return np.frombuffer(self._digest(purpose)[:16], dtype="<u4").copy()
+        """Return the key of a counter-based stream (``noise``, ``dropout``): uint32 words.
+
+        (4,), a Philox key and half a counter; under a secret (8,), a ChaCha20 key.
+        """
+        digest = self._digest(purpose)
+        return np.frombuffer(digest if self.secret else digest[:16], dtype="<u4").copy()

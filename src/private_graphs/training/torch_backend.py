@@ -43,7 +43,7 @@ class TorchBackend:
         self.dtype = self.theta.dtype
         self.m, self.v = torch.zeros_like(self.theta), torch.zeros_like(self.theta)
         self.learning_rate = self._tensor(state.learning_rate)[:, None]
-        self.noise_std = self._tensor(state.noise_std)[:, None]
+        self.noise_std = torch.from_numpy(state.noise_std)[:, None].to(self.device)  # float64
         self.keys = state
         self.n_features = inputs.n_features
         self.used = n_parameters(inputs.n_features, inputs.n_hidden, inputs.n_classes)
@@ -182,9 +182,9 @@ class TorchBackend:
 
     def train_step(self, step: Step) -> np.ndarray:
         """One step of every replica of ``step``; no row is scored on the way."""
-        total = torch.zeros(
-            (len(step.replicas), self.theta.shape[1]), dtype=self.dtype, device=self.device
-        )
+        shape = (len(step.replicas), self.theta.shape[1])
+        total = torch.zeros(shape, dtype=torch.float64, device=self.device)
+        visits = np.zeros(len(step.replicas), dtype=np.int64)
         place = np.repeat(np.arange(len(step.replicas)), np.diff(step.visit_start))
         blocks = [self._block(int(b)) for b in step.visits]
         seen = np.array([len(block.labels) > 0 for block in blocks], dtype=bool)
@@ -192,8 +192,10 @@ class TorchBackend:
             blocks = [block for block, use in zip(blocks, seen, strict=True) if use]
             place = place[seen]
             gradients = self._clipped(step, place, blocks)
-            total.index_add_(0, torch.from_numpy(place).to(self.device), gradients)
-        self._update(step, total)
+            total.index_add_(0, torch.from_numpy(place).to(self.device), gradients.double())
+            visits = np.bincount(place, minlength=len(step.replicas))
+        several = torch.from_numpy(visits > 1).to(self.device)[:, None]
+        self._update(step, self._noisy(step, total, several) / self.rule.divisor)
         return np.zeros(0)
 
     def _clipped(self, step: Step, place: np.ndarray, blocks: list[_Block]) -> torch.Tensor:
@@ -213,13 +215,23 @@ class TorchBackend:
         factors = (self.rule.clip / (norms * (1 + margin))).clamp(max=1.0)
         return torch.where(torch.isfinite(norms), gradients * factors, 0.0)
 
-    def _update(self, step: Step, total: torch.Tensor) -> None:
+    def _noisy(self, step: Step, total: torch.Tensor, several: torch.Tensor) -> torch.Tensor:
+        """Return ``total`` (A, P) float64 with the noise of the step, in the parameters' type.
+
+        Sums of ``several`` (A, 1) visits get their noise before they are rounded; a single
+        visit's gradient is of the parameters' type, and so is its noise.
+        """
+        std = self.noise_std[torch.from_numpy(step.replicas).to(self.device)]
+        if not bool((std > 0).any()):
+            return total.to(self.dtype)
+        normals = self._normals(step.replicas, step.number).to(self.device)
+        single = total.to(self.dtype) + std.to(self.dtype) * normals
+        return torch.where(several, (total + std * normals).to(self.dtype), single)
+
+    def _update(self, step: Step, mean: torch.Tensor) -> None:
         rule, t = self.rule, step.number
         rows = torch.from_numpy(step.replicas).to(self.device)
-        std = self.noise_std[rows]
-        if bool((std > 0).any()):
-            total = total + std * self._normals(step.replicas, t).to(self.device)
-        gradient = total / rule.divisor + rule.weight_decay * self.theta[rows]
+        gradient = mean + rule.weight_decay * self.theta[rows]
         if not rule.adam:
             self.theta[rows] -= self.learning_rate[rows] * gradient
             return

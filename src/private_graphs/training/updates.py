@@ -23,18 +23,25 @@ def draw(key, t, begin, count, s):
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def update(r, t, begin, state, rule, s):
+def update(r, t, begin, state, rule, several, s):
     """Update replica ``r`` with (total + noise) / divisor (+ weight decay); clear the total.
 
     ``t`` counts steps from 0. Plain SGD, or Adam with its usual constants (.9, .999, 1e-8). Only
-    the parameters from ``begin`` on.
+    the parameters from ``begin`` on. ``several``: the total is in ``s.sums``, whose noise is added
+    in float64, so that what is rounded to the parameters' type is noisy already.
     """
     theta, total = state.parameters[r][begin:], s.total[begin:]
     dtype = theta.dtype.type
     std = dtype(state.noise_std[r])
     divide, decay = dtype(1.0 / rule.divisor), dtype(rule.weight_decay)
     normals = s.normals
-    if std > 0:
+    if several:
+        sums, wide_std, wide_divide = s.sums[begin:], state.noise_std[r], 1.0 / rule.divisor
+        for i in range(theta.shape[0]):
+            noisy = sums[i] + wide_std * normals[i]  # what ``normals`` holds is finite
+            total[i] = dtype(noisy * wide_divide) + decay * theta[i]
+            sums[i] = 0
+    elif std > 0:
         for i in range(theta.shape[0]):
             total[i] = (total[i] + std * normals[i]) * divide + decay * theta[i]
     else:
@@ -98,19 +105,26 @@ def catch_up_all(inputs, replicas, number, rule, state, s):
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def lazy_update(a, r, begin, blocks, step, inputs, state, rule, s):
-    """Update what step ``step`` read; the other rows of W1 only owe this step's noise now."""
+def lazy_update(a, r, begin, blocks, step, inputs, state, rule, several, s):
+    """Update what step ``step`` read; all rows of W1 owe this step's noise now.
+
+    ``several``: as in ``update``.
+    """
     hidden, n_weights = inputs.n_hidden, inputs.n_features * inputs.n_hidden
     theta = state.parameters[r]
     w1 = theta[:n_weights].reshape(inputs.n_features, hidden)
     total = s.total[:n_weights].reshape(inputs.n_features, hidden)
-    factor = theta.dtype.type(-state.learning_rate[r] / rule.divisor)
-    wide = inputs.hidden_lanes
+    wide, factor = inputs.hidden_lanes, -state.learning_rate[r] / rule.divisor
     for position in range(step.visit_start[a], step.visit_start[a + 1]):
         b = step.visits[position]
         for word in blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]:
-            add_row(wide, factor, total, np.int64(word), w1, np.int64(word))
-            copy_row(wide, s.zeros, 0, total, np.int64(word))
+            if several:
+                for i in range(word * hidden, (word + 1) * hidden):
+                    theta[i] = theta.dtype.type(theta[i] + factor * s.sums[i])
+                    s.sums[i] = 0
+            else:
+                add_row(wide, theta.dtype.type(factor), total, np.int64(word), w1, np.int64(word))
+                copy_row(wide, s.zeros, 0, total, np.int64(word))
     if state.noise_std[r] > 0:
         draw(state.noise_key[r], step.number, begin, theta.shape[0] - n_weights, s)
-    update(r, step.number, n_weights, state, rule, s)
+    update(r, step.number, n_weights, state, rule, several, s)

@@ -1,0 +1,119 @@
+"""Gaussian noise on a public lattice, for releases of sums in one shot (docs/privacy.md §0).
+
+Every contribution is rounded to whole multiples of a public spacing before it is summed, sums are
+integers, and the noise is an exactly sampled discrete Gaussian: nothing that is released depends on
+how floating-point numbers are added or on how a computer draws a continuous number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.calibration import lattice_noise
+from private_graphs.privacy.events import LATTICE_RATIO, Bounding, GaussianQuery
+from private_graphs.training.exact import discrete_gaussian
+
+NOISE_GENERATOR = "discrete_gaussian"
+"""Key of ``privacy.statements.NOISE_GENERATORS``."""
+_WITHOUT_NOISE = 2.0**-40
+"""Spacing where no noise is added."""
+_SMALLEST_SPACING = 2.0**-44
+"""Below it, float64 would not compute contributions to within half a spacing."""
+_LARGEST_SUM = 2.0**62
+
+
+@dataclass(frozen=True)
+class LatticeGaussian:
+    """The noise of releases that share one budget."""
+
+    spacing: float
+    """g, a power of two; at most the standard deviation times ``LATTICE_RATIO``."""
+    steps: int
+    """Standard deviation of the noise in spacings; 0 without DP."""
+    sensitivity: float
+    """Farthest that one unit moves a release (L2), what rounding adds included."""
+    dimension: int
+    """Numbers of one release."""
+
+    @classmethod
+    def calibrate(
+        cls,
+        epsilon: float,
+        delta: float,
+        sensitivity: float,
+        *,
+        dimension: int,
+        entries: int,
+        contributions: int,
+        releases: int = 1,
+    ) -> LatticeGaussian:
+        """Return the least noise with which ``releases`` adaptive releases keep (epsilon, delta).
+
+        One unit changes at most ``contributions`` terms (2: one is replaced by another) of at most
+        ``entries`` numbers each, by at most ``sensitivity`` (L2) before they are rounded. A rounded
+        number is within g/2 of the computed one, and that within g/2 of the exact one, so that
+        rounding adds at most contributions · g · sqrt(entries). Infinite ``epsilon``: no noise.
+        """
+        if math.isinf(epsilon):
+            return cls(_WITHOUT_NOISE, 0, sensitivity, dimension)
+        multiplier = lattice_noise(epsilon, releases, delta, dimension)
+        added = contributions * math.sqrt(entries)  # in spacings
+        std = multiplier * sensitivity / (1 - added * multiplier * LATTICE_RATIO)
+        spacing = 2.0 ** math.floor(math.log2(std * LATTICE_RATIO))
+        if spacing < _SMALLEST_SPACING:
+            raise UserError(
+                f"noise of standard deviation {std:g} is too little for exact sampling; expected "
+                f"at least {_SMALLEST_SPACING / LATTICE_RATIO:g}: choose a smaller epsilon"
+            )
+        moved = sensitivity + added * spacing
+        return cls(spacing, math.ceil(multiplier * moved / spacing), moved, dimension)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise, in the units of the sums."""
+        return self.steps * self.spacing
+
+    def rounded(self, contributions: np.ndarray) -> np.ndarray:
+        """Return float64 contributions of any shape in whole spacings, as int64.
+
+        Multiplication by a power of two is exact; ties go to the even number.
+        """
+        return np.rint(contributions * (1 / self.spacing)).astype(np.int64)
+
+    def check_total(self, terms: int) -> None:
+        """Raise UserError where ``terms`` contributions of size 1 could exceed 64-bit integers."""
+        if terms / self.spacing >= _LARGEST_SUM:
+            raise UserError(
+                f"sums of {terms:,} contributions at spacing {self.spacing:g} exceed 64-bit "
+                "integers; choose a smaller epsilon"
+            )
+
+    def noisy(self, sums: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Return int64 ``sums`` (in spacings) plus noise from ``generator``, in float64 units."""
+        if self.steps:
+            sums = sums + discrete_gaussian(generator, self.steps, sums.shape)
+        return sums * self.spacing
+
+    def events(
+        self, *, unit: str, relation: str, reason: str, clipping: Bounding, count: int = 1
+    ) -> tuple[GaussianQuery, ...]:
+        """Return what ``count`` releases are priced for; nothing without DP."""
+        if not self.steps:
+            return ()
+        return (
+            GaussianQuery(
+                unit=unit,
+                relation=relation,
+                count=count,
+                reason=reason,
+                clipping=clipping,
+                sensitivity=self.sensitivity,
+                noise_std=self.noise_std,
+                spacing=self.spacing,
+                dimension=self.dimension,
+            ),
+        )

@@ -1,0 +1,180 @@
+"""Exact sampling from random bits: discrete Gaussian noise and the exponential mechanism.
+
+Both use uniform integers and comparisons of integers alone, so that no rounding of a floating-point
+number enters a distribution that a proof names. The bits come from any NumPy bit generator
+(``Streams.generator``): ChaCha20 under secret randomness, PCG64 under a seed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numba import njit
+
+LARGEST_STEPS = 2**32
+"""Largest standard deviation of :func:`discrete_gaussian`, in steps."""
+_WORDS_PER_DRAW = 24
+"""Random words that a draw takes on average, a little too many."""
+
+_w = np.uint64
+_SHARES = np.array([0, *(2**32 // count for count in range(1, 64))], np.uint64)
+"""The number of words in one of ``count`` equal shares of all words, by ``count``."""
+
+
+@njit(inline="always")
+def _below(words, at, bound, bits):
+    """Return (uniform integer below ``bound``, next word); ``bits`` is the bit length of it - 1."""
+    shift = _w(32 - bits)
+    while at < words.shape[0]:
+        value = _w(words[at]) >> shift
+        at += 1
+        if value < bound:
+            return value, at
+    return _w(0), words.shape[0] + 1
+
+
+@njit(inline="always")
+def _one_in(words, at, count):
+    """Return (True with probability 1/count, next word)."""
+    share = _SHARES[count] if count < _SHARES.shape[0] else _w(4294967296) // _w(count)
+    while at < words.shape[0]:
+        value = _w(words[at])
+        at += 1
+        if value < share * _w(count):  # else the word belongs to none of the equal shares
+            return value < share, at
+    return False, words.shape[0] + 1
+
+
+@njit(cache=True, nogil=True)
+def _exp_minus(words, at, place, steps, bits, powers, halves):
+    """Return (True with probability exp(-x^powers / halves), next word), x = place/steps < 1.
+
+    The alternating series of von Neumann: the number of coins in a row, the k-th of which shows
+    heads with probability x^powers / (halves · k), is even with that probability. ``powers`` is 0,
+    1 or 2.
+    """
+    length = 0
+    while True:
+        heads, at = _one_in(words, at, halves * (length + 1))
+        for _ in range(powers):
+            if heads:
+                value, at = _below(words, at, steps, bits)
+                heads = value < place
+        if at > words.shape[0]:
+            return False, at
+        if not heads:
+            return length % 2 == 0, at
+        length += 1
+
+
+@njit(cache=True, nogil=True)
+def _draw(words, at, steps, bits):
+    """Return (one discrete Gaussian, next word); the next word is behind all where they run out.
+
+    Karney (2016), Algorithm D, for the mean 0 and a whole number of steps: k·steps + j with a sign,
+    where k has probability proportional to exp(-k²/2) and j < steps is accepted with probability
+    exp(-x(2k + x)/2), x = j/steps.
+    """
+    zero = _w(0)
+    while True:
+        k, heads = 0, True
+        while True:
+            heads, at = _exp_minus(words, at, zero, steps, bits, 0, 2)
+            if not heads:
+                break
+            k += 1
+        accepted = True
+        for _ in range(k * (k - 1)):
+            if accepted:
+                accepted, at = _exp_minus(words, at, zero, steps, bits, 0, 2)
+        if accepted and at <= words.shape[0]:
+            negative, at = _one_in(words, at, 2)
+            place, at = _below(words, at, steps, bits)
+            accepted = not (negative and k == 0 and place == zero)  # zero has one sign
+            for _ in range(k):
+                if accepted:
+                    accepted, at = _exp_minus(words, at, place, steps, bits, 1, 1)
+            if accepted:
+                accepted, at = _exp_minus(words, at, place, steps, bits, 2, 2)
+            if at <= words.shape[0] and accepted:
+                value = np.int64(k) * np.int64(steps) + np.int64(place)
+                return -value if negative else value, at
+        if at > words.shape[0]:
+            return np.int64(0), at
+
+
+@njit(cache=True, nogil=True)
+def _fill(words, steps, bits, out):
+    """Fill ``out`` from ``words``; return how many were drawn and the first word not used."""
+    at = 0
+    for i in range(out.shape[0]):
+        value, after = _draw(words, at, steps, bits)
+        if after > words.shape[0]:
+            return i, at
+        out[i] = value
+        at = after
+    return out.shape[0], at
+
+
+def discrete_gaussian(
+    generator: np.random.Generator, steps: int, shape: int | tuple[int, ...]
+) -> np.ndarray:
+    """Return int64 draws of the discrete Gaussian: P[i] proportional to exp(-i²/(2 steps²)).
+
+    ``steps`` is a whole number from 1 to ``LARGEST_STEPS``. Exact: integers alone are compared
+    (Karney 2016, "Sampling exactly from the normal distribution", Algorithm D; the distribution is
+    that of Canonne, Kamath & Steinke 2020). A draw is a function of the generator's bits alone,
+    whatever else is drawn with it.
+    """
+    if not 1 <= steps <= LARGEST_STEPS:
+        raise ValueError(f"steps is {steps}; expected a whole number from 1 to {LARGEST_STEPS}")
+    out = np.empty(shape, np.int64)
+    flat, bits = out.reshape(-1), max(1, int(steps - 1).bit_length())
+    done, words = 0, np.empty(0, np.uint32)
+    while done < len(flat):
+        wanted = _WORDS_PER_DRAW * (len(flat) - done) // 2 + 32
+        fresh = generator.bit_generator.random_raw(wanted).astype("<u8").view("<u4")
+        words = np.concatenate([words, fresh])
+        drawn, used = _fill(words, _w(steps), bits, flat[done:])
+        done, words = done + drawn, words[used:]
+    return out
+
+
+def _uniform_below(generator: np.random.Generator, bound: int) -> int:
+    """Return a uniform integer from 0 to bound - 1, of any size."""
+    bits = max(1, (bound - 1).bit_length())
+    size = -(-bits // 8)
+    while True:
+        value = int.from_bytes(generator.bytes(size), "little") >> (8 * size - bits)
+        if value < bound:
+            return value
+
+
+def _happens(generator: np.random.Generator, exponent: Fraction) -> bool:
+    """Return True with probability exp(-exponent), for an exponent of at least 0."""
+    while exponent > 1:
+        if not _happens(generator, Fraction(1)):
+            return False
+        exponent -= 1
+    length = 0
+    while True:
+        bound = exponent.denominator * (length + 1)
+        if _uniform_below(generator, bound) >= exponent.numerator:
+            return length % 2 == 0
+        length += 1
+
+
+def exponential_choice(generator: np.random.Generator, scores: np.ndarray, scale: float) -> int:
+    """Return index i with probability proportional to exp(scores[i] / scale), exactly.
+
+    ``scores`` (C,) are whole numbers, ``scale`` is positive; the distribution is that of the
+    largest of scores + Gumbel(scale) noise (McSherry & Talwar 2007). By rejection: a uniform index
+    is kept with probability exp((score - highest) / scale).
+    """
+    gaps = [int(value) for value in scores.max() - scores]
+    exact = Fraction(scale)
+    while True:
+        index = _uniform_below(generator, len(gaps))
+        if _happens(generator, gaps[index] / exact):
+            return index
