@@ -20,6 +20,7 @@ from private_graphs.privacy.statements import PrivacyStatement
 
 NAME = "synthetic-npz"
 FILES = [
+    "manifest.json",
     "plan.json",
     "predictions.csv",
     "predictions.safetensors",
