@@ -36,6 +36,7 @@ from private_graphs.privacy.events import (
 )
 from private_graphs.privacy.prices import (
     FileRows,
+    Prices,
     SearchRuns,
     price_runs,
     replacing_epsilon,
@@ -311,6 +312,13 @@ def _finite(value: float | None, private: bool) -> float | None:
     return value if private and value is not None and math.isfinite(value) else None
 
 
+def _accountants(prices: Prices) -> dict[str, Any]:
+    return {
+        "accountant": "; ".join(dict.fromkeys(each.accountant for each in prices.own)) or "none",
+        "epsilon_second_route": prices.second_route,
+    }
+
+
 def _file_fields(file: FileRows) -> dict[str, Any]:
     return {
         "n_rows_counted": file.counted,
@@ -416,16 +424,12 @@ def build_statement(
     prices = price_runs(claim, groups, reads_private, apart, apart_in_all_runs)
     proved = prices.proved
     published = _finite(epsilon_published, private)
-    flagged = proved if proved is not None else published
     _check_audit(audit, unit, relation, delta, proved)
     mechanisms = tuple(_mechanism(event, unit, relation) for event in (*events, *apart))
     return PrivacyStatement(
         **about.model_dump(),
         status=_status(bool(mechanisms), noise_source, published, proved, audit),
-        unit=unit,
-        relation=relation,
-        delta=delta,
-        n_units=n_units,
+        **dict(zip(("unit", "relation", "delta", "n_units"), claim, strict=True)),
         epsilon_target=_finite(epsilon_target, private),
         epsilon_published=published,
         published_formula=published_formula if published is not None else None,
@@ -433,12 +437,11 @@ def build_statement(
         epsilon_proved=proved,
         also_proved=_also_proved(claim, events) if proved is not None and not apart else (),
         proof=prices.proof or "none: the run uses no noise",
-        vacuous=flagged is not None and flagged > VACUOUS_EPSILON,
+        vacuous=(published or 0.0 if proved is None else proved) > VACUOUS_EPSILON,
         n_runs_released=n_all,
         epsilon_all_runs=prices.together,
         **_file_fields(file),
-        accountant="; ".join(dict.fromkeys(each.accountant for each in prices.own)) or "none",
-        epsilon_second_route=prices.second_route,
+        **_accountants(prices),
         mechanisms=mechanisms,
         noise_source=noise_source,
         public_facts=tuple(public_facts),
