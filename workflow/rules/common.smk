@@ -14,8 +14,8 @@ from private_graphs.cost.methods import method_seconds
 from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets import registry
 from private_graphs.errors import UserError
-from private_graphs.files import WITHOUT_DP
 from private_graphs.features.models import models_of, own_model, own_model_files
+from private_graphs.files import WITHOUT_DP
 from private_graphs.grids import audit_plans, method_plans, plans
 from private_graphs.imports import import_closure, package_data
 from private_graphs.protocols import PROTOCOLS
