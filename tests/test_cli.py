@@ -319,12 +319,13 @@ def test_train_prints_scores_and_statement_for_people(train, epsilon):
     assert "epoch/s" not in found.out  # the progress bar is on standard error
 
 
-def test_out_holds_the_three_files_of_the_run(train, tmp_path):
+def test_out_holds_the_files_of_the_run(train, tmp_path):
     flags = ("--epsilon", "2", "--seed", "3", "--seeds", "2", "--lr", "1", "--json")
     found = train(*flags, "--out", tmp_path / "deep" / "out")
     folder = tmp_path / "deep" / "out"
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["predictions.safetensors", "runs.parquet", "statement.json"]
+    files = ["predictions.safetensors", "runs.parquet", "statement.json"]
+    assert names == ["manifest.json", *files]
     runs = pd.read_parquet(folder / "runs.parquet")
     scores = [row["test_micro_f1"] for row in found.json["scores"]]
     assert runs["test_micro_f1"].tolist() == scores and runs["seed"].tolist() == [3, 4]

@@ -15,6 +15,7 @@ from private_graphs.cost.model import duration_on, machine_model
 from private_graphs.datasets import registry
 from private_graphs.errors import UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
+from private_graphs.files import WITHOUT_DP
 from private_graphs.grids import audit_plans, method_plans, plans
 from private_graphs.imports import import_closure, package_data
 from private_graphs.protocols import PROTOCOLS
@@ -201,6 +202,7 @@ def known_cells():
         for folder in (RUNS, METHOD_RUNS)
         for path in Path(folder).rglob(CELL_FILES[0])
         if all((path.parent / name).is_file() for name in CELL_FILES)
+        and path.parent.name != WITHOUT_DP  # part of the cell around it
     }
     planned = {cell_folder(*key) for key in PLANS}
     return sorted(on_disk | planned | {method_folder(*key) for key in METHOD_PLANS})

@@ -232,7 +232,6 @@ def _rows(
     """One row per replica, in the columns of the run table."""
     cell = plan.cell
     share = trained.seconds / trained.epochs.sum()
-    secret_time = protocol.visits == "poisson" and cell.splits > 1  # docs/privacy.md §0.2
     labels = structure.inputs.labels
     test_labels = labels[structure.test_nodes]
     validation_labels = labels[structure.validation_nodes]
@@ -242,7 +241,6 @@ def _rows(
         test = scores(test_labels, trained.test_predictions[index])
         validation = scores(validation_labels, trained.validation_predictions[index])
         bought = each.budget
-        timeless = secret_time and bought.private
         rows.append(
             {
                 "replica_id": each.replica_id,
@@ -279,7 +277,7 @@ def _rows(
                 "random_micro_f1": random_score(
                     test_labels, dataset.n_classes, last_missing, each.streams
                 ),
-                "seconds": None if timeless else share * int(trained.epochs[index]),
+                "seconds": share * int(trained.epochs[index]),
                 "device": device,
                 "dtype": plan.dtype,
             }

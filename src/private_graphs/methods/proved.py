@@ -130,7 +130,7 @@ def run_method(
     ]
     table = pd.DataFrame(rows).assign(
         # Under os_entropy no duration is kept: docs/privacy.md §5.
-        seconds=math.nan if noise_source == "os_entropy" or _secret_times(outcomes) else seconds,
+        seconds=math.nan if noise_source == "os_entropy" else seconds,
         device="cpu",
         noise_source=noise_source,
         code_fingerprint=code_fingerprint,
@@ -320,14 +320,6 @@ def _not_covered(noise_source: NoiseSource) -> list[str]:
 def _preprocessing(dataset: GraphDataset) -> str:
     sentences = (*dataset.info.preprocessing, "every row of features is scaled to norm 1 by itself")
     return " ".join(f"{each[0].upper()}{each[1:].rstrip('.')}." for each in sentences)
-
-
-def _secret_times(outcomes: Sequence[Outcome]) -> bool:
-    """Times tell how many nodes a Poisson sample drew (docs/privacy.md §0.2)."""
-    events = [event for each in outcomes for event in each.events]
-    return any(
-        hasattr(each, "rate") or hasattr(getattr(each, "sampling", None), "rate") for each in events
-    )
 
 
 def _row(

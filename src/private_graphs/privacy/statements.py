@@ -36,6 +36,7 @@ from private_graphs.privacy.events import (
 )
 from private_graphs.privacy.prices import (
     FileRows,
+    Prices,
     SearchRuns,
     price_runs,
     replacing_epsilon,
@@ -307,14 +308,32 @@ def _with_cost(
     return selection.model_copy(update={"cost": cost})
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _finite(value: float | None, private: bool) -> float | None:
+    return value if private and value is not None and math.isfinite(value) else None
+
+
+def _accountants(prices: Prices) -> dict[str, Any]:
+    return {
+        "accountant": "; ".join(dict.fromkeys(each.accountant for each in prices.own)) or "none",
+        "epsilon_second_route": prices.second_route,
+    }
+
+
+def _file_fields(file: FileRows) -> dict[str, Any]:
+    return {
+        "n_rows_counted": file.counted,
+        "n_rows_not_counted": file.not_counted,
+        "epsilon_of_file": file.epsilon,
+        "proof_of_file": file.proof,
+    }
 
 
 def _check_audit(
-    audit: Audit, unit: str, relation: str, delta: float, proved: float | None
+    audit: Audit | None, unit: str, relation: str, delta: float, proved: float | None
 ) -> None:
     """Raise UserError where audit and claim cannot be compared, or the audit breaks the proof."""
+    if audit is None:
+        return
     covered = audit.relation == relation or relation == "replace"
     confident = audit.confidence >= AUDIT_CONFIDENCE
     if not (covered and confident and audit.unit == unit and audit.delta == delta):
@@ -386,16 +405,14 @@ def build_statement(
     """Price the events of one run and state what is proved, published, assumed and public.
 
     ``events`` are those of one run (none where ``private`` is False, nor where ``reads_private``
-    is, for ε = 0); ``n_runs_released`` counts all runs with these events that are released or whose
-    scores were compared: seeds × configurations. ``search`` (where the choice was made among runs
-    of another cell) and ``others`` (released beside) count and compose too. ``one_run`` says that
-    no configuration but the released one was trained on private data: the choice is public or one
-    of the events. ``apart`` are events of the same run about other units: who is which is public
-    and no unit is in both, so the run costs the larger of the two (McSherry 2009, parallel
-    composition). Without ``apart_in_all_runs`` other runs read those units in the clear, and
-    ``epsilon_all_runs`` leaves them out. ``file`` is what all rows of the file prove
-    together (``prices.price_file``). ``n_units`` is the number of private units, at edge level a
-    declared bound on it; ``noise_generator`` a key of ``NOISE_GENERATORS``. UserError where
+    is, for ε = 0); ``n_runs_released`` counts all runs with them that are released or whose scores
+    were compared. ``search`` (where the choice was made among runs of another cell) and ``others``
+    (released beside) count too; ``file`` is what all rows of the file prove together. ``one_run``:
+    no configuration but the released one was trained on private data. ``apart`` are events of the
+    same run about other units: who is which is public and no unit is in both, so the run costs the
+    larger of the two (McSherry 2009, parallel composition); without ``apart_in_all_runs`` other
+    runs read those units in the clear, and ``epsilon_all_runs`` leaves them out. ``n_units`` is at
+    edge level a declared bound; ``noise_generator`` a key of ``NOISE_GENERATORS``. UserError where
     nothing prices an event, or an audit exceeds what is proved.
     """
     check_delta(delta)
@@ -406,34 +423,25 @@ def build_statement(
     groups = [SearchRuns(tuple(events), n_runs_released), *further]
     prices = price_runs(claim, groups, reads_private, apart, apart_in_all_runs)
     proved = prices.proved
-    published = _finite(epsilon_published) if private else None
-    flagged = proved if proved is not None else published
-    if audit is not None:
-        _check_audit(audit, unit, relation, delta, proved)
+    published = _finite(epsilon_published, private)
+    _check_audit(audit, unit, relation, delta, proved)
     mechanisms = tuple(_mechanism(event, unit, relation) for event in (*events, *apart))
     return PrivacyStatement(
         **about.model_dump(),
         status=_status(bool(mechanisms), noise_source, published, proved, audit),
-        unit=unit,
-        relation=relation,
-        delta=delta,
-        n_units=n_units,
-        epsilon_target=_finite(epsilon_target) if private else None,
+        **dict(zip(("unit", "relation", "delta", "n_units"), claim, strict=True)),
+        epsilon_target=_finite(epsilon_target, private),
         epsilon_published=published,
         published_formula=published_formula if published is not None else None,
-        authors_accountant_epsilon=_finite(authors_accountant_epsilon) if private else None,
+        authors_accountant_epsilon=_finite(authors_accountant_epsilon, private),
         epsilon_proved=proved,
         also_proved=_also_proved(claim, events) if proved is not None and not apart else (),
         proof=prices.proof or "none: the run uses no noise",
-        vacuous=flagged is not None and flagged > VACUOUS_EPSILON,
+        vacuous=(published or 0.0 if proved is None else proved) > VACUOUS_EPSILON,
         n_runs_released=n_all,
         epsilon_all_runs=prices.together,
-        n_rows_counted=file.counted,
-        n_rows_not_counted=file.not_counted,
-        epsilon_of_file=file.epsilon,
-        proof_of_file=file.proof,
-        accountant="; ".join(dict.fromkeys(each.accountant for each in prices.own)) or "none",
-        epsilon_second_route=prices.second_route,
+        **_file_fields(file),
+        **_accountants(prices),
         mechanisms=mechanisms,
         noise_source=noise_source,
         public_facts=tuple(public_facts),
