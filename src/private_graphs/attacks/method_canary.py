@@ -109,11 +109,14 @@ class MethodDesign:
         }
 
 
-def canary_problem(design: MethodDesign, arm: int) -> Problem:
-    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there."""
+def canary_problem(design: MethodDesign, arm: int, shape: Shape | None = None) -> Problem:
+    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there.
+
+    ``shape`` takes the place of the method's own of SHAPES.
+    """
     if design.setting == "edges":
         return _edge_problem(design, bool(arm))
-    shape = SHAPES[design.method]
+    shape = shape or SHAPES[design.method]
     eye = sp.identity(shape.words, format="csr")
     rest = [eye[1:], -eye[1:]]
     public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)

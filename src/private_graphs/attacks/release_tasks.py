@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.attacks.method_canary import MethodDesign, canary_problem
+from private_graphs.attacks.method_canary import MethodDesign, Shape, canary_problem
 from private_graphs.methods import class_sums, dp_linear, dp_mlp, edge_votes, gcn_proved
 from private_graphs.methods.gcn_proved import ProvedGcn, Tuning
 from private_graphs.methods.node_gradients import Model, Steps
@@ -42,6 +42,8 @@ _NEVER = -12.0
 _AWAKE = 8.0
 """Value of the hidden units of a canary, in units of the constant's."""
 _BATCH = 500
+_TURNED = Shape(words=8, units=500)
+"""So many axes are released with three or seven classes, each of which has a canary."""
 _COPIES = 500
 """Canaries of one edge release, each an edge of its own between two nodes of its own."""
 
@@ -128,32 +130,45 @@ def _mu_of(events: Sequence[Event]) -> float:
 
 @dataclass(frozen=True)
 class ClassSumsTask:
-    """One noisy sum: the canary is relabelled; with seven classes its text is turned round."""
+    """One noisy sum. With two classes one canary is relabelled.
+
+    With more, a text turned round moves the sum as far; then each axis has a canary of its own, and
+    what they move is orthogonal.
+    """
 
     method: str
     classes: int
     epsilon: float
     batch: int = _BATCH
-    canaries: int = 1
+
+    @property
+    def canaries(self) -> int:
+        """See :class:`Task`."""
+        return 1 if self.classes == 2 else _TURNED.words
+
+    def _problem(self, arm: int) -> Problem:
+        setting = METHOD_SETTINGS[self.method]
+        name = "class_sums" if setting == "text" else self.method
+        design = MethodDesign(name, setting, self.epsilon, classes=self.classes)
+        if self.classes == 2:
+            return canary_problem(design, arm)
+        problem = canary_problem(design, 0, _TURNED)
+        n, graph = _TURNED.words, problem.public_adjacency is not None
+        return replace(
+            problem,
+            train_features=sp.identity(n, format="csr") * (1 - 2 * arm),
+            train_labels=np.zeros(n, dtype=np.int64),
+            train_to_public=sp.csr_matrix((n, problem.public_adjacency.shape[0]))
+            if graph
+            else None,
+            train_adjacency=sp.csr_matrix((n, n)) if graph else None,
+        )
 
     @cached_property
     def _arms(self) -> list[tuple[Problem, class_sums.Ranked]]:
         arms = []
         for arm in (0, 1):
-            setting = METHOD_SETTINGS[self.method]
-            shape = "class_sums" if setting == "text" else self.method
-            turned = self.classes >= 7
-            problem = canary_problem(
-                MethodDesign(shape, setting, self.epsilon, classes=self.classes),
-                0 if turned else arm,
-            )
-            if turned and arm:
-                signs = np.ones(problem.n_train)
-                signs[0] = -1
-                problem = replace(
-                    problem,
-                    train_features=sp.csr_matrix(sp.diags(signs) @ problem.train_features),
-                )
+            problem = self._problem(arm)
             text = class_sums.public_text(problem, self.method != "class_sums_text")
             arms.append((problem, class_sums.Ranked.of(problem, text, self.epsilon)))
         return arms
@@ -174,7 +189,10 @@ class ClassSumsTask:
         noisy = class_sums.noisy_sums(self._arms[arm][1], requests)
         sums = np.stack([ranked.sums * ranked.lattice.spacing for _, ranked in self._arms])
         noise = (noisy - sums[arm]) / self.events[0].noise_std
-        return Releases(noise[:, None], scores_between(noisy, sums))
+        if self.classes == 2:
+            return Releases(noise[:, None], scores_between(noisy, sums))
+        scores = [scores_between(noisy[:, [j]], sums[:, [j]]) for j in range(self.canaries)]
+        return Releases(noise[:, None], np.concatenate(scores))
 
 
 def _undecided(model: Callable[[int, int], Model]) -> Callable[[int, int], Model]:
