@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce test lint schemas lock clean
+.PHONY: help install reproduce test test-all lint schemas lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,6 +11,7 @@ SUITES = $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__
 help:
 	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"
 	@echo "make test        install, then run every test"
+	@echo "make test-all    also plant every known bug, and audit all releases"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
 	@echo "make schemas     write workflow/schemas/ from the configuration models"
@@ -25,6 +26,10 @@ reproduce: install
 
 test: install
 	$(BIN)/python -m pytest $(SUITES)
+
+test-all: test
+	$(BIN)/python -m pytest tests/mutants --all-mutants
+	$(BIN)/private-graphs audit --release --epsilon 2
 
 lint: install
 	$(BIN)/ruff check .

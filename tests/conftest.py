@@ -11,6 +11,13 @@ from command_line import Outcome
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_addoption(parser) -> None:
+    """Options of this project's tests."""
+    parser.addoption(
+        "--all-mutants", action="store_true", help="plant every bug of tests/mutants, not a few"
+    )
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """Root of the repository."""

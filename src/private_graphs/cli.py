@@ -15,14 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from private_graphs.cells import Cell, CellPlan
+from private_graphs.cli_audit import audit
 from private_graphs.cli_classify import classify
 from private_graphs.cli_options import (
     DEVICES,
     Accountant,
     AnyAccountant,
-    AuditedMethod,
-    AuditedProtocol,
-    AuditedSetting,
     Citation,
     DataFolder,
     Delta,
@@ -474,82 +472,7 @@ def explain(
         typer.echo(textwrap.fill(text, 88))
 
 
-@app.command()
-def audit(
-    protocol: AuditedProtocol = None,
-    method: AuditedMethod = None,
-    setting: AuditedSetting = None,
-    epsilon: Annotated[float, typer.Option(help="The claim that is attacked.")] = 2.0,
-    runs: Annotated[
-        int | None,
-        typer.Option(help="Training runs per label of the canary; more runs make the bound "
-                     "sharper. Default 1000, with splits 250."),
-    ] = None,
-    splits: Annotated[int, typer.Option(help="Random parts of the training graph.")] = 1,
-    visits: Visits = "protocol",
-    seed: Annotated[int, typer.Option(help="Of all draws: the same seed, the same answer.")] = 0,
-    threads: Threads = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:  # fmt: skip
-    """Attack the training code, or a proved method: a lower bound on its real epsilon.
-
-    A small graph has one isolated node, the canary, that training would reveal best. The code
-    trains 100 steps of SGD again and again, with the noise that the protocol calibrates for
-    --epsilon; in half of the runs the canary's label is flipped. An attacker sees the final
-    parameters and guesses the label by a rule fixed in advance. Whoever is (epsilon, delta)-private
-    makes the attacker err often enough; how seldom he errs is a lower bound on epsilon (node,
-    replace, delta 1e-5; Clopper-Pearson, 95 %), and needs no assumption about the mechanism.
-
-    A bound above the claimed epsilon refutes the claim. A bound below it proves nothing: it only
-    says that this attack found no more. Where the proof is by exact Gaussian DP, a sharper bound
-    that uses this is printed too. The verdict is passed at 99.9 %.
-
-    With --method a proved method answers for a tiny problem again and again; the attacker sees
-    what it predicts for one node. Half of the runs have another label of the canary or, in setting
-    edges, one edge more.
-
-    Exit code 1: more was shown than is proved, so the code has a bug. A refuted published claim
-    is a finding, not an error.
-
-    Examples:
-
-    private-graphs audit --protocol released --epsilon 2
-
-    private-graphs audit --protocol sound --epsilon 2 --splits 10 --json
-
-    private-graphs audit --method class_sums --setting text --epsilon 2
-    """
-    from private_graphs.attacks import audit as audits
-
-    if threads < 1:
-        raise UsageError(f"--threads is {threads}; expected at least 1")
-    if (protocol is None) == (method is None):
-        raise UsageError("expected either --protocol, such as released, or --method")
-    runs = audits.default_runs(splits) if runs is None else runs
-    if method is not None:
-        if splits != 1 or visits != "protocol":
-            raise UsageError("--splits and --visits are for --protocol; leave them out")
-        planned = audits.method_design(method, setting, epsilon=epsilon, runs=runs, seed=seed)
-        with ProgressBar("auditing", "run") as progress:
-            found = audits.run_method_audit(planned, progress=progress)
-    else:
-        if setting is not None:
-            raise UsageError("--setting is for --method; leave it out")
-        design = audits.Design(
-            protocol=choice("--protocol", protocol, PROTOCOL_NAMES),
-            epsilon=epsilon,
-            splits=splits,
-            visits=choice("--visits", visits, ("protocol", "epoch_sum", "poisson")),
-            runs=runs,
-            seed=seed,
-        )
-        with ProgressBar("auditing", "epoch") as progress:
-            found = audits.run_audit(design, threads=threads, progress=progress)
-    if as_json:
-        print_json(found.document())
-    else:
-        typer.echo(audits.describe(found))
-    audits.require_unbroken(found)
+app.command()(audit)
 
 
 def main(arguments: list[str] | None = None) -> None:

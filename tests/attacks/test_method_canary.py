@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,7 +16,7 @@ from private_graphs.attacks.method_canary import (
     guesses,
     outcomes,
 )
-from private_graphs.methods import class_sums, edge_votes, node_gradients
+from private_graphs.methods import class_sums, edge_votes, lattice, node_gradients
 from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.methods.public_text import Axes
 from private_graphs.privacy.accountants import gdp_delta
@@ -32,9 +34,12 @@ def test_every_method_that_is_said_to_be_audited_has_a_canary():
     assert {name for name, _ in AUDITED} == set(SHAPES)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 7])
 @pytest.mark.parametrize(("method", "setting"), AUDITED)
-def test_neighbours_differ_in_one_unit(method, setting):
-    first, second = (canary_problem(MethodDesign(method, setting, 2.0), arm) for arm in (0, 1))
+def test_neighbours_differ_in_one_unit(method, setting, classes):
+    design = MethodDesign(method, setting, 2.0, classes=classes)
+    first, second = (canary_problem(design, arm) for arm in (0, 1))
+    assert first.n_classes == classes == len(set(first.train_labels))
     if setting == "edges":
         different = (first.adjacency != second.adjacency).tocoo()
         assert different.nnz == 2, "one undirected edge"
@@ -49,9 +54,10 @@ def test_neighbours_differ_in_one_unit(method, setting):
     assert np.array_equal(first.tuning_labels, second.tuning_labels)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 7])
 @pytest.mark.parametrize(("method", "setting"), AUDITED)
-def test_without_noise_the_prediction_tells_the_neighbours_apart(method, setting):
-    design = MethodDesign(method, setting, np.inf, runs=1)
+def test_without_noise_the_prediction_tells_the_neighbours_apart(method, setting, classes):
+    design = MethodDesign(method, setting, np.inf, runs=1, classes=classes)
     # Without its edge the test node has a tie, which goes to class 0.
     assert guesses(outcomes(design, 0)).tolist() == [False]
     assert guesses(outcomes(design, 1)).tolist() == [True]
@@ -65,6 +71,15 @@ def test_the_audit_comes_near_what_is_proved_and_does_not_exceed_it(method, sett
     assert 0 < found.lower_gaussian() < found.epsilon_proved
     attacked = gaussian_mu(found.errors, 1e-6)  # about the estimate itself
     assert attacked > 0.6 * found.mu_proved
+
+
+@pytest.mark.parametrize("classes", [3, 7])
+@pytest.mark.parametrize(("method", "setting"), [("class_sums", "text"), ("edge_votes", "edges")])
+def test_with_more_classes_the_audit_shows_less_and_still_something(method, setting, classes):
+    found = run_method_audit(MethodDesign(method, setting, 8.0, runs=150, classes=classes))
+    assert found.verdict == "not_refuted" and found.epsilon_proved <= 8
+    assert 0 < found.lower_gaussian() < found.epsilon_proved
+    assert found.document()["n_classes"] == classes
 
 
 def test_the_document_names_method_setting_unit_and_relation():
@@ -86,16 +101,22 @@ def broken(method: str, setting: str, epsilon: float, runs: int) -> bool:
 
 def test_noise_halved_in_class_sums_is_caught(monkeypatch):
     """The event states the noise that it should have been."""
-    honest, event = class_sums.gaussian_std, class_sums.release_event
+    honest = lattice.discrete_gaussian
     assert not broken("class_sums", "text", 4.0, 1000)
-    monkeypatch.setattr(class_sums, "gaussian_std", lambda *each: honest(*each) / 2)
-    monkeypatch.setattr(class_sums, "release_event", lambda problem, std: event(problem, 2 * std))
+    monkeypatch.setattr(
+        lattice, "discrete_gaussian", lambda source, steps, shape: honest(source, steps // 2, shape)
+    )
     assert broken("class_sums", "text", 4.0, 1000)
 
 
 def test_noise_halved_and_stated_so_is_no_broken_proof_but_a_refuted_claim(monkeypatch):
-    honest = class_sums.gaussian_std
-    monkeypatch.setattr(class_sums, "gaussian_std", lambda *each: honest(*each) / 8)
+    honest = class_sums.calibrated
+
+    def less(*each):
+        planned = honest(*each)
+        return replace(planned, spacing=planned.spacing / 8)
+
+    monkeypatch.setattr(class_sums, "calibrated", less)
     found = run_method_audit(MethodDesign("class_sums", "text", 2.0, runs=300))
     assert not found.breaks_proof and found.epsilon_proved > 2
     assert found.verdict in ("refuted", "refuted_if_gaussian")
@@ -117,12 +138,14 @@ def test_gradients_that_are_not_clipped_are_caught(monkeypatch, method):
 
 def plant_no_clipping_of_an_edge(monkeypatch) -> None:
     """The two messages of an edge are divided by the norm, and never clipped to it."""
-    honest, clip, never = edge_votes.vote_sums, edge_votes.CLIP, 1e6
+    honest, clip, never = edge_votes.vote_sums, edge_votes.CLIP, 10.0
 
     def unclipped(*each):
         with monkeypatch.context() as patched:
             patched.setattr(edge_votes, "CLIP", never)
-            return never / clip * honest(*each)
+            receiving, voters, beliefs, fine = each
+            coarse = replace(fine, spacing=fine.spacing * clip / never)
+            return honest(receiving, voters, beliefs, coarse)
 
     monkeypatch.setattr(edge_votes, "vote_sums", unclipped)
 
@@ -152,6 +175,7 @@ def test_messages_clipped_one_by_one_are_caught_by_the_sums_of_both_ends(monkeyp
     graphs = sp.csr_matrix((2, 2)), sp.csr_matrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
     voters = edge_votes.Voters(np.ones(2, dtype=bool), np.zeros((2, 2)))
     beliefs = np.array([[0.8, 0.2], [0.8, 0.2]])
+    noise = lattice.LatticeGaussian(2.0**-30, round(2**30 / mu), 1.0, 4)
 
     def attack() -> Errors:
         generator, wrong = np.random.default_rng(0), []
@@ -160,7 +184,7 @@ def test_messages_clipped_one_by_one_are_caught_by_the_sums_of_both_ends(monkeyp
             scores = np.array(
                 [
                     np.sum(
-                        edge_votes.release(graph, voters, beliefs, 1 / mu, generator)
+                        edge_votes.release(graph, voters, beliefs, noise, generator)
                         * [[0.5, -0.5], [0.5, -0.5]]
                     )
                     for _ in range(runs)

@@ -211,11 +211,13 @@ def method_design(method: str, setting: str | None, **fields: Any) -> MethodDesi
 def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) -> Audit:
     """Attack a proved method at the ε that it is asked for, and count the errors.
 
-    Raises UsageError for ε that is not positive and for fewer than ten runs per neighbour.
+    Raises UsageError for ε that is not positive, fewer than ten runs per neighbour or one class.
     """
     started = time.perf_counter()
     check_epsilon(design.epsilon)
     _check_runs(design.runs)
+    if design.classes < 2:
+        raise UsageError(f"classes is {design.classes}; expected at least 2")
     errors, event = method_errors(design, progress)
     noise, releases = noise_of(event)
     priced = price(event, design.unit, design.relation, design.delta)

@@ -7,9 +7,9 @@ as the method says that it may:
 
 **Node level (replace).** The canary is a training node whose text is a word of its own, which most
 public texts have with one sign or the other, so that it is the first principal axis. One arm has
-it labelled 0, the other 1. The test node has its text.
+it labelled 0, the other 1, however many classes there are. The test node has its text.
 
-**Edge level (add_remove).** No node has a text, and both classes have as many nodes, so that public
+**Edge level (add_remove).** No node has a text, and all classes have as many nodes, so that public
 data tell nothing. Training nodes are joined to all of their class, so that votes get weight. The
 canary is the one edge of the test node, to a training node of class 1; one arm lacks it.
 
@@ -32,8 +32,6 @@ from private_graphs.methods.requests import Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import GaussianQuery, NoisyGradients
 from private_graphs.training.streams import Streams
-
-CLASSES = 2
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ _PUBLIC_COPIES = 16
 """Public texts that hold the canary's word with either sign, for one of every other word."""
 _TARGET = 0
 """The test node that is read."""
-_VOTERS = 40
-"""Training nodes of the edge level; a multiple of twice the number of folds of the text model."""
+_VOTERS = 20
+"""Training nodes of each class at the edge level; a multiple of the folds of the text model."""
 _FOLDS = 5
 
 
@@ -76,11 +74,13 @@ class MethodDesign:
     """Per neighbour."""
     seed: int = 0
     delta: float = 1e-5
+    classes: int = 2
 
     @property
     def title(self) -> str:
         """Name in messages."""
-        return f"{self.method}, setting {self.setting}"
+        classes = f", {self.classes} classes" if self.classes > 2 else ""
+        return f"{self.method}, setting {self.setting}{classes}"
 
     @property
     def unit(self) -> str:
@@ -100,6 +100,7 @@ class MethodDesign:
             "protocol": "sound",
             "method": self.method,
             "setting": self.setting,
+            "n_classes": self.classes,
             "n_splits": 1,
             "visits": "full_graph",
             "design": f"canary {canary}, many runs",
@@ -108,49 +109,54 @@ class MethodDesign:
         }
 
 
-def canary_problem(design: MethodDesign, arm: int) -> Problem:
-    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there."""
+def canary_problem(design: MethodDesign, arm: int, shape: Shape | None = None) -> Problem:
+    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there.
+
+    ``shape`` takes the place of the method's own of SHAPES.
+    """
     if design.setting == "edges":
         return _edge_problem(design, bool(arm))
-    shape = SHAPES[design.method]
+    shape = shape or SHAPES[design.method]
     eye = sp.identity(shape.words, format="csr")
     rest = [eye[1:], -eye[1:]]
     public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)
     tuning, test = sp.csr_matrix(public), sp.csr_matrix(sp.vstack([eye[:1], -eye[:1]]))
-    # Two neutral nodes of both classes: what they add to any sum of the two cancels.
-    training = sp.csr_matrix(sp.vstack([eye[:1], eye[1:2], eye[1:2]]))
+    # A neutral node of each class: what they add to a score is the same for all classes.
+    training = sp.csr_matrix(sp.vstack([eye[:1], *[eye[1:2]] * design.classes]))
+    n = training.shape[0]
     n_public = tuning.shape[0] + test.shape[0]
     graph = design.setting == "graph"
     return Problem(
         setting=SETTINGS[design.setting],
-        n_units=shape.units,
-        n_classes=CLASSES,
+        n_units=max(n, shape.units),
+        n_classes=design.classes,
         delta=design.delta,
         train_features=training,
-        train_labels=np.array([arm, 0, 1]),
+        train_labels=np.array([arm, *range(design.classes)]),
         tuning_features=tuning,
-        tuning_labels=np.arange(tuning.shape[0]) // 2 % CLASSES,  # neither word has a class
+        tuning_labels=np.arange(tuning.shape[0]) // 2 % design.classes,  # neither word has a class
         test_features=test,
         public_adjacency=sp.csr_matrix((n_public, n_public)) if graph else None,
-        train_to_public=sp.csr_matrix((3, n_public)) if graph else None,
-        train_adjacency=sp.csr_matrix((3, 3)) if graph else None,
+        train_to_public=sp.csr_matrix((n, n_public)) if graph else None,
+        train_adjacency=sp.csr_matrix((n, n)) if graph else None,
     )
 
 
 def _edge_problem(design: MethodDesign, present: bool) -> Problem:
-    labels = np.arange(_VOTERS) // _FOLDS % CLASSES  # every fold has both in equal numbers
-    n = _VOTERS + 2  # one tuning and one test node
+    voters = _VOTERS * design.classes
+    labels = np.arange(voters) // _FOLDS % design.classes  # every fold has all in equal numbers
+    n = voters + 2  # one tuning and one test node
     adjacency = np.zeros((n, n))
-    adjacency[:_VOTERS, :_VOTERS] = labels[:, None] == labels
+    adjacency[:voters, :voters] = labels[:, None] == labels
     np.fill_diagonal(adjacency, 0)
-    voter = int(labels.argmax())
+    voter = int((labels == 1).argmax())
     adjacency[voter, -1] = adjacency[-1, voter] = present
     return Problem(
         setting=SETTINGS["edges"],
-        n_units=_VOTERS * (_VOTERS // CLASSES - 1) // 2 + present,
-        n_classes=CLASSES,
+        n_units=voters * (_VOTERS - 1) // 2 + present,
+        n_classes=design.classes,
         delta=design.delta,
-        train_features=sp.csr_matrix((_VOTERS, 1)),
+        train_features=sp.csr_matrix((voters, 1)),
         train_labels=labels,
         tuning_features=sp.csr_matrix((1, 1)),
         tuning_labels=np.zeros(1, dtype=np.int64),
@@ -166,6 +172,8 @@ def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -
         "audit": design.method, "setting": design.setting, "epsilon": f"{design.epsilon:g}",
         "delta": design.delta, "arm": arm, "seed": design.seed,
     }  # fmt: skip
+    if design.classes > 2:
+        identity["classes"] = design.classes
     known = np.arange(len(problem.tuning_labels))
     requests = [
         Request(design.epsilon, design.seed, known, Streams.of(identity | {"replica": replica}))

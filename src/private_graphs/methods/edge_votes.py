@@ -157,28 +157,50 @@ class EdgeVotes:
         return outcomes
 
 
-def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """What one request released, and what followed from it."""
+
+    voters: Voters
+    lattice: LatticeGaussian
+    beliefs: list[np.ndarray]
+    """(N, K) before each round."""
+    noisy: list[np.ndarray]
+    """(A, K) of each round: all that is released of the edges."""
+    scores: np.ndarray
+    """(A, K) after the last round."""
+
+
+def collect_votes(problem: Problem, request: Request, text: TextModel) -> Votes:
+    """Ask in ROUNDS rounds, each with the beliefs that follow from those before."""
     voters = draw_voters(problem, request.streams.generator("voters"))
     lattice = calibrated(problem, request.epsilon, int(voters.asked.sum()))
     noise = request.streams.generator("noise")
-    beliefs = text.probabilities
-    logs = np.log(beliefs[voters.asked])
+    beliefs = [text.probabilities]
+    logs = np.log(text.probabilities[voters.asked])
     scores = [logs - logs.mean(axis=1, keepdims=True)]
     fitting = np.flatnonzero(voters.asked[: problem.n_train])
     labels = problem.train_labels[fitting]
     for _ in range(ROUNDS):
-        scores.append(release(problem.adjacency, voters, beliefs, lattice, noise))
+        scores.append(release(problem.adjacency, voters, beliefs[-1], lattice, noise))
         stacked = np.stack(scores)
         weights = fit_weights(stacked[:, : len(fitting)], labels)
         total = np.tensordot(weights, stacked, axes=1)
-        beliefs = beliefs.copy()
-        beliefs[voters.asked] = np.exp(total - logsumexp(total, axis=1)[:, None])
-    predictions = total.argmax(axis=1)[len(fitting) :]
+        after = beliefs[-1].copy()
+        after[voters.asked] = np.exp(total - logsumexp(total, axis=1)[:, None])
+        beliefs.append(after)
+    return Votes(voters, lattice, beliefs[:-1], scores[1:], total)
+
+
+def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
+    votes = collect_votes(problem, request, text)
+    asked_training = int(votes.voters.asked[: problem.n_train].sum())
+    predictions = votes.scores.argmax(axis=1)[asked_training:]
     n_tuning = len(problem.tuning_labels)
     return Outcome(
         test_predictions=predictions[n_tuning:],
         tuning_predictions=predictions[:n_tuning],
-        events=lattice.events(
+        events=votes.lattice.events(
             unit=problem.setting.unit,
             relation=problem.setting.relation,
             reason=_REASON,
@@ -189,8 +211,8 @@ def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
             **text.configuration,
             "rounds": ROUNDS,
             "clip": CLIP,
-            "noise_std": lattice.noise_std,
-            "asked_training_nodes": len(fitting),
+            "noise_std": votes.lattice.noise_std,
+            "asked_training_nodes": asked_training,
         },
         n_configurations=N_CONFIGURATIONS,
         chosen_by=CHOSEN_BY,

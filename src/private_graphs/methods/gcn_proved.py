@@ -78,24 +78,8 @@ class ProvedGcn:
         progress: Progress | None,
     ) -> list[Outcome]:
         """Answer requests with equal settings, as one batch."""
-        structure = self._structure(problem, tuning, requests)
-        planned = [self._event(tuning, request, problem.delta) for request in requests]
-        replicas = [
-            ReplicaSpec(
-                request.streams, tuning.learning_rate, event.noise_multiplier if event else 0.0
-            )
-            for request, event in zip(requests, planned, strict=True)
-        ]
-        settings = Settings(
-            optimizer=tuning.optimizer,
-            epochs=tuning.epochs,
-            private=True,  # clipped at every epsilon, also where no noise is added
-            clip_norm=_CLIP_NORM,
-            hidden=_HIDDEN,
-            dropout=0.0,
-            dtype=_TYPE,
-        )
-        trained = engine.train(structure, self.protocol, settings, replicas, progress=progress)
+        structure = self.structure(problem, tuning, requests)
+        trained, planned = self.fit(structure, tuning, requests, problem.delta, progress=progress)
         first_test = len(problem.tuning_labels)
         return [
             Outcome(
@@ -110,9 +94,43 @@ class ProvedGcn:
             for index, event in enumerate(planned)
         ]
 
-    def _structure(
-        self, problem: Problem, tuning: Tuning, requests: Sequence[Request]
-    ) -> Structure:
+    def fit(
+        self,
+        structure: Structure,
+        tuning: Tuning,
+        requests: Sequence[Request],
+        delta: float,
+        *,
+        start: np.ndarray | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[engine.Trained, list[NoisyGradients | None]]:
+        """Train a batch; return it and, for each request, the event that is planned.
+
+        ``start`` (P,) are the parameters before the first step, by default those of each stream.
+        """
+        planned = [self._event(tuning, request, delta) for request in requests]
+        replicas = [
+            ReplicaSpec(
+                request.streams,
+                tuning.learning_rate,
+                event.noise_multiplier if event else 0.0,
+                start,
+            )
+            for request, event in zip(requests, planned, strict=True)
+        ]
+        settings = Settings(
+            optimizer=tuning.optimizer,
+            epochs=tuning.epochs,
+            private=True,  # clipped at every epsilon, also where no noise is added
+            clip_norm=_CLIP_NORM,
+            hidden=_HIDDEN,
+            dropout=0.0,
+            dtype=_TYPE,
+        )
+        trained = engine.train(structure, self.protocol, settings, replicas, progress=progress)
+        return trained, planned
+
+    def structure(self, problem: Problem, tuning: Tuning, requests: Sequence[Request]) -> Structure:
         """Blocks of all replicas; where every node is a part of its own they share them."""
         alone = tuning.splits == problem.n_units
         streams = [request.streams for request in (requests[:1] if alone else requests)]

@@ -102,6 +102,31 @@ class TextGradients:
         rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(problem) else chosen.rank
         return Configuration(max(1, min(rank, text.axes.rank)), chosen.steps)
 
+    def fit(
+        self,
+        problem: Problem,
+        text: PublicText,
+        configuration: Configuration,
+        requests: Sequence[Request],
+    ) -> tuple[np.ndarray, list[tuple[NoisyGradients, ...]]]:
+        """Train one batch on the training nodes.
+
+        Returns the (R, P) averaged iterates and, for each request, what was released of the nodes.
+        """
+        model, steps = self.model(configuration.rank, problem.n_classes), configuration.steps
+        noises = [_noise(request, steps, problem.delta) for request in requests]
+        fitted = descend(
+            model,
+            np.stack([model.start(each.streams.generator("initial")) for each in requests]),
+            _coordinates(text, text.training_rows(problem, slice(None)), configuration.rank),
+            problem.train_labels,
+            steps,
+            np.array(noises) * steps.clip_norm,
+            [each.streams.generator("noise") for each in requests],
+            divisor=problem.n_units,
+        )
+        return fitted, [_events(problem, steps, noise) for noise in noises]
+
     def _release(
         self,
         problem: Problem,
@@ -113,24 +138,14 @@ class TextGradients:
         model = self.model(configuration.rank, problem.n_classes)
         steps, rank = configuration.steps, configuration.rank
         evaluated = _coordinates(text, text.evaluated_rows(problem), rank)
-        noises = [_noise(request, steps, problem.delta) for request in requests]
-        fitted = descend(
-            model,
-            np.stack([model.start(each.streams.generator("initial")) for each in requests]),
-            _coordinates(text, text.training_rows(problem, slice(None)), rank),
-            problem.train_labels,
-            steps,
-            np.array(noises) * steps.clip_norm,
-            [each.streams.generator("noise") for each in requests],
-            divisor=problem.n_units,
-        )
+        fitted, events = self.fit(problem, text, configuration, requests)
         predictions = predict(model, fitted, evaluated)
         cut = len(problem.tuning_labels)
         return [
             Outcome(
                 test_predictions=predictions[index, cut:],
                 tuning_predictions=predictions[index, :cut],
-                events=_events(problem, steps, noises[index]),
+                events=events[index],
                 configuration={"rank": rank, **asdict(steps)},
                 chosen_by=_CHOSEN_BY,
                 assumptions=(_OWN_EDGES if _reads_edges(problem) else _NO_EDGE,),
