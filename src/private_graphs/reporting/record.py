@@ -284,7 +284,7 @@ def _refuse_secret_seeds(rows: pd.DataFrame) -> None:
 
 
 def _hours(scale_folder: Path, rows: pd.DataFrame) -> float:
-    """Hours of all jobs by their benchmark files; of training alone where one has none."""
+    """Wall hours of all jobs by their benchmark files; of training alone where one has none."""
     total = 0.0
     for cell, group in rows.groupby("cell"):
         kind, place = cell.split("/", 1)
@@ -311,7 +311,7 @@ def _page(
     return [
         f"# Recorded results of {study}",
         "",
-        f"private-graphs {__version__}, {day}. Machine: {machine}. {hours:.2f} hours of one core.",
+        f"private-graphs {__version__}, {day}. Machine: {machine}. All jobs: {hours:.2f} hours.",
         "",
         *(["```", *commands, "```", ""] if commands else []),
         "| dataset | experiment | cells | rows |",
