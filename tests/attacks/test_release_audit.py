@@ -43,9 +43,7 @@ def test_neighbours_are_as_far_apart_as_is_proved(method):
     task = TASKS[method](method, 3, 2.0)
     means, spreads, count = [], [], 0
     for arm in (0, 1):
-        requests = make_requests(
-            method, 3, 2.0, arm, 0, max(task.batch, round(4000 / task.canaries))
-        )
+        requests = make_requests(method, 3, 2.0, arm, 0, max(task.batch, 4000 // task.canaries))
         scores = task.release(arm, requests, False).scores
         means.append(scores.mean())
         spreads.append(scores.std())

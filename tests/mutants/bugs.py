@@ -246,7 +246,7 @@ BUGS = (
         "methods/problem.py",
         _PUBLIC,
         "public_adjacency=(edges + edges @ edges).sign()[public][:, public] if",
-        (test("methods/gcn_proved::labels_of_public_nodes_and_edges_across_change_nothing"),),
+        (test("methods/problem::the_public_graph_is_the_edges_between_public_nodes"),),
     ),
     Bug(
         "27",
@@ -255,7 +255,7 @@ BUGS = (
         _PUBLIC,
         "public_adjacency=scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / (1 + edges[public].sum("
         "axis=1).A1)) @ edges[public][:, public]) if",
-        (test("methods/gcn_proved::labels_of_public_nodes_and_edges_across_change_nothing"),),
+        (test("methods/problem::the_public_graph_is_the_edges_between_public_nodes"),),
     ),
     Bug(
         "28",

@@ -48,7 +48,7 @@ METHODS = (*TASKS, CHOICE)
 NOISE_DRAWS = 20_000
 """Releases whose noise is tested, at least."""
 DRAWS = 200_000
-"""Scores of each neighbour."""
+"""Canaries of each neighbour; where parts toss coins, only those that join every step count."""
 CHOICES = 20_000
 """Noisy choices of each neighbour."""
 _AUDITS = len(METHODS) * len(CLASSES)

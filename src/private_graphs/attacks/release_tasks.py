@@ -67,8 +67,8 @@ class Task(Protocol):
     classes: int
     batch: int
     """Requests of one call."""
-    canaries: float
-    """Scores of one request, on average."""
+    canaries: int
+    """Units of one release that can be told apart each on its own."""
     events: tuple[Event, ...]
     """What the method says that a request releases."""
 
@@ -300,9 +300,9 @@ class GcnTask:
         return 2 if self._poisson else 8
 
     @property
-    def canaries(self) -> float:
+    def canaries(self) -> int:
         """See :class:`Task`."""
-        return 0.5 if self._poisson else self._parts
+        return self._parts
 
     @cached_property
     def _trainer(self) -> ProvedGcn:
