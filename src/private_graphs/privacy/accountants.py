@@ -596,7 +596,5 @@ def compose_groups(
     else:
         epsilon = despite_distance(lambda left: _composed(mechanisms, left)[0], distance, delta)
     if math.isinf(epsilon):
-        raise UserError(
-            "noise on a lattice is not priced beside other mechanisms at an epsilon this large"
-        )
+        raise UserError("noise on a lattice is not priced beside others at so large an epsilon")
     return epsilon
