@@ -36,9 +36,7 @@ def audit(
     splits: Annotated[int, typer.Option(help="Random parts of the training graph.")] = 1,
     visits: Visits = "protocol",
     seed: Annotated[int, typer.Option(help="Of all draws: the same seed, the same answer.")] = 0,
-    classes: Annotated[
-        int, typer.Option(help="With --method: classes of the tiny problem.")
-    ] = 2,
+    classes: Annotated[int, typer.Option(help="With --method: of the tiny problem.")] = 2,
     release: Annotated[
         bool,
         typer.Option("--release", help="Audit the releases themselves: of --method, or of all."),
@@ -63,9 +61,8 @@ def audit(
     what it predicts for one node. Half of the runs have another label of the canary or, in setting
     edges, one edge more.
 
-    With --release the noise itself is audited, of one method or of all, with 2, 3 and 7 classes:
-    standard deviations and correlations against what is claimed, and how well releases of two
-    neighbouring datasets can be told apart, as a bound on mu of Gaussian DP.
+    With --release the noise itself is audited, with 2, 3 and 7 classes: its size and correlations,
+    and how well releases of neighbouring datasets can be told apart, as a bound on mu.
 
     Exit code 1: more was shown than is proved, so the code has a bug. A refuted published claim
     is a finding, not an error.

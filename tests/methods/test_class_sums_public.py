@@ -19,7 +19,7 @@ def test_training_nodes_are_read_through_the_sum_alone(setting, monkeypatch):
     problem = make_problem(setting)
     requests = [request(problem, 1.0), request(problem, math.inf), request(problem, 2.0, known=0)]
     monkeypatch.setattr(
-        class_sums, "class_sums", lambda problem, text, rank: np.zeros((rank + 1, 3))
+        class_sums, "class_sums", lambda problem, text, rank, lattice: np.zeros((rank + 1, 3))
     )
     first = CLASS_SUMS_PUBLIC.run(problem, requests)
     second = CLASS_SUMS_PUBLIC.run(with_other_training(problem), requests)
@@ -45,7 +45,7 @@ def test_the_release_is_that_of_the_class_sums(setting):
 def test_useless_sums_leave_what_public_data_gives(monkeypatch):
     problem = make_problem("graph", n_tuning=60)
     monkeypatch.setattr(
-        class_sums, "class_sums", lambda problem, text, rank: np.zeros((rank + 1, 3))
+        class_sums, "class_sums", lambda problem, text, rank, lattice: np.zeros((rank + 1, 3))
     )
     (together,) = CLASS_SUMS_PUBLIC.run(problem, [request(problem, math.inf)])
     (public,) = PUBLIC_ONLY.run(problem, [request(problem, 0)])

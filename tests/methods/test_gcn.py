@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -340,6 +341,20 @@ def test_seeded_runs_repeat_to_the_last_bit_and_runs_of_entropy_never():
         for j in range(i):
             assert not np.any(losses[i] == losses[j])
     assert (drawn[0].runs["noise_source"] == "os_entropy").all()
+
+
+def test_without_a_seed_the_majority_row_is_that_of_public_labels():
+    rest = DATASET.labels.copy()
+    rest[DATASET.train_mask] = (rest[DATASET.train_mask] + 1) % DATASET.n_classes
+    other = replace(DATASET, labels=rest)
+    validation = DATASET.labels[DATASET.validation_mask]
+    majority = np.bincount(validation[validation >= 0]).argmax()
+    for graph in (DATASET, other):
+        found = train_cell(
+            plan_of(protocol="sound", epochs=2), graph, device="cpu", noise_source="os_entropy"
+        )
+        truth = graph.labels[found.test_nodes]
+        assert (found.runs["majority_micro_f1"] == np.mean(truth == majority)).all()
 
 
 def test_a_cell_trained_alone_has_the_rows_it_has_beside_others():

@@ -285,14 +285,17 @@ def _public_facts(
     plan: CellPlan, protocol: Protocol, dataset: GraphDataset, noise_source: NoiseSource
 ) -> list[str]:
     """What the dataset declares public, then what the run itself needs to be so."""
+    told = (
+        (
+            "the majority class of the training labels (baseline row)",
+            "a hash of the dataset and its sizes: they identify the data and are not covered",
+        )
+        if noise_source == "seeded"
+        else ("the sizes of the dataset: they are not covered",)
+    )
     facts = [
         *dataset.info.public_facts,
-        "the majority class of the training labels (baseline row)",
-        (
-            "a hash of the dataset and its sizes: they identify the data and are not covered"
-            if noise_source == "seeded"
-            else "the sizes of the dataset: they are not covered"
-        ),
+        *told,
         "all settings of the run: epochs, learning rates, clip norm, noise multiplier, splits",
     ]
     if dataset.info.features == "bow":

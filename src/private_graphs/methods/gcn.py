@@ -106,8 +106,9 @@ def train_cell(
         offset += len(group) * plan.epochs
     runs = pd.concat(frames, ignore_index=True)
     runs["selected"] = _selected(runs)
-    if noise_source == "os_entropy":  # no duration is kept: docs/privacy.md §5
+    if noise_source == "os_entropy":  # docs/privacy.md §5: no duration, no private majority class
         runs["seconds"] = math.nan
+        runs["majority_micro_f1"] = _public_majority(dataset)
     runs["noise_source"] = noise_source
     runs["code_fingerprint"] = code_fingerprint
     runs["data_fingerprint"] = told_fingerprint(dataset.fingerprint, secret)
@@ -286,6 +287,19 @@ def _rows(
     for column in ("clip", "delta", "epsilon_published", "epsilon_proved", "seconds"):
         frame[column] = frame[column].astype("float64")
     return frame
+
+
+def _public_majority(dataset: GraphDataset) -> float:
+    """Score on test nodes of the class that is most frequent among validation nodes; NaN for none.
+
+    The majority class of the training labels is a function of private data that no price covers.
+    """
+    labelled = dataset.labels >= 0
+    validation = dataset.labels[dataset.validation_mask & labelled]
+    if not len(validation):
+        return math.nan
+    test = dataset.labels[dataset.test_mask & labelled]
+    return majority_score(test, int(np.bincount(validation).argmax()))
 
 
 def _selected(runs: pd.DataFrame) -> np.ndarray:

@@ -89,21 +89,20 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     )
 
 
-_SHARES_OF_DELTA = (1e-6, 1e-4, 1e-2, 0.5)
-"""Shares of δ that are set aside for the distance of noise from what was priced."""
+_SHARES = (1e-6, 1e-4, 1e-2, 0.5)
+"""Shares of δ that are set aside for the distance of noise from the noise that is priced."""
 
 
 def despite_distance(
     epsilon_of: Callable[[float], float], total_variation: float, delta: float
 ) -> float:
-    """Return ε at ``delta`` of noise that is near to the noise that ``epsilon_of`` prices (§0.6).
+    """Return ε of noise that is ``total_variation`` away from the noise that has ``epsilon_of(δ)``.
 
-    ``epsilon_of(δ)`` is the price of the ideal noise, ``total_variation`` how far the real noise of
-    all releases is from it: δ(ε) grows by (1 + e^ε) times that. Infinity where that is too much.
+    δ grows by (1 + e^ε) · ``total_variation`` (§0.6). Infinity where that is too much.
     """
     if total_variation == 0:
         return epsilon_of(delta)
-    for share in _SHARES_OF_DELTA:
+    for share in _SHARES:
         epsilon = epsilon_of(delta * (1 - share))
         if epsilon < 600 and (1 + math.exp(epsilon)) * total_variation <= share * delta:
             return epsilon
@@ -113,9 +112,8 @@ def despite_distance(
 def lattice_epsilon(mu: float, total_variation: float, delta: float) -> float:
     """Return ε of discrete Gaussian noise on a lattice, of releases with the ratio ``mu`` (§0.6).
 
-    Exact Gaussian DP of rounded Gaussian noise, from which it is ``total_variation`` away; at an ε
-    too large for that, zCDP of the discrete Gaussian itself (Canonne, Kamath & Steinke 2020,
-    Theorem 4).
+    Exact Gaussian DP of rounded Gaussian noise, from which it is ``total_variation`` away; at too
+    large an ε, zCDP of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
     """
     epsilon = despite_distance(lambda left: gdp_epsilon(mu, left), total_variation, delta)
     if math.isfinite(epsilon):
@@ -507,11 +505,10 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
             f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
         )
     loss = _loss_of(event)
-    mu, distance = None, 0.0
+    mu = None
     if isinstance(event, GaussianQuery):
         mu = event.sensitivity * math.sqrt(event.count) / event.noise_std
-        distance = event.total_variation
-        epsilon, accountant = lattice_epsilon(mu, distance, delta), gdp_name()
+        epsilon, accountant = lattice_epsilon(mu, event.total_variation, delta), gdp_name()
         second = _second_route(loss, delta)
     else:
         epsilon, accountant, second = _composed((loss,), delta)
@@ -528,7 +525,7 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
         second_route=second,
         mu=mu,
         mechanism=loss,
-        total_variation=distance,
+        total_variation=getattr(event, "total_variation", 0.0),
         claim=(unit, relation),
         conditions=tuple(conditions),
     )
@@ -594,12 +591,10 @@ def compose_groups(
     mechanisms = tuple(
         replace(event.mechanism, steps=n_runs * event.mechanism.steps) for event, n_runs in counted
     )
-    gaussian = all(isinstance(each, SampledGaussian) for each in mechanisms)
-    route = pld_of if gaussian else lambda losses, left: _composed(losses, left)[0]
-    epsilon = despite_distance(lambda left: route(mechanisms, left), distance, delta)
+    if all(isinstance(each, SampledGaussian) for each in mechanisms):
+        epsilon = despite_distance(lambda left: pld_of(mechanisms, left), distance, delta)
+    else:
+        epsilon = despite_distance(lambda left: _composed(mechanisms, left)[0], distance, delta)
     if math.isinf(epsilon):
-        raise UserError(
-            "the noise of releases on a lattice is too far from Gaussian noise for an epsilon this "
-            "large: their composition with other mechanisms is not priced"
-        )
+        raise UserError("noise on a lattice is not priced beside others at so large an epsilon")
     return epsilon

@@ -291,7 +291,10 @@ class _Batch:
         # a replica that stops early owes no noise of the steps that others go on to take
         runs_through = settings.patience is None
         possible = plain_sgd and by_parts and runs_through and settings.device == "cpu"
-        return settings.lazy_noise and possible
+        # Weights that a step has moved are rounded to float32 before noise that waits arrives; that
+        # has no price, so that under secret randomness, where the price counts, no noise waits.
+        secret = any(replica.streams.secret for replica in self.replicas)
+        return settings.lazy_noise and possible and not secret
 
     def _rule(self) -> Rule:
         settings = self.settings
