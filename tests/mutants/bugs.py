@@ -212,7 +212,6 @@ BUGS = (
         "        self.backend = self._backend(state)",
         "        state.noise_std[:] *= 0.7\n        self.backend = self._backend(state)",
         (audit("gcn", 3), audit("gcn_poisson", 7)),
-        fast=True,
     ),
     Bug(
         "19",
