@@ -114,7 +114,8 @@ class SentenceEncoder:
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
         """Return ``sentence`` (n, width) float32 and ``filled`` (n,) bool: not only white space.
 
-        Batches have fixed shapes: a row depends on its own text alone.
+        Batches have fixed shapes and one thread multiplies: a row depends on its own text alone.
+        Threads share out a product as the machine's load has it, and round sums differently then.
         """
         lengths = self._lengths(texts)
         longest = self.model.max_seq_length or LADDER[-1]
@@ -125,12 +126,13 @@ class SentenceEncoder:
         found = np.empty((len(texts), self.width), dtype=np.float32)
         for batch, rows, padded in batches:
             self._padded = padded
-            vectors = self.model.encode(
-                [texts[i] for i in np.resize(batch, rows)],
-                batch_size=rows,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-            )
+            with limited_threads(1):
+                vectors = self.model.encode(
+                    [texts[i] for i in np.resize(batch, rows)],
+                    batch_size=rows,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                )
             found[batch] = vectors[: len(batch)]
         self._padded = None
         return {"sentence": found, "filled": np.array([bool(text.strip()) for text in texts])}
