@@ -127,8 +127,10 @@ def test_the_distance_is_paid_for_in_compositions():
 
 
 def test_a_distance_too_large_for_an_epsilon_leaves_concentrated_dp():
-    assert lattice_epsilon(10.0, 1e-15, 1e-5) > gdp_epsilon(10.0, 1e-5) + 0.5
-    assert lattice_epsilon(1.0, 1e-15, 1e-5) == pytest.approx(gdp_epsilon(1.0, 1e-5), abs=1e-5)
+    small, large = (price(event_of(calibrate(e)), *CLAIM, 1e-5) for e in (2.0, 40.0))
+    assert "Gaussian DP" in small.accountant and "zero-concentrated" in large.accountant
+    assert lattice_epsilon(10.0, 1e-15, 1e-5)[0] > gdp_epsilon(10.0, 1e-5) + 0.5
+    assert lattice_epsilon(1.0, 1e-15, 1e-5)[0] == pytest.approx(gdp_epsilon(1.0, 1e-5), abs=1e-5)
 
 
 @pytest.mark.parametrize("spacing", [-1.0, 1e-3])

@@ -292,7 +292,7 @@ def test_every_part_of_the_claim_is_in_the_identifier(field: str) -> None:
 ROW = {
     **{name: value for name, value in ABOUT.model_dump().items() if name != "scenario"},
     "replica_id": "0123", "inference": "inductive_disjoint", "noise_source": "seeded",
-    "unit": "node", "relation": "replace", "delta": DELTA,
+    "unit": "node", "relation": "replace", "delta": DELTA, "epsilon": 2.0,
 }  # fmt: skip
 
 
@@ -302,7 +302,9 @@ ROW = {
         {"dataset": "reddit"}, {"method": "edge_votes"}, {"protocol": "paper"}, {"study": "x"},
         {"epsilon_proved": 0.1}, {"epsilon_proved": math.nan}, {"delta": 1e-9}, {"unit": "graph"},
         {"relation": "zero_out"}, {"data_fingerprint": "0"}, {"features": "bow"},
-        {"setting": "text"}, {"noise_source": "os_entropy"},
+        {"setting": "text"}, {"noise_source": "os_entropy"}, {"epsilon": 0.1},
+        {"n_splits": 100}, {"noise_multiplier": 1e3}, {"epsilon_published": 0.5},
+        {"n_configurations": 7},
     ],
 )  # fmt: skip
 def test_a_row_that_its_statement_is_not_about_is_named_with_it(changes: dict) -> None:
@@ -316,7 +318,8 @@ def test_a_row_that_its_statement_is_not_about_is_named_with_it(changes: dict) -
 
 def test_a_row_without_dp_needs_no_unit() -> None:
     plain = _statement(events=[], private=False, epsilon_target=None, epsilon_published=None)
-    check_row(ROW | {"unit": None, "delta": math.nan, "epsilon_proved": math.nan}, plain)
+    nothing = {"unit": None, "delta": math.nan, "epsilon_proved": math.nan, "epsilon": math.inf}
+    check_row(ROW | nothing, plain)
     with pytest.raises(UserError, match="epsilon_proved"):
         check_row(ROW | {"epsilon_proved": 2.0}, plain)
 

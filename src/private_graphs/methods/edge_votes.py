@@ -109,7 +109,7 @@ def vote_sums(
     ends, columns = np.r_[first, second], np.arange(2 * len(first))
     shape = (adjacency.shape[0], len(columns))
     ones = np.ones(len(columns), np.int64)
-    lattice.check_total(len(columns))
+    lattice.check_total(adjacency.shape[0])  # a node receives from each other one at most once
     return scipy.sparse.csr_matrix((ones, (ends, columns)), shape) @ lattice.rounded(both)
 
 

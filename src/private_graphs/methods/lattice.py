@@ -85,11 +85,14 @@ class LatticeGaussian:
         return np.rint(contributions * (1 / self.spacing)).astype(np.int64)
 
     def check_total(self, terms: int) -> None:
-        """Raise UserError where ``terms`` contributions of size 1 could exceed 64-bit integers."""
+        """Raise UserError where ``terms`` contributions of size 1 could exceed 64-bit integers.
+
+        ``terms`` is a public number: the message shows it.
+        """
         if terms / self.spacing >= _LARGEST_SUM:
             raise UserError(
-                f"sums of {terms:,} contributions at spacing {self.spacing:g} exceed 64-bit "
-                "integers; choose a smaller epsilon"
+                f"sums of up to {terms:,} contributions at spacing {self.spacing:g} could exceed "
+                "64-bit integers; expected fewer nodes, or a smaller epsilon"
             )
 
     def noisy(self, sums: np.ndarray, generator: np.random.Generator) -> np.ndarray:

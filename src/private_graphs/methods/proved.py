@@ -312,8 +312,8 @@ def _statement(shared: _Shared, run: _Run) -> PrivacyStatement:
 
 
 def _not_covered(noise_source: NoiseSource) -> list[str]:
-    if noise_source == "os_entropy":  # the hash is keyed with a secret that nobody keeps
-        return ["how long runs took, where it is told: this is not covered"]
+    if noise_source == "os_entropy":  # the hash has a secret key, and no time is told
+        return []
     return ["a hash of the dataset and how long runs took: these are not covered"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,6 +78,17 @@ class Method(Protocol):
         ...
 
 
+def _choice_scale(epsilon: float) -> float:
+    """Return the least scale whose exponential choice of sensitivity 1 keeps ``epsilon``.
+
+    2/ε, raised where rounding would leave its inverse above, exactly or in float64.
+    """
+    scale = 2.0 / epsilon
+    while 2.0 / scale > epsilon or Fraction(2) / Fraction(scale) > Fraction(epsilon):
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
 def choose(
     problem: Problem, request: Request, predictions: np.ndarray
 ) -> tuple[int, tuple[Event, ...], str]:
@@ -107,7 +119,7 @@ def choose(
             "nodes count as theirs"
         ),
         sensitivity=1.0,
-        scale=2.0 / target_epsilon(request.epsilon),
+        scale=_choice_scale(target_epsilon(request.epsilon)),
     )
     return (
         exponential_choice(request.streams.generator("choice"), hits, event.scale),

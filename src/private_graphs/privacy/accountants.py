@@ -89,7 +89,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     )
 
 
-_SHARES = (1e-6, 1e-4, 1e-2, 0.5)
+_SHARES = (1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.5)
 """Shares of δ that are set aside for the distance of noise from the noise that is priced."""
 
 
@@ -109,16 +109,16 @@ def despite_distance(
     return math.inf
 
 
-def lattice_epsilon(mu: float, total_variation: float, delta: float) -> float:
-    """Return ε of discrete Gaussian noise on a lattice, of releases with the ratio ``mu`` (§0.6).
+def lattice_epsilon(mu: float, total_variation: float, delta: float) -> tuple[float, str]:
+    """Return ε of discrete Gaussian noise on a lattice at the ratio ``mu``, and who says so (§0.6).
 
     Exact Gaussian DP of rounded Gaussian noise, from which it is ``total_variation`` away; at too
     large an ε, zCDP of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
     """
     epsilon = despite_distance(lambda left: gdp_epsilon(mu, left), total_variation, delta)
     if math.isfinite(epsilon):
-        return epsilon
-    return max(zcdp_epsilon(mu**2 / 2, delta), zcdp_epsilon_library(mu**2 / 2, delta))
+        return epsilon, gdp_name()
+    return max(each(mu**2 / 2, delta) for each in (zcdp_epsilon, zcdp_epsilon_library)), zcdp_name()
 
 
 @lru_cache(maxsize=4096)
@@ -508,7 +508,7 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
     mu = None
     if isinstance(event, GaussianQuery):
         mu = event.sensitivity * math.sqrt(event.count) / event.noise_std
-        epsilon, accountant = lattice_epsilon(mu, event.total_variation, delta), gdp_name()
+        epsilon, accountant = lattice_epsilon(mu, event.total_variation, delta)
         second = _second_route(loss, delta)
     else:
         epsilon, accountant, second = _composed((loss,), delta)
@@ -587,7 +587,7 @@ def compose_groups(
     distance = sum(n_runs * event.total_variation for event, n_runs in counted)
     if all(event.mu is not None for event, _ in counted):
         mu = math.sqrt(sum(n_runs * event.mu**2 for event, n_runs in counted))
-        return lattice_epsilon(mu, distance, delta)
+        return lattice_epsilon(mu, distance, delta)[0]
     mechanisms = tuple(
         replace(event.mechanism, steps=n_runs * event.mechanism.steps) for event, n_runs in counted
     )

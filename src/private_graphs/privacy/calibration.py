@@ -159,7 +159,7 @@ def lattice_noise(epsilon: float, releases: int, delta: float, dimension: int) -
     epsilon = target_epsilon(epsilon)
     distance = lattice_distance(LATTICE_RATIO, dimension * releases)
     return _smallest_noise(
-        lambda noise: lattice_epsilon(math.sqrt(releases) / noise, distance, delta),
+        lambda noise: lattice_epsilon(math.sqrt(releases) / noise, distance, delta)[0],
         epsilon,
         guess=math.sqrt(releases) / gdp_mu(epsilon, delta),
     )

@@ -19,6 +19,7 @@ from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import sensitivity
 from private_graphs.privacy.assumptions import NoiseSource, assumptions_of
+from private_graphs.privacy.calibration import target_epsilon
 from private_graphs.privacy.checks import check_delta
 from private_graphs.privacy.events import (
     Bounding,
@@ -191,6 +192,8 @@ class PrivacyStatement(About):
                 f"statement_id is {self.statement_id}, its content gives {expected}: "
                 "the statement was changed after it was written"
             )
+        if self.audit is not None:
+            _check_audit(self.audit, self.unit, self.relation, self.delta, self.epsilon_proved)
         status = _status(
             bool(self.mechanisms),
             self.noise_source,
@@ -476,18 +479,35 @@ _OF_PRIVATE_ROW = ("unit", "relation", "delta")
 """As ``_OF_ROW``, under one name; null without DP."""
 
 
+def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str, Any]:
+    """Return what the statement says of the columns of ``row`` that repeat it, by column."""
+    told = {column: getattr(statement, field) for column, field in _OF_ROW.items()}
+    if statement.status == "not_private":
+        return told | {"epsilon": math.inf}
+    told |= {name: getattr(statement, name) for name in _OF_PRIVATE_ROW}
+    target = 0.0 if not statement.mechanisms else statement.epsilon_target
+    if target is not None and target_epsilon(row["epsilon"]) != target:
+        told["epsilon"] = target
+    inside = {"n_configurations": statement.selection.n_configs}
+    if statement.mechanisms and statement.mechanisms[0].type == "gaussian_gradient":
+        first = statement.mechanisms[0]
+        inside |= {
+            "epsilon_published": statement.epsilon_published,
+            "noise_multiplier": first.noise_multiplier,
+            "n_splits": first.parts,
+        }
+    return told | {name: value for name, value in inside.items() if name in row}
+
+
 def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
     """Raise UserError where a row of a run table says something else than its statement (§11).
 
     ``row`` has the columns of ``reporting.runs``; one of a training has no ``setting``. The message
     names the row, the statement and every column that differs.
     """
-    pairs = dict(_OF_ROW)
-    if statement.status != "not_private":
-        pairs |= {name: name for name in _OF_PRIVATE_ROW}
     differing = []
-    for column, field in pairs.items():
-        value, expected = row.get(column), getattr(statement, field)
+    for column, expected in _told_twice(row, statement).items():
+        value = row.get(column)
         if isinstance(value, float) and math.isnan(value):
             value = None
         if value != expected:

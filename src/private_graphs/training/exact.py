@@ -124,8 +124,8 @@ def discrete_gaussian(
 
     ``steps`` is a whole number from 1 to ``LARGEST_STEPS``. Exact: integers alone are compared
     (Karney 2016, "Sampling exactly from the normal distribution", Algorithm D; the distribution is
-    that of Canonne, Kamath & Steinke 2020). A draw is a function of the generator's bits alone,
-    whatever else is drawn with it.
+    that of Canonne, Kamath & Steinke 2020). What a call draws first does not depend on how
+    much it draws; words that are left over are thrown away.
     """
     if not 1 <= steps <= LARGEST_STEPS:
         raise ValueError(f"steps is {steps}; expected a whole number from 1 to {LARGEST_STEPS}")
