@@ -488,14 +488,10 @@ def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str
     target = 0.0 if not statement.mechanisms else statement.epsilon_target
     if target is not None and target_epsilon(row["epsilon"]) != target:
         told["epsilon"] = target
-    inside = {"n_configurations": statement.selection.n_configs}
-    if statement.mechanisms and statement.mechanisms[0].type == "gaussian_gradient":
-        first = statement.mechanisms[0]
-        inside |= {
-            "epsilon_published": statement.epsilon_published,
-            "noise_multiplier": first.noise_multiplier,
-            "n_splits": first.parts,
-        }
+    inside = {
+        "n_configurations": statement.selection.n_configs,
+        "epsilon_published": statement.epsilon_published,
+    }
     return told | {name: value for name, value in inside.items() if name in row}
 
 
