@@ -91,6 +91,14 @@ def test_without_dp_there_is_nothing_to_share_not_even_of_an_earlier_run(classif
     assert (out / "private" / "predictions.csv").is_file()
 
 
+def test_a_kept_seed_leaves_nothing_to_share(classify):
+    """Its noise can be taken off, and its statement holds the plain hash of all the data."""
+    classify("out", "--epsilon", 2)
+    out = classify("out", "--epsilon", 2, "--seed", 3)
+    assert not (out / "release").exists()
+    assert (out / "private" / "predictions.csv").is_file()
+
+
 @pytest.mark.parametrize("setting", ["text", "graph"])
 def test_what_is_released_beside_predictions_does_not_depend_on_private_data(
     classify, graph, setting

@@ -40,7 +40,7 @@ _KEEP = """# Not to be shared
 
 No privacy statement covers this folder. It is for the owner of the data: scores on the test labels,
 the plan of the run, and the same of public data alone. What may be shared is in `release`, which a
-run without DP does not have.
+run without DP or with a kept seed does not have.
 """
 CLEAR = 2.0
 """A difference of fewer standard errors is called none."""
