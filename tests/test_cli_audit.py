@@ -111,7 +111,7 @@ def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, mo
     [
         ((), "either --protocol, such as released, or --method"),
         (("--protocol", "sound", "--method", "dp_mlp"), "either --protocol"),
-        (("--protocol", "sound", "--setting", "text"), "--setting is for --method"),
+        (("--protocol", "sound", "--setting", "text"), "--setting and --classes are for --method"),
         (("--method", "dp_linaer"), "did you mean 'dp_linear'"),
         (("--method", "dp_mlp", "--setting", "edges"), "expected text or graph"),
         (("--method", "dp_mlp", "--splits", "2"), "leave them out"),
