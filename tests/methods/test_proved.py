@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -363,3 +364,12 @@ def test_private_labels_choose_by_the_exponential_mechanism(problem):
 
 def test_one_candidate_is_no_choice(problem):
     assert choose(problem, _request(problem, []), problem.tuning_labels[None])[1] == ()
+
+
+@pytest.mark.parametrize("epsilon", [3.74, 6.3, 0.1, 2.0, 7.77])
+def test_a_choice_keeps_budgets_that_rounding_would_exceed(problem, epsilon):
+    asked = Request(epsilon, 0, np.arange(0), Streams.of({"choice": epsilon}))
+    predictions = np.zeros((3, len(problem.tuning_labels)), dtype=np.int64)
+    _, (event,), _ = choose(problem, asked, predictions)
+    assert 2 / Fraction(event.scale) <= Fraction(epsilon)
+    assert epsilon * (1 - 1e-12) <= event.bounded_range <= epsilon

@@ -531,3 +531,13 @@ def test_a_budget_of_one_run_that_rounds_to_zero_still_composes() -> None:
     event = _event(noise=1e7, releases=1, epochs=1)
     many = _statement(events=[event], n_runs_released=10**10)
     assert many.epsilon_proved == 0.0 and many.epsilon_all_runs > 0
+
+
+@pytest.mark.parametrize(
+    "changes", [{"unit": "graph"}, {"confidence": 0.5}, {"epsilon_lower": 50.0}]
+)
+def test_a_statement_with_an_audit_that_cannot_stand_beside_it_is_not_read(changes: dict) -> None:
+    content = _statement(audit=_audit()).model_dump(mode="json")
+    assert PrivacyStatement.model_validate(content).audit is not None
+    with pytest.raises(UserError, match="audit"):
+        PrivacyStatement.model_validate({**content, "audit": {**content["audit"], **changes}})
