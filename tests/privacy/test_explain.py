@@ -343,17 +343,23 @@ def made(draw: st.DrawFn) -> PrivacyStatement:
     together = None if proved is None else proved * draw(st.floats(1, 10))
     published = draw(positive) if status in ("published_only", "refuted") else None
     shown = proved if proved is not None else published
-    audit = draw(st.none() | st.floats(0, 5).map(_audit)) if published is None else None
+    claim = {
+        "unit": draw(st.sampled_from(get_args(Unit))),
+        "relation": draw(st.sampled_from(get_args(Relation))),
+        "delta": draw(st.floats(1e-12, 0.5)),
+    }
+    audit = None
     if status == "refuted":
-        audit = _audit(2 * published)
+        audit = _audit(2 * published).model_copy(update=claim)
+    elif published is None and status != "not_private":
+        lower = draw(st.none() | st.floats(0, min(5.0, proved or 5.0)))
+        audit = None if lower is None else _audit(lower).model_copy(update=claim)
     n_configs = draw(st.integers(1, 9))
     return _statement(
         status=status,
         audit=audit,
-        unit=draw(st.sampled_from(get_args(Unit))),
-        relation=draw(st.sampled_from(get_args(Relation))),
+        **claim,
         inference=draw(st.sampled_from(get_args(Inference))),
-        delta=draw(st.floats(1e-12, 0.5)),
         n_units=draw(st.integers(1, 10**7)),
         epsilon_proved=proved,
         epsilon_all_runs=together,
