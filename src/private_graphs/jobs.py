@@ -1,0 +1,127 @@
+"""A job is what one process computes: one (dataset, features, method, scenario, protocol, settings).
+
+Its replicas are seed × ε × settings that are compared. A job is plain data: a study file expands to
+jobs, Snakemake passes them on as JSON, and ``job.json`` beside every result says what was run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+
+def _read_epsilon(value: object) -> object:
+    return math.inf if isinstance(value, str) and value.strip().lower() == "inf" else value
+
+
+def _write_epsilon(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value
+
+
+Epsilon = Annotated[
+    float,
+    BeforeValidator(_read_epsilon),
+    PlainSerializer(_write_epsilon, when_used="json"),
+    Field(gt=0),
+]
+"""A privacy budget; infinity (JSON ``"inf"``) means without DP."""
+
+JOB_FILE = "job.json"
+FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
+"""What a finished job holds beside ``job.json`` and ``manifest.json``; perhaps also
+``artifacts.safetensors``. A finished audit holds ``audit.json`` alone."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Attack(_Frozen):
+    """A job that is an audit: many runs on two neighbouring tasks (docs/privacy.md §10)."""
+
+    runs: int = Field(ge=10)
+    """Per neighbour."""
+    seed: int = Field(default=0, ge=0)
+    """Fixed, as a confidence supposes that nobody looks for a seed."""
+
+
+class Chosen(_Frozen):
+    """Where the settings of private replicas are chosen once, to be used in further jobs."""
+
+    job: Job
+    """The job that compared them."""
+    epsilon: Epsilon
+    """Its runs at this ε were compared."""
+
+
+class Job(_Frozen):
+    """The only plan: what one process computes."""
+
+    study: str
+    group: str
+    """Run group of the study file."""
+    name: str
+    """Path below ``jobs/<study>/<group>``: dataset/features/method/scenario/protocol and the
+    settings that the group varies."""
+    dataset: str
+    features: str = "raw"
+    view: str = "protocol"
+    """View of the raw files: the protocol's own, or one by name (``datasets.views``)."""
+    method: str
+    scenario: str
+    protocol: str = "sound"
+    settings: dict[str, Any] = {}
+    """Of ``Method.settings``, where they differ from its defaults."""
+    epsilons: tuple[Epsilon, ...] = ()
+    """Of the runs with all validation labels public."""
+    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    choose: dict[str, tuple[Any, ...]] = {}
+    """Settings that private replicas try; validation micro-F1 chooses among them, at every ε."""
+    chosen: Chosen | None = None
+    """Where the choice was made, if not here."""
+    validation_labels: tuple[int, ...] = ()
+    """Further runs know only so many labels of the validation set, at ``validation_epsilons``."""
+    validation_epsilons: tuple[Epsilon, ...] = ()
+    max_edges: int | None = Field(default=None, ge=1)
+    """Public bound on the number of edges; scenario ``edges`` alone needs and has it."""
+    needs: dict[str, str] = {}
+    """Jobs whose artifacts the method reads: a name to their identifiers (``Job.id``)."""
+    attack: Attack | None = None
+
+    @model_validator(mode="after")
+    def _some_run(self) -> Job:
+        if not self.epsilons and not (self.validation_labels and self.validation_epsilons):
+            raise ValueError(
+                "no run: expected epsilons, or validation_labels with validation_epsilons"
+            )
+        for values in (self.seeds, self.epsilons, *self.choose.values()):
+            if len(set(values)) < len(values):
+                raise ValueError(f"expected distinct values, found {list(values)}")
+        return self
+
+    @property
+    def id(self) -> str:
+        """``<study>/<group>/<name>``: the folder of its files below ``results/<scale>/jobs``."""
+        return f"{self.study}/{self.group}/{self.name}"
+
+    def candidates(self, epsilon: float) -> list[dict[str, Any]]:
+        """Settings that the job itself runs at ``epsilon``, as changes of ``settings``."""
+        if math.isinf(epsilon) or self.chosen is not None:
+            return [{}]
+        found: list[dict[str, Any]] = [{}]
+        for name, values in self.choose.items():
+            found = [{**each, name: value} for each in found for value in values]
+        return found
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of runs at most: a small validation set has fewer."""
+        fewer = len(self.validation_labels) * len(self.validation_epsilons)
+        own = sum(len(self.candidates(epsilon)) for epsilon in self.epsilons)
+        return len(self.seeds) * (own + fewer)
+
+
+Chosen.model_rebuild()

@@ -1,0 +1,129 @@
+"""What a method is: the one interface of every trainer, baseline and proved method.
+
+A module of ``methods`` ends with ``METHODS``, a tuple of these; no list elsewhere names them
+(``methods.all_methods`` imports every module of the package). Heavy imports stay inside ``run``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from private_graphs.privacy.events import Event
+from private_graphs.protocols import SOUND, Protocol
+from private_graphs.training.streams import Streams
+
+Progress = Callable[[int, int], None]
+"""Called with (work done, all work)."""
+
+
+class Settings(BaseModel):
+    """Settings of a method; its own are a subclass with typed, documented fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run (a *replica*): a budget, the settings, and its own random streams."""
+
+    epsilon: float
+    """Infinity: without DP. 0 where the method reads nothing private."""
+    seed: int
+    known: np.ndarray
+    """(k,) validation records whose labels are public, indices into the validation side, sorted."""
+    streams: Streams
+    settings: Any = None
+    """Of ``Method.settings``."""
+
+    @property
+    def private(self) -> bool:
+        """Whether noise is added."""
+        return math.isfinite(self.epsilon) and self.epsilon > 0
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run has beside its task."""
+
+    progress: Progress | None = None
+    device: str = "cpu"
+    threads: int = 1
+    artifacts: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """Of the jobs that this one ``needs``, by their names in the study file."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper prints for the noise of a run, where a protocol repeats it."""
+
+    epsilon: float
+    formula: str
+    authors_epsilon: float | None = None
+    """What the authors' own accountant prints, where it differs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer to one request. Test labels are not in a task: the runner scores."""
+
+    test_predictions: np.ndarray
+    """(M,) classes."""
+    validation_predictions: np.ndarray
+    """(V,) classes of the validation records by the same model."""
+    events: tuple[Event, ...] = ()
+    """What was released of private data; the runner prices it and refuses what proves too little."""
+    validation_events: tuple[Event, ...] = ()
+    """What was released of validation labels that are private. No training record is among them."""
+    claim: Claim | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that the method chose itself: JSON-able values, added to those of the request."""
+    n_configurations: int = 1
+    """How many of them the method compared."""
+    chosen_by: str = "nothing: the settings are fixed in advance"
+    """On what they were compared, in words."""
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    """Further columns of the row: epochs, validation loss, reconstruction distance."""
+    artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Kept beside the rows: pictures, embeddings, learning curves."""
+    public_facts: tuple[str, ...] = ()
+    """What this method takes to be public beyond its scenario."""
+    assumptions: tuple[str, ...] = ()
+    noise_generator: str = "numpy"
+    """Key of ``privacy.assumptions.NOISE_GENERATORS``."""
+    majority: int | None = None
+    """Most frequent class of the private labels that the run saw (baseline of seeded runs)."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: what it is called, where it can run, and the function that runs it."""
+
+    name: str
+    """As in a study file and in rows."""
+    title: str
+    """As in tables and legends."""
+    run: Callable[..., list[Outcome]]
+    """``run(task, requests, context)``: all replicas of a job together, answered in order."""
+    scenarios: tuple[str, ...]
+    """What may be private and public (``tasks.SCENARIOS``); the first is the default."""
+    settings: type[Settings] = Settings
+    protocols: Mapping[str, Protocol] = field(default_factory=lambda: {"sound": SOUND})
+    """Protocols by name, with the fields that this method reads."""
+    data: Literal["graph", "images"] = "graph"
+    reads_private: bool = True
+    """False for rows that need no private data: their ε is 0."""
+    fits_validation_labels: bool = False
+    """Whether parameters are fitted on public validation labels, not only settings chosen."""
+    one_run: bool = True
+    """Whether the method trains its released configuration alone, so that a run costs itself only;
+    False where the runner compares trained configurations (``Job.choose``)."""
+    canary: Any = None
+    """Two neighbouring tasks for the audit (``attacks``); None: there is no audit."""
+    identity: Callable[..., dict[str, Any]] | None = None
+    """What the draws of a request depend on, where it is not the job's own (``Job.identity``)."""

@@ -1,0 +1,117 @@
+"""Exhibits: a table or figure is a value over a tidy frame; one function draws any of a kind.
+
+A file ``exhibits/<study>/<name>.py`` ends with ``EXHIBIT``; nothing else names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What people see of a value: text, a link to its statement, and how it is to be taken."""
+
+    text: str = NOTHING
+    statement: str = ""
+    """Identifier of the privacy statement behind it."""
+    tone: str = ""
+    """``proved``, ``unproved``, ``refuted``, ``published`` or nothing: a class of the style sheet."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its head, how a row is shown there, and the group that it stands in."""
+
+    head: str
+    show: Callable[[dict[str, Any]], Cell | str]
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people over a frame for programs (``frame`` is what the CSV holds)."""
+
+    title: str
+    frame: pd.DataFrame
+    columns: Sequence[Column]
+    notes: Sequence[str] = ()
+    panel: str = ""
+    """Column of the frame that starts a new table on the page: ``dataset``."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines or markers over an axis, small multiples by row and column."""
+
+    title: str
+    frame: pd.DataFrame
+    """One row per point: ``x``, ``y``, ``spread``, ``line``, facets, ``status``, ``statement_id``."""
+    x: str
+    y: str = "mean"
+    spread: str = "std"
+    line: str = ""
+    """Column with the name of the line or marker that a point belongs to."""
+    row: str = ""
+    column: str = ""
+    printed: str = ""
+    """Column with the number that the paper prints at a point, drawn beside it."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Horizontal lines of a facet: label -> column of the frame (majority class, public data)."""
+    x_label: str = ""
+    y_label: str = ""
+    log_x: bool = False
+    categories: bool = False
+    """The x values are names: markers without lines."""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """A matrix of counts or shares: a confusion matrix."""
+
+    title: str
+    values: np.ndarray
+    rows: Sequence[str]
+    columns: Sequence[str]
+    row_label: str = ""
+    column_label: str = ""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A grid of images, such as digits that an attack reconstructs."""
+
+    title: str
+    images: np.ndarray
+    """(rows, columns, height, width) in 0..1."""
+    rows: Sequence[str]
+    columns: Sequence[str]
+    notes: Sequence[str] = ()
+
+
+Block = Table | Chart | Heatmap | Pictures | str
+"""A part of an exhibit; a string is a paragraph."""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure of a paper, or one of ours."""
+
+    name: str
+    """Such as table1: also the name of its files and page."""
+    title: str
+    groups: Sequence[str]
+    """Run groups that it reads: of its own study, or of another one as ``lrec2022.B``."""
+    build: Callable[[Any], Sequence[Block]]
+    """``build(results)`` with a ``report.results.Results``."""
+    meaning: str = ""
+    """What a reader learns from it, in one or two sentences."""
