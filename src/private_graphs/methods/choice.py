@@ -54,8 +54,8 @@ def choose(
         count=1,
         reason=(
             "one relabelled validation node moves the hits of each candidate by at most 1; of a "
-            "validation node the label alone is protected, its text is public and its edges to training "
-            "nodes count as theirs"
+            "validation node the label alone is protected, its text is public and its edges to "
+            "training nodes count as theirs"
         ),
         sensitivity=1.0,
         scale=_choice_scale(request.epsilon),

@@ -9,7 +9,7 @@ beliefs of the next round.
 Where the privacy is spent is decided on public data:
 
 - Only nodes that are asked receive: validation and test nodes and a fifth of the training nodes,
-  which are treated as test nodes in everything and serve to fit the weights. The other training nodes
+  which are treated as test nodes in everything and serve to fit the weights. Other training nodes
   vote with their labels. An edge between two of them costs nothing, and one from them to a node
   that is asked has its whole budget for that one message.
 - A message is the step that the receiver's beliefs q take when the sender's beliefs p are evidence
