@@ -135,7 +135,8 @@ def train(
 ) -> list[Trained]:
     """Train one replica per element of ``streams`` on n records; none depends on another.
 
-    ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64.
+    ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
+    is none: such a record contributes nothing.
     ``progress`` is called with (replica-epochs done, all).
     """
     done = [0] * len(streams)
@@ -335,6 +336,7 @@ class _Pass:
         self.net, self.count = net, len(lot)
         there = lot < len(rows)  # others are not, in a last microbatch
         lot = np.where(there, lot, 0)
+        there &= labels[lot] >= 0
         layers = net.layers(parameters)
         threshold = min(255, round(256 * dropout))
         self.scale = 256 / (256 - threshold)
