@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Canary, Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import GaussianQuery, NoisyGradients
+from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
 from private_graphs.training.streams import Streams
-
 
 _PUBLIC_COPIES = 16
 """Public texts that hold the canary's word with either sign, for one of every other word."""

@@ -19,16 +19,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from private_graphs.attacks.method_canary import MethodDesign, Shape, canary_task
-from private_graphs.methods import class_sums, dp_linear, dp_mlp, edge_votes, gcn_tuned
+from private_graphs.methods import (
+    class_sums,
+    dp_linear,
+    dp_mlp,
+    edge_votes,
+    gcn_tuned,
+    method_named,
+)
 from private_graphs.methods.gcn_tuned import TunedGcn, Tuning
-from private_graphs.methods.node_gradients import Model, Steps
-from private_graphs.tasks import SCENARIOS, GraphTask
-from private_graphs.methods import method_named
 from private_graphs.methods.method import Request, choose
+from private_graphs.methods.node_gradients import Model, Steps
 from private_graphs.methods.text_gradients import Configuration, TextGradients
 from private_graphs.methods.text_only import fit_text_model
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import Event
+from private_graphs.tasks import SCENARIOS, GraphTask
 from private_graphs.training.blocks import Structure
 from private_graphs.training.streams import Streams
 
