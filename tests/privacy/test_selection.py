@@ -7,11 +7,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from private_graphs.privacy.document import selected_delta
 from scipy.integrate import quad
 from scipy.stats import norm
 
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon, gdp_mu
-from private_graphs.privacy.document import selected_delta
 
 DELTA = 1e-5
 K = 6
