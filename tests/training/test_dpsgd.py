@@ -100,14 +100,28 @@ def test_training_is_that_of_opacus(noise_std: float, monkeypatch: pytest.Monkey
     np.testing.assert_allclose(ours.parameters, flat(model), atol=3e-6)
 
 
-def test_what_a_record_contributes_does_not_depend_on_its_lot() -> None:
-    layers = NET.layers(NET.start(RNG))
-    alone = dpsgd._forward(layers, dpsgd._inputs(ROWS, np.array([5])))[-1][0]
-    for place in (1, 7, 127, 128, 200):
-        lot = RNG.integers(0, 300, size=201)
-        lot[place] = 5
-        together = dpsgd._forward(layers, dpsgd._inputs(ROWS, lot))[-1][place]
-        np.testing.assert_array_equal(together, alone)
+def test_what_a_record_contributes_reads_no_other_record() -> None:
+    parameters, lot, place = NET.start(RNG), np.arange(300), np.arange(300) == 77
+
+    def errors(rows: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+        made = dpsgd._Pass(NET, parameters, rows, labels, lot, 0.0, None)
+        return [array[77] for array in (*made.inputs, *made.errors)]
+
+    others = np.where(place[:, None], ROWS, RNG.normal(size=ROWS.shape).astype(np.float32))
+    others[0], nobody = np.inf, np.where(place, LABELS, -1)
+    with np.errstate(invalid="ignore"):
+        for first, second in zip(errors(ROWS, LABELS), errors(others, nobody), strict=True):
+            np.testing.assert_array_equal(first, second)
+
+
+def test_the_norm_of_a_group_whose_gradients_cancel_is_not_too_small() -> None:
+    net = Net((3, 2))
+    labels, clip = np.zeros(2, dtype=np.int64), 0.3
+    for size in (1e4, 1e9, 1e14):
+        rows = np.array([[size, 1, 0], [-size * (1 + 1e-7), 1, 0]], dtype=np.float32)
+        zero = np.zeros(net.n_parameters, dtype=np.float32)
+        moved = gradient_sum(net, zero, rows, labels, np.arange(2), clip_norm=clip, microbatch=2)
+        assert np.linalg.norm(moved) <= clip
 
 
 def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it() -> None:
@@ -125,12 +139,12 @@ def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it() -> None:
 
     flipped, removed = labels.copy(), labels.copy()
     flipped[2], removed[2] = 1, -1
-    assert moved(flipped) == pytest.approx(2 * clip, rel=1e-6)
+    assert moved(flipped) == pytest.approx(2 * clip, rel=1e-5)
     assert moved(removed) == pytest.approx(clip, rel=1e-6)
     # In a microbatch a record that vanishes turns the mean gradient of the others around.
     opposed = rows.copy()
     opposed[3] = -rows[3] / 2
-    assert moved(removed, 2, opposed) == pytest.approx(2 * clip, rel=1e-6)
+    assert moved(removed, 2, opposed) == pytest.approx(2 * clip, rel=1e-5)
     random = np.random.default_rng(3)
     for group in (1, 2, 3):
         for _ in range(40):
@@ -140,18 +154,16 @@ def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it() -> None:
             assert moved(other, group, scaled) <= 2 * clip
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
-def test_a_gradient_that_is_not_finite_contributes_nothing(bad: float) -> None:
-    parameters = NET.start(RNG)
-    rows = ROWS.copy()
-    rows[4] = bad
-    others = np.delete(np.arange(300), 4)
-    found, expected = (
-        gradient_sum(NET, parameters, rows, LABELS, lot, clip_norm=0.5)
-        for lot in (np.arange(300), others)
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    assert not gradient_sum(NET, parameters, rows, LABELS, np.arange(300)).any() or bad == 3e38
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_contributes_nothing(bad: float, group: int) -> None:
+    parameters, lot = NET.start(RNG), np.arange(300)
+    rows, nobody = ROWS.copy(), LABELS.copy()
+    rows[4], nobody[4 : 4 + group] = bad, -1
+    found = gradient_sum(NET, parameters, rows, LABELS, lot, clip_norm=0.5, microbatch=group)
+    expected = gradient_sum(NET, parameters, ROWS, nobody, lot, clip_norm=0.5, microbatch=group)
+    np.testing.assert_array_equal(found, expected)
+    assert not gradient_sum(NET, parameters, rows, LABELS, lot).any()
 
 
 EVENT = NoisyGradients("per_record", 0.5, 4.0, 10, 2, Shuffled(5))
@@ -172,9 +184,11 @@ def test_what_is_released_is_counted(
     steps = replace(STEPS, lots=lots, lot_size=size, noise_std=2.0, microbatch=group)
     (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS])
     assert check_records(event, replica.released) == event
-    for field, value in (("noise_multiplier", 5.0), ("releases", 2 * event.releases)):
-        with pytest.raises((ReleaseMismatch, ValueError, Exception), match="releas|price"):
-            check_records(replace(event, epochs=event.epochs, **{field: value}), replica.released)
+    with pytest.raises(ReleaseMismatch, match="noise_multiplier is 4"):
+        check_records(replace(event, noise_multiplier=5.0), replica.released)
+    with pytest.raises(ReleaseMismatch, match="releases is"):
+        more = replace(event, releases=2 * event.releases, epochs=4)
+        check_records(more, replica.released)
 
 
 def test_lots_that_are_not_what_they_are_called_are_refused() -> None:
