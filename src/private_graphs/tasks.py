@@ -107,8 +107,8 @@ SCENARIOS: dict[str, Scenario] = {
         ),
     )
 }
-"""Every scenario by name; under ``nodes`` a dataset says itself what is public. The edges of a node are
-part of what its unit protects, except between two public nodes."""
+"""Every scenario by name; under ``nodes`` a dataset says itself what is public. The edges of a node
+are part of what its unit protects, except between two public nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +347,7 @@ def _bound_on_edges(dataset: GraphDataset, max_edges: int | None) -> int:
     """Return the declared bound; no message tells how many edges there are."""
     if max_edges is None:
         raise UserError(
-            f"{dataset.info.name}: --scenario edges protects each link, so that the number of links "
+            f"{dataset.info.name}: --scenario edges protects each link, so that their number "
             "is private too; declare a bound with --max-edges N (max_edges of a graph of your own):"
             " any upper bound that is known without looking at the links, such as what is "
             "published about the graph; the noise does not depend on it, delta x N below 1 is "

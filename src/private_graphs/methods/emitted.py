@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
-from private_graphs.training.dpsgd import Released as Records
-from private_graphs.training.engine import Released
+
+if TYPE_CHECKING:
+    from private_graphs.training.dpsgd import Released as Records
+    from private_graphs.training.engine import Released
 
 
 class ReleaseMismatch(RuntimeError):
