@@ -67,9 +67,9 @@ _SPREADS = {"std": "one standard deviation", "ci95": "95 % confidence interval"}
 
 _STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
-    "font.size": TEXT, "text.parse_math": False, "svg.fonttype": "none", "pdf.fonttype": 42,
-    "xtick.color": _SOFT, "ytick.color": _SOFT, "axes.facecolor": "none", "lines.linewidth": 1.4,
-    "lines.markersize": 4.8, "lines.markeredgewidth": 1.2,
+    "font.size": TEXT, "text.parse_math": False, "text.hinting": "none", "svg.fonttype": "none",
+    "pdf.fonttype": 42, "xtick.color": _SOFT, "ytick.color": _SOFT, "axes.facecolor": "none",
+    "lines.linewidth": 1.4, "lines.markersize": 4.8, "lines.markeredgewidth": 1.2,
 }  # fmt: skip
 
 _Block = tuple[float, Callable[[Figure, float], None]]
@@ -350,7 +350,7 @@ def _order(values: pd.Series) -> list[Any]:
     if isinstance(values.dtype, pd.CategoricalDtype):
         return [name for name in values.cat.categories if (values == name).any()]
     names = list(dict.fromkeys(values))
-    return sorted(names) if pd.api.types.is_numeric_dtype(values) else names
+    return names if any(isinstance(name, str) for name in names) else sorted(names)
 
 
 def _facets(frame: pd.DataFrame, column: str) -> Iterator[tuple[Any, pd.DataFrame]]:
@@ -365,10 +365,11 @@ def _name(value: Any) -> str:
 def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
     """Return how every line looks: numbers have a rank from the largest down, names a place."""
     lines = chart.frame[chart.line] if chart.line else pd.Series([""])
-    ranked = pd.api.types.is_numeric_dtype(lines)
-    order, colours = _order(lines), _RANKED if ranked else _NAMED
+    order = _order(lines)
     if isinstance(lines.dtype, pd.CategoricalDtype):
         order = list(lines.cat.categories)  # the same in charts that lack some
+    ranked = not any(isinstance(line, str) for line in order)
+    colours = _RANKED if ranked else _NAMED
     styles = {}
     for rank, line in enumerate(reversed(order) if ranked else order):
         place = _PLACES.get(line, rank)
@@ -483,13 +484,13 @@ def _points(
             draw(part["place"], part[chart.y], **{**style, "marker": ""}, zorder=3)
         hollow = _hollow(mine)
         for part, fill in ((mine[~hollow], style["markerfacecolor"]), (mine[hollow], _PAPER)):
-            look = {**style, "linestyle": "none", "markerfacecolor": fill, "label": _name(line)}
+            look = {**style, "linestyle": "none", "markerfacecolor": fill, "gid": _name(line)}
             draw(part["place"], part[chart.y], **look, zorder=4)
     printed = [chart.x, chart.printed] if chart.printed else []
     for (value, score), group in rows.groupby(printed, observed=True) if printed else ():
         owners = [line for line in lines[group.index].dropna().unique() if line in styles]
         colour = styles[owners[0]]["color"] if len(owners) == 1 < len(names) else _INK
-        draw([places[value]], [score], **_bar(chart, colour), zorder=5)
+        draw([places[value]], [score], **_bar(chart, colour), zorder=2.5)
 
 
 def _scales(
