@@ -33,7 +33,7 @@ from matplotlib.ticker import MaxNLocator
 
 from private_graphs.files import atomic_path
 from private_graphs.report.exhibit import Chart, Heatmap, Pictures
-from private_graphs.reporting.formats import number
+from private_graphs.report.words import number
 
 WIDTH, LINE, TEXT = 3.5, 0.17, 9.0
 """Width of every picture and height of a line of text, in inches; size of text in points."""

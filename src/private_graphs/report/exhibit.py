@@ -44,7 +44,14 @@ class Table:
     columns: Sequence[Column]
     notes: Sequence[str] = ()
     panel: str = ""
-    """Column of the frame that starts a new table on the page: ``dataset``."""
+    """Column of the rows that starts a new table on the page: ``dataset``."""
+    lines: pd.DataFrame | None = None
+    """What people see, where one of their rows stands for several of ``frame``."""
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The rows that people see."""
+        return self.frame if self.lines is None else self.lines
 
 
 @dataclass(frozen=True)

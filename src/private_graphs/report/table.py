@@ -22,7 +22,7 @@ _MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt
 
 def cells(table: Table) -> Iterator[list[Cell]]:
     """Yield the cells of every row."""
-    for row in table.frame.to_dict("records"):
+    for row in table.shown.to_dict("records"):
         shown = (column.show(row) for column in table.columns)
         yield [cell if isinstance(cell, Cell) else Cell(cell) for cell in shown]
 
@@ -102,9 +102,9 @@ def html(table: Table, statements: str = "") -> str:
 
     Every value of ``Table.panel`` starts a table of its own. All text is escaped.
     """
-    if not table.panel or table.frame.empty:
+    if not table.panel or table.shown.empty:
         return _html(table, table.title, list(cells(table)), statements)
-    panels = table.frame[table.panel].map(str)
+    panels = table.shown[table.panel].map(str)
     rows = list(zip(panels, cells(table), strict=True))
     return "\n".join(
         _html(table, f"{table.title}: {name}", [row for panel, row in rows if panel == name],
