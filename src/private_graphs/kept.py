@@ -1,88 +1,93 @@
-"""What the cells that earlier runs left mean for a run: seeds are kept, choices are followed."""
+"""What earlier runs left, and what it means for a run: seeds are kept, choices are followed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import ValidationError
+from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of
+from private_graphs.jobs import JOB_FILE, Chosen, Job, read_job
+from private_graphs.study import Study
 
-from private_graphs.cells import CellPlan, MethodPlan
-from private_graphs.config import RunConfig, Study, TrainingExperiment
-from private_graphs.grids import plans
-
-PLAN_FILE = "plan.json"
-"""Kept beside the files of every finished cell."""
+CHOICE = "choice"
+"""In a manifest: the sha256 of the rows in which the settings of the job were chosen."""
 
 
-Plan = TypeVar("Plan", CellPlan, MethodPlan)
+def finished_jobs(folder: Path) -> dict[str, Job]:
+    """Return the jobs below ``results/<scale>/jobs`` that have finished, by identifier."""
+    jobs = {}
+    for manifest in sorted(folder.glob(f"*/*/**/{MANIFEST}")):
+        if manifest.parent.name == WITHOUT_DP:
+            continue
+        job = read_job(manifest.with_name(JOB_FILE))
+        if job is not None and folder / job.id == manifest.parent:
+            jobs[job.id] = job
+    return jobs
 
 
-def read_plan(path: Path, kind: type[Plan] = CellPlan) -> Plan | None:
-    """Return the plan that a cell was trained with; None where there is none that can be read."""
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
+def widened(job: Job, earlier: Job | None) -> Job:
+    """Return ``job`` with the seeds of ``earlier`` added, if else the two are alike.
 
-
-def widened(plan: Plan, earlier: Path) -> Plan:
-    """Return ``plan`` with the seeds of ``earlier`` (a JSON file) added, if else they are alike.
-
-    A run never takes finished seeds away; one that asks for some of them finds its cell finished.
+    A run never takes finished seeds away; one that asks for some of them finds its job finished.
     This is exact: a replica's draws do not depend on what trains beside it.
     """
-    before = read_plan(earlier, type(plan))
-    if before is None or before.model_copy(update={"seeds": plan.seeds}) != plan:
-        return plan
-    return before.model_copy(update={"seeds": tuple(sorted({*before.seeds, *plan.seeds}))})
+    if earlier is None or _without_seeds(earlier) != _without_seeds(job):
+        return job
+    seeds = tuple(sorted({*earlier.seeds, *job.seeds}))
+    return job.model_copy(update={"seeds": seeds})
+
+
+def _without_seeds(job: Job) -> Job:
+    chosen = job.chosen
+    if chosen is not None:
+        chosen = chosen.model_copy(update={"job": _without_seeds(chosen.job)})
+    return job.model_copy(update={"seeds": (0,), "chosen": chosen})
+
+
+def linked(job: Job, planned: Mapping[str, Job]) -> Job:
+    """Return ``job`` with the job in which its settings are chosen as it is planned now."""
+    if job.chosen is None or job.chosen.job.id not in planned:
+        return job
+    chosen = Chosen(job=planned[job.chosen.job.id], epsilon=job.chosen.epsilon)
+    return job.model_copy(update={"chosen": chosen})
 
 
 def followers(
-    study: Study, run: RunConfig, planned: Iterable[CellPlan], runs: Path
-) -> list[CellPlan]:
-    """Return plans of earlier cells whose learning rate is chosen in one that is ``planned``.
+    planned: Mapping[str, Job], finished: Mapping[str, Job], studies: Iterable[Study]
+) -> dict[str, Job]:
+    """Return earlier jobs whose settings are chosen in one that is ``planned``.
 
-    ``planned`` are the plans of ``study`` for ``run``, ``runs`` the folder of its cells at that
-    scale. Nobody asks for these cells. They take part, with the seeds that they have, because
-    scores and statements would be of a choice that is no more once the cell of the choice is
-    trained again; Snakemake trains them where that happens.
+    Nobody asks for these jobs. They take part, with the seeds that they have, because scores and
+    statements would be of a choice that is no more once the job of the choice has run again.
     """
-    asked = {plan.cell for plan in planned}
-    experiments = study.scales[run.scale].experiments.items()
-    choosing = tuple(
-        name
-        for name, each in experiments
-        if isinstance(each, TrainingExperiment) and each.rate_chosen_at is not None
-    )
-    if not asked or not choosing:
-        return []
-    datasets = tuple(sorted({cell.dataset for cell in asked}))
-    wider = run.model_copy(update={"experiments": choosing, "datasets": datasets})
-    found = []
-    for plan in plans(study, wider):
-        if plan.cell in asked or plan.chosen_in is None or plan.chosen_in.cell not in asked:
-            continue
-        before = read_plan(runs / plan.cell.cell_id / PLAN_FILE)
-        if before is not None:
-            found.append(plan.model_copy(update={"seeds": before.seeds}))
-    return found
+    groups = {(study.id, group) for study in studies for group in study.groups}
+    return {
+        job.id: linked(job, planned)
+        for job in finished.values()
+        if job.id not in planned
+        and (job.study, job.group) in groups
+        and job.chosen is not None
+        and job.chosen.job.id in planned
+    }
 
 
-def outdated(runs: Path, planned: Collection[str]) -> list[CellPlan]:
-    """Return plans of finished cells that are older than the cell that chose their learning rate.
+def outdated(
+    folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]
+) -> list[Job]:
+    """Return finished jobs, not planned, whose settings were chosen anew since they ran.
 
-    Only an interrupted run leaves such cells. ``runs`` is as for ``followers``; ``planned`` are
-    the identifiers of the cells of the run, which sees to them itself.
+    The manifest of a job tells the rows of which its choice was made; dates tell nothing.
     """
-    found = []
-    for path in sorted(runs.rglob(PLAN_FILE)):
-        plan = read_plan(path)
-        if plan is None or plan.chosen_in is None or plan.cell.cell_id in planned:
+    jobs = []
+    for job in finished.values():
+        if job.id in planned or job.chosen is None:
             continue
-        search = runs / plan.chosen_in.cell.cell_id / "runs.parquet"
-        own = path.with_name("runs.parquet")
-        if search.is_file() and own.is_file() and search.stat().st_mtime > own.stat().st_mtime:
-            found.append(plan)
-    return found
+        rows = folder / job.chosen.job.id / "runs.parquet"
+        try:
+            told = json.loads((folder / job.id / MANIFEST).read_text(encoding="utf-8"))[CHOICE]
+            if told != sha256_of(rows):
+                jobs.append(job)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # damaged, or the rows of the choice are gone: said elsewhere
+    return jobs

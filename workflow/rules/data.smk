@@ -10,7 +10,7 @@ rule sources:
         manifest="data/sources.yaml",
         code=code("sources.py"),
     output:
-        receipts=expand(f"{RAW}/receipts/{{name}}.json", name=receipted()),
+        receipts=expand(f"{RECEIPTS}/{{name}}.json", name=PLAN.receipted()),
     log:
         f"{RESULTS}/logs/sources.log",
     benchmark:
@@ -22,20 +22,20 @@ rule sources:
     resources:
         mem_mb=1000,
         runtime=600,
+    params:
+        damage=lambda wildcards: damage("sources"),
     script:
         "../scripts/sources.py"
 
 
 rule dataset:
     input:
-        receipt=lambda wildcards: ancient(
-            f"{RAW}/receipts/{wildcards.build.partition('/')[0]}.json"
-        ),
+        receipt=lambda wildcards: ancient(flow.receipt_of(wildcards.build)),
         code=code("dataset.py"),
     output:
-        graph=f"{PROCESSED}/{{build}}/graph.safetensors",
         info=f"{PROCESSED}/{{build}}/dataset.json",
         statistics=f"{PROCESSED}/{{build}}/statistics.json",
+        manifest=f"{PROCESSED}/{{build}}/manifest.json",
     log:
         f"{RESULTS}/logs/dataset/{{build}}.log",
     benchmark:
@@ -49,14 +49,18 @@ rule dataset:
         mem_mb=lambda wildcards: 8000 if "/" in wildcards.build else 2000,
         runtime=30,
     params:
-        files=lambda wildcards, input: received([input.receipt]),
+        files=lambda wildcards, input: flow.received([input.receipt]),
+        damage=lambda wildcards: damage(wildcards.build),
     script:
         "../scripts/dataset.py"
 
 
 rule texts:
     input:
-        sources=text_sources,
+        sources=lambda wildcards: [
+            ancient(path) if path.startswith(RECEIPTS) else path
+            for path in flow.text_sources(wildcards.dataset)
+        ],
         code=code("texts.py"),
     output:
         texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/texts.parquet",
@@ -76,9 +80,9 @@ rule texts:
         mem_mb=3000,
         runtime=60,
     params:
-        files=lambda wildcards, input: received(
-            each for each in input.sources if each.startswith(RAW)
+        files=lambda wildcards, input: flow.received(
+            path for path in input.sources if path.startswith(RECEIPTS)
         ),
-        declaration=declaration,
+        declaration=lambda wildcards: flow.declaration(wildcards.dataset),
     script:
         "../scripts/texts.py"

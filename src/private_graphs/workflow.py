@@ -1,0 +1,461 @@
+"""What the Snakemake workflow asks of Python: which jobs, made of which files, and what to say.
+
+``Snakefile`` and ``workflow/rules`` hold the rules; everything that they compute is here, as
+functions of the configuration and of the files that earlier runs have left. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from private_graphs.cost import Costs, Size, counted, duration, duration_on, finished_times
+from private_graphs.datasets import registry
+from private_graphs.datasets.views import VIEWS
+from private_graphs.errors import UserError
+from private_graphs.features.models import models_of, own_model, own_model_files
+from private_graphs.files import MANIFEST, WITHOUT_DP
+from private_graphs.jobs import Job
+from private_graphs.kept import finished_jobs, followers, linked, outdated, widened
+from private_graphs.report.exhibit import Exhibit
+from private_graphs.study import Run, Study, exhibits_of, jobs_of, left_out, load_study
+from private_graphs.verify import changed_file, damage
+
+RESULTS = Path("results")
+RAW = Path("data/raw")
+RECEIPTS = RAW / "receipts"
+PROCESSED = Path("data/processed")
+
+# --- the plan --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run of the workflow makes, and the files that it is made of."""
+
+    run: Run
+    studies: tuple[Study, ...]
+    jobs: dict[str, Job]
+    """By identifier, with those that follow."""
+    finished: dict[str, Job] = field(default_factory=dict)
+    """Jobs of the scale that earlier runs have left, planned or not."""
+    following: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+    """Lines on what is left out."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Identifiers of finished jobs and folders of datasets -> what is wrong with their files."""
+
+    @property
+    def results(self) -> Path:
+        """Folder of the results of the scale."""
+        return RESULTS / self.run.scale
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the jobs of the scale."""
+        return self.results / "jobs"
+
+    def job(self, identifier: str) -> Job:
+        """Return a job of the plan; UserError for another."""
+        if identifier not in self.jobs:
+            raise UserError(
+                f"no job {identifier} in this configuration; snakemake --dry-run lists those "
+                "there are"
+            )
+        return self.jobs[identifier]
+
+    def made_by(self, *, audits: bool) -> list[Job]:
+        """Return the audits of the plan, or all other jobs."""
+        return [job for job in self.jobs.values() if (job.attack is not None) == audits]
+
+    # files of jobs
+
+    def manifests(self, jobs: Iterable[Job] | None = None) -> list[str]:
+        """Return the manifests of jobs, by default of all that are planned."""
+        jobs = self.jobs.values() if jobs is None else jobs
+        return [(self.folder / job.id / MANIFEST).as_posix() for job in jobs]
+
+    def rows_of_choice(self, identifier: str) -> list[str]:
+        """Return the rows in which settings are chosen for a job, if any."""
+        chosen = self.job(identifier).chosen
+        return [(self.folder / chosen.job.id / MANIFEST).as_posix()] if chosen else []
+
+    def needs(self, identifier: str) -> list[str]:
+        """Return the manifests of the jobs whose artifacts a job reads."""
+        needed = self.job(identifier).needs.values()
+        return [(self.folder / other / MANIFEST).as_posix() for other in needed]
+
+    def dataset_files(self, identifier: str) -> list[str]:
+        """Return the files of the built dataset that a job reads."""
+        build = build_of(self.job(identifier))
+        return [(PROCESSED / build / name).as_posix() for name in build_files(build)]
+
+    def noise_source(self, identifier: str) -> str:
+        """Seeds that everybody knows for published data; of a user's graph nobody may know them."""
+        own = registry.dataset_spec(self.job(identifier).dataset).own
+        return "os_entropy" if own else "seeded"
+
+    # data
+
+    @cached_property
+    def datasets(self) -> tuple[str, ...]:
+        """Names of the datasets of the run."""
+        return tuple(sorted({*asked_datasets(self), *(j.dataset for j in self._trained)}))
+
+    @cached_property
+    def _trained(self) -> list[Job]:
+        return self.made_by(audits=False)
+
+    @cached_property
+    def builds(self) -> dict[str, list[str]]:
+        """Builds of each dataset that the run needs, below ``data/processed``."""
+        builds: dict[str, dict[str, None]] = defaultdict(dict)
+        for job in self._trained:
+            builds[job.dataset][build_of(job)] = None
+        for name in self.datasets:
+            if name not in builds:
+                builds[name][default_build(name, self.run.features or ())] = None
+        return {name: list(folders) for name, folders in builds.items()}
+
+    def shown_builds(self) -> list[str]:
+        """Return the builds whose sizes tables show: one per dataset and sample."""
+        folders = []
+        for name in self.datasets:
+            builds = self.builds[name]
+            # Texts: the same people in each build, but for the defects of one.
+            if registry.dataset_spec(name).has_texts:
+                builds = sorted(builds, key=lambda build: Path(build).name != "sound")[:1]
+            folders += builds
+        return folders
+
+    def receipted(self) -> list[str]:
+        """Return the names of datasets and models whose raw files the run needs."""
+        names = {name for name in self.datasets if not registry.dataset_spec(name).own}
+        for dataset in self.datasets:
+            for build in self.builds[dataset]:
+                kind = [*Path(build).parts, ""][1]
+                names |= set(models_of(registry.dataset_spec(dataset), kind))
+        return sorted(names)
+
+    # exhibits
+
+    @cached_property
+    def exhibits(self) -> list[tuple[Study, Exhibit]]:
+        """Exhibits to write: those asked for, and those whose rows earlier runs have left.
+
+        A run may repeat a job that another exhibit reads, which may not keep its old scores.
+        """
+        left = {(job.study, job.group) for job in self.finished.values()}
+        shown = []
+        for study in self.studies:
+            asked = {exhibit.name for exhibit in exhibits_of(study, self.run)}
+            for exhibit in exhibits_of(study, self.run, everything=True):
+                if exhibit.name in asked or left & set(groups_read(study, exhibit)):
+                    shown.append((study, exhibit))
+        return shown
+
+    def whole_jobs(self) -> list[str]:
+        """Return the identifiers of all jobs that exhibits show: planned ones, and finished ones
+        that are not damaged."""
+        kept = {name for name in self.finished if name not in self.damaged}
+        return sorted(kept | set(self.jobs))
+
+    # resources
+
+    @cached_property
+    def costs(self) -> Costs:
+        """What finished jobs of any scale tell of the seconds of others."""
+        finished = list(finished_times(RESULTS))
+        jobs = [*self.jobs.values(), *(job for job, _ in finished)]
+        return Costs({job.dataset: size_of(job) for job in jobs}, finished)
+
+    def megabytes(self, identifier: str) -> int:
+        """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per replica."""
+        job = self.job(identifier)
+        if job.attack:
+            return 4000
+        size = registry.dataset_spec(job.dataset).size_with(job.features)
+        hidden = int(job.settings.get("hidden", 32))
+        arrays = job.n_replicas * size.nodes * hidden * 8 * 20
+        return 4000 + (arrays + size.nonzeros * 24) // 2**20
+
+    def minutes(self, identifier: str) -> int:
+        """Return a generous bound on the time of a job."""
+        return 30 + int(self.costs.seconds(self.job(identifier)) / 60 * 4)
+
+
+def make_plan(raw: Mapping[str, Any], *, verify: bool = True) -> Plan:
+    """Return the plan of a run from ``config.yaml`` and ``--config``.
+
+    With ``verify`` the files of finished jobs are held against their manifests.
+
+    Raises:
+        UserError: what is asked for does not exist, contradicts itself or cannot be done.
+    """
+    run = Run.parse(raw)
+    studies = tuple(load_study(name, run.scale) for name in run.studies)
+    finished = finished_jobs(RESULTS / run.scale / "jobs")
+    asked = [job for study in studies for job in jobs_of(study, run)]
+    jobs = {job.id: widened(job, finished.get(job.id)) for job in asked}
+    jobs = {name: linked(job, jobs) for name, job in jobs.items()}
+    following = followers(jobs, finished, studies)
+    notes = tuple(line for study in studies for line in left_out(study, run))
+    plan = Plan(run, studies, jobs | following, finished, frozenset(following), notes)
+    refuse_absent_tables(plan.datasets)
+    refuse_too_many_splits(plan.jobs.values())
+    if verify:
+        plan.damaged.update(damages(plan))
+    return plan
+
+
+def damages(plan: Plan) -> dict[str, str]:
+    """Return what is wrong with files of earlier runs, by job or by folder of a dataset."""
+    wrong = {}
+    for builds in plan.builds.values():
+        for build in builds:
+            if reason := changed_file(PROCESSED / build):
+                wrong[build] = reason
+    on_disk = {path.parent for path in plan.folder.glob(f"*/*/**/{MANIFEST}")}
+    for folder in sorted(path for path in on_disk if path.name != WITHOUT_DP):
+        name = folder.relative_to(plan.folder).as_posix()
+        job = plan.jobs.get(name) or plan.finished.get(name)
+        build = None
+        if job is not None and job.attack is None:
+            build = PROCESSED / build_of(job)
+        if reason := damage(folder, build if build and build_of(job) not in wrong else None):
+            wrong[name] = reason
+    return wrong
+
+
+# --- data ------------------------------------------------------------------------------------
+
+
+def build_of(job: Job) -> str:
+    """Return the build of the dataset of a job, such as ``pokec/bow/sound``."""
+    return registry.build_name(job.dataset, job.features, data_view(job))
+
+
+def build_files(build: str) -> tuple[str, ...]:
+    """Return the names of the files of a build."""
+    return ("graph.safetensors", "dataset.json", "statistics.json", MANIFEST)
+
+
+def default_build(name: str, asked: Iterable[str]) -> str:
+    """Return the build of a dataset that no job trains on: for the sound protocol."""
+    spec = registry.dataset_spec(name)
+    kinds = [kind for kind in asked if kind in spec.features]
+    return registry.build_name(name, (*kinds, spec.features[0])[0], VIEWS["sound"])
+
+
+def asked_datasets(plan: Plan) -> Iterator[str]:
+    """Yield the datasets that exhibits of the run show."""
+    for study in plan.studies:
+        yield from (name for name in plan.run.datasets or study.datasets)
+
+
+def text_sources(dataset: str) -> list[str]:
+    """Return what the texts of a dataset are read from: a receipt, or the tables of a user."""
+    own = registry.dataset_spec(dataset).own
+    if own is None:
+        return [(RECEIPTS / f"{dataset}.json").as_posix()]
+    return [own.nodes.as_posix(), own.edges.as_posix()]
+
+
+def declaration(dataset: str) -> str | None:
+    """Return what a user declared of a graph, none for other datasets."""
+    own = registry.dataset_spec(dataset).own
+    return own.model_dump_json(exclude={"max_edges"}) if own else None
+
+
+def model_receipts(dataset: str, kind: str) -> list[str]:
+    """Return the receipts of the downloaded models of these features."""
+    models = models_of(registry.dataset_spec(dataset), kind)
+    return [(RECEIPTS / f"{name}.json").as_posix() for name in models]
+
+
+def model_files(dataset: str, kind: str) -> list[str]:
+    """Return the files of a user's own model, if there is one."""
+    return own_model_files(registry.dataset_spec(dataset), kind)
+
+
+def embeds(dataset: str, kind: str) -> bool:
+    """Whether a real model reads the texts, which takes all cores and much memory."""
+    spec = registry.dataset_spec(dataset)
+    return bool(models_of(spec, kind) or own_model(spec, kind))
+
+
+def received(receipts: Iterable[str]) -> dict[str, str]:
+    """Return the sha256 of raw files: a new version of one rebuilds what is made of it.
+
+    Raises FileNotFoundError for a receipt that is not there or not readable: Snakemake asks again
+    once it has been made.
+    """
+    files = {}
+    for receipt in receipts:
+        records = _records(Path(receipt))
+        if records is None:
+            raise FileNotFoundError(receipt)
+        files |= {record["file"]: record["sha256"] for record in records}
+    return files
+
+
+def changed_sources(names: Iterable[str]) -> list[str]:
+    """Return the names of receipts that no longer fit their raw files, which are checked again."""
+    return [name for name in names if _is_changed(RECEIPTS / f"{name}.json")]
+
+
+def _records(receipt: Path) -> list[dict[str, Any]] | None:
+    try:
+        records = json.loads(receipt.read_text(encoding="utf-8"))["files"]
+        return [dict(record) for record in records if record["file"] and record["sha256"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_changed(receipt: Path) -> bool:
+    if not receipt.is_file():
+        return False
+    records = _records(receipt)
+    try:
+        return records is None or not all(map(_is_unchanged, records))
+    except (OSError, KeyError):
+        return True
+
+
+def _is_unchanged(record: Mapping[str, Any]) -> bool:
+    """Whether a raw file has the size and the time that its receipt says."""
+    status = (RAW / record["file"]).stat()
+    return (status.st_size, status.st_mtime_ns) == (record["bytes"], record["mtime_ns"])
+
+
+# --- refusals --------------------------------------------------------------------------------
+
+
+def refuse_absent_tables(datasets: Iterable[str]) -> None:
+    """Raise UserError for a user's graph whose tables are gone, before its size is asked."""
+    for spec in map(registry.dataset_spec, datasets):
+        for table in (spec.own.nodes, spec.own.edges) if spec.own else ():
+            if not table.is_file():
+                raise UserError(
+                    f"{table}: no such file; the graph {spec.name} was declared with it: put it "
+                    "back, or declare the graph again "
+                    f"(private-graphs dataset {spec.name} --nodes ...)"
+                )
+
+
+def refuse_too_many_splits(jobs: Iterable[Job]) -> None:
+    """Raise UserError for more splits than a graph has training nodes, as far as tables tell."""
+    for job in jobs:
+        splits = int(job.settings.get("splits", 1))
+        if job.attack or splits == 1:
+            continue
+        train_nodes = registry.dataset_spec(job.dataset).size_with(job.features).train_nodes
+        if splits > train_nodes:
+            raise UserError(
+                f"splits: {splits} splits asked of the about {train_nodes} training nodes of "
+                f"{job.dataset}; name fewer (--config splits=1)"
+            )
+
+
+# --- messages --------------------------------------------------------------------------------
+
+
+def announcement(plan: Plan, needed: Iterable[str], cores: int) -> list[str]:
+    """Return the lines before a run: how many jobs follow, and about how long they take."""
+    todo = [plan.jobs[name] for name in needed]
+    lines = list(plan.notes)
+    if todo:
+        runs = sum(2 * job.attack.runs if job.attack else job.n_replicas for job in todo)
+        cores = max(1, min(cores, len(todo)))
+        seconds = duration_on(map(plan.costs.seconds, todo), cores)
+        kept = len(plan.jobs) - len(todo)
+        lines.append(
+            f"To run: {counted(len(todo), 'job')} with {counted(runs, 'run')}, about "
+            f"{duration(seconds)} on {counted(cores, 'core')}"
+            + (f"; {counted(kept, 'finished job')} kept" if kept else "")
+        )
+        lines.append(f"The time is estimated {plan.costs.source}.")
+    if follow := sorted({job.group for job in todo if job.id in plan.following}):
+        number = sum(job.id in plan.following for job in todo)
+        lines.append(
+            f"Among them: {counted(number, 'job')} of {', '.join(follow)} from earlier runs, "
+            "whose settings were chosen in jobs that run again."
+        )
+    return [*lines, *damage_lines(plan), *outdated_lines(plan), *kept_seeds_lines(plan)]
+
+
+def damage_lines(plan: Plan) -> list[str]:
+    """Return lines that name damaged results, and what happens to them."""
+    lines = []
+    for name, reason in plan.damaged.items():
+        again = name in plan.jobs or name in {b for bs in plan.builds.values() for b in bs}
+        then = "It is made again." if again else f"It is left out. {_command(plan, [name])}"
+        lines.append(f"Damaged: {reason}\n  {then}")
+    return lines
+
+
+def outdated_lines(plan: Plan) -> list[str]:
+    """Return a line on earlier jobs whose settings were chosen anew without them."""
+    jobs = outdated(plan.folder, plan.finished, plan.jobs)
+    if not jobs:
+        return []
+    return [
+        f"Older than the choice of their settings: {counted(len(jobs), 'finished job')}. "
+        + _command(plan, [job.id for job in jobs])
+    ]
+
+
+def kept_seeds_lines(plan: Plan) -> list[str]:
+    """Return a line where jobs hold more seeds than asked for: exhibits use all of them."""
+    asked = set(plan.run.seeds or ())
+    wider = [job for job in plan.jobs.values() if asked and set(job.seeds) - asked]
+    if not wider:
+        return []
+    return [
+        f"{counted(len(wider), 'job')} keep further seeds from earlier runs; the exhibits use "
+        "all of them"
+    ]
+
+
+def _command(plan: Plan, names: Iterable[str]) -> str:
+    """Return the words that say how to run jobs again, named by their identifiers."""
+    jobs = [plan.finished[name] for name in names if name in plan.finished]
+    keys: dict[str, set[str]] = defaultdict(set)
+    for job in jobs:
+        keys["studies"].add(job.study)
+        keys["datasets"].add(job.dataset)
+        keys["protocols"].add(job.protocol)
+        for study in plan.studies:
+            for exhibit in exhibits_of(study, plan.run, everything=True):
+                if (job.study, job.group) in groups_read(study, exhibit):
+                    keys["exhibits"].add(f"{study.id}.{exhibit.name}")
+    if not jobs:
+        return "Remove its folder."
+    settings = " ".join(f"{key}={','.join(sorted(values))}" for key, values in keys.items())
+    return f"To run them again: snakemake --config scale={plan.run.scale} {settings}"
+
+
+def groups_read(study: Study, exhibit: Exhibit) -> list[tuple[str, str]]:
+    """Return (study, run group) of what an exhibit reads."""
+    pairs = [group.rpartition(".") for group in exhibit.groups]
+    return [(owner or study.id, group) for owner, _, group in pairs]
+
+
+def failures(logs: Path, since: float) -> list[str]:
+    """Return why jobs failed: the end of every log since a time that says so, or stops short."""
+    messages = []
+    for log in sorted(logs.rglob("*.log")):
+        if log.stat().st_mtime < since:
+            continue
+        text = f"\n{log.read_text(encoding='utf-8', errors='replace').strip()}"
+        if text.rpartition("\n")[2].startswith("finished"):
+            continue
+        _, failed, message = text.rpartition("\nfailed: ")
+        reason = message if failed else "the job was ended before it could say why"
+        messages.append(f"{reason}\n(log: {log})")
+    return messages

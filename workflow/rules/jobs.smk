@@ -1,0 +1,62 @@
+# One job computes all replicas (seed x epsilon x settings) of one method on one dataset. Its
+# manifest is the output: it names the other files with their hashes.
+
+
+wildcard_constraints:
+    job=".+",
+
+
+rule run:
+    input:
+        dataset=lambda wildcards: PLAN.dataset_files(wildcards.job),
+        choice=lambda wildcards: PLAN.rows_of_choice(wildcards.job),
+        needs=lambda wildcards: PLAN.needs(wildcards.job),
+        code=lambda wildcards: code("run.py", *PLAN.modules(wildcards.job)),
+    output:
+        manifest=f"{JOBS}/{{job}}/manifest.json",
+    log:
+        f"{RESULTS}/logs/jobs/{{job}}.log",
+    conda:
+        "../../envs/training.yaml"
+    threads: 1
+    resources:
+        gpu=0,
+        mem_mb=lambda wildcards: PLAN.megabytes(wildcards.job),
+        runtime=lambda wildcards: PLAN.minutes(wildcards.job),
+    params:
+        job=lambda wildcards: PLAN.job(wildcards.job).model_dump_json(),
+        noise_source=lambda wildcards: PLAN.noise_source(wildcards.job),
+        choice=lambda wildcards, input: flow.hashes(input.choice),
+        needs=lambda wildcards, input: flow.hashes(input.needs),
+        damage=lambda wildcards: damage(wildcards.job),
+        # no benchmark: of a user's own data no time is kept
+        times=f"{RESULTS}/benchmarks/{{job}}.tsv",
+    script:
+        "../scripts/run.py"
+
+
+# Attacks; a job whose attack shows more than is proved fails, and with it the run.
+rule audit:
+    input:
+        code=lambda wildcards: code("audit.py", *PLAN.modules(wildcards.job)),
+    output:
+        manifest=f"{JOBS}/{{job}}/manifest.json",
+    log:
+        f"{RESULTS}/logs/jobs/{{job}}.log",
+    wildcard_constraints:
+        job=flow.either(job.id for job in PLAN.made_by(audits=True)),
+    conda:
+        "../../envs/training.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards: PLAN.megabytes(wildcards.job),
+        runtime=lambda wildcards: PLAN.minutes(wildcards.job),
+    params:
+        job=lambda wildcards: PLAN.job(wildcards.job).model_dump_json(),
+        damage=lambda wildcards: damage(wildcards.job),
+        times=f"{RESULTS}/benchmarks/{{job}}.tsv",
+    script:
+        "../scripts/audit.py"
+
+
+ruleorder: audit > run
