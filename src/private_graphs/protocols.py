@@ -1,124 +1,56 @@
-"""The three protocols as immutable values: what is clipped, what sees which graph, what is proved.
+"""The three protocols: how a result was obtained, as immutable values.
 
-Trainers, calibration and statements read the fields; nothing asks for a protocol by name.
+A study's methods extend ``Protocol`` with the fields that they read, and carry their own values
+(``Method.protocols``). Nothing asks for a protocol by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from private_graphs.datasets import views
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How one result was obtained. Section numbers refer to ``docs/privacy.md``."""
+    """How a result was obtained. Section numbers refer to ``docs/privacy.md``."""
 
     name: Literal["released", "paper", "sound"]
     summary: str
     """One line for the reader of a table."""
 
-    clipping: Literal["none", "global_norm"]
-    """``none``: the gradient is used as it is (§4.1). ``global_norm``: one joint clip."""
-
-    message_passing: Literal["whole_graph", "induced"]
-    """Graph of the training forward pass: everything, or the subgraph induced by the training
-    nodes and, with splits, by each part (§3)."""
-
-    visits: Literal["shuffled", "epoch_sum", "poisson"]
-    """With splits: one step per part in a fresh random order; one step per epoch that adds the
-    clipped gradients of all parts (§3 A′); or steps that each part joins with probability 1/s
-    (§3 B)."""
-
-    test_graph: Literal["whole_graph", "evaluated_mask"]
-    """Graph of a forward pass that scores: everything, or the evaluated nodes alone."""
-
-    private_selection_graph: Literal["whole_graph", "evaluated_mask"]
-    """The same for the validation scores that choose a learning rate under DP."""
-
-    dropout: Literal["first_epoch", "every_epoch"]
-    """``first_epoch``: evaluation mode is never left again after the first epoch (§4.0)."""
-
-    stopped_weights: Literal["last", "best_validation"]
-    """Weights kept by an early-stopped (non-private) run."""
-
-    unlabelled: Literal["class_zero", "ignored"]
-    """Nodes without a label: counted as class 0, or kept in the graph outside the loss."""
-
-    calibration: Literal["published", "proved"]
-    """Noise from the paper's formula, or from the proved node-level, replace guarantee."""
-
-    subsampling: Literal["stratified", "keyed_coin"]
-    """How a train fraction is drawn: per class, or by an independent coin per node (§3)."""
-
-    random_baseline: Literal["without_last_class", "all_classes"]
-    """Classes that the uniform random baseline can draw (§4.5)."""
-
-    inference: Literal["leaks", "inductive_disjoint"]
-    """What the published predictions reveal beyond the parameters (§5)."""
-
     data: views.DataView
     """How raw files that leave a choice are read: profiles, texts, a fixed sample (§4.6)."""
+
+    calibration: Literal["published", "proved"] = "proved"
+    """Noise from the paper's formula, or from what is proved: then an ε that was asked for holds."""
+
+    inference: Literal["leaks", "inductive_disjoint"] | None = None
+    """What the published predictions reveal beyond the parameters (§5); None: as the scenario."""
+
+    unlabelled: Literal["class_zero", "ignored"] = "ignored"
+    """Records without a label: counted as class 0, or kept outside loss and scores."""
+
+    random_baseline: Literal["without_last_class", "all_classes"] = "all_classes"
+    """Classes that the uniform random baseline can draw (§4.5)."""
 
 
 RELEASED = Protocol(
     name="released",
-    summary="what the authors' published code does: nothing is clipped, edges cross the splits",
-    clipping="none",
-    message_passing="whole_graph",
-    visits="shuffled",
-    test_graph="whole_graph",
-    private_selection_graph="whole_graph",
-    dropout="first_epoch",
-    stopped_weights="last",
-    unlabelled="class_zero",
-    calibration="published",
-    subsampling="stratified",
-    random_baseline="without_last_class",
-    inference="leaks",
+    summary="what the authors' published code does, defects included",
     data=views.RELEASED,
+    calibration="published",
+    inference="leaks",
 )
-
 PAPER = Protocol(
     name="paper",
-    summary="what the paper's text says: one global clip, induced parts, the paper's accounting",
-    clipping="global_norm",
-    message_passing="induced",
-    visits="shuffled",
-    test_graph="whole_graph",
-    private_selection_graph="evaluated_mask",
-    dropout="every_epoch",
-    stopped_weights="best_validation",
-    unlabelled="ignored",
-    calibration="published",
-    subsampling="stratified",
-    random_baseline="all_classes",
-    inference="leaks",
+    summary="what the paper's text says, with the paper's accounting",
     data=views.PAPER,
+    calibration="published",
+    inference="leaks",
 )
-
-SOUND = Protocol(
-    name="sound",
-    summary="what can be proved: node-level replace, calibrated and scored without leaks",
-    clipping="global_norm",
-    message_passing="induced",
-    visits="epoch_sum",
-    test_graph="evaluated_mask",
-    private_selection_graph="evaluated_mask",
-    dropout="every_epoch",
-    stopped_weights="best_validation",
-    unlabelled="ignored",
-    calibration="proved",
-    subsampling="keyed_coin",
-    random_baseline="all_classes",
-    inference="inductive_disjoint",
-    data=views.SOUND,
-)
-
-SOUND_POISSON = replace(
-    SOUND, summary="as sound, with Poisson-sampled parts in place of the per-epoch sum",
-    visits="poisson",
-)  # fmt: skip
+SOUND = Protocol(name="sound", summary="what can be proved", data=views.SOUND)
 
 PROTOCOLS: dict[str, Protocol] = {each.name: each for each in (RELEASED, PAPER, SOUND)}
+"""By name, in the order of tables; what a study's own methods mean by them is in their files."""

@@ -12,7 +12,7 @@ from private_graphs.attacks.audit import EACH_CONFIDENCE, run_method_audit
 from private_graphs.attacks.method_canary import (
     SHAPES,
     MethodDesign,
-    canary_problem,
+    canary_task,
     guesses,
     outcomes,
 )
@@ -38,7 +38,7 @@ def test_every_method_that_is_said_to_be_audited_has_a_canary():
 @pytest.mark.parametrize(("method", "setting"), AUDITED)
 def test_neighbours_differ_in_one_unit(method, setting, classes):
     design = MethodDesign(method, setting, 2.0, classes=classes)
-    first, second = (canary_problem(design, arm) for arm in (0, 1))
+    first, second = (canary_task(design, arm) for arm in (0, 1))
     assert first.n_classes == classes == len(set(first.train_labels))
     if setting == "edges":
         different = (first.adjacency != second.adjacency).tocoo()
@@ -49,9 +49,9 @@ def test_neighbours_differ_in_one_unit(method, setting, classes):
         assert np.array_equal(first.train_labels, second.train_labels)
     else:
         assert np.flatnonzero(first.train_labels != second.train_labels).tolist() == [0]
-    for name in ("train_features", "tuning_features", "test_features"):
+    for name in ("train_features", "validation_features", "test_features"):
         assert (getattr(first, name) != getattr(second, name)).nnz == 0
-    assert np.array_equal(first.tuning_labels, second.tuning_labels)
+    assert np.array_equal(first.validation_labels, second.validation_labels)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])

@@ -1,4 +1,4 @@
-"""Small problems for the proved methods, and requests."""
+"""Small tasks for the proved methods, and requests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.methods.problem import SETTINGS, Problem, unit_rows
-from private_graphs.methods.requests import Request
+from private_graphs.tasks import SCENARIOS, GraphTask, unit_rows
+from private_graphs.methods.method import Request
 from private_graphs.training.streams import Streams
 
 
@@ -29,8 +29,8 @@ def make_problem(
     n_test: int = 40,
     n_classes: int = 3,
     words: int = 24,
-) -> Problem:
-    """Build a problem whose classes differ in words and, under ``graph``, in edges."""
+) -> GraphTask:
+    """Build a task whose classes differ in words and, under ``graph``, in edges."""
     rng = np.random.default_rng(seed)
     sizes = (n_train, n_tuning, n_test)
     labels = [rng.integers(n_classes, size=size) for size in sizes]
@@ -40,25 +40,25 @@ def make_problem(
     upper = np.triu(rng.random(chance.shape) < chance, 1)
     edges = sp.csr_matrix((upper | upper.T) * 1.0)
     graph = setting == "graph"
-    return Problem(
-        setting=SETTINGS[setting], n_units=n_train, n_classes=n_classes, delta=1e-5,
+    return GraphTask(
+        setting=SCENARIOS[setting], n_units=n_train, n_classes=n_classes, delta=1e-5,
         train_features=rows[0], train_labels=labels[0],
-        tuning_features=rows[1], tuning_labels=labels[1], test_features=rows[2],
+        validation_features=rows[1], validation_labels=labels[1], test_features=rows[2],
         public_adjacency=edges[n_train:, n_train:] if graph else None,
         train_to_public=edges[:n_train, n_train:] if graph else None,
         train_adjacency=edges[:n_train, :n_train] if graph else None,
     )  # fmt: skip
 
 
-def with_other_training(problem: Problem, seed: int = 99) -> Problem:
+def with_other_training(task: GraphTask, seed: int = 99) -> GraphTask:
     """Replace everything that belongs to training nodes, keeping their number."""
     other = make_problem(
-        problem.setting.name, seed, n_train=problem.n_train,
-        n_tuning=len(problem.tuning_labels), n_test=problem.test_features.shape[0],
-        n_classes=problem.n_classes, words=problem.n_features,
+        task.scenario.name, seed, n_train=task.n_train,
+        n_tuning=len(task.validation_labels), n_test=task.test_features.shape[0],
+        n_classes=task.n_classes, words=task.n_features,
     )  # fmt: skip
     return replace(
-        problem,
+        task,
         train_features=other.train_features,
         train_labels=other.train_labels,
         train_to_public=other.train_to_public,
@@ -67,9 +67,9 @@ def with_other_training(problem: Problem, seed: int = 99) -> Problem:
 
 
 def request(
-    problem: Problem, epsilon: float = 2.0, seed: int = 0, known: int | None = None
+    task: GraphTask, epsilon: float = 2.0, seed: int = 0, known: int | None = None
 ) -> Request:
-    """Ask for one run with the first ``known`` tuning labels public (all by default)."""
-    count = len(problem.tuning_labels) if known is None else known
+    """Ask for one run with the first ``known`` validation labels public (all by default)."""
+    count = len(task.validation_labels) if known is None else known
     streams = Streams.of({"epsilon": str(epsilon), "seed": seed, "known": count})
     return Request(epsilon, seed, np.arange(count), streams)

@@ -1,15 +1,15 @@
-"""A small problem of the setting ``graph`` for methods under test."""
+"""A small task of the setting ``graph`` for methods under test."""
 
 from __future__ import annotations
 
 import numpy as np
 from small_graphs import make_graph
 
-from private_graphs.methods.problem import SETTINGS, Problem, build_problem
+from private_graphs.tasks import SCENARIOS, GraphTask, build_task
 
 
-def graph_problem(seed: int = 0, nodes: int = 120, unlabelled: int = 0) -> Problem:
-    """Return half of ``nodes`` for training, a quarter each for tuning and test, 3 classes.
+def graph_problem(seed: int = 0, nodes: int = 120, unlabelled: int = 0) -> GraphTask:
+    """Return half of ``nodes`` for training, a quarter each for validation and test, 3 classes.
 
     Words tell the classes apart, and neighbours are mostly of one class.
     """
@@ -25,4 +25,4 @@ def graph_problem(seed: int = 0, nodes: int = 120, unlabelled: int = 0) -> Probl
         np.argwhere(upper), words * 1.0, shown, classes=3,
         train=range(half), validation=range(half, most), test=range(most, nodes),
     )  # fmt: skip
-    return build_problem(dataset, SETTINGS["graph"], 1e-5)
+    return build_task(dataset, SCENARIOS["graph"], 1e-5)

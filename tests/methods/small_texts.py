@@ -1,12 +1,12 @@
-"""A small problem of texts and requests for methods under test."""
+"""A small task of texts and requests for methods under test."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
 
-from private_graphs.methods.problem import SETTINGS, Problem, unit_rows
-from private_graphs.methods.requests import Request
+from private_graphs.tasks import SCENARIOS, GraphTask, unit_rows
+from private_graphs.methods.method import Request
 from private_graphs.training.streams import Streams
 
 
@@ -21,26 +21,26 @@ def _texts(draws: np.random.Generator, labels: np.ndarray, words: int) -> scipy.
 
 def text_problem(
     seed: int = 0, nodes: int = 400, classes: int = 3, words: int = 150, train_seed: int = 1
-) -> Problem:
-    """Return a problem with ``nodes`` training, 40 tuning and 60 test nodes."""
+) -> GraphTask:
+    """Return a task with ``nodes`` training, 40 validation and 60 test nodes."""
     public, private = np.random.default_rng(seed), np.random.default_rng(train_seed)
     sides = [private.integers(classes, size=nodes), public.integers(classes, size=40)]
     test_labels = public.integers(classes, size=60)
-    return Problem(
-        setting=SETTINGS["text"],
+    return GraphTask(
+        setting=SCENARIOS["text"],
         n_units=nodes,
         n_classes=classes,
         delta=1e-5,
         train_features=_texts(private, sides[0], words),
         train_labels=sides[0],
-        tuning_features=_texts(public, sides[1], words),
-        tuning_labels=sides[1],
+        validation_features=_texts(public, sides[1], words),
+        validation_labels=sides[1],
         test_features=_texts(public, test_labels, words),
     )
 
 
 def many_requests(
-    problem: Problem,
+    task: GraphTask,
     epsilons: tuple[float, ...] = (1.0,),
     known: tuple[int, ...] = (40,),
     seeds: int = 1,

@@ -20,7 +20,7 @@ from private_graphs.methods.class_sums import (
     PRIOR_VARIANCES,
     PROPAGATIONS,
 )
-from private_graphs.methods.problem import SETTINGS, build_problem
+from private_graphs.tasks import SCENARIOS, build_task
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import lattice_noise
 
@@ -29,10 +29,10 @@ coordinate = st.floats(-1, 1).filter(lambda x: x == 0 or abs(x) > 1e-3)
 vectors = st.lists(coordinate, min_size=3, max_size=3)
 
 
-def _exact_sums(problem, text, rank):
+def _exact_sums(task, text, rank):
     """(rank + 1, K) sums on the finest lattice, which has no noise."""
-    lattice = class_sums.calibrated(problem, math.inf, rank)
-    return class_sums.class_sums(problem, text, rank, lattice) * lattice.spacing
+    lattice = class_sums.calibrated(task, math.inf, rank)
+    return class_sums.class_sums(task, text, rank, lattice) * lattice.spacing
 
 
 def _term(vector, label, n_classes):
@@ -67,18 +67,18 @@ def test_the_sensitivity_is_attained(n_classes):
 @given(case=st.integers(0, 2), node=st.integers(0, 79), rank=st.integers(1, 20), data=st.data())
 def test_replacing_a_training_node_moves_the_sum_by_at_most_the_sensitivity(case, node, rank, data):
     setting, method = METHODS[case]
-    problem = make_problem(setting)
-    text = class_sums.public_text(problem, method.neighbours)
-    lattice = class_sums.calibrated(problem, 2.0, rank)
-    before = class_sums.class_sums(problem, text, rank, lattice)
-    features, labels = problem.train_features.tolil(), problem.train_labels.copy()
+    task = make_problem(setting)
+    text = class_sums.public_text(task, method.neighbours)
+    lattice = class_sums.calibrated(task, 2.0, rank)
+    before = class_sums.class_sums(task, text, rank, lattice)
+    features, labels = task.train_features.tolil(), task.train_labels.copy()
     features[node] = data.draw(
-        st.lists(st.floats(-1e3, 1e3), min_size=problem.n_features, max_size=problem.n_features)
+        st.lists(st.floats(-1e3, 1e3), min_size=task.n_features, max_size=task.n_features)
     )
-    labels[node] = data.draw(st.integers(0, problem.n_classes - 1))
-    changed = replace(problem, train_features=features.tocsr(), train_labels=labels)
+    labels[node] = data.draw(st.integers(0, task.n_classes - 1))
+    changed = replace(task, train_features=features.tocsr(), train_labels=labels)
     if setting == "graph":
-        edges = problem.train_to_public.tolil()
+        edges = task.train_to_public.tolil()
         edges[node] = data.draw(
             st.lists(st.integers(0, 1), min_size=edges.shape[1], max_size=edges.shape[1])
         )
@@ -90,13 +90,13 @@ def test_replacing_a_training_node_moves_the_sum_by_at_most_the_sensitivity(case
 
 @pytest.mark.parametrize(("setting", "method"), METHODS)
 def test_relabelling_a_node_attains_what_the_event_says(setting, method):
-    problem = make_problem(setting)
-    labels = problem.train_labels.copy()
-    labels[3] = (labels[3] + 1) % problem.n_classes
-    changed = replace(problem, train_labels=labels)
-    text = class_sums.public_text(problem, method.neighbours)
-    moved = _exact_sums(problem, text, 9) - _exact_sums(changed, text, 9)
-    (outcome,) = method.run(problem, [request(problem, epsilon=2.0)])
+    task = make_problem(setting)
+    labels = task.train_labels.copy()
+    labels[3] = (labels[3] + 1) % task.n_classes
+    changed = replace(task, train_labels=labels)
+    text = class_sums.public_text(task, method.neighbours)
+    moved = _exact_sums(task, text, 9) - _exact_sums(changed, text, 9)
+    (outcome,) = method.run(task, [request(task, epsilon=2.0)])
     (event,) = outcome.events
     assert np.linalg.norm(moved) == pytest.approx(event.sensitivity, rel=1e-7)
     assert event.sensitivity >= math.sqrt(2)  # what rounding adds is in it
@@ -108,7 +108,7 @@ def test_relabelling_a_node_attains_what_the_event_says(setting, method):
 
 @pytest.mark.parametrize(("setting", "method"), METHODS)
 def test_the_noise_has_the_standard_deviation_of_the_event(setting, method, monkeypatch):
-    problem = make_problem(setting)
+    task = make_problem(setting)
     seen = []
     weights = class_sums.posterior_weights
     monkeypatch.setattr(
@@ -116,10 +116,10 @@ def test_the_noise_has_the_standard_deviation_of_the_event(setting, method, monk
         "posterior_weights",
         lambda sums, *rest: seen.append(sums) or weights(sums, *rest),
     )
-    requests = [request(problem, 1.0, seed) for seed in range(60)]
-    outcomes = method.run(problem, requests)
-    text = class_sums.public_text(problem, method.neighbours)
-    exact = _exact_sums(problem, text, outcomes[0].configuration["rank"])
+    requests = [request(task, 1.0, seed) for seed in range(60)]
+    outcomes = method.run(task, requests)
+    text = class_sums.public_text(task, method.neighbours)
+    exact = _exact_sums(task, text, outcomes[0].configuration["rank"])
     released = np.hstack(seen[:: len(PRIOR_VARIANCES)])
     noise = released - np.tile(exact, len(requests))
     assert noise.std() == pytest.approx(outcomes[0].events[0].noise_std, rel=0.05)
@@ -128,17 +128,17 @@ def test_the_noise_has_the_standard_deviation_of_the_event(setting, method, monk
 
 @pytest.mark.parametrize(("setting", "method"), METHODS)
 def test_training_nodes_are_read_through_the_sum_alone(setting, method, monkeypatch):
-    problem = make_problem(setting)
-    requests = [request(problem, 1.0), request(problem, math.inf), request(problem, 1.0, known=0)]
+    task = make_problem(setting)
+    requests = [request(task, 1.0), request(task, math.inf), request(task, 1.0, known=0)]
     shape = {}
 
-    def nothing(problem, text, rank, lattice):
-        shape[rank] = (rank + 1, problem.n_classes)
+    def nothing(task, text, rank, lattice):
+        shape[rank] = (rank + 1, task.n_classes)
         return np.zeros(shape[rank], np.int64)
 
     monkeypatch.setattr(class_sums, "class_sums", nothing)
-    first = method.run(problem, requests)
-    second = method.run(with_other_training(problem), requests)
+    first = method.run(task, requests)
+    second = method.run(with_other_training(task), requests)
     assert shape
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
@@ -146,48 +146,48 @@ def test_training_nodes_are_read_through_the_sum_alone(setting, method, monkeypa
 
 
 def test_under_text_a_test_node_is_predicted_from_its_own_text():
-    problem = make_problem("text")
-    (before,) = CLASS_SUMS.run(problem, [request(problem)])
-    rows = problem.test_features.tolil()
+    task = make_problem("text")
+    (before,) = CLASS_SUMS.run(task, [request(task)])
+    rows = task.test_features.tolil()
     rows[1:] = make_problem("text", 7).test_features[1:]
-    (after,) = CLASS_SUMS.run(replace(problem, test_features=rows.tocsr()), [request(problem)])
+    (after,) = CLASS_SUMS.run(replace(task, test_features=rows.tocsr()), [request(task)])
     assert after.test_predictions[0] == before.test_predictions[0]
-    np.testing.assert_array_equal(after.tuning_predictions, before.tuning_predictions)
+    np.testing.assert_array_equal(after.validation_predictions, before.validation_predictions)
     assert (after.test_predictions[1:] != before.test_predictions[1:]).any()
 
 
 @pytest.mark.parametrize(("setting", "method"), METHODS)
 def test_known_labels_choose_settings_and_nothing_else(setting, method):
-    problem = make_problem(setting)
-    labels = problem.tuning_labels.copy()
-    labels[5:] = (labels[5:] + 1) % problem.n_classes
-    for each in (request(problem, known=5), request(problem, known=1)):
-        (a,) = method.run(problem, [each])
-        (b,) = method.run(replace(problem, tuning_labels=labels), [each])
+    task = make_problem(setting)
+    labels = task.validation_labels.copy()
+    labels[5:] = (labels[5:] + 1) % task.n_classes
+    for each in (request(task, known=5), request(task, known=1)):
+        (a,) = method.run(task, [each])
+        (b,) = method.run(replace(task, validation_labels=labels), [each])
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
-        assert a.tuning_events == ()
-    (charged,) = method.run(problem, [request(problem, known=0)])
-    assert len(charged.tuning_events) == 1
+        assert a.validation_events == ()
+    (charged,) = method.run(task, [request(task, known=0)])
+    assert len(charged.validation_events) == 1
 
 
 @pytest.mark.parametrize(("setting", "method"), METHODS)
 def test_runs_are_deterministic_whatever_runs_beside_them(setting, method):
-    problem = make_problem(setting)
-    requests = [request(problem, e, seed) for e in (0.5, 4.0, math.inf) for seed in range(12)]
+    task = make_problem(setting)
+    requests = [request(task, e, seed) for e in (0.5, 4.0, math.inf) for seed in range(12)]
     told = []
-    together = method.run(problem, requests, lambda done, total: told.append((done, total)))
+    together = method.run(task, requests, lambda done, total: told.append((done, total)))
     assert told[-1] == (36, 36)
     for index in (0, 11, 17, 30):
-        (alone,) = method.run(problem, [requests[index]])
+        (alone,) = method.run(task, [requests[index]])
         np.testing.assert_array_equal(alone.test_predictions, together[index].test_predictions)
         assert alone.configuration == together[index].configuration
     assert together[-1].events == ()
 
 
 def test_ties_go_to_the_most_likely_settings(monkeypatch):
-    problem = make_problem("graph")
+    task = make_problem("graph")
     monkeypatch.setattr(class_sums, "propagated", lambda scores, *rest: np.zeros_like(scores))
-    (outcome,) = CLASS_SUMS.run(problem, [request(problem)])
+    (outcome,) = CLASS_SUMS.run(task, [request(task)])
     assert outcome.configuration["prior_variance"] == PRIOR_VARIANCES[0]
     assert outcome.configuration["propagation"] == PROPAGATIONS[0]
     assert not outcome.test_predictions.any()
@@ -195,9 +195,9 @@ def test_ties_go_to_the_most_likely_settings(monkeypatch):
 
 @pytest.mark.parametrize(("setting", "method"), METHODS)
 def test_without_noise_the_classes_are_learned(setting, method):
-    problem = make_problem(setting, n_train=300, n_tuning=60)
-    (outcome,) = method.run(problem, [request(problem, math.inf)])
-    assert (outcome.tuning_predictions == problem.tuning_labels).mean() > 0.8
+    task = make_problem(setting, n_train=300, n_tuning=60)
+    (outcome,) = method.run(task, [request(task, math.inf)])
+    assert (outcome.validation_predictions == task.validation_labels).mean() > 0.8
 
 
 def test_the_posterior_without_noise_is_ridge_regression():
@@ -225,19 +225,19 @@ def test_the_posterior_is_the_mean_given_the_sums():
 
 
 def test_rank_follows_the_budget():
-    problem = make_problem("text", n_train=800)
-    ranks = [class_sums.fixed_rank(problem, e, 10_000) for e in (0.01, 0.5, 1, 2, 4)]
+    task = make_problem("text", n_train=800)
+    ranks = [class_sums.fixed_rank(task, e, 10_000) for e in (0.01, 0.5, 1, 2, 4)]
     assert ranks == sorted(ranks)
-    assert ranks[0] == problem.n_classes
+    assert ranks[0] == task.n_classes
     assert ranks[2] == round(800 * 0.2680511 / 6)
-    assert class_sums.fixed_rank(problem, math.inf, 77) == 77
-    assert class_sums.fixed_rank(problem, 4, 20) == 20
+    assert class_sums.fixed_rank(task, math.inf, 77) == 77
+    assert class_sums.fixed_rank(task, 4, 20) == 20
 
 
 def test_four_nodes_by_hand():
     """0 - 1, 1 - 2, 1 - 3, 2 - 3; training 0 and 1, public 2 and 3."""
-    problem = build_problem(four_nodes(), SETTINGS["graph"], 1e-5)
-    text = class_sums.public_text(problem, neighbours=True)
+    task = build_task(four_nodes(), SCENARIOS["graph"], 1e-5)
+    text = class_sums.public_text(task, neighbours=True)
     x = {
         0: np.array([1, 0, 2]) / math.sqrt(5),
         1: np.array([0, 1, 0]),
@@ -247,18 +247,18 @@ def test_four_nodes_by_hand():
     np.testing.assert_array_equal(text.weights, np.ones(3))  # entries differ: weighted already
     both = x[2] + x[3]
     np.testing.assert_allclose(text.public.toarray(), [both / np.linalg.norm(both)] * 2)
-    rows = text.training_rows(problem, slice(0, 2)).toarray()
+    rows = text.training_rows(task, slice(0, 2)).toarray()
     np.testing.assert_allclose(rows[0], x[0])  # no public neighbour; node 1 is not read
     np.testing.assert_allclose(rows[1], (x[1] + both) / np.linalg.norm(x[1] + both))
-    own = class_sums.public_text(problem, neighbours=False)
+    own = class_sums.public_text(task, neighbours=False)
     np.testing.assert_allclose(own.public.toarray(), [x[2], x[3]])
-    np.testing.assert_allclose(own.training_rows(problem, slice(0, 2)).toarray(), [x[0], x[1]])
+    np.testing.assert_allclose(own.training_rows(task, slice(0, 2)).toarray(), [x[0], x[1]])
     # own text: centre (x2 + x3)/2, one axis along x2 - x3, so rows are +-1 along it, and b² = .1
     axis = own.axes.directions[:, 0]
     signs = [np.sign((x[i] - both / 2) @ axis) for i in (0, 1)]
     terms = [np.outer([sign * math.sqrt(0.9), math.sqrt(0.1)], code)
              for sign, code in zip(signs, [[0.5, -0.5], [-0.5, 0.5]], strict=True)]  # fmt: skip
-    np.testing.assert_allclose(_exact_sums(problem, own, 1), sum(terms), atol=1e-11)
+    np.testing.assert_allclose(_exact_sums(task, own, 1), sum(terms), atol=1e-11)
     scores = np.array([[1.0], [0.0]])
     np.testing.assert_allclose(  # the mean over both public nodes is .5
         class_sums.propagated(scores, own.smoothing, 1), [[0.8 * 0.5 + 0.2], [0.8 * 0.5]]
@@ -266,25 +266,25 @@ def test_four_nodes_by_hand():
 
 
 def test_one_class_is_refused():
-    problem = make_problem("text", n_classes=1)
+    task = make_problem("text", n_classes=1)
     with pytest.raises(UserError, match="at least two classes"):
-        CLASS_SUMS.run(problem, [request(problem)])
+        CLASS_SUMS.run(task, [request(task)])
 
 
 @pytest.mark.parametrize(("setting", "method"), METHODS)
 def test_a_node_adds_the_same_whatever_the_others_are(setting, method):
     """Sums of rounded terms: exact, so that they neither depend on their order nor on blocks."""
-    problem = make_problem(setting)
-    text = class_sums.public_text(problem, method.neighbours)
-    lattice = class_sums.calibrated(problem, 1.0, 6)
-    total = class_sums.class_sums(problem, text, 6, lattice)
+    task = make_problem(setting)
+    text = class_sums.public_text(task, method.neighbours)
+    lattice = class_sums.calibrated(task, 1.0, 6)
+    total = class_sums.class_sums(task, text, 6, lattice)
     alone = np.zeros_like(total)
-    for node in range(problem.n_train):
-        edges = problem.train_to_public
+    for node in range(task.n_train):
+        edges = task.train_to_public
         one = replace(
-            problem,
-            train_features=problem.train_features[[node]],
-            train_labels=problem.train_labels[[node]],
+            task,
+            train_features=task.train_features[[node]],
+            train_labels=task.train_labels[[node]],
             train_to_public=None if edges is None else edges[[node]],
         )
         alone += class_sums.class_sums(one, text, 6, lattice)

@@ -1,4 +1,4 @@
-"""Class sums together with the known tuning labels."""
+"""Class sums together with the known validation labels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from private_graphs.methods.public_only import PUBLIC_ONLY
 
 @pytest.mark.parametrize("setting", ["text", "graph"])
 def test_training_nodes_are_read_through_the_sum_alone(setting, monkeypatch):
-    problem = make_problem(setting)
-    requests = [request(problem, 1.0), request(problem, math.inf), request(problem, 2.0, known=0)]
+    task = make_problem(setting)
+    requests = [request(task, 1.0), request(task, math.inf), request(task, 2.0, known=0)]
     monkeypatch.setattr(
-        class_sums, "class_sums", lambda problem, text, rank, lattice: np.zeros((rank + 1, 3))
+        class_sums, "class_sums", lambda task, text, rank, lattice: np.zeros((rank + 1, 3))
     )
-    first = CLASS_SUMS_PUBLIC.run(problem, requests)
-    second = CLASS_SUMS_PUBLIC.run(with_other_training(problem), requests)
+    first = CLASS_SUMS_PUBLIC.run(task, requests)
+    second = CLASS_SUMS_PUBLIC.run(with_other_training(task), requests)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
         assert a.configuration == b.configuration
@@ -30,12 +30,12 @@ def test_training_nodes_are_read_through_the_sum_alone(setting, monkeypatch):
 
 @pytest.mark.parametrize("setting", ["text", "graph"])
 def test_the_release_is_that_of_the_class_sums(setting):
-    problem = make_problem(setting)
-    requests = [request(problem, e, known=k) for e in (1.0, math.inf) for k in (12, 0)]
-    alone = CLASS_SUMS.run(problem, requests)
-    together = CLASS_SUMS_PUBLIC.run(problem, requests)
+    task = make_problem(setting)
+    requests = [request(task, e, known=k) for e in (1.0, math.inf) for k in (12, 0)]
+    alone = CLASS_SUMS.run(task, requests)
+    together = CLASS_SUMS_PUBLIC.run(task, requests)
     assert [each.events for each in together] == [each.events for each in alone]
-    assert [each.tuning_events for each in together] == [each.tuning_events for each in alone]
+    assert [each.validation_events for each in together] == [each.validation_events for each in alone]
     for index in (1, 3):  # no known label: the class sums alone
         np.testing.assert_array_equal(
             together[index].test_predictions, alone[index].test_predictions
@@ -43,12 +43,12 @@ def test_the_release_is_that_of_the_class_sums(setting):
 
 
 def test_useless_sums_leave_what_public_data_gives(monkeypatch):
-    problem = make_problem("graph", n_tuning=60)
+    task = make_problem("graph", n_tuning=60)
     monkeypatch.setattr(
-        class_sums, "class_sums", lambda problem, text, rank, lattice: np.zeros((rank + 1, 3))
+        class_sums, "class_sums", lambda task, text, rank, lattice: np.zeros((rank + 1, 3))
     )
-    (together,) = CLASS_SUMS_PUBLIC.run(problem, [request(problem, math.inf)])
-    (public,) = PUBLIC_ONLY.run(problem, [request(problem, 0)])
+    (together,) = CLASS_SUMS_PUBLIC.run(task, [request(task, math.inf)])
+    (public,) = PUBLIC_ONLY.run(task, [request(task, 0)])
     np.testing.assert_array_equal(together.test_predictions, public.test_predictions)
 
 

@@ -193,48 +193,48 @@ def test_the_last_half_of_the_iterates_is_averaged(drawn):
     np.testing.assert_allclose(found, np.mean(iterates[2:], axis=0), atol=1e-12)
 
 
-def test_settings_grow_with_the_signal_and_ignore_tuning_labels():
+def test_settings_grow_with_the_signal_and_ignore_validation_labels():
     assert signal(1000, 5, math.inf, 1e-5) == 20_000
     small, large = rule(30.0), rule(3000.0)
     assert small.rank < large.rank and small.steps.count < large.steps.count
     assert small.steps.learning_rate < large.steps.learning_rate
-    problem = text_problem()
-    outcomes = METHOD.run(problem, many_requests(problem, known=(0, 10, 40)))
+    task = text_problem()
+    outcomes = METHOD.run(task, many_requests(task, known=(0, 10, 40)))
     assert len({str(each.configuration) for each in outcomes}) == 1
 
 
 def test_events_are_priced_at_the_request():
-    problem = text_problem()
+    task = text_problem()
     for epsilon in (0.25, 1.0, 8.0):
-        (outcome,) = METHOD.run(problem, many_requests(problem, epsilons=(epsilon,), known=(0,)))
+        (outcome,) = METHOD.run(task, many_requests(task, epsilons=(epsilon,), known=(0,)))
         (event,) = outcome.events
-        priced = price(event, "node", "replace", problem.delta)
+        priced = price(event, "node", "replace", task.delta)
         assert epsilon - 0.02 * epsilon < priced.epsilon <= epsilon
         accountant = dp_accounting.pld.PLDAccountant()  # a replaced node moves a sum by 2C
         step = dp_accounting.GaussianDpEvent(event.noise_multiplier / 2)
         accountant.compose(dp_accounting.SelfComposedDpEvent(step, event.releases))
-        assert priced.epsilon == pytest.approx(accountant.get_epsilon(problem.delta), rel=1e-3)
+        assert priced.epsilon == pytest.approx(accountant.get_epsilon(task.delta), rel=1e-3)
         assert outcome.configuration["count"] == event.releases
         assert outcome.configuration["clip_norm"] == event.clip_norm
 
 
 def test_answers_do_not_depend_on_the_company_and_noise_is_planned():
-    problem = text_problem()
-    requests = many_requests(problem, epsilons=(2.0, math.inf), known=(0, 40), seeds=2)
+    task = text_problem()
+    requests = many_requests(task, epsilons=(2.0, math.inf), known=(0, 40), seeds=2)
     calls = []
-    together = METHOD.run(problem, requests, lambda *done: calls.append(done))
+    together = METHOD.run(task, requests, lambda *done: calls.append(done))
     assert calls[-1] == (len(requests), len(requests))
-    alone = [METHOD.run(problem, [request])[0] for request in requests]
+    alone = [METHOD.run(task, [request])[0] for request in requests]
     for one, other, request in zip(together, alone, requests, strict=True):
         assert (one.test_predictions == other.test_predictions).mean() > 0.99
-        assert bool(one.events) == request.private and not one.tuning_events
-        assert one.test_predictions.shape == (problem.test_features.shape[0],)
-        assert one.tuning_predictions.shape == problem.tuning_labels.shape
+        assert bool(one.events) == request.private and not one.validation_events
+        assert one.test_predictions.shape == (task.test_features.shape[0],)
+        assert one.validation_predictions.shape == task.validation_labels.shape
 
 
 def test_it_learns_without_noise_and_nearly_so_at_a_generous_budget():
-    problem = text_problem(nodes=1500)
+    task = text_problem(nodes=1500)
     for epsilon in (math.inf, 8.0):
-        (outcome,) = METHOD.run(problem, many_requests(problem, epsilons=(epsilon,), known=(0,)))
-        hits = (outcome.tuning_predictions == problem.tuning_labels).mean()
+        (outcome,) = METHOD.run(task, many_requests(task, epsilons=(epsilon,), known=(0,)))
+        hits = (outcome.validation_predictions == task.validation_labels).mean()
         assert hits > 0.8

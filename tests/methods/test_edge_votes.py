@@ -15,8 +15,8 @@ from small_graphs import four_nodes, random_graph
 from private_graphs.methods import edge_votes, text_only
 from private_graphs.methods.edge_votes import Voters, messages
 from private_graphs.methods.lattice import LatticeGaussian
-from private_graphs.methods.problem import SETTINGS, Problem, build_problem
-from private_graphs.methods.requests import Request
+from private_graphs.tasks import SCENARIOS, GraphTask, build_task
+from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import price
 from private_graphs.training.streams import Streams
 
@@ -30,9 +30,9 @@ def vote_sums(adjacency, voters, beliefs) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
-    return build_problem(
-        random_graph(3, nodes=120, train=60), SETTINGS["edges"], DELTA, max_edges=900
+def task() -> GraphTask:
+    return build_task(
+        random_graph(3, nodes=120, train=60), SCENARIOS["edges"], DELTA, max_edges=900
     )
 
 
@@ -124,40 +124,40 @@ def test_message_is_the_derivative_of_the_updated_beliefs():
     np.testing.assert_allclose(messages(q, p), numeric, atol=1e-9)
 
 
-def test_asked_training_nodes_are_treated_as_test_nodes(problem):
-    voters = edge_votes.draw_voters(problem, np.random.default_rng(0))
-    n = problem.n_train
+def test_asked_training_nodes_are_treated_as_test_nodes(task):
+    voters = edge_votes.draw_voters(task, np.random.default_rng(0))
+    n = task.n_train
     assert voters.asked[n:].all()
     assert voters.asked[:n].sum() == math.ceil(0.2 * n)
     assert not voters.labels[voters.asked].any()
     telling = np.flatnonzero(~voters.asked)
     np.testing.assert_array_equal(
-        voters.labels[telling].argmax(axis=1), problem.train_labels[telling]
+        voters.labels[telling].argmax(axis=1), task.train_labels[telling]
     )
 
 
-def test_edges_are_read_through_the_release_alone(problem, monkeypatch):
+def test_edges_are_read_through_the_release_alone(task, monkeypatch):
     def constant(adjacency, voters, beliefs, lattice, generator):
         return np.tile(np.arange(beliefs.shape[1]), (int(voters.asked.sum()), 1)) / 7
 
     monkeypatch.setattr(edge_votes, "release", constant)
-    empty = replace(problem, adjacency=scipy.sparse.csr_matrix(problem.adjacency.shape))
-    expected = edge_votes.METHOD.run(problem, [request(1.0)])[0]
+    empty = replace(task, adjacency=scipy.sparse.csr_matrix(task.adjacency.shape))
+    expected = edge_votes.METHOD.run(task, [request(1.0)])[0]
     found = edge_votes.METHOD.run(empty, [request(1.0)])[0]
     np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
-    np.testing.assert_array_equal(found.tuning_predictions, expected.tuning_predictions)
+    np.testing.assert_array_equal(found.validation_predictions, expected.validation_predictions)
 
 
-def test_tuning_labels_are_never_read(problem):
-    other = replace(problem, tuning_labels=(problem.tuning_labels + 1) % problem.n_classes)
-    expected = edge_votes.METHOD.run(problem, [request(2.0)])[0]
+def test_validation_labels_are_never_read(task):
+    other = replace(task, validation_labels=(task.validation_labels + 1) % task.n_classes)
+    expected = edge_votes.METHOD.run(task, [request(2.0)])[0]
     found = edge_votes.METHOD.run(other, [request(2.0)])[0]
     np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 8.0])
-def test_the_price_is_the_requested_budget(problem, epsilon):
-    (outcome,) = edge_votes.METHOD.run(problem, [request(epsilon)])
+def test_the_price_is_the_requested_budget(task, epsilon):
+    (outcome,) = edge_votes.METHOD.run(task, [request(epsilon)])
     (event,) = outcome.events
     assert 1 <= event.sensitivity < 1 + 1e-6 and event.count == edge_votes.ROUNDS
     assert event.noise_std == outcome.configuration["noise_std"]
@@ -165,47 +165,47 @@ def test_the_price_is_the_requested_budget(problem, epsilon):
     assert epsilon * (1 - 1e-3) <= priced.epsilon <= epsilon
 
 
-def test_the_noise_that_is_added_is_the_noise_that_is_priced(problem):
-    voters = edge_votes.draw_voters(problem, np.random.default_rng(0))
-    beliefs = np.full((problem.adjacency.shape[0], problem.n_classes), 1 / problem.n_classes)
-    lattice = edge_votes.calibrated(problem, 2.0, int(voters.asked.sum()))
+def test_the_noise_that_is_added_is_the_noise_that_is_priced(task):
+    voters = edge_votes.draw_voters(task, np.random.default_rng(0))
+    beliefs = np.full((task.adjacency.shape[0], task.n_classes), 1 / task.n_classes)
+    lattice = edge_votes.calibrated(task, 2.0, int(voters.asked.sum()))
     draws = [
-        edge_votes.release(problem.adjacency, voters, beliefs, lattice, np.random.default_rng(s))
+        edge_votes.release(task.adjacency, voters, beliefs, lattice, np.random.default_rng(s))
         for s in range(60)
     ]
-    exact = vote_sums(problem.adjacency, voters, beliefs)[voters.asked]
+    exact = vote_sums(task.adjacency, voters, beliefs)[voters.asked]
     residual = np.stack(draws) - exact
     assert residual.std() == pytest.approx(lattice.noise_std, rel=0.03)
     assert abs(residual.mean()) < 0.1
 
 
-def test_no_noise_is_the_limit_of_little_noise(problem):
+def test_no_noise_is_the_limit_of_little_noise(task):
     """The same random streams with and without a budget: the limit is the run without noise."""
     streams = Streams.of({"seed": 4})
     requests = [Request(e, 4, np.arange(3), streams) for e in (math.inf, 1e5)]
-    limit, nearly = edge_votes.METHOD.run(problem, requests)
+    limit, nearly = edge_votes.METHOD.run(task, requests)
     assert limit.events == () and limit.configuration["noise_std"] == 0
     agree = (limit.test_predictions == nearly.test_predictions).mean()
     assert agree >= 0.98
 
 
-def test_runs_repeat_and_seeds_differ(problem):
+def test_runs_repeat_and_seeds_differ(task):
     first, again, other = edge_votes.METHOD.run(
-        problem, [request(1.0), request(1.0), request(1.0, seed=1)]
+        task, [request(1.0), request(1.0), request(1.0, seed=1)]
     )
     np.testing.assert_array_equal(first.test_predictions, again.test_predictions)
     assert (first.test_predictions != other.test_predictions).any()
 
 
-def test_known_tuning_labels_change_nothing(problem):
-    some, none = (edge_votes.METHOD.run(problem, [request(1.0, known=k)])[0] for k in (5, 0))
+def test_known_validation_labels_change_nothing(task):
+    some, none = (edge_votes.METHOD.run(task, [request(1.0, known=k)])[0] for k in (5, 0))
     np.testing.assert_array_equal(some.test_predictions, none.test_predictions)
-    assert none.tuning_events == ()
+    assert none.validation_events == ()
 
 
-def test_progress_counts_requests(problem):
+def test_progress_counts_requests(task):
     seen = []
-    edge_votes.METHOD.run(problem, [request(1.0), request(2.0)], lambda *at: seen.append(at))
+    edge_votes.METHOD.run(task, [request(1.0), request(2.0)], lambda *at: seen.append(at))
     assert seen == [(1, 2), (2, 2)]
 
 
@@ -214,28 +214,28 @@ def test_edges_help_where_texts_are_silent():
     graph = random_graph(5, nodes=200, train=100, classes=2)
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 2
-    problem = build_problem(graph, SETTINGS["edges"], DELTA, max_edges=900)
-    n_nodes, n, v = problem.adjacency.shape[0], problem.n_train, len(problem.tuning_labels)
+    task = build_task(graph, SCENARIOS["edges"], DELTA, max_edges=900)
+    n_nodes, n, v = task.adjacency.shape[0], task.n_train, len(task.validation_labels)
     labels = labels[:n_nodes]
     pairs = [(i, j) for i in range(n_nodes) for j in rng.integers(n_nodes, size=8)]
     inside = [(i, j) for i, j in pairs if i != j and labels[i] == labels[j]]
-    problem = replace(
-        problem,
+    task = replace(
+        task,
         adjacency=adjacency_of(n_nodes, inside),
-        train_features=problem.train_features * 0,
-        tuning_features=problem.tuning_features * 0,
-        test_features=problem.test_features * 0,
+        train_features=task.train_features * 0,
+        validation_features=task.validation_features * 0,
+        test_features=task.test_features * 0,
         train_labels=labels[:n],
-        tuning_labels=labels[n : n + v],
+        validation_labels=labels[n : n + v],
     )
     truth = labels[n + v :]
-    (text,) = text_only.METHOD.run(problem, [request(0.0)])
-    (votes,) = edge_votes.METHOD.run(problem, [request(8.0)])
+    (text,) = text_only.METHOD.run(task, [request(0.0)])
+    (votes,) = edge_votes.METHOD.run(task, [request(8.0)])
     assert (text.test_predictions == truth).mean() < 0.7
     assert (votes.test_predictions == truth).mean() > 0.9
 
 
 def test_four_nodes_run_to_the_end():
-    problem = build_problem(four_nodes(), SETTINGS["edges"], DELTA, max_edges=900)
-    (outcome,) = edge_votes.METHOD.run(problem, [request(1.0, known=1)])
-    assert outcome.test_predictions.shape == outcome.tuning_predictions.shape == (1,)
+    task = build_task(four_nodes(), SCENARIOS["edges"], DELTA, max_edges=900)
+    (outcome,) = edge_votes.METHOD.run(task, [request(1.0, known=1)])
+    assert outcome.test_predictions.shape == outcome.validation_predictions.shape == (1,)

@@ -34,58 +34,58 @@ def short(method, **changes):
 
 
 def test_no_edge_joins_training_and_public_nodes_and_no_public_label_is_shown():
-    problem = graph_problem(unlabelled=4)
-    assert problem.n_units == problem.n_train + 4
-    dataset = as_dataset(problem)
+    task = graph_problem(unlabelled=4)
+    assert task.n_units == task.n_train + 4
+    dataset = as_dataset(task)
     source, target = dataset.edge_index
     assert (dataset.train_mask[source] == dataset.train_mask[target]).all()
     found = scipy.sparse.coo_matrix(
         (np.ones(len(source)), (source, target)), (dataset.n_nodes, dataset.n_nodes)
     ).toarray()
     found += found.T
-    n, units = problem.n_train, problem.n_units
-    np.testing.assert_array_equal(found[:n, :n], problem.train_adjacency.toarray())
-    np.testing.assert_array_equal(found[units:, units:], problem.public_adjacency.toarray())
+    n, units = task.n_train, task.n_units
+    np.testing.assert_array_equal(found[:n, :n], task.train_adjacency.toarray())
+    np.testing.assert_array_equal(found[units:, units:], task.public_adjacency.toarray())
     assert dataset.train_mask.sum() == units and not found[n:units].any()
     assert (dataset.labels[units:] == 0).all() and (dataset.labels[n:units] == -1).all()
-    np.testing.assert_allclose(dense_features(dataset)[:n], problem.train_features.toarray())
+    np.testing.assert_allclose(dense_features(dataset)[:n], task.train_features.toarray())
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_labels_of_public_nodes_and_edges_across_change_nothing(name):
-    problem = graph_problem()
+    task = graph_problem()
     other = replace(
-        problem,
-        tuning_labels=(problem.tuning_labels + 1) % 3,
-        train_to_public=problem.train_to_public * 0,
+        task,
+        validation_labels=(task.validation_labels + 1) % 3,
+        train_to_public=task.train_to_public * 0,
     )
     method = short(METHODS[name], splits=10)
-    requests = many_requests(problem, epsilons=(2.0,), known=(0, 10))
-    for one, two in zip(method.run(problem, requests), method.run(other, requests), strict=True):
+    requests = many_requests(task, epsilons=(2.0,), known=(0, 10))
+    for one, two in zip(method.run(task, requests), method.run(other, requests), strict=True):
         np.testing.assert_array_equal(one.test_predictions, two.test_predictions)
-        np.testing.assert_array_equal(one.tuning_predictions, two.tuning_predictions)
+        np.testing.assert_array_equal(one.validation_predictions, two.validation_predictions)
 
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_events_are_what_was_released_and_priced_at_the_request(name, epsilon):
-    problem = graph_problem(unlabelled=3)
+    task = graph_problem(unlabelled=3)
     method = short(METHODS[name], splits=12)
-    outcomes = method.run(problem, many_requests(problem, epsilons=(epsilon,), seeds=2))
+    outcomes = method.run(task, many_requests(task, epsilons=(epsilon,), seeds=2))
     for outcome in outcomes:
         (event,) = outcome.events
-        assert 0.97 * epsilon < price(event, "node", "replace", problem.delta).epsilon <= epsilon
+        assert 0.97 * epsilon < price(event, "node", "replace", task.delta).epsilon <= epsilon
         assert event.clipping == "gradient_global"
         if name == "gcn":
             assert event.sampling == FullBatch(parts=12) and event.releases == 3
         else:
             assert event.sampling == Poisson(rate=1 / 12) and event.releases == 36
-        assert outcome.test_predictions.shape == (problem.test_features.shape[0],)
-        assert outcome.tuning_predictions.shape == problem.tuning_labels.shape
+        assert outcome.test_predictions.shape == (task.test_features.shape[0],)
+        assert outcome.validation_predictions.shape == task.validation_labels.shape
 
 
 def test_a_release_that_was_not_planned_stops_the_run(monkeypatch):
-    problem = graph_problem()
+    task = graph_problem()
     original = engine.train
 
     def halved(structure, protocol, settings, replicas, **named):
@@ -94,51 +94,51 @@ def test_a_release_that_was_not_planned_stops_the_run(monkeypatch):
 
     monkeypatch.setattr(gcn_proved.engine, "train", halved)
     with pytest.raises(ReleaseMismatch, match="noise_multiplier"):
-        short(METHOD).run(problem, many_requests(problem))
+        short(METHOD).run(task, many_requests(task))
 
 
 def test_every_node_is_a_part_of_its_own_and_training_edges_then_play_no_part():
-    problem = graph_problem(unlabelled=2)
-    assert METHOD.rule(problem.n_units, 50.0).splits == problem.n_units
-    bare = replace(problem, train_adjacency=problem.train_adjacency * 0)
-    requests = many_requests(problem, epsilons=(2.0, math.inf), seeds=2)
+    task = graph_problem(unlabelled=2)
+    assert METHOD.rule(task.n_units, 50.0).splits == task.n_units
+    bare = replace(task, train_adjacency=task.train_adjacency * 0)
+    requests = many_requests(task, epsilons=(2.0, math.inf), seeds=2)
     for one, two in zip(
-        short(METHOD).run(problem, requests), short(METHOD).run(bare, requests), strict=True
+        short(METHOD).run(task, requests), short(METHOD).run(bare, requests), strict=True
     ):
         np.testing.assert_array_equal(one.test_predictions, two.test_predictions)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_answers_do_not_depend_on_the_company(name):
-    problem = graph_problem()
+    task = graph_problem()
     method = short(METHODS[name])
     calls = []
-    requests = many_requests(problem, epsilons=(2.0, math.inf), seeds=2)
-    together = method.run(problem, requests, lambda *done: calls.append(done))
+    requests = many_requests(task, epsilons=(2.0, math.inf), seeds=2)
+    together = method.run(task, requests, lambda *done: calls.append(done))
     assert calls[-1] == (4, 4)
     for outcome, request in zip(together, requests, strict=True):
-        (alone,) = method.run(problem, [request])
+        (alone,) = method.run(task, [request])
         np.testing.assert_array_equal(outcome.test_predictions, alone.test_predictions)
         assert bool(outcome.events) == request.private
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_it_learns_without_noise(name):
-    problem = graph_problem(nodes=240)
+    task = graph_problem(nodes=240)
     method = short(METHODS[name], epochs=30, splits=20, learning_rate=0.03)
-    (outcome,) = method.run(problem, many_requests(problem, epsilons=(math.inf,)))
-    assert (outcome.tuning_predictions == problem.tuning_labels).mean() > 0.7
+    (outcome,) = method.run(task, many_requests(task, epsilons=(math.inf,)))
+    assert (outcome.validation_predictions == task.validation_labels).mean() > 0.7
 
 
 def test_little_signal_takes_fewer_epochs_and_answers_stay_in_order():
-    problem = graph_problem()
-    requests = many_requests(problem, epsilons=(math.inf, 0.5, 2.0), known=(0,), seeds=2)
+    task = graph_problem()
+    requests = many_requests(task, epsilons=(math.inf, 0.5, 2.0), known=(0,), seeds=2)
     calls = []
-    together = METHOD.run(problem, requests, lambda *done: calls.append(done))
+    together = METHOD.run(task, requests, lambda *done: calls.append(done))
     assert [each.configuration["epochs"] for each in together] == [20, 20, 10, 10, 10, 10]
     assert calls[-1] == (6, 6) and all(done <= 6 for done, _ in calls)
     for outcome, request in zip(together, requests, strict=True):
-        (alone,) = METHOD.run(problem, [request])
+        (alone,) = METHOD.run(task, [request])
         np.testing.assert_array_equal(outcome.test_predictions, alone.test_predictions)
         assert [each.releases for each in outcome.events] == ([10] if request.private else [])
     assert METHOD.rule(18_000, 1000.0).epochs == 11 and METHOD.rule(900, 1000.0).epochs == 20

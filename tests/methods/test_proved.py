@@ -17,7 +17,7 @@ from private_graphs.errors import UserError
 from private_graphs.methods import proved
 from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.methods.proved import METHODS, run_method
-from private_graphs.methods.requests import Outcome, Request, choose
+from private_graphs.methods.method import Outcome, Request, choose
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
 from private_graphs.privacy.events import ExponentialChoice, GaussianQuery
@@ -32,9 +32,9 @@ def _plan(method: str, setting: str, **changes) -> MethodPlan:
     cell = MethodCell(
         study="lrec2022", experiment="frontier", dataset="small", method=method, setting=setting
     )
-    fields = {"seeds": (0, 1), "epsilons": (1, math.inf), "tuning_labels": (5, 0)}
+    fields = {"seeds": (0, 1), "epsilons": (1, math.inf), "validation_labels": (5, 0)}
     fields |= {"max_edges": 900}
-    return MethodPlan(cell=cell, **{**fields, "tuning_epsilons": (2,), **changes})
+    return MethodPlan(cell=cell, **{**fields, "validation_epsilons": (2,), **changes})
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +83,13 @@ def test_every_row_has_its_statement(case, finished):
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_scores_of_private_tuning_labels_are_not_shown(case, finished):
+def test_scores_of_private_validation_labels_are_not_shown(case, finished):
     runs = finished[case].runs
-    unknown = runs["tuning_labels"] == 0
+    unknown = runs["validation_labels"] == 0
     assert unknown.any()
     assert runs.loc[unknown, ["validation_micro_f1", "majority_micro_f1"]].isna().all(axis=None)
     shown = runs.loc[~unknown, "validation_micro_f1"].notna()
-    assert (shown != METHOD_NAMES[case[0]].fits_tuning_labels).all()
+    assert (shown != METHOD_NAMES[case[0]].fits_validation_labels).all()
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -98,7 +98,7 @@ def test_test_labels_change_no_prediction(case, graph, finished):
     labels[graph.test_mask] = (labels[graph.test_mask] + 1) % 3
     other = dataclasses.replace(graph, labels=labels)
     object.__setattr__(other, "fingerprint", graph.fingerprint)
-    plan = _plan(*case, epsilons=(1,), tuning_labels=(), seeds=(0,))
+    plan = _plan(*case, epsilons=(1,), validation_labels=(), seeds=(0,))
     first, second = (run_method(plan, each) for each in (graph, other))
     assert np.array_equal(first.test_predictions, second.test_predictions)
     assert first.runs["validation_micro_f1"].equals(second.runs["validation_micro_f1"])
@@ -106,14 +106,14 @@ def test_test_labels_change_no_prediction(case, graph, finished):
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_seeded_run_repeats_and_does_not_depend_on_what_runs_beside_it(case, graph, finished):
-    alone = run_method(_plan(*case, epsilons=(1,), seeds=(0,), tuning_labels=()), graph)
+    alone = run_method(_plan(*case, epsilons=(1,), seeds=(0,), validation_labels=()), graph)
     all_of_them = finished[case]
     row = list(all_of_them.runs["replica_id"]).index(alone.runs["replica_id"].iloc[0])
     assert np.array_equal(alone.test_predictions[0], all_of_them.test_predictions[row])
 
 
 def test_noise_of_the_operating_system_differs_every_time(graph):
-    plan = _plan("class_sums", "text", epsilons=(0.1,), tuning_labels=())
+    plan = _plan("class_sums", "text", epsilons=(0.1,), validation_labels=())
     first, second = (run_method(plan, graph, noise_source="os_entropy") for _ in range(2))
     assert set(first.runs["replica_id"]).isdisjoint(second.runs["replica_id"])
     assert not np.array_equal(first.test_predictions, second.test_predictions)
@@ -123,7 +123,7 @@ def test_noise_of_the_operating_system_differs_every_time(graph):
 
 def test_no_output_of_an_unrepeatable_run_is_a_known_function_of_the_data(graph):
     """A plain hash tells a label to who knows the rest of the data and tries all classes."""
-    plan = _plan("class_sums", "text", epsilons=(0.1,), tuning_labels=())
+    plan = _plan("class_sums", "text", epsilons=(0.1,), validation_labels=())
     found = [run_method(plan, graph, noise_source="os_entropy") for _ in range(2)]
     told = set()
     for result in found:
@@ -138,7 +138,7 @@ def test_no_output_of_an_unrepeatable_run_is_a_known_function_of_the_data(graph)
 
 
 def test_all_private_rows_of_a_file_compose(graph):
-    budgets = {"epsilons": (0.5, 2, math.inf), "tuning_epsilons": (2, 4)}
+    budgets = {"epsilons": (0.5, 2, math.inf), "validation_epsilons": (2, 4)}
     result = run_method(_plan("class_sums", "text", **budgets), graph, noise_source="os_entropy")
     rows = result.runs[np.isfinite(result.runs["epsilon"])]
     assert len(rows) == 12 and len(result.runs) == 14
@@ -155,7 +155,7 @@ def test_all_private_rows_of_a_file_compose(graph):
 
 
 def test_who_has_the_seed_recovers_a_label_so_that_nothing_is_proved_without_secrecy(graph):
-    plan = _plan("class_sums", "text", epsilons=(0.1,), tuning_labels=(), seeds=tuple(range(8)))
+    plan = _plan("class_sums", "text", epsilons=(0.1,), validation_labels=(), seeds=tuple(range(8)))
     node = int(np.flatnonzero(graph.train_mask)[3])
 
     def world(label):
@@ -176,13 +176,13 @@ def test_who_has_the_seed_recovers_a_label_so_that_nothing_is_proved_without_sec
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_tuning_labels_that_are_not_known_change_no_column(case, graph):
-    plan = _plan(*case, epsilons=(), tuning_labels=(5,), tuning_epsilons=(2,), seeds=(0,))
+def test_validation_labels_that_are_not_known_change_no_column(case, graph):
+    plan = _plan(*case, epsilons=(), validation_labels=(5,), validation_epsilons=(2,), seeds=(0,))
     method, setting = case
-    problem = proved.build_problem(graph, proved.SETTINGS[setting], plan.delta, max_edges=900)
-    (request,) = proved._requests(plan, problem, graph, None)
-    tuning = np.flatnonzero(graph.validation_mask & (graph.labels >= 0))
-    unknown = np.delete(tuning, request.known)
+    task = proved.build_task(graph, proved.SCENARIOS[setting], plan.delta, max_edges=900)
+    (request,) = proved._requests(plan, task, graph, None)
+    validation = np.flatnonzero(graph.validation_mask & (graph.labels >= 0))
+    unknown = np.delete(validation, request.known)
     labels = graph.labels.copy()
     labels[unknown] = (labels[unknown] + 1) % 3
     other = dataclasses.replace(graph, labels=labels)
@@ -238,14 +238,14 @@ class _Releasing:
             noise_std=noise_std,
         )  # fmt: skip
 
-    def run(self, problem, requests, progress=None):
-        guess = np.zeros(problem.test_features.shape[0], dtype=int)
-        tuning = np.zeros(len(problem.tuning_labels), dtype=int)
-        return [Outcome(guess, tuning, events=(self.event,)) for _ in requests]
+    def run(self, task, requests, progress=None):
+        guess = np.zeros(task.test_features.shape[0], dtype=int)
+        validation = np.zeros(len(task.validation_labels), dtype=int)
+        return [Outcome(guess, validation, events=(self.event,)) for _ in requests]
 
 
 def test_a_method_that_releases_more_than_it_was_asked_for_is_refused(graph, monkeypatch):
-    plan = _plan("class_sums", "text", epsilons=(1,), tuning_labels=())
+    plan = _plan("class_sums", "text", epsilons=(1,), validation_labels=())
     monkeypatch.setitem(proved.METHODS, "class_sums", _Releasing(noise_std=10.0))
     assert run_method(plan, graph).runs["epsilon_proved"].max() < 1
     monkeypatch.setitem(proved.METHODS, "class_sums", _Releasing(noise_std=1.0))
@@ -254,20 +254,20 @@ def test_a_method_that_releases_more_than_it_was_asked_for_is_refused(graph, mon
 
 
 def _statement_at(result, known):
-    row = result.runs[(result.runs["tuning_labels"] == known) & (result.runs["epsilon"] == 1)]
+    row = result.runs[(result.runs["validation_labels"] == known) & (result.runs["epsilon"] == 1)]
     return result.statements[row["statement_id"].iloc[0]]
 
 
 def test_labels_that_are_private_in_some_runs_only_are_not_covered_by_all_of_them(graph):
-    plan = _plan("class_sums", "text", epsilons=(1,), tuning_labels=(0,), tuning_epsilons=(1,))
+    plan = _plan("class_sums", "text", epsilons=(1,), validation_labels=(0,), validation_epsilons=(1,))
     mixed = _statement_at(run_method(plan, graph), 0)
     assert proved.PUBLIC_ELSEWHERE in mixed["assumptions"]
-    alone = run_method(plan.model_copy(update={"tuning_labels": ()}), graph)
-    size = int(alone.runs["tuning_labels"].iloc[0])
+    alone = run_method(plan.model_copy(update={"validation_labels": ()}), graph)
+    size = int(alone.runs["validation_labels"].iloc[0])
     public = _statement_at(alone, size)
     assert public["n_runs_released"] == 2 and mixed["n_runs_released"] == 4
     assert proved.PUBLIC_ELSEWHERE not in public["assumptions"]
-    # Four runs of one Gaussian release, whatever the choice among tuning labels cost.
+    # Four runs of one Gaussian release, whatever the choice among validation labels cost.
     twice_mu = gdp_epsilon(2 * gdp_mu(public["epsilon_proved"], 1e-5), 1e-5)
     assert mixed["epsilon_all_runs"] == pytest.approx(twice_mu, rel=1e-3)
     assert "its label" not in public["proof"] and "the label alone" in mixed["proof"]
@@ -318,58 +318,58 @@ def test_a_setting_that_a_method_does_not_have_is_refused(graph):
 # --- the choice among candidates ---
 
 
-def _request(problem, known, epsilon=1.0, seed=0):
+def _request(task, known, epsilon=1.0, seed=0):
     streams = Streams.of({"seed": seed})
     return Request(epsilon, seed, np.asarray(known, dtype=int), streams)
 
 
 def problem_of(graph):
-    return proved.build_problem(graph, proved.SETTINGS["text"], 1e-5)
+    return proved.build_task(graph, proved.SCENARIOS["text"], 1e-5)
 
 
 @pytest.fixture(scope="module")
-def problem(graph):
+def task(graph):
     return problem_of(graph)
 
 
-def test_public_labels_choose_the_most_hits_and_the_first_of_equals(problem):
-    truth = problem.tuning_labels
+def test_public_labels_choose_the_most_hits_and_the_first_of_equals(task):
+    truth = task.validation_labels
     wrong = (truth + 1) % 3
     known = np.arange(len(truth))
-    index, events, words = choose(problem, _request(problem, known), np.stack([wrong, truth]))
+    index, events, words = choose(task, _request(task, known), np.stack([wrong, truth]))
     assert (index, events) == (1, ()) and str(len(truth)) in words
-    assert choose(problem, _request(problem, known), np.stack([truth, truth]))[0] == 0
+    assert choose(task, _request(task, known), np.stack([truth, truth]))[0] == 0
 
 
-def test_only_known_labels_are_read(problem):
-    truth = problem.tuning_labels
+def test_only_known_labels_are_read(task):
+    truth = task.validation_labels
     half = truth.copy()
     half[5:] = (half[5:] + 1) % 3
-    index, _, _ = choose(problem, _request(problem, [0, 1]), np.stack([half, truth]))
+    index, _, _ = choose(task, _request(task, [0, 1]), np.stack([half, truth]))
     assert index == 0, "both are right on the two known labels"
 
 
-def test_private_labels_choose_by_the_exponential_mechanism(problem):
-    truth = problem.tuning_labels
+def test_private_labels_choose_by_the_exponential_mechanism(task):
+    truth = task.validation_labels
     candidates = np.stack([(truth + 1) % 3, truth])
-    index, (event,), words = choose(problem, _request(problem, []), candidates)
+    index, (event,), words = choose(task, _request(task, []), candidates)
     assert isinstance(event, ExponentialChoice) and "private" in words
     assert event.bounded_range == pytest.approx(1.0)
     # P[first] = 1 / (1 + exp(hits / scale)), counted over fixed seeds.
     small = np.stack([truth, np.where(np.arange(len(truth)) < 3, (truth + 1) % 3, truth)])
-    chosen = [choose(problem, _request(problem, [], seed=s), small)[0] for s in range(2000)]
+    chosen = [choose(task, _request(task, [], seed=s), small)[0] for s in range(2000)]
     expected = 1 / (1 + math.exp(3 / 2))
     assert np.mean(chosen) == pytest.approx(expected, abs=3 * math.sqrt(0.25 / 2000))
 
 
-def test_one_candidate_is_no_choice(problem):
-    assert choose(problem, _request(problem, []), problem.tuning_labels[None])[1] == ()
+def test_one_candidate_is_no_choice(task):
+    assert choose(task, _request(task, []), task.validation_labels[None])[1] == ()
 
 
 @pytest.mark.parametrize("epsilon", [3.74, 6.3, 0.1, 2.0, 7.77])
-def test_a_choice_keeps_budgets_that_rounding_would_exceed(problem, epsilon):
+def test_a_choice_keeps_budgets_that_rounding_would_exceed(task, epsilon):
     asked = Request(epsilon, 0, np.arange(0), Streams.of({"choice": epsilon}))
-    predictions = np.zeros((3, len(problem.tuning_labels)), dtype=np.int64)
-    _, (event,), _ = choose(problem, asked, predictions)
+    predictions = np.zeros((3, len(task.validation_labels)), dtype=np.int64)
+    _, (event,), _ = choose(task, asked, predictions)
     assert 2 / Fraction(event.scale) <= Fraction(epsilon)
     assert epsilon * (1 - 1e-12) <= event.bounded_range <= epsilon

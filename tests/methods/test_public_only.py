@@ -14,34 +14,34 @@ from private_graphs.methods.public_only import PUBLIC_ONLY, PublicFit, PublicSid
 
 @pytest.mark.parametrize("setting", ["text", "graph"])
 def test_nothing_private_is_read(setting):
-    problem = make_problem(setting)
-    labels = problem.tuning_labels.copy()
-    labels[12:] = (labels[12:] + 1) % problem.n_classes  # not known
-    requests = [request(problem, 0, known=12), request(problem, 0, known=0)]
-    other = replace(with_other_training(problem), tuning_labels=labels)
+    task = make_problem(setting)
+    labels = task.validation_labels.copy()
+    labels[12:] = (labels[12:] + 1) % task.n_classes  # not known
+    requests = [request(task, 0, known=12), request(task, 0, known=0)]
+    other = replace(with_other_training(task), validation_labels=labels)
     for a, b in zip(
-        PUBLIC_ONLY.run(problem, requests), PUBLIC_ONLY.run(other, requests), strict=True
+        PUBLIC_ONLY.run(task, requests), PUBLIC_ONLY.run(other, requests), strict=True
     ):
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
         assert a.configuration == b.configuration
-        assert a.events == a.tuning_events == ()
+        assert a.events == a.validation_events == ()
 
 
 @pytest.mark.parametrize("setting", ["text", "graph"])
 def test_classes_are_learned_from_the_known_labels(setting):
-    problem = make_problem(setting, n_tuning=120, n_test=60)
-    (all_known,) = PUBLIC_ONLY.run(problem, [request(problem, 0)])
-    (few,) = PUBLIC_ONLY.run(problem, [request(problem, 0, known=30)])
-    assert (all_known.tuning_predictions == problem.tuning_labels).mean() > 0.85
-    assert (few.tuning_predictions[30:] == problem.tuning_labels[30:]).mean() > 0.6
+    task = make_problem(setting, n_tuning=120, n_test=60)
+    (all_known,) = PUBLIC_ONLY.run(task, [request(task, 0)])
+    (few,) = PUBLIC_ONLY.run(task, [request(task, 0, known=30)])
+    assert (all_known.validation_predictions == task.validation_labels).mean() > 0.85
+    assert (few.validation_predictions[30:] == task.validation_labels[30:]).mean() > 0.6
     assert all_known.n_configurations > 1
-    assert "120 public tuning labels" in all_known.chosen_by
+    assert "120 public validation labels" in all_known.chosen_by
 
 
 def test_without_labels_the_guess_is_uniform_and_of_the_stream():
-    problem = make_problem("text", n_test=3000)
+    task = make_problem("text", n_test=3000)
     first, again, other = PUBLIC_ONLY.run(
-        problem, [request(problem, 0, seed, known=0) for seed in (0, 0, 1)]
+        task, [request(task, 0, seed, known=0) for seed in (0, 0, 1)]
     )
     np.testing.assert_array_equal(first.test_predictions, again.test_predictions)
     assert (first.test_predictions != other.test_predictions).any()
@@ -50,13 +50,13 @@ def test_without_labels_the_guess_is_uniform_and_of_the_stream():
 
 
 def test_under_text_a_test_node_is_predicted_from_its_own_text():
-    problem = make_problem("text")
-    (before,) = PUBLIC_ONLY.run(problem, [request(problem, 0)])
-    rows = problem.test_features.tolil()
+    task = make_problem("text")
+    (before,) = PUBLIC_ONLY.run(task, [request(task, 0)])
+    rows = task.test_features.tolil()
     rows[1:] = make_problem("text", 7).test_features[1:]
-    (after,) = PUBLIC_ONLY.run(replace(problem, test_features=rows.tocsr()), [request(problem, 0)])
+    (after,) = PUBLIC_ONLY.run(replace(task, test_features=rows.tocsr()), [request(task, 0)])
     assert after.test_predictions[0] == before.test_predictions[0]
-    np.testing.assert_array_equal(after.tuning_predictions, before.tuning_predictions)
+    np.testing.assert_array_equal(after.validation_predictions, before.validation_predictions)
 
 
 @pytest.mark.parametrize("shape", [(20, 6), (6, 20)])
@@ -72,8 +72,8 @@ def test_ridge_solves_the_normal_equations(shape):
 
 
 def test_known_labels_take_the_place_of_scores_before_propagation():
-    problem = make_problem("graph")
-    side, known = PublicSide.of(problem), np.arange(10)
+    task = make_problem("graph")
+    side, known = PublicSide.of(task), np.arange(10)
     choices = [c for c in side.choices() if c.representation == 0 and c.ridge == 0.1]
     assert [c.propagation for c in choices] == list(public_only.PROPAGATIONS)
     plain, two, _, put_in, _ = side.scores(known, choices)
@@ -110,8 +110,8 @@ def test_cross_validation_leaves_the_scored_labels_out():
 
 
 def test_the_fit_adds_the_scores_of_its_members():
-    problem = make_problem("graph")
-    side, known = PublicSide.of(problem), np.arange(20)
+    task = make_problem("graph")
+    side, known = PublicSide.of(task), np.arange(20)
     fit = PublicFit.of(side, known)
     assert len(fit.best) == public_only.ENSEMBLE == len(set(fit.best))
     expected = sum(side.levelled(next(side.scores(known, [each]))) for each in fit.best)
@@ -120,10 +120,10 @@ def test_the_fit_adds_the_scores_of_its_members():
     rest = np.setdiff1d(known, held)
     left_out = sum(side.levelled(next(side.scores(rest, [each]))) for each in fit.best)
     np.testing.assert_allclose(fit.held_out[held], left_out[held])
-    assert (fit.held_out.argmax(axis=1) == problem.tuning_labels[:20]).mean() > 0.6
+    assert (fit.held_out.argmax(axis=1) == task.validation_labels[:20]).mean() > 0.6
 
 
 def test_one_known_label_is_enough_to_answer():
-    problem = make_problem("graph")
-    (outcome,) = PUBLIC_ONLY.run(problem, [request(problem, 0, known=1)])
-    assert outcome.tuning_predictions[0] == problem.tuning_labels[0]
+    task = make_problem("graph")
+    (outcome,) = PUBLIC_ONLY.run(task, [request(task, 0, known=1)])
+    assert outcome.validation_predictions[0] == task.validation_labels[0]

@@ -12,7 +12,7 @@ from small_graph_problem import graph_problem
 from small_texts import many_requests, text_problem
 
 from private_graphs.methods import dp_linear, dp_mlp
-from private_graphs.methods.problem import unit_rows
+from private_graphs.tasks import unit_rows
 from private_graphs.methods.public_text import (
     MAX_ROWS,
     PublicText,
@@ -62,20 +62,20 @@ def test_many_public_texts_are_thinned_evenly():
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_one_or_equal_public_texts_give_one_axis_and_finite_rows(size):
-    problem = text_problem()
+    task = text_problem()
     rows = np.zeros(size, dtype=int)
-    problem = replace(
-        problem,
-        tuning_features=problem.tuning_features[rows],
-        tuning_labels=problem.tuning_labels[rows],
+    task = replace(
+        task,
+        validation_features=task.validation_features[rows],
+        validation_labels=task.validation_labels[rows],
     )
-    text = PublicText.of(problem, 0)
+    text = PublicText.of(task, 0)
     assert text.axes.rank == 1
-    found = text.axes.unit(text.training_rows(problem, slice(None)), 1)
-    assert found.shape == (problem.n_train, 1) and np.isfinite(found).all()
+    found = text.axes.unit(text.training_rows(task, slice(None)), 1)
+    assert found.shape == (task.n_train, 1) and np.isfinite(found).all()
     for module in (dp_linear, dp_mlp):
-        requests = many_requests(problem, epsilons=(1.0, np.inf), known=(0,))
-        for outcome in module.METHOD.run(problem, requests):
+        requests = many_requests(task, epsilons=(1.0, np.inf), known=(0,))
+        for outcome in module.METHOD.run(task, requests):
             assert outcome.configuration["rank"] == 1
             assert outcome.test_predictions.shape == (60,)
 
@@ -87,49 +87,49 @@ def test_means_include_the_node_itself():
 
 @pytest.mark.parametrize("hops", [0, 2])
 def test_where_no_edge_is_public_rows_are_weighted_texts(hops):
-    problem = text_problem()
-    text = PublicText.of(problem, hops)
+    task = text_problem()
+    text = PublicText.of(task, hops)
     assert text.hops == 0 and text.smoothing is None
-    weights = inverse_document_weights(problem.tuning_features)
+    weights = inverse_document_weights(task.validation_features)
     assert (weights > 1).any()
-    sides = np.vstack([problem.tuning_features.toarray(), problem.test_features.toarray()])
-    np.testing.assert_allclose(text.evaluated_rows(problem).toarray(), _unit(sides * weights))
+    sides = np.vstack([task.validation_features.toarray(), task.test_features.toarray()])
+    np.testing.assert_allclose(text.evaluated_rows(task).toarray(), _unit(sides * weights))
     np.testing.assert_allclose(
-        text.training_rows(problem, slice(5, 9)).toarray(),
-        _unit(problem.train_features[5:9].toarray() * weights),
+        text.training_rows(task, slice(5, 9)).toarray(),
+        _unit(task.train_features[5:9].toarray() * weights),
     )
 
 
 @pytest.mark.parametrize("hops", [0, 1, 2])
 def test_rows_are_averages_over_public_neighbours(hops):
-    problem = graph_problem()
-    text = PublicText.of(problem, hops)
-    texts = np.vstack([problem.tuning_features.toarray(), problem.test_features.toarray()])
+    task = graph_problem()
+    text = PublicText.of(task, hops)
+    texts = np.vstack([task.validation_features.toarray(), task.test_features.toarray()])
     weights = np.log((len(texts) + 1) / ((texts > 0).sum(axis=0) + 1))
-    edges = problem.public_adjacency.toarray()
+    edges = task.public_adjacency.toarray()
     mean = (edges + np.eye(len(edges))) / (edges.sum(axis=1, keepdims=True) + 1)
     averages = [_unit(texts * weights)]
     for _ in range(hops):
         averages.append(mean @ averages[-1])
-    np.testing.assert_allclose(text.evaluated_rows(problem).toarray(), _unit(averages[-1]))
-    own, across = _unit(problem.train_features.toarray() * weights), problem.train_to_public
+    np.testing.assert_allclose(text.evaluated_rows(task).toarray(), _unit(averages[-1]))
+    own, across = _unit(task.train_features.toarray() * weights), task.train_to_public
     expected = _unit(own + across.toarray() @ averages[-2]) if hops else own
-    found = text.training_rows(problem, slice(None)).toarray()
+    found = text.training_rows(task, slice(None)).toarray()
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("changed", ["train_features", "train_to_public"])
 @pytest.mark.parametrize("hops", [1, 2])
 def test_a_replaced_training_node_changes_its_own_row_alone(changed, hops):
-    problem = graph_problem()
-    matrix = getattr(problem, changed).tolil()
+    task = graph_problem()
+    matrix = getattr(task, changed).tolil()
     matrix[7] = 0
     matrix[7, 3] = 1
-    other = replace(problem, **{changed: matrix.tocsr()})
-    one, two = PublicText.of(problem, hops), PublicText.of(other, hops)
-    rows = [each.training_rows(p, slice(None)) for each, p in ((one, problem), (two, other))]
+    other = replace(task, **{changed: matrix.tocsr()})
+    one, two = PublicText.of(task, hops), PublicText.of(other, hops)
+    rows = [each.training_rows(p, slice(None)) for each, p in ((one, task), (two, other))]
     assert np.flatnonzero(abs(rows[0] - rows[1]).sum(axis=1).A1 > 1e-12).tolist() == [7]
-    assert abs(one.evaluated_rows(problem) - two.evaluated_rows(other)).nnz == 0
+    assert abs(one.evaluated_rows(task) - two.evaluated_rows(other)).nnz == 0
     np.testing.assert_array_equal(one.axes.directions, two.axes.directions)
 
 
@@ -141,16 +141,16 @@ def test_the_map_is_the_same_for_other_training_nodes():
 
 @pytest.mark.parametrize("module", [dp_linear, dp_mlp], ids=lambda each: each.METHOD.name)
 def test_methods_read_no_edge_among_training_nodes_and_say_which_they_read(module):
-    problem = graph_problem(nodes=400)
-    bare = replace(problem, train_adjacency=problem.train_adjacency * 0)
-    requests = many_requests(problem, epsilons=(2.0, np.inf), known=(0,))
+    task = graph_problem(nodes=400)
+    bare = replace(task, train_adjacency=task.train_adjacency * 0)
+    requests = many_requests(task, epsilons=(2.0, np.inf), known=(0,))
     for one, two in zip(
-        module.METHOD.run(problem, requests), module.METHOD.run(bare, requests), strict=True
+        module.METHOD.run(task, requests), module.METHOD.run(bare, requests), strict=True
     ):
         np.testing.assert_array_equal(one.test_predictions, two.test_predictions)
         assert not any("epsilon is 0" in each for each in one.assumptions)
         assert any("training nodes are not read" in each for each in one.assumptions)
-    private, without_noise = module.METHOD.run(problem, requests)
-    assert (without_noise.tuning_predictions == problem.tuning_labels).mean() > 0.75
+    private, without_noise = module.METHOD.run(task, requests)
+    assert (without_noise.validation_predictions == task.validation_labels).mean() > 0.75
     (event,) = private.events
-    assert 1.96 < price(event, "node", "replace", problem.delta).epsilon <= 2.0
+    assert 1.96 < price(event, "node", "replace", task.delta).epsilon <= 2.0

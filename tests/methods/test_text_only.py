@@ -1,4 +1,4 @@
-"""The text-only reference: out-of-fold rows, no draws, neither edges nor tuning labels read."""
+"""The text-only reference: out-of-fold rows, no draws, neither edges nor validation labels read."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sklearn.linear_model import LogisticRegression
 from small_graphs import random_graph
 
 from private_graphs.methods import text_only
-from private_graphs.methods.problem import SETTINGS, Problem, build_problem
-from private_graphs.methods.requests import Request
+from private_graphs.tasks import SCENARIOS, GraphTask, build_task
+from private_graphs.methods.method import Request
 from private_graphs.training.streams import Streams
 
 
 @pytest.fixture
-def problem() -> Problem:
-    return build_problem(
-        random_graph(3, nodes=90, train=50), SETTINGS["edges"], 1e-5, max_edges=900
+def task() -> GraphTask:
+    return build_task(
+        random_graph(3, nodes=90, train=50), SCENARIOS["edges"], 1e-5, max_edges=900
     )
 
 
@@ -27,35 +27,35 @@ def request(seed: int = 0) -> Request:
     return Request(0.0, seed, np.arange(3), Streams.of({"seed": seed}))
 
 
-def test_own_label_does_not_enter_the_own_row(problem, monkeypatch):
+def test_own_label_does_not_enter_the_own_row(task, monkeypatch):
     """With the settings and the weights held, no label of a fold moves a row of that fold."""
     monkeypatch.setattr(text_only, "INVERSE_PENALTIES", (3.0,))
     monkeypatch.setattr(text_only, "NEIGHBOURHOODS", (5,))
     monkeypatch.setattr(text_only, "fit_weights", lambda scores, labels: np.array([1.0, 0.7]))
-    n = problem.n_train
-    before = text_only.fit_text_model(problem).probabilities[:n]
+    n = task.n_train
+    before = text_only.fit_text_model(task).probabilities[:n]
     for node in (0, 7, n - 1):
-        labels = problem.train_labels.copy()
-        labels[node] = (labels[node] + 1) % problem.n_classes
-        changed = replace(problem, train_labels=labels)
+        labels = task.train_labels.copy()
+        labels[node] = (labels[node] + 1) % task.n_classes
+        changed = replace(task, train_labels=labels)
         after = text_only.fit_text_model(changed).probabilities[:n]
         same_fold = np.arange(n) % 5 == node % 5
         np.testing.assert_array_equal(after[same_fold], before[same_fold])
         assert not np.allclose(after[~same_fold], before[~same_fold])
 
 
-def test_first_beliefs_read_known_labels_only(problem):
-    rows, n = text_only.text_rows(problem), problem.n_train
+def test_first_beliefs_read_known_labels_only(task):
+    rows, n = text_only.text_rows(task), task.n_train
     known = np.arange(rows.shape[0]) < n - 10
-    labels = problem.train_labels.copy()
+    labels = task.train_labels.copy()
     labels[n - 10 :] = -1
-    beliefs = text_only.first_beliefs(rows, labels, known, problem.n_classes, 3.0)
+    beliefs = text_only.first_beliefs(rows, labels, known, task.n_classes, 3.0)
     np.testing.assert_array_equal(beliefs[: n - 10].argmax(axis=1), labels[: n - 10])
     assert ((beliefs[n - 10 :] > 0) & (beliefs[n - 10 :] < 1)).all()
 
 
-def test_similar_texts_are_the_largest_cosines(problem, monkeypatch):
-    rows = text_only.text_rows(problem)
+def test_similar_texts_are_the_largest_cosines(task, monkeypatch):
+    rows = text_only.text_rows(task)
     monkeypatch.setattr(text_only, "_CHUNK", 32)
     nodes, cosines = text_only.similar_texts(rows, 4)
     dense = (rows @ rows.T).toarray()
@@ -78,39 +78,39 @@ def test_text_votes_by_hand():
     np.testing.assert_allclose(found, [[0.8 * 0.5 - 0.4 * 0.25, -0.8 * 0.5 + 0.4 * 0.25]])
 
 
-def test_rows_are_probabilities(problem):
-    model = text_only.fit_text_model(problem)
-    assert model.probabilities.shape == (problem.adjacency.shape[0], problem.n_classes)
+def test_rows_are_probabilities(task):
+    model = text_only.fit_text_model(task)
+    assert model.probabilities.shape == (task.adjacency.shape[0], task.n_classes)
     assert (model.probabilities > 0).all()
     np.testing.assert_allclose(model.probabilities.sum(axis=1), 1)
 
 
 def test_text_rows_by_hand():
     ones = scipy.sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 1.0]]))
-    base = build_problem(random_graph(0), SETTINGS["edges"], 1e-5, max_edges=900)
-    problem = replace(
-        base, train_features=ones[:1], tuning_features=ones[1:2], test_features=-ones[2:]
+    base = build_task(random_graph(0), SCENARIOS["edges"], 1e-5, max_edges=900)
+    task = replace(
+        base, train_features=ones[:1], validation_features=ones[1:2], test_features=-ones[2:]
     )
     weight = np.sqrt(np.log(4 / 3) + 1)  # both words stand in two of three nodes
     last = np.array([-2 * weight, -weight])
     expected = np.array([[1, 0], [0, 1], last / np.linalg.norm(last)])
-    np.testing.assert_allclose(text_only.text_rows(problem).toarray(), expected)
+    np.testing.assert_allclose(text_only.text_rows(task).toarray(), expected)
 
 
-def test_every_request_gets_the_same_free_answer(problem):
-    first, second = text_only.METHOD.run(problem, [request(0), request(1)])
+def test_every_request_gets_the_same_free_answer(task):
+    first, second = text_only.METHOD.run(task, [request(0), request(1)])
     np.testing.assert_array_equal(first.test_predictions, second.test_predictions)
-    assert first.events == first.tuning_events == ()
-    assert first.test_predictions.shape == (problem.test_features.shape[0],)
-    assert first.tuning_predictions.shape == problem.tuning_labels.shape
+    assert first.events == first.validation_events == ()
+    assert first.test_predictions.shape == (task.test_features.shape[0],)
+    assert first.validation_predictions.shape == task.validation_labels.shape
 
 
-def test_reads_neither_edges_nor_tuning_labels(problem):
-    other = replace(problem, adjacency=None, tuning_labels=np.zeros_like(problem.tuning_labels))
-    expected = text_only.METHOD.run(problem, [request()])[0]
+def test_reads_neither_edges_nor_validation_labels(task):
+    other = replace(task, adjacency=None, validation_labels=np.zeros_like(task.validation_labels))
+    expected = text_only.METHOD.run(task, [request()])[0]
     found = text_only.METHOD.run(other, [request()])[0]
     np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
-    np.testing.assert_array_equal(found.tuning_predictions, expected.tuning_predictions)
+    np.testing.assert_array_equal(found.validation_predictions, expected.validation_predictions)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_one_class_alone_gives_smoothed_frequencies(labels, expected):
     np.testing.assert_allclose(found, [expected])
 
 
-def test_weights_are_those_of_a_reference_implementation(problem):
-    rows = text_only.text_rows(problem)[: problem.n_train]
-    oracle = LogisticRegression(C=3.0, tol=1e-8, max_iter=2000).fit(rows, problem.train_labels)
-    found = text_only.fit_probabilities(rows, problem.train_labels, rows, problem.n_classes, 3.0)
+def test_weights_are_those_of_a_reference_implementation(task):
+    rows = text_only.text_rows(task)[: task.n_train]
+    oracle = LogisticRegression(C=3.0, tol=1e-8, max_iter=2000).fit(rows, task.train_labels)
+    found = text_only.fit_probabilities(rows, task.train_labels, rows, task.n_classes, 3.0)
     np.testing.assert_allclose(found, oracle.predict_proba(rows), atol=2e-3)
 
 

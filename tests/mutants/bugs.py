@@ -115,7 +115,7 @@ BUGS = (
         "validation scores on tuning labels that are not known",
         "methods/proved.py",
         "validation = scores(labels, outcome.tuning_predictions[request.known])",
-        "validation = scores(problem.tuning_labels, outcome.tuning_predictions)",
+        "validation = scores(task.tuning_labels, outcome.tuning_predictions)",
         (test("methods/proved::tuning_labels_that_are_not_known_change_no_column"),),
     ),
     Bug(
@@ -165,10 +165,10 @@ BUGS = (
         "13",
         "rows of training nodes read edges among training nodes",
         "methods/public_text.py",
-        "        return unit_rows(rows + problem.train_to_public[nodes] @ self.met)",
-        "        more = reweighted(problem.train_features, self.weights)\n"
-        "        rows = rows + problem.train_adjacency[nodes] @ more\n"
-        "        return unit_rows(rows + problem.train_to_public[nodes] @ self.met)",
+        "        return unit_rows(rows + task.train_to_public[nodes] @ self.met)",
+        "        more = reweighted(task.train_features, self.weights)\n"
+        "        rows = rows + task.train_adjacency[nodes] @ more\n"
+        "        return unit_rows(rows + task.train_to_public[nodes] @ self.met)",
         (test("methods/public_text::a_replaced_training_node_changes_its_own_row_alone"),),
     ),
     Bug(
@@ -176,7 +176,7 @@ BUGS = (
         "document weights counted on training texts too",
         "methods/public_text.py",
         "        weights = inverse_document_weights(plain)",
-        "        both = scipy.sparse.vstack([plain, problem.train_features])\n"
+        "        both = scipy.sparse.vstack([plain, task.train_features])\n"
         "        weights = inverse_document_weights(scipy.sparse.csr_matrix(both))",
         (_PUBLIC_MAP,),
     ),
@@ -242,19 +242,19 @@ BUGS = (
     Bug(
         "26",
         "public graph: edges between public nodes that share a training neighbour",
-        "methods/problem.py",
+        "methods/task.py",
         _PUBLIC,
         "public_adjacency=(edges + edges @ edges).sign()[public][:, public] if",
-        (test("methods/problem::the_public_graph_is_the_edges_between_public_nodes"),),
+        (test("methods/task::the_public_graph_is_the_edges_between_public_nodes"),),
     ),
     Bug(
         "27",
         "public graph: degrees count training neighbours",
-        "methods/problem.py",
+        "methods/task.py",
         _PUBLIC,
         "public_adjacency=scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / (1 + edges[public].sum("
         "axis=1).A1)) @ edges[public][:, public]) if",
-        (test("methods/problem::the_public_graph_is_the_edges_between_public_nodes"),),
+        (test("methods/task::the_public_graph_is_the_edges_between_public_nodes"),),
     ),
     Bug(
         "28",

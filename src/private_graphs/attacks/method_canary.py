@@ -1,4 +1,4 @@
-"""Canaries of the proved methods: a tiny problem in which one unit decides one prediction.
+"""Canaries of the proved methods: a tiny task in which one unit decides one prediction.
 
 The attack is a black box: it calls the ``run`` of the method that every result comes from, and
 guesses from the predicted class of one test node, class 1 against class 0, a rule fixed before any
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.methods.names import SettingName
-from private_graphs.methods.problem import SETTINGS, Problem
+from private_graphs.methods.names import ScenarioName
+from private_graphs.tasks import SCENARIOS, GraphTask
 from private_graphs.methods.proved import METHODS
-from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.methods.method import Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import GaussianQuery, NoisyGradients
 from private_graphs.training.streams import Streams
@@ -36,7 +36,7 @@ from private_graphs.training.streams import Streams
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the problem on which a method shows most."""
+    """Sizes of the task on which a method shows most."""
 
     words: int
     """Public axes at most; the canary's is the first."""
@@ -68,7 +68,7 @@ class MethodDesign:
     """One audit of a proved method."""
 
     method: str
-    setting: SettingName
+    setting: ScenarioName
     epsilon: float
     runs: int = 1000
     """Per neighbour."""
@@ -85,12 +85,12 @@ class MethodDesign:
     @property
     def unit(self) -> str:
         """What is protected."""
-        return SETTINGS[self.setting].unit
+        return SCENARIOS[self.setting].unit
 
     @property
     def relation(self) -> str:
         """How neighbours differ."""
-        return SETTINGS[self.setting].relation
+        return SCENARIOS[self.setting].relation
 
     def facts(self) -> dict[str, Any]:
         """What an audit's document says of its design."""
@@ -109,32 +109,32 @@ class MethodDesign:
         }
 
 
-def canary_problem(design: MethodDesign, arm: int, shape: Shape | None = None) -> Problem:
+def canary_task(design: MethodDesign, arm: int, shape: Shape | None = None) -> GraphTask:
     """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there.
 
     ``shape`` takes the place of the method's own of SHAPES.
     """
     if design.setting == "edges":
-        return _edge_problem(design, bool(arm))
+        return _edge_task(design, bool(arm))
     shape = shape or SHAPES[design.method]
     eye = sp.identity(shape.words, format="csr")
     rest = [eye[1:], -eye[1:]]
     public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)
-    tuning, test = sp.csr_matrix(public), sp.csr_matrix(sp.vstack([eye[:1], -eye[:1]]))
+    validation, test = sp.csr_matrix(public), sp.csr_matrix(sp.vstack([eye[:1], -eye[:1]]))
     # A neutral node of each class: what they add to a score is the same for all classes.
     training = sp.csr_matrix(sp.vstack([eye[:1], *[eye[1:2]] * design.classes]))
     n = training.shape[0]
-    n_public = tuning.shape[0] + test.shape[0]
+    n_public = validation.shape[0] + test.shape[0]
     graph = design.setting == "graph"
-    return Problem(
-        setting=SETTINGS[design.setting],
+    return GraphTask(
+        setting=SCENARIOS[design.setting],
         n_units=max(n, shape.units),
         n_classes=design.classes,
         delta=design.delta,
         train_features=training,
         train_labels=np.array([arm, *range(design.classes)]),
-        tuning_features=tuning,
-        tuning_labels=np.arange(tuning.shape[0]) // 2 % design.classes,  # neither word has a class
+        validation_features=validation,
+        validation_labels=np.arange(validation.shape[0]) // 2 % design.classes,  # neither word has a class
         test_features=test,
         public_adjacency=sp.csr_matrix((n_public, n_public)) if graph else None,
         train_to_public=sp.csr_matrix((n, n_public)) if graph else None,
@@ -142,24 +142,24 @@ def canary_problem(design: MethodDesign, arm: int, shape: Shape | None = None) -
     )
 
 
-def _edge_problem(design: MethodDesign, present: bool) -> Problem:
+def _edge_task(design: MethodDesign, present: bool) -> GraphTask:
     voters = _VOTERS * design.classes
     labels = np.arange(voters) // _FOLDS % design.classes  # every fold has all in equal numbers
-    n = voters + 2  # one tuning and one test node
+    n = voters + 2  # one validation and one test node
     adjacency = np.zeros((n, n))
     adjacency[:voters, :voters] = labels[:, None] == labels
     np.fill_diagonal(adjacency, 0)
     voter = int((labels == 1).argmax())
     adjacency[voter, -1] = adjacency[-1, voter] = present
-    return Problem(
-        setting=SETTINGS["edges"],
+    return GraphTask(
+        setting=SCENARIOS["edges"],
         n_units=voters * (_VOTERS - 1) // 2 + present,
         n_classes=design.classes,
         delta=design.delta,
         train_features=sp.csr_matrix((voters, 1)),
         train_labels=labels,
-        tuning_features=sp.csr_matrix((1, 1)),
-        tuning_labels=np.zeros(1, dtype=np.int64),
+        validation_features=sp.csr_matrix((1, 1)),
+        validation_labels=np.zeros(1, dtype=np.int64),
         test_features=sp.csr_matrix((1, 1)),
         adjacency=sp.csr_matrix(adjacency),
     )
@@ -167,19 +167,19 @@ def _edge_problem(design: MethodDesign, present: bool) -> Problem:
 
 def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -> list[Outcome]:
     """Run the method ``design.runs`` times on one neighbour."""
-    problem = canary_problem(design, arm)
+    task = canary_task(design, arm)
     identity = {
         "audit": design.method, "setting": design.setting, "epsilon": f"{design.epsilon:g}",
         "delta": design.delta, "arm": arm, "seed": design.seed,
     }  # fmt: skip
     if design.classes > 2:
         identity["classes"] = design.classes
-    known = np.arange(len(problem.tuning_labels))
+    known = np.arange(len(task.validation_labels))
     requests = [
         Request(design.epsilon, design.seed, known, Streams.of(identity | {"replica": replica}))
         for replica in range(design.runs)
     ]
-    return METHODS[design.method].run(problem, requests, progress)
+    return METHODS[design.method].run(task, requests, progress)
 
 
 def guesses(found: Sequence[Outcome]) -> np.ndarray:

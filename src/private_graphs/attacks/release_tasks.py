@@ -18,13 +18,13 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.attacks.method_canary import MethodDesign, Shape, canary_problem
+from private_graphs.attacks.method_canary import MethodDesign, Shape, canary_task
 from private_graphs.methods import class_sums, dp_linear, dp_mlp, edge_votes, gcn_proved
 from private_graphs.methods.gcn_proved import ProvedGcn, Tuning
 from private_graphs.methods.node_gradients import Model, Steps
-from private_graphs.methods.problem import SETTINGS, Problem
+from private_graphs.tasks import SCENARIOS, GraphTask
 from private_graphs.methods.proved import METHODS
-from private_graphs.methods.requests import Request, choose
+from private_graphs.methods.method import Request, choose
 from private_graphs.methods.text_gradients import Configuration, TextGradients
 from private_graphs.methods.text_only import fit_text_model
 from private_graphs.privacy.accountants import price
@@ -124,7 +124,7 @@ def scores_between(released: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 def _mu_of(events: Sequence[Event]) -> float:
     event = events[0]
-    setting = SETTINGS["edges" if getattr(event, "unit", "node") != "node" else "text"]
+    setting = SCENARIOS["edges" if getattr(event, "unit", "node") != "node" else "text"]
     return price(event, setting.unit, setting.relation, DELTA).mu
 
 
@@ -146,38 +146,38 @@ class ClassSumsTask:
         """See :class:`Task`."""
         return 1 if self.classes == 2 else _TURNED.words
 
-    def _problem(self, arm: int) -> Problem:
+    def _problem(self, arm: int) -> GraphTask:
         setting = METHOD_SETTINGS[self.method]
         name = "class_sums" if setting == "text" else self.method
         design = MethodDesign(name, setting, self.epsilon, classes=self.classes)
         if self.classes == 2:
-            return canary_problem(design, arm)
-        problem = canary_problem(design, 0, _TURNED)
-        n, graph = _TURNED.words, problem.public_adjacency is not None
+            return canary_task(design, arm)
+        task = canary_task(design, 0, _TURNED)
+        n, graph = _TURNED.words, task.public_adjacency is not None
         return replace(
-            problem,
+            task,
             train_features=sp.identity(n, format="csr") * (1 - 2 * arm),
             train_labels=np.zeros(n, dtype=np.int64),
-            train_to_public=sp.csr_matrix((n, problem.public_adjacency.shape[0]))
+            train_to_public=sp.csr_matrix((n, task.public_adjacency.shape[0]))
             if graph
             else None,
             train_adjacency=sp.csr_matrix((n, n)) if graph else None,
         )
 
     @cached_property
-    def _arms(self) -> list[tuple[Problem, class_sums.Ranked]]:
+    def _arms(self) -> list[tuple[GraphTask, class_sums.Ranked]]:
         arms = []
         for arm in (0, 1):
-            problem = self._problem(arm)
-            text = class_sums.public_text(problem, self.method != "class_sums_text")
-            arms.append((problem, class_sums.Ranked.of(problem, text, self.epsilon)))
+            task = self._problem(arm)
+            text = class_sums.public_text(task, self.method != "class_sums_text")
+            arms.append((task, class_sums.Ranked.of(task, text, self.epsilon)))
         return arms
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """As the method itself reports them of a run."""
-        problem = self._arms[0][0]
-        return METHODS[self.method].run(problem, [_one_request(self, self.epsilon)])[0].events
+        task = self._arms[0][0]
+        return METHODS[self.method].run(task, [_one_request(self, self.epsilon)])[0].events
 
     @property
     def mu(self) -> float:
@@ -232,19 +232,19 @@ class GradientTask:
         return replace(method, model=_undecided(method.model))
 
     @cached_property
-    def _arms(self) -> list[tuple[Problem, class_sums.PublicText]]:
+    def _arms(self) -> list[tuple[GraphTask, class_sums.PublicText]]:
         design = MethodDesign(self.method, "text", self.epsilon, classes=self.classes)
-        problems = [canary_problem(design, arm) for arm in (0, 1)]
-        return [(each, class_sums.PublicText.of(each, 0)) for each in problems]
+        tasks = [canary_task(design, arm) for arm in (0, 1)]
+        return [(each, class_sums.PublicText.of(each, 0)) for each in tasks]
 
     def _fit(self, arm: int, requests: Sequence[Request]) -> tuple[np.ndarray, tuple[Event, ...]]:
         """(R, P) sums of the steps, noise included, from parameters before and after."""
-        problem, text = self._arms[arm]
+        task, text = self._arms[arm]
         rate = 1.0 if self.steps == 1 else _SLOW
         rule = self._trainer.rule(1.0).steps
-        steps = Steps(self.steps, rate * problem.n_units, rule.clip_norm)
+        steps = Steps(self.steps, rate * task.n_units, rule.clip_norm)
         configuration = Configuration(text.axes.rank, steps)
-        after, events = self._trainer.fit(problem, text, configuration, requests)
+        after, events = self._trainer.fit(task, text, configuration, requests)
         model = self._trainer.model(text.axes.rank, self.classes)
         before = model.start(requests[0].streams.generator("initial")).astype(np.float32)
         return (before.astype(np.float64) - after) / rate, events[0]
@@ -312,17 +312,17 @@ class GcnTask:
     def _tuning(self) -> Tuning:
         return Tuning(self._parts, 1, "sgd", _SLOW if self._poisson else _SLOW * self._parts)
 
-    def _problem(self, labels: Sequence[int]) -> Problem:
+    def _problem(self, labels: Sequence[int]) -> GraphTask:
         n, public = self._parts, sp.csr_matrix((1, self._parts))
-        return Problem(
-            setting=SETTINGS["graph"],
+        return GraphTask(
+            setting=SCENARIOS["graph"],
             n_units=n,
             n_classes=self.classes,
             delta=DELTA,
             train_features=sp.identity(n, format="csr"),
             train_labels=np.array(labels),
-            tuning_features=public,
-            tuning_labels=np.zeros(1, dtype=np.int64),
+            validation_features=public,
+            validation_labels=np.zeros(1, dtype=np.int64),
             test_features=public,
             public_adjacency=sp.csr_matrix((2, 2)),
             train_to_public=sp.csr_matrix((n, 2)),
@@ -436,22 +436,22 @@ class EdgeVotesTask:
     canaries: int = int(0.8 * _COPIES)
 
     @cached_property
-    def _problems(self) -> list[Problem]:
+    def _problems(self) -> list[GraphTask]:
         n, k = 10 * self.classes * -(-_COPIES // (10 * self.classes)), self.classes
         size = n + 1 + _COPIES
         ends = np.arange(_COPIES), n + 1 + np.arange(_COPIES)
         both = np.concatenate(ends), np.concatenate(ends[::-1])
         edges = sp.csr_matrix((np.ones(2 * _COPIES), both), (size, size))
         return [
-            Problem(
-                setting=SETTINGS["edges"],
+            GraphTask(
+                setting=SCENARIOS["edges"],
                 n_units=_COPIES,
                 n_classes=k,
                 delta=DELTA,
                 train_features=sp.csr_matrix((n, 1)),
                 train_labels=np.arange(n) // 5 % k,
-                tuning_features=sp.csr_matrix((1, 1)),
-                tuning_labels=np.zeros(1, dtype=np.int64),
+                validation_features=sp.csr_matrix((1, 1)),
+                validation_labels=np.zeros(1, dtype=np.int64),
                 test_features=sp.csr_matrix((_COPIES, 1)),
                 adjacency=adjacency,
             )
@@ -475,10 +475,10 @@ class EdgeVotesTask:
 
     def release(self, arm: int, requests: Sequence[Request], noise_too: bool = True) -> Releases:
         """See :class:`Task`."""
-        problem, std = self._problems[arm], self.events[0].noise_std
+        task, std = self._problems[arm], self.events[0].noise_std
         noises, scores = [], []
         for request in requests:
-            votes = edge_votes.collect_votes(problem, request, self._text)
+            votes = edge_votes.collect_votes(task, request, self._text)
             asked = votes.voters.asked
             # A canary whose training node is asked has two rows, and may say nothing to either.
             telling = ~asked[:_COPIES]
@@ -500,7 +500,7 @@ class EdgeVotesTask:
 
 @dataclass(frozen=True)
 class ChoiceTask:
-    """The noisy choice among as many candidates as classes: one tuning label flips two hits.
+    """The noisy choice among as many candidates as classes: one validation label flips two hits.
 
     Candidate 0 is right about half of the nodes, the others about one node more or less; arm 1 has
     one label that candidate 0 gains and candidate 1 loses.
@@ -511,17 +511,17 @@ class ChoiceTask:
     method: str = "noisy_choice"
     nodes: int = 6
 
-    def _case(self, arm: int) -> tuple[Problem, np.ndarray]:
-        """A problem whose tuning labels are 0 or 1, and (C, V) predictions."""
+    def _case(self, arm: int) -> tuple[GraphTask, np.ndarray]:
+        """A task whose validation labels are 0 or 1, and (C, V) predictions."""
         design = MethodDesign("class_sums", "text", self.epsilon, classes=self.classes)
-        base = canary_problem(design, 0)
+        base = canary_task(design, 0)
         labels = np.arange(self.nodes) % 2
         labels[0] = 1 - arm
         predictions = np.zeros((self.classes, self.nodes), dtype=np.int64)
         for candidate in range(1, self.classes):
             predictions[candidate, : 1 + candidate // 2] = 1
         words = sp.csr_matrix((self.nodes, base.n_features))
-        return replace(base, tuning_features=words, tuning_labels=labels), predictions
+        return replace(base, validation_features=words, validation_labels=labels), predictions
 
     def _request(self, arm: int, seed: int) -> Request:
         secret = SECRET if seed % 2 else None
@@ -534,22 +534,22 @@ class ChoiceTask:
         """As the choice itself reports them."""
         return choose(*self._arguments(0, 0))[1]
 
-    def _arguments(self, arm: int, seed: int) -> tuple[Problem, Request, np.ndarray]:
-        problem, predictions = self._case(arm)
-        return problem, self._request(arm, seed), predictions
+    def _arguments(self, arm: int, seed: int) -> tuple[GraphTask, Request, np.ndarray]:
+        task, predictions = self._case(arm)
+        return task, self._request(arm, seed), predictions
 
     def probabilities(self, arm: int) -> np.ndarray:
         """(C,) exact: proportional to exp(ε hits / 2)."""
-        problem, predictions = self._case(arm)
-        hits = (predictions == problem.tuning_labels).sum(axis=1)
+        task, predictions = self._case(arm)
+        hits = (predictions == task.validation_labels).sum(axis=1)
         weights = np.exp(self.epsilon * (hits - hits.max()) / 2)
         return weights / weights.sum()
 
     def counts(self, arm: int, draws: int) -> np.ndarray:
         """(C,) how often each candidate was chosen in ``draws`` choices."""
-        problem, _, predictions = self._arguments(arm, 0)
+        task, _, predictions = self._arguments(arm, 0)
         chosen = [
-            choose(problem, self._request(arm, seed), predictions)[0] for seed in range(draws)
+            choose(task, self._request(arm, seed), predictions)[0] for seed in range(draws)
         ]
         return np.bincount(chosen, minlength=self.classes)
 

@@ -6,7 +6,7 @@ public lattice; S plus discrete Gaussian noise is all that is ever released of t
 Everything that fixes z is public (:mod:`private_graphs.methods.public_text`) or a rule of n, K and
 the budget. From the noisy sum follow the posterior mean of a linear model under the known noise,
 and under ``graph`` scores that are averaged over public neighbours: post-processing, chosen among
-on public tuning labels. docs/privacy.md §0.1 and §0.6 price the release; :func:`sensitivity` holds
+on public validation labels. docs/privacy.md §0.1 and §0.6 price the release; :func:`sensitivity` holds
 the proof of its sensitivity.
 """
 
@@ -15,17 +15,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
 from private_graphs.errors import UserError
+from private_graphs.methods.choice import CONSTANTS, choose
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
-from private_graphs.methods.problem import Problem
+from private_graphs.methods.method import (
+    ALONE,
+    Canary,
+    Context,
+    Method,
+    Outcome,
+    Request,
+)
 from private_graphs.methods.public_text import PublicText
-from private_graphs.methods.requests import Outcome, Progress, Request, choose
 from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 PRIOR_VARIANCES = (0.1, 0.03, 0.3)
 """Prior variances of the weights that are compared, from the most to the least likely."""
@@ -78,7 +87,7 @@ def with_constant(unit: np.ndarray, n_classes: int) -> np.ndarray:
     return np.hstack([math.sqrt(1 - share) * unit, constant])
 
 
-def fixed_rank(problem: Problem, epsilon: float, available: int) -> int:
+def fixed_rank(task: GraphTask, epsilon: float, available: int) -> int:
     """Return how many axes are released: n μ / (2K), at least K, as many as there are.
 
     The rule of the largest rank whose axes hold more signal than noise, if rows were spread
@@ -86,18 +95,18 @@ def fixed_rank(problem: Problem, epsilon: float, available: int) -> int:
     """
     if math.isinf(epsilon):
         return available
-    mu = 1.0 / gdp_noise(epsilon, 1, problem.delta, "add_remove")
-    wanted = round(problem.n_units * mu / (2 * problem.n_classes))
-    return min(available, max(problem.n_classes, wanted))
+    mu = 1.0 / gdp_noise(epsilon, 1, task.delta, "add_remove")
+    wanted = round(task.n_units * mu / (2 * task.n_classes))
+    return min(available, max(task.n_classes, wanted))
 
 
-def calibrated(problem: Problem, epsilon: float, rank: int) -> LatticeGaussian:
+def calibrated(task: GraphTask, epsilon: float, rank: int) -> LatticeGaussian:
     """Return the noise of one release of the (rank + 1, K) sum at ``epsilon``."""
-    size = (rank + 1) * problem.n_classes
+    size = (rank + 1) * task.n_classes
     return LatticeGaussian.calibrate(
         epsilon,
-        problem.delta,
-        sensitivity(problem.n_classes),
+        task.delta,
+        sensitivity(task.n_classes),
         dimension=size,
         entries=size,
         contributions=2,
@@ -105,23 +114,23 @@ def calibrated(problem: Problem, epsilon: float, rank: int) -> LatticeGaussian:
 
 
 def class_sums(
-    problem: Problem, text: PublicText, rank: int, lattice: LatticeGaussian
+    task: GraphTask, text: PublicText, rank: int, lattice: LatticeGaussian
 ) -> np.ndarray:
     """Return the (rank + 1, K) int64 sum over training nodes of their rounded terms, in spacings.
 
     Never released as it is. A node's term z c_y has two kinds of entries, z_j (1 - 1/K) in the
     column of its class and -z_j/K in the others; both are rounded before they are added.
     """
-    n_classes = problem.n_classes
-    lattice.check_total(problem.n_units)
+    n_classes = task.n_classes
+    lattice.check_total(task.n_units)
     total = np.zeros((rank + 1, n_classes), np.int64)
-    for start in range(0, problem.n_train, _BLOCK):
+    for start in range(0, task.n_train, _BLOCK):
         nodes = slice(start, start + _BLOCK)
-        rows = with_constant(text.axes.unit(text.training_rows(problem, nodes), rank), n_classes)
+        rows = with_constant(text.axes.unit(text.training_rows(task, nodes), rank), n_classes)
         elsewhere = lattice.rounded(rows / -n_classes)
         more = lattice.rounded(rows * (1 - 1 / n_classes)) - elsewhere
         total += elsewhere.sum(axis=0)[:, None]
-        labels = problem.train_labels[nodes]
+        labels = task.train_labels[nodes]
         for label in range(n_classes):
             total[:, label] += more[labels == label].sum(axis=0)
     return total
@@ -171,7 +180,7 @@ def propagated(
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Scores of the tuning and test nodes under one choice of settings, for several requests."""
+    """Scores of the validation and test nodes under one choice of settings, for several requests."""
 
     prior_variance: float
     propagation: int
@@ -196,7 +205,7 @@ class Ranked:
     sums: np.ndarray
     """(rank + 1, K) int64 without noise: private."""
     rows: np.ndarray
-    """(V + M, rank + 1): tuning and test nodes."""
+    """(V + M, rank + 1): validation and test nodes."""
     second_moment: np.ndarray
     """(rank + 1, rank + 1): of the public rows, scaled to n."""
     code_variance: float
@@ -204,16 +213,16 @@ class Ranked:
     rows misses that of n training rows by about what n/P as much noise in the codes would do."""
 
     @classmethod
-    def of(cls, problem: Problem, text: PublicText, epsilon: float) -> Ranked:
+    def of(cls, task: GraphTask, text: PublicText, epsilon: float) -> Ranked:
         """Compute it at ``epsilon``, which fixes the rank."""
-        n_classes, rank = problem.n_classes, fixed_rank(problem, epsilon, text.axes.rank)
-        rows = with_constant(text.axes.unit(text.evaluated_rows(problem), rank), n_classes)
+        n_classes, rank = task.n_classes, fixed_rank(task, epsilon, text.axes.rank)
+        rows = with_constant(text.axes.unit(text.evaluated_rows(task), rank), n_classes)
         public = rows[: text.public.shape[0]]
-        scale = problem.n_units / len(public)
+        scale = task.n_units / len(public)
         moment = public.T @ public * scale
         variance = (1 - 1 / n_classes) / n_classes * (1 + scale)
-        lattice = calibrated(problem, epsilon, rank)
-        return cls(lattice, class_sums(problem, text, rank, lattice), rows, moment, variance)
+        lattice = calibrated(task, epsilon, rank)
+        return cls(lattice, class_sums(task, text, rank, lattice), rows, moment, variance)
 
 
 def noisy_sums(shared: Ranked, requests: Sequence[Request]) -> np.ndarray:
@@ -224,7 +233,7 @@ def noisy_sums(shared: Ranked, requests: Sequence[Request]) -> np.ndarray:
 
 
 def release(
-    problem: Problem, text: PublicText, shared: Ranked, requests: Sequence[Request]
+    task: GraphTask, text: PublicText, shared: Ranked, requests: Sequence[Request]
 ) -> Released:
     """Release the sums once for each of ``requests``, all at one ε, and score nodes."""
     noisy = np.hstack(list(noisy_sums(shared, requests)))
@@ -237,74 +246,66 @@ def release(
             scores = shared.rows @ weights
             if text.smoothing is not None:
                 scores = propagated(scores, text.smoothing, steps)
-            cut = scores.reshape(len(scores), len(requests), problem.n_classes)
+            cut = scores.reshape(len(scores), len(requests), task.n_classes)
             candidates.append(Candidate(prior, steps, cut.transpose(1, 0, 2)))
     return Released(len(shared.sums) - 1, shared.lattice, candidates)
 
 
 def releases(
-    problem: Problem, text: PublicText, requests: Sequence[Request]
+    task: GraphTask, text: PublicText, requests: Sequence[Request]
 ) -> Iterator[tuple[list[int], Released]]:
     """Yield positions of requests at one ε, few at a time to bound memory, with their release."""
     for epsilon in sorted({request.epsilon for request in requests}):
-        shared = Ranked.of(problem, text, epsilon)
+        shared = Ranked.of(task, text, epsilon)
         positions = [i for i, request in enumerate(requests) if request.epsilon == epsilon]
-        size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * problem.n_classes)))
+        size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * task.n_classes)))
         for start in range(0, len(positions), size):
             some = positions[start : start + size]
-            yield some, release(problem, text, shared, [requests[i] for i in some])
+            yield some, release(task, text, shared, [requests[i] for i in some])
 
 
-@dataclass(frozen=True)
-class ClassSums:
-    """One noisy release of class sums; see the module."""
+def run(
+    task: GraphTask, requests: Sequence[Request], context: Context = ALONE, *, neighbours: bool
+) -> list[Outcome]:
+    """Answer every request, in order. Raises UserError for fewer than two classes.
 
-    name: str
-    neighbours: bool
-    """Under ``graph``: rows hold the texts of a training node's public neighbours as well."""
-
-    def run(
-        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Outcome]:
-        """Answer every request, in order. Raises UserError for fewer than two classes."""
-        text = public_text(problem, self.neighbours)
-        outcomes: dict[int, Outcome] = {}
-        for positions, released in releases(problem, text, requests):
-            for row, position in enumerate(positions):
-                outcomes[position] = choose_outcome(
-                    problem, text, requests[position], released, row
-                )
-            if progress is not None:
-                progress(len(outcomes), len(requests))
-        return [outcomes[i] for i in range(len(requests))]
+    ``neighbours``, under ``graph``: rows hold the texts of a training node's public neighbours too.
+    """
+    text = public_text(task, neighbours)
+    outcomes: dict[int, Outcome] = {}
+    for positions, released in releases(task, text, requests):
+        for row, position in enumerate(positions):
+            outcomes[position] = choose_outcome(task, text, requests[position], released, row)
+        context.report(len(outcomes), len(requests))
+    return [outcomes[i] for i in range(len(requests))]
 
 
-def public_text(problem: Problem, neighbours: bool) -> PublicText:
-    """Return the public map of ``problem``; ``neighbours`` holds under ``graph`` only."""
-    if problem.n_classes < 2:
-        raise UserError(f"class sums of {problem.n_classes} class; expected at least two classes")
-    return PublicText.of(problem, hops=int(neighbours))
+def public_text(task: GraphTask, neighbours: bool) -> PublicText:
+    """Return the public map of ``task``; ``neighbours`` holds under ``graph`` only."""
+    if task.n_classes < 2:
+        raise UserError(f"class sums of {task.n_classes} class; expected at least two classes")
+    return PublicText.of(task, hops=int(neighbours))
 
 
 def choose_outcome(
-    problem: Problem, text: PublicText, request: Request, released: Released, row: int
+    task: GraphTask, text: PublicText, request: Request, released: Released, row: int
 ) -> Outcome:
     """Choose among the candidates of the ``row``-th request of one release."""
-    n_tuning = len(problem.tuning_labels)
+    n_validation = len(task.validation_labels)
     predictions = np.stack([c.scores[row].argmax(axis=1) for c in released.candidates])
-    index, events, words = choose(problem, request, predictions[:, :n_tuning])
+    index, events, words = choose(task, request, predictions[:, :n_validation])
     best = released.candidates[index]
     return Outcome(
-        test_predictions=predictions[index, n_tuning:],
-        tuning_predictions=predictions[index, :n_tuning],
+        test_predictions=predictions[index, n_validation:],
+        validation_predictions=predictions[index, :n_validation],
         events=released.lattice.events(
-            unit=problem.setting.unit,
-            relation=problem.setting.relation,
+            unit=task.scenario.unit,
+            relation=task.scenario.relation,
             reason=_REASON,
             clipping="row",
         ),
-        tuning_events=events,
-        configuration={
+        validation_events=events,
+        settings={
             "rank": released.rank,
             "prior_variance": best.prior_variance,
             "propagation": best.propagation,
@@ -316,5 +317,24 @@ def choose_outcome(
     )
 
 
-CLASS_SUMS = ClassSums("class_sums", neighbours=True)
-CLASS_SUMS_TEXT = ClassSums("class_sums_text", neighbours=False)
+CANARY = Canary(words=2, units=3)
+METHODS = (
+    Method(
+        "class_sums",
+        "class sums",
+        partial(run, neighbours=True),
+        ("text", "graph"),
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        canary=CANARY,
+    ),
+    Method(
+        "class_sums_text",
+        "class sums, no edges",
+        partial(run, neighbours=False),
+        ("graph",),
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        canary=CANARY,
+    ),
+)

@@ -1,26 +1,27 @@
-"""Class sums added to what the known tuning labels give: what a practitioner would do.
+"""Class sums added to what the known validation labels give: what a practitioner would do.
 
 The scores of public data alone (:mod:`private_graphs.methods.public_only`) and those of the noisy
 class sums (:mod:`private_graphs.methods.class_sums`) are added with a weight that cross-validation
 on the known labels chooses. Everything after the release is post-processing, so ε is that of the
-class sums. It fits parameters on the known tuning labels, which other private methods do not.
+class sums. It fits parameters on the known validation labels, which other private methods do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.class_sums import Released, choose_outcome, public_text, releases
-from private_graphs.methods.problem import Problem
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
 from private_graphs.methods.public_only import (
     PublicFit,
     cross_validation_words,
     public_fits,
 )
-from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 WEIGHTS = (1.0, 2.0, 0.5, 4.0, 0.25, 0.0)
 """Weights of the private scores that are compared, both kinds of scores being of mean size 1."""
@@ -40,58 +41,59 @@ def _mean_size(scores: np.ndarray) -> float:
 
 
 def _combined(
-    problem: Problem, request: Request, released: Released, row: int, alone: Outcome, fit: PublicFit
+    task: GraphTask, request: Request, released: Released, row: int, alone: Outcome, fit: PublicFit
 ) -> Outcome:
     """Add public scores to those of the class sums with the settings that ``alone`` chose."""
-    n_tuning, known = len(problem.tuning_labels), request.known
-    chosen = (alone.configuration["prior_variance"], alone.configuration["propagation"])
+    n_validation, known = len(task.validation_labels), request.known
+    chosen = (alone.settings["prior_variance"], alone.settings["propagation"])
     (private,) = (
         each.scores[row]
         for each in released.candidates
         if (each.prior_variance, each.propagation) == chosen
     )
-    private = private / _mean_size(private[:n_tuning])
+    private = private / _mean_size(private[:n_validation])
     weight = chosen_weight(
-        private[known], fit.held_out / _mean_size(fit.held_out), problem.tuning_labels[known]
+        private[known], fit.held_out / _mean_size(fit.held_out), task.validation_labels[known]
     )
-    scores = weight * private + fit.scores / _mean_size(fit.scores[:n_tuning])
+    scores = weight * private + fit.scores / _mean_size(fit.scores[:n_validation])
     predictions = scores.argmax(axis=1)
     return replace(
         alone,
-        test_predictions=predictions[n_tuning:],
-        tuning_predictions=predictions[:n_tuning],
-        configuration=alone.configuration | {"weight_of_private_scores": weight},
+        test_predictions=predictions[n_validation:],
+        validation_predictions=predictions[:n_validation],
+        settings=alone.settings | {"weight_of_private_scores": weight},
         n_configurations=alone.n_configurations + fit.n_choices + len(WEIGHTS),
         chosen_by=f"{alone.chosen_by}; {cross_validation_words(request)}",
     )
 
 
-@dataclass(frozen=True)
-class ClassSumsPublic:
-    """Class sums and the known tuning labels together; see the module.
+def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request, in order. Raises UserError for fewer than two classes.
 
-    Without a known label it is the class sums.
+    Without a known validation label it is the class sums.
     """
-
-    name: str = "class_sums_public"
-
-    def run(
-        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Outcome]:
-        """Answer every request, in order. Raises UserError for fewer than two classes."""
-        text, fits = public_text(problem, neighbours=True), public_fits(problem)
-        outcomes: dict[int, Outcome] = {}
-        for positions, released in releases(problem, text, requests):
-            for row, position in enumerate(positions):
-                request = requests[position]
-                outcome = choose_outcome(problem, text, request, released, row)
-                if len(request.known):
-                    fit = fits(request.known)
-                    outcome = _combined(problem, request, released, row, outcome, fit)
-                outcomes[position] = outcome
-            if progress is not None:
-                progress(len(outcomes), len(requests))
-        return [outcomes[i] for i in range(len(requests))]
+    text, fits = public_text(task, neighbours=True), public_fits(task)
+    outcomes: dict[int, Outcome] = {}
+    for positions, released in releases(task, text, requests):
+        for row, position in enumerate(positions):
+            request = requests[position]
+            outcome = choose_outcome(task, text, request, released, row)
+            if len(request.known):
+                fit = fits(request.known)
+                outcome = _combined(task, request, released, row, outcome, fit)
+            outcomes[position] = outcome
+        context.report(len(outcomes), len(requests))
+    return [outcomes[i] for i in range(len(requests))]
 
 
-CLASS_SUMS_PUBLIC = ClassSumsPublic()
+METHODS = (
+    Method(
+        "class_sums_public",
+        "class sums and public labels",
+        run,
+        ("text", "graph"),
+        fits_validation_labels=True,
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+    ),
+)

@@ -7,8 +7,11 @@ read; under ``graph`` those to public nodes are, in a node's own row (``public_t
 
 from __future__ import annotations
 
+from private_graphs.methods.choice import CONSTANTS
+from private_graphs.methods.method import Canary, Method
 from private_graphs.methods.node_gradients import Linear
 from private_graphs.methods.text_gradients import Configuration, TextGradients, configuration
+from private_graphs.tasks import UNIT_ROWS
 
 
 def rule(signal: float) -> Configuration:
@@ -16,9 +19,16 @@ def rule(signal: float) -> Configuration:
     return configuration(signal, 3.7, (10.0, 220.0))
 
 
-METHOD = TextGradients(
-    name="dp_linear",
-    model=Linear,
-    rule=rule,
+TRAINER = TextGradients(Linear, rule)
+METHODS = (
+    Method(
+        "dp_linear",
+        "DP linear",
+        TRAINER.run,
+        ("text", "graph"),
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        # Many units: weights move so little that every step sees the same clipped gradient.
+        canary=Canary(words=2, units=50_000),
+    ),
 )
-"""See the module."""

@@ -8,8 +8,11 @@ in a node's own row (``public_text``).
 
 from __future__ import annotations
 
+from private_graphs.methods.choice import CONSTANTS
+from private_graphs.methods.method import Canary, Method
 from private_graphs.methods.node_gradients import TwoLayers
 from private_graphs.methods.text_gradients import Configuration, TextGradients, configuration
+from private_graphs.tasks import UNIT_ROWS
 
 _UNITS = 32
 
@@ -24,9 +27,16 @@ def rule(signal: float) -> Configuration:
     return configuration(signal, 1.7, (5.0, 200.0))
 
 
-METHOD = TextGradients(
-    name="dp_mlp",
-    model=model,
-    rule=rule,
+TRAINER = TextGradients(model, rule)
+METHODS = (
+    Method(
+        "dp_mlp",
+        "DP MLP",
+        TRAINER.run,
+        ("text", "graph"),
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        # Many axes: the first unit is wide awake, so that the canary's gradient is clipped.
+        canary=Canary(words=16, units=50_000),
+    ),
 )
-"""See the module."""

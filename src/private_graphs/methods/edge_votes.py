@@ -8,7 +8,7 @@ beliefs of the next round.
 
 Where the privacy is spent is decided on public data:
 
-- Only nodes that are asked receive: tuning and test nodes and a fifth of the training nodes, which
+- Only nodes that are asked receive: validation and test nodes and a fifth of the training nodes, which
   are treated as test nodes in everything and serve to fit the weights. The other training nodes
   vote with their labels. An edge between two of them costs nothing, and one from them to a node
   that is asked has its whole budget for that one message.
@@ -31,16 +31,17 @@ import numpy as np
 import scipy.sparse
 from scipy.special import logsumexp
 
+from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
-from private_graphs.methods.problem import Problem
-from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.methods.method import ALONE, Canary, Context, Method, Outcome, Request
 from private_graphs.methods.text_only import (
     CHOSEN_BY,
     N_CONFIGURATIONS,
     TextModel,
     fit_text_model,
 )
+from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 ROUNDS = 3
 CLIP = 0.05
@@ -68,14 +69,14 @@ class Voters:
         return np.where(self.asked[:, None], beliefs, self.labels)
 
 
-def draw_voters(problem: Problem, generator: np.random.Generator) -> Voters:
-    """Ask all tuning and test nodes and a fifth of the training nodes, at most 2,000, at random."""
-    n, n_nodes = problem.n_train, problem.adjacency.shape[0]
+def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
+    """Ask all validation and test nodes and a fifth of the training nodes, at most 2,000, at random."""
+    n, n_nodes = task.n_train, task.adjacency.shape[0]
     n_asked = min(int(np.ceil(_ASKED_SHARE * n)), _ASKED_AT_MOST)
     asked = np.arange(n_nodes) >= n
     asked[generator.permutation(n)[:n_asked]] = True
-    labels = np.zeros((n_nodes, problem.n_classes))
-    labels[np.arange(n), problem.train_labels] = 1
+    labels = np.zeros((n_nodes, task.n_classes))
+    labels[np.arange(n), task.train_labels] = 1
     labels[asked] = 0
     return Voters(asked, labels)
 
@@ -113,14 +114,14 @@ def vote_sums(
     return scipy.sparse.csr_matrix((ones, (ends, columns)), shape) @ lattice.rounded(both)
 
 
-def calibrated(problem: Problem, epsilon: float, n_asked: int) -> LatticeGaussian:
+def calibrated(task: GraphTask, epsilon: float, n_asked: int) -> LatticeGaussian:
     """Return the noise of each round, where ``n_asked`` nodes receive messages."""
     return LatticeGaussian.calibrate(
         epsilon,
-        problem.delta,
+        task.delta,
         1.0,
-        dimension=n_asked * problem.n_classes,
-        entries=2 * problem.n_classes,
+        dimension=n_asked * task.n_classes,
+        entries=2 * task.n_classes,
         contributions=1,
         releases=ROUNDS,
     )
@@ -138,23 +139,14 @@ def release(
     return lattice.noisy(sums, generator)
 
 
-@dataclass(frozen=True)
-class EdgeVotes:
-    """See the module."""
-
-    name: str = "edge_votes"
-
-    def run(
-        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Outcome]:
-        """Answer every request; the text model is fitted once for all."""
-        text = fit_text_model(problem)
-        outcomes = []
-        for request in requests:
-            outcomes.append(_answer(problem, request, text))
-            if progress is not None:
-                progress(len(outcomes), len(requests))
-        return outcomes
+def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request; the text model is fitted once for all."""
+    text = fit_text_model(task)
+    outcomes = []
+    for request in requests:
+        outcomes.append(_answer(task, request, text))
+        context.report(len(outcomes), len(requests))
+    return outcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,18 +163,18 @@ class Votes:
     """(A, K) after the last round."""
 
 
-def collect_votes(problem: Problem, request: Request, text: TextModel) -> Votes:
+def collect_votes(task: GraphTask, request: Request, text: TextModel) -> Votes:
     """Ask in ROUNDS rounds, each with the beliefs that follow from those before."""
-    voters = draw_voters(problem, request.streams.generator("voters"))
-    lattice = calibrated(problem, request.epsilon, int(voters.asked.sum()))
+    voters = draw_voters(task, request.streams.generator("voters"))
+    lattice = calibrated(task, request.epsilon, int(voters.asked.sum()))
     noise = request.streams.generator("noise")
     beliefs = [text.probabilities]
     logs = np.log(text.probabilities[voters.asked])
     scores = [logs - logs.mean(axis=1, keepdims=True)]
-    fitting = np.flatnonzero(voters.asked[: problem.n_train])
-    labels = problem.train_labels[fitting]
+    fitting = np.flatnonzero(voters.asked[: task.n_train])
+    labels = task.train_labels[fitting]
     for _ in range(ROUNDS):
-        scores.append(release(problem.adjacency, voters, beliefs[-1], lattice, noise))
+        scores.append(release(task.adjacency, voters, beliefs[-1], lattice, noise))
         stacked = np.stack(scores)
         weights = fit_weights(stacked[:, : len(fitting)], labels)
         total = np.tensordot(weights, stacked, axes=1)
@@ -192,22 +184,22 @@ def collect_votes(problem: Problem, request: Request, text: TextModel) -> Votes:
     return Votes(voters, lattice, beliefs[:-1], scores[1:], total)
 
 
-def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
-    votes = collect_votes(problem, request, text)
-    asked_training = int(votes.voters.asked[: problem.n_train].sum())
+def _answer(task: GraphTask, request: Request, text: TextModel) -> Outcome:
+    votes = collect_votes(task, request, text)
+    asked_training = int(votes.voters.asked[: task.n_train].sum())
     predictions = votes.scores.argmax(axis=1)[asked_training:]
-    n_tuning = len(problem.tuning_labels)
+    n_validation = len(task.validation_labels)
     return Outcome(
-        test_predictions=predictions[n_tuning:],
-        tuning_predictions=predictions[:n_tuning],
+        test_predictions=predictions[n_validation:],
+        validation_predictions=predictions[:n_validation],
         events=votes.lattice.events(
-            unit=problem.setting.unit,
-            relation=problem.setting.relation,
+            unit=task.scenario.unit,
+            relation=task.scenario.relation,
             reason=_REASON,
             clipping="per_record",
             count=ROUNDS,
         ),
-        configuration={
+        settings={
             **text.configuration,
             "rounds": ROUNDS,
             "clip": CLIP,
@@ -220,4 +212,14 @@ def _answer(problem: Problem, request: Request, text: TextModel) -> Outcome:
     )
 
 
-METHOD = EdgeVotes()
+METHODS = (
+    Method(
+        "edge_votes",
+        "neighbour votes",
+        run,
+        ("edges",),
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        canary=Canary(words=1, units=0),
+    ),
+)

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.emitted import check_released
-from private_graphs.methods.problem import Problem
-from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.methods.gcn_protocols import SOUND, SOUND_POISSON, GcnProtocol
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
-from private_graphs.protocols import SOUND, SOUND_POISSON, Protocol
+from private_graphs.tasks import UNIT_ROWS, GraphTask
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import ReplicaSpec, Settings
@@ -48,45 +49,46 @@ class Tuning:
 
 @dataclass(frozen=True)
 class ProvedGcn:
-    """A method (``requests.Method``): the GCN of one protocol with the settings of ``rule``."""
+    """Trains the GCN of one protocol with the settings of ``rule``; ``run`` is that of a method."""
 
-    name: str
-    protocol: Protocol
+    protocol: GcnProtocol
     rule: Callable[[int, float], Tuning]
     """Settings by the number of training nodes and the signal n·μ/K (``text_gradients``)."""
 
     def run(
-        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
+        self, task: GraphTask, requests: Sequence[Request], context: Context = ALONE
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         groups: dict[Tuning, list[int]] = {}
         for index, request in enumerate(requests):
-            size = signal(problem.n_units, problem.n_classes, request.epsilon, problem.delta)
-            groups.setdefault(self.rule(problem.n_units, size), []).append(index)
+            size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+            groups.setdefault(self.rule(task.n_units, size), []).append(index)
         found: dict[int, Outcome] = {}
         for tuning, indices in groups.items():
-            report = _per_request(progress, tuning, len(found), len(requests))
-            outcomes = self._train(problem, tuning, [requests[i] for i in indices], report)
+            report = _per_request(context.progress, tuning, len(found), len(requests))
+            outcomes = self._train(task, tuning, [requests[i] for i in indices], report)
             found.update(zip(indices, outcomes, strict=True))
         return [found[index] for index in range(len(requests))]
 
     def _train(
         self,
-        problem: Problem,
+        task: GraphTask,
         tuning: Tuning,
         requests: Sequence[Request],
         progress: Progress | None,
     ) -> list[Outcome]:
         """Answer requests with equal settings, as one batch."""
-        structure = self.structure(problem, tuning, requests)
-        trained, planned = self.fit(structure, tuning, requests, problem.delta, progress=progress)
-        first_test = len(problem.tuning_labels)
+        structure = self.structure(task, tuning, requests)
+        trained, planned = self.fit(structure, tuning, requests, task.delta, progress=progress)
+        first_test = len(task.validation_labels)
         return [
             Outcome(
                 test_predictions=trained.test_predictions[index, first_test:].astype(np.int64),
-                tuning_predictions=trained.test_predictions[index, :first_test].astype(np.int64),
+                validation_predictions=trained.test_predictions[index, :first_test].astype(
+                    np.int64
+                ),
                 events=(check_released(event, trained.released[index]),) if event else (),
-                configuration={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
+                settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
                 chosen_by=_CHOSEN_BY,
                 public_facts=(_PARTITION,),
                 noise_generator=f"philox_{_TYPE}",
@@ -130,12 +132,12 @@ class ProvedGcn:
         trained = engine.train(structure, self.protocol, settings, replicas, progress=progress)
         return trained, planned
 
-    def structure(self, problem: Problem, tuning: Tuning, requests: Sequence[Request]) -> Structure:
+    def structure(self, task: GraphTask, tuning: Tuning, requests: Sequence[Request]) -> Structure:
         """Blocks of all replicas; where every node is a part of its own they share them."""
-        alone = tuning.splits == problem.n_units
+        alone = tuning.splits == task.n_units
         streams = [request.streams for request in (requests[:1] if alone else requests)]
         built = build_structure(
-            as_dataset(problem),
+            as_dataset(task),
             self.protocol,
             splits=tuning.splits,
             train_fraction=1.0,
@@ -174,36 +176,36 @@ class ProvedGcn:
         )
 
 
-def as_dataset(problem: Problem) -> GraphDataset:
-    """Return training, then tuning and test nodes as one graph; no edge joins the two sides.
+def as_dataset(task: GraphTask) -> GraphDataset:
+    """Return training, then validation and test nodes as one graph; no edge joins the two sides.
 
     Training nodes without a label are there too, without words and edges, so that the number of
     parts does not tell how many there are. Public nodes are the ``test`` nodes, all of them, so
     that predictions see the whole public graph; their labels read 0 and enter no training.
     """
-    missing = problem.n_units - problem.n_train
-    blank = scipy.sparse.csr_matrix((missing, problem.n_features))
+    missing = task.n_units - task.n_train
+    blank = scipy.sparse.csr_matrix((missing, task.n_features))
     features = scipy.sparse.vstack(
-        [problem.train_features, blank, problem.tuning_features, problem.test_features]
+        [task.train_features, blank, task.validation_features, task.test_features]
     )
     alone = scipy.sparse.csr_matrix((missing, missing))
-    edges = scipy.sparse.block_diag([problem.train_adjacency, alone, problem.public_adjacency])
+    edges = scipy.sparse.block_diag([task.train_adjacency, alone, task.public_adjacency])
     upper = scipy.sparse.triu(edges, 1).tocsr()
     upper.sort_indices()
     source, target = upper.nonzero()
-    public = np.arange(features.shape[0]) >= problem.n_units
+    public = np.arange(features.shape[0]) >= task.n_units
     labels = np.where(public, 0, -1)
-    labels[: problem.n_train] = problem.train_labels
+    labels[: task.n_train] = task.train_labels
     info = DatasetInfo(
-        name="problem",
-        title="one problem",
+        name="task",
+        title="one task",
         synthetic=False,
-        classes=[f"class {number}" for number in range(problem.n_classes)],
+        classes=[f"class {number}" for number in range(task.n_classes)],
         feature_kind="sparse",
         units="node",
         n_nodes=len(public),
         n_edges=len(source),
-        n_features=problem.n_features,
+        n_features=task.n_features,
         loops_dropped=0,
         duplicates_dropped=0,
         sources=[],
@@ -246,16 +248,31 @@ def _few_nodes_sampled(n: int, size: float) -> Tuning:
     return Tuning(min(300, -(-n // 12)), 5, "sgd", 0.03)
 
 
-METHOD = ProvedGcn(
-    name="gcn",
-    protocol=SOUND,
-    rule=_every_node_alone,
-)
-"""Clipped gradients of all parts under one noise draw per epoch (docs/privacy.md §3 A')."""
+def _identity(fields: dict[str, Any], job: Any, request: Request) -> dict[str, Any]:
+    """Draws keep the name that the method had before there were two GCNs."""
+    return fields | {"cell": fields["cell"] | {"method": "gcn"}}
 
-POISSON_METHOD = ProvedGcn(
-    name="gcn_poisson",
-    protocol=SOUND_POISSON,
-    rule=_few_nodes_sampled,
-)
+
+EPOCH_SUM = ProvedGcn(SOUND, _every_node_alone)
+"""Clipped gradients of all parts under one noise draw per epoch (docs/privacy.md §3 A')."""
+POISSON = ProvedGcn(SOUND_POISSON, _few_nodes_sampled)
 """Parts that join a step with probability 1/s (docs/privacy.md §3 B)."""
+METHODS = (
+    Method(
+        "gcn_epoch_sum",
+        "GCN, per-epoch sum",
+        EPOCH_SUM.run,
+        ("graph",),
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        identity=_identity,
+    ),
+    Method(
+        "gcn_poisson",
+        "GCN, Poisson parts",
+        POISSON.run,
+        ("graph",),
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+    ),
+)

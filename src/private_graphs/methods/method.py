@@ -7,16 +7,18 @@ A module of ``methods`` ends with ``METHODS``, a tuple of these; no list elsewhe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from private_graphs.privacy.events import Event
 from private_graphs.protocols import SOUND, Protocol
-from private_graphs.training.streams import Streams
+
+if TYPE_CHECKING:
+    from private_graphs.training.streams import Streams
 
 Progress = Callable[[int, int], None]
 """Called with (work done, all work)."""
@@ -56,6 +58,15 @@ class Context:
     threads: int = 1
     artifacts: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     """Of the jobs that this one ``needs``, by their names in the study file."""
+
+    def report(self, done: int, total: int) -> None:
+        """Pass progress on, if anybody looks."""
+        if self.progress is not None:
+            self.progress(done, total)
+
+
+ALONE = Context()
+"""Of a run that nobody looks at, on one thread of the CPU."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,21 @@ class Outcome:
     """Key of ``privacy.assumptions.NOISE_GENERATORS``."""
     majority: int | None = None
     """Most frequent class of the private labels that the run saw (baseline of seeded runs)."""
+    calibrated_for: float | Literal["asked"] | None = "asked"
+    """ε that the noise was calibrated for, where it is not the one asked for; None: noise was
+    given."""
+    chosen_on_public: bool = True
+    """Whether what settings were compared on is public, a graph without private nodes included."""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """Sizes of the tiny task on which an audit sees most of a method (``attacks.method_canary``)."""
+
+    words: int
+    """Public axes at most; the canary's is the first."""
+    units: int
+    """Public number of private nodes, of which all but a few have no label."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +149,15 @@ class Method:
     one_run: bool = True
     """Whether the method trains its released configuration alone, so that a run costs itself only;
     False where the runner compares trained configurations (``Job.choose``)."""
-    canary: Any = None
-    """Two neighbouring tasks for the audit (``attacks``); None: there is no audit."""
+    prepares: str = ""
+    """What it does to features, in words, for the privacy statement."""
+    assumptions: tuple[str, ...] = ()
+    """Of every private run."""
+    canary: Canary | None = None
+    """The task of its audit; None: there is no audit."""
     identity: Callable[..., dict[str, Any]] | None = None
-    """What the draws of a request depend on, where it is not the job's own (``Job.identity``)."""
+    """``identity(fields, job, request)``: what the draws of a request depend on, made of the job's
+    own ``fields`` (``run.identity``), where draws of earlier versions are to stay."""
+    planned: Callable[..., tuple[Event, ...]] | None = None
+    """``planned(task, request)``: the events that a request is going to release; needed where
+    settings are chosen in another job (``Job.chosen``), whose runs are paid for too."""

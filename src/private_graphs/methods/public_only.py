@@ -1,6 +1,6 @@
-"""What public data alone gives: ridge regression on the known tuning labels.
+"""What public data alone gives: ridge regression on the known validation labels.
 
-The competitor of every private method that takes a tuning set to be public: no training node is
+The competitor of every private method that takes a validation set to be public: no training node is
 read, so ε is 0. Settings come from cross-validation on the same known labels. Representations:
 principal coordinates of the public texts, under ``graph`` averaged over public neighbours (Wu et
 al. 2019, simplified graph convolutions), where scores may be propagated too, with the known labels
@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.sparse
 
 from private_graphs.methods.class_sums import class_codes, propagated
-from private_graphs.methods.problem import Problem, unit_rows
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
 from private_graphs.methods.public_text import (
     inverse_document_weights,
     mean_of_neighbours,
@@ -27,7 +27,7 @@ from private_graphs.methods.public_text import (
     public_rows,
     reweighted,
 )
-from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.tasks import UNIT_ROWS, GraphTask, unit_rows
 
 RIDGES = (1.0, 0.1, 10.0)
 RANKS = (512, 64, 16)
@@ -55,7 +55,7 @@ def ridge_weights(rows: np.ndarray, targets: np.ndarray, strengths: Sequence[flo
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """Rows of the tuning then the test nodes, the last column constant."""
+    """Rows of the validation then the test nodes, the last column constant."""
 
     hops: int
     rank: int
@@ -87,35 +87,35 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class PublicSide:
-    """The representations of a problem, and its public graph."""
+    """The representations of a task, and its public graph."""
 
     representations: list[Representation]
     smoothing: scipy.sparse.csr_matrix | None
     codes: np.ndarray
-    """(V, K): of all tuning nodes; only rows of known labels are read."""
+    """(V, K): of all validation nodes; only rows of known labels are read."""
 
     @classmethod
-    def of(cls, problem: Problem) -> PublicSide:
-        """Learn the representations from the public texts of ``problem``."""
-        plain = public_rows(problem)
+    def of(cls, task: GraphTask) -> PublicSide:
+        """Learn the representations from the public texts of ``task``."""
+        plain = public_rows(task)
         weights = inverse_document_weights(plain)
         public, smoothing = reweighted(plain, weights), None
-        if problem.public_adjacency is not None:
-            smoothing = mean_of_neighbours(problem.public_adjacency)
+        if task.public_adjacency is not None:
+            smoothing = mean_of_neighbours(task.public_adjacency)
         found = []
         for hops in sorted(HOPS) if smoothing is not None else (0,):
             axes = principal_axes(public)
             for rank in sorted({min(rank, axes.rank) for rank in RANKS}, reverse=True):
                 rows = axes.unit(public, rank)
                 if smoothing is None:
-                    test = axes.unit(reweighted(problem.test_features, weights), rank)
+                    test = axes.unit(reweighted(task.test_features, weights), rank)
                     rows = np.vstack([rows, test])
                 rows = np.hstack([rows, np.full((len(rows), 1), _CONSTANT)])
                 found.append(Representation(hops, rank, rows))
             if smoothing is not None:
                 public = unit_rows(smoothing @ public)
         found.sort(key=lambda each: HOPS.index(each.hops))
-        codes = class_codes(problem.n_classes)[problem.tuning_labels]
+        codes = class_codes(task.n_classes)[task.validation_labels]
         return cls(found, smoothing, codes)
 
     def choices(self) -> list[Choice]:
@@ -165,7 +165,7 @@ class PublicSide:
         return found
 
     def levelled(self, scores: np.ndarray) -> np.ndarray:
-        """Return the scores divided by their mean size on the tuning nodes."""
+        """Return the scores divided by their mean size on the validation nodes."""
         return scores / max(np.abs(scores[: len(self.codes)]).mean(), 1e-12)
 
 
@@ -234,31 +234,22 @@ def cross_validated(
     return sorted(hits, key=lambda index: (-hits[index], errors[index], index))
 
 
-@dataclass(frozen=True)
-class PublicOnly:
-    """Ridge regression on the known tuning labels; see the module."""
-
-    name: str = "public_only"
-
-    def run(
-        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Outcome]:
-        """Answer every request, in order; one fit for each set of known labels."""
-        fits = public_fits(problem)
-        outcomes = []
-        for done, request in enumerate(requests, start=1):
-            if len(request.known):
-                outcomes.append(_outcome(problem, request, fits(request.known)))
-            else:
-                outcomes.append(_uniform(problem, request))
-            if progress is not None:
-                progress(done, len(requests))
-        return outcomes
+def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request, in order; one fit for each set of known labels."""
+    fits = public_fits(task)
+    outcomes = []
+    for done, request in enumerate(requests, start=1):
+        if len(request.known):
+            outcomes.append(_outcome(task, request, fits(request.known)))
+        else:
+            outcomes.append(_uniform(task, request))
+        context.report(done, len(requests))
+    return outcomes
 
 
-def public_fits(problem: Problem) -> Callable[[np.ndarray], PublicFit]:
+def public_fits(task: GraphTask) -> Callable[[np.ndarray], PublicFit]:
     """Return a function from known labels to their fit; each set is fitted once."""
-    side = PublicSide.of(problem)
+    side = PublicSide.of(task)
     fitted: dict[bytes, PublicFit] = {}
 
     def fit(known: np.ndarray) -> PublicFit:
@@ -270,23 +261,23 @@ def public_fits(problem: Problem) -> Callable[[np.ndarray], PublicFit]:
     return fit
 
 
-def _uniform(problem: Problem, request: Request) -> Outcome:
+def _uniform(task: GraphTask, request: Request) -> Outcome:
     """Guess: without a known label nothing public tells the classes apart."""
     draw = request.streams.generator("guess").integers
     return Outcome(
-        test_predictions=draw(problem.n_classes, size=problem.test_features.shape[0]),
-        tuning_predictions=draw(problem.n_classes, size=len(problem.tuning_labels)),
-        configuration={"guess": "uniform"},
+        test_predictions=draw(task.n_classes, size=task.test_features.shape[0]),
+        validation_predictions=draw(task.n_classes, size=len(task.validation_labels)),
+        settings={"guess": "uniform"},
     )
 
 
-def _outcome(problem: Problem, request: Request, fit: PublicFit) -> Outcome:
+def _outcome(task: GraphTask, request: Request, fit: PublicFit) -> Outcome:
     """Predict by the ensemble."""
-    predictions, n_tuning = fit.scores.argmax(axis=1), len(problem.tuning_labels)
+    predictions, n_validation = fit.scores.argmax(axis=1), len(task.validation_labels)
     return Outcome(
-        test_predictions=predictions[n_tuning:],
-        tuning_predictions=predictions[:n_tuning],
-        configuration={"ensemble": [each.describe() for each in fit.best]},
+        test_predictions=predictions[n_validation:],
+        validation_predictions=predictions[:n_validation],
+        settings={"ensemble": [each.describe() for each in fit.best]},
         n_configurations=fit.n_choices,
         chosen_by=cross_validation_words(request),
     )
@@ -294,7 +285,17 @@ def _outcome(problem: Problem, request: Request, fit: PublicFit) -> Outcome:
 
 def cross_validation_words(request: Request) -> str:
     """Say on what the settings were compared."""
-    return f"cross-validation on {len(request.known)} public tuning labels"
+    return f"cross-validation on {len(request.known)} public validation labels"
 
 
-PUBLIC_ONLY = PublicOnly()
+METHODS = (
+    Method(
+        "public_only",
+        "public only",
+        run,
+        ("text", "graph"),
+        prepares=UNIT_ROWS,
+        reads_private=False,
+        fits_validation_labels=True,
+    ),
+)

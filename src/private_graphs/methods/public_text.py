@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from private_graphs.methods.problem import Problem, unit_rows
+from private_graphs.tasks import GraphTask, unit_rows
 
 MAX_ROWS = 2000
 """Principal axes come from at most this many public rows, evenly spaced."""
@@ -21,11 +21,11 @@ _NO_VARIANCE = 1e-12
 """Rows of norm 1 that vary by less are equal but for rounding."""
 
 
-def public_rows(problem: Problem) -> scipy.sparse.csr_matrix:
-    """Return the public feature rows: tuning nodes, under ``graph`` then the test nodes."""
-    if problem.public_adjacency is None:
-        return problem.tuning_features
-    stacked = scipy.sparse.vstack([problem.tuning_features, problem.test_features])
+def public_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
+    """Return the public feature rows: validation nodes, under ``graph`` then the test nodes."""
+    if task.public_adjacency is None:
+        return task.validation_features
+    stacked = scipy.sparse.vstack([task.validation_features, task.test_features])
     return scipy.sparse.csr_matrix(stacked)
 
 
@@ -126,36 +126,36 @@ class PublicText:
     """Averages over public neighbours; 0 but under ``graph``."""
 
     @classmethod
-    def of(cls, problem: Problem, hops: int) -> PublicText:
-        """Learn from the public side of ``problem``, with ``hops`` averages under ``graph``.
+    def of(cls, task: GraphTask, hops: int) -> PublicText:
+        """Learn from the public side of ``task``, with ``hops`` averages under ``graph``.
 
         Averages x̄ = (A + I)x / (degree + 1) by rows are those of SGC (Wu et al., ICML 2019).
         """
-        plain = public_rows(problem)
+        plain = public_rows(task)
         weights = inverse_document_weights(plain)
         current, met, smoothing = reweighted(plain, weights), None, None
-        if problem.public_adjacency is None:
+        if task.public_adjacency is None:
             hops = 0
         else:
-            smoothing = mean_of_neighbours(problem.public_adjacency)
+            smoothing = mean_of_neighbours(task.public_adjacency)
         for _ in range(hops):
             current, met = smoothing @ current, current
         public = unit_rows(current) if hops else current
         return cls(weights, principal_axes(public), public, met, smoothing, hops)
 
-    def training_rows(self, problem: Problem, nodes: slice) -> scipy.sparse.csr_matrix:
+    def training_rows(self, task: GraphTask, nodes: slice) -> scipy.sparse.csr_matrix:
         """Return the (nodes, d) rows of some training nodes, of norm 1 or zero.
 
         Each is the mean of the node's own weighted text and ``met`` of its public neighbours.
         """
-        rows = reweighted(problem.train_features[nodes], self.weights)
+        rows = reweighted(task.train_features[nodes], self.weights)
         if self.met is None:
             return rows
-        return unit_rows(rows + problem.train_to_public[nodes] @ self.met)
+        return unit_rows(rows + task.train_to_public[nodes] @ self.met)
 
-    def evaluated_rows(self, problem: Problem) -> scipy.sparse.csr_matrix:
-        """Return the (V + M, d) rows of the tuning then the test nodes."""
+    def evaluated_rows(self, task: GraphTask) -> scipy.sparse.csr_matrix:
+        """Return the (V + M, d) rows of the validation then the test nodes."""
         if self.smoothing is not None:
             return self.public
-        test = reweighted(problem.test_features, self.weights)
+        test = reweighted(task.test_features, self.weights)
         return scipy.sparse.csr_matrix(scipy.sparse.vstack([self.public, test]))

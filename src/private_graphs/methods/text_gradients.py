@@ -1,7 +1,7 @@
 """What the gradient methods on node texts share: settings, training in batches, events.
 
 Rows are principal coordinates of public texts (``public_text``), under ``graph`` of texts averaged
-twice. Settings follow from public numbers by a fixed rule, whatever tuning labels are known: no
+twice. Settings follow from public numbers by a fixed rule, whatever validation labels are known: no
 label but those of training nodes is read, and those through the noisy steps alone.
 """
 
@@ -15,13 +15,13 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse
 
+from private_graphs.methods.method import ALONE, Context, Outcome, Request
 from private_graphs.methods.node_gradients import Model, Steps, descend, predict
-from private_graphs.methods.problem import Problem
 from private_graphs.methods.public_text import PublicText
-from private_graphs.methods.requests import Outcome, Progress, Request
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.tasks import GraphTask
 
 _HOPS = 2
 _MORE_DIRECTIONS = 1.4
@@ -70,41 +70,39 @@ def signal(n_units: int, n_classes: int, epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class TextGradients:
-    """A method (``requests.Method``) that trains one kind of model on node texts."""
+    """Trains one kind of model on node texts; ``run`` is that of a method."""
 
-    name: str
     model: Callable[[int, int], Model]
     """Makes the model of (rank, number of classes)."""
     rule: Callable[[float], Configuration]
     """Settings by the signal n·μ/K, before the rank is cut to the public directions."""
 
     def run(
-        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
+        self, task: GraphTask, requests: Sequence[Request], context: Context = ALONE
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
-        text = PublicText.of(problem, _HOPS)
+        text = PublicText.of(task, _HOPS)
         groups: dict[Configuration, list[int]] = {}
         for index, request in enumerate(requests):
-            groups.setdefault(self._configuration(problem, text, request), []).append(index)
+            groups.setdefault(self._configuration(task, text, request), []).append(index)
         found: dict[int, Outcome] = {}
         for configuration, indices in groups.items():
             batch = [requests[index] for index in indices]
-            outcomes = self._release(problem, text, configuration, batch)
+            outcomes = self._release(task, text, configuration, batch)
             found.update(zip(indices, outcomes, strict=True))
-            if progress is not None:
-                progress(len(found), len(requests))
+            context.report(len(found), len(requests))
         return [found[index] for index in range(len(requests))]
 
-    def _configuration(self, problem: Problem, text: PublicText, request: Request) -> Configuration:
+    def _configuration(self, task: GraphTask, text: PublicText, request: Request) -> Configuration:
         """Settings of a request, from public numbers alone."""
-        size = signal(problem.n_units, problem.n_classes, request.epsilon, problem.delta)
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
         chosen = self.rule(size)
-        rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(problem) else chosen.rank
+        rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(task) else chosen.rank
         return Configuration(max(1, min(rank, text.axes.rank)), chosen.steps)
 
     def fit(
         self,
-        problem: Problem,
+        task: GraphTask,
         text: PublicText,
         configuration: Configuration,
         requests: Sequence[Request],
@@ -113,42 +111,42 @@ class TextGradients:
 
         Returns the (R, P) averaged iterates and, for each request, what was released of the nodes.
         """
-        model, steps = self.model(configuration.rank, problem.n_classes), configuration.steps
-        noises = [_noise(request, steps, problem.delta) for request in requests]
+        model, steps = self.model(configuration.rank, task.n_classes), configuration.steps
+        noises = [_noise(request, steps, task.delta) for request in requests]
         fitted = descend(
             model,
             np.stack([model.start(each.streams.generator("initial")) for each in requests]),
-            _coordinates(text, text.training_rows(problem, slice(None)), configuration.rank),
-            problem.train_labels,
+            _coordinates(text, text.training_rows(task, slice(None)), configuration.rank),
+            task.train_labels,
             steps,
             np.array(noises) * steps.clip_norm,
             [each.streams.generator("noise") for each in requests],
-            divisor=problem.n_units,
+            divisor=task.n_units,
         )
-        return fitted, [_events(problem, steps, noise) for noise in noises]
+        return fitted, [_events(task, steps, noise) for noise in noises]
 
     def _release(
         self,
-        problem: Problem,
+        task: GraphTask,
         text: PublicText,
         configuration: Configuration,
         requests: Sequence[Request],
     ) -> list[Outcome]:
         """Train one batch on the training nodes and predict."""
-        model = self.model(configuration.rank, problem.n_classes)
+        model = self.model(configuration.rank, task.n_classes)
         steps, rank = configuration.steps, configuration.rank
-        evaluated = _coordinates(text, text.evaluated_rows(problem), rank)
-        fitted, events = self.fit(problem, text, configuration, requests)
+        evaluated = _coordinates(text, text.evaluated_rows(task), rank)
+        fitted, events = self.fit(task, text, configuration, requests)
         predictions = predict(model, fitted, evaluated)
-        cut = len(problem.tuning_labels)
+        cut = len(task.validation_labels)
         return [
             Outcome(
                 test_predictions=predictions[index, cut:],
-                tuning_predictions=predictions[index, :cut],
+                validation_predictions=predictions[index, :cut],
                 events=events[index],
-                configuration={"rank": rank, **asdict(steps)},
+                settings={"rank": rank, **asdict(steps)},
                 chosen_by=_CHOSEN_BY,
-                assumptions=(_OWN_EDGES if _reads_edges(problem) else _NO_EDGE,),
+                assumptions=(_OWN_EDGES if _reads_edges(task) else _NO_EDGE,),
             )
             for index in range(len(requests))
         ]
@@ -159,8 +157,8 @@ def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> 
     return text.axes.unit(rows, rank).astype(np.float32)
 
 
-def _reads_edges(problem: Problem) -> bool:
-    return problem.public_adjacency is not None
+def _reads_edges(task: GraphTask) -> bool:
+    return task.public_adjacency is not None
 
 
 def _noise(request: Request, steps: Steps, delta: float) -> float:
@@ -170,7 +168,7 @@ def _noise(request: Request, steps: Steps, delta: float) -> float:
     return gdp_noise(request.epsilon, steps.count, delta, "replace")
 
 
-def _events(problem: Problem, steps: Steps, noise: float) -> tuple[NoisyGradients, ...]:
+def _events(task: GraphTask, steps: Steps, noise: float) -> tuple[NoisyGradients, ...]:
     """One noisy sum per step, in which each node is a part of its own."""
     if noise == 0:
         return ()
@@ -181,6 +179,6 @@ def _events(problem: Problem, steps: Steps, noise: float) -> tuple[NoisyGradient
             noise_multiplier=noise,
             releases=steps.count,
             epochs=steps.count,
-            sampling=FullBatch(parts=problem.n_units),
+            sampling=FullBatch(parts=task.n_units),
         ),
     )

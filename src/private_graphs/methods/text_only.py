@@ -19,8 +19,8 @@ import scipy.sparse
 from scipy.special import log_softmax, softmax
 
 from private_graphs.methods.fusion import fit_weights
-from private_graphs.methods.problem import Problem, unit_rows
-from private_graphs.methods.requests import Outcome, Progress, Request
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.tasks import UNIT_ROWS, GraphTask, unit_rows
 
 INVERSE_PENALTIES = (1.0, 3.0, 10.0)
 """Candidates C of the regularisation: the loss is Σ cross-entropy + |weights|² / (2 C)."""
@@ -38,7 +38,7 @@ class TextModel:
     """Class probabilities of every node from public data."""
 
     probabilities: np.ndarray
-    """(n+V+M, K) in the order of ``Problem.adjacency``: of a training node without the labels of
+    """(n+V+M, K) in the order of ``GraphTask.adjacency``: of a training node without the labels of
     its fold, its own among them, of the others with all training labels."""
     inverse_penalty: float
     neighbours: int
@@ -49,14 +49,14 @@ class TextModel:
         return {"inverse_penalty": self.inverse_penalty, "text_neighbours": self.neighbours}
 
 
-def text_rows(problem: Problem) -> scipy.sparse.csr_matrix:
+def text_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
     """Return (n+V+M, d) unit rows: signed square roots of the features times sqrt(idf).
 
     idf is log((1 + N) / (1 + nodes with the word)) + 1 over all N nodes, whose texts are public;
     a column that no node lacks keeps its weight. Binary words, counts and TF-IDF all come out as
     damped TF-IDF.
     """
-    parts = (problem.train_features, problem.tuning_features, problem.test_features)
+    parts = (task.train_features, task.validation_features, task.test_features)
     rows = scipy.sparse.csr_matrix(scipy.sparse.vstack(parts))
     rows.data = np.sign(rows.data) * np.sqrt(np.abs(rows.data))
     frequency = np.asarray((rows != 0).sum(axis=0)).ravel()
@@ -175,15 +175,15 @@ def first_beliefs(
     return beliefs
 
 
-def fit_text_model(problem: Problem) -> TextModel:
+def fit_text_model(task: GraphTask) -> TextModel:
     """Fit the classifier: the penalty, then the neighbourhood, of the most out-of-fold hits.
 
-    Ties go to the first candidate. Texts and training labels are read, neither tuning labels nor
+    Ties go to the first candidate. Texts and training labels are read, neither validation labels nor
     edges. The label of a training node enters its own probabilities through what is chosen by
     cross-validation (the two settings and the two weights) and by no other way.
     """
-    rows, labels, n = text_rows(problem), problem.train_labels, problem.n_train
-    n_nodes, n_classes = rows.shape[0], problem.n_classes
+    rows, labels, n = text_rows(task), task.train_labels, task.n_train
+    n_nodes, n_classes = rows.shape[0], task.n_classes
     passes = _folds(n, n_nodes)
 
     def hits(scores: np.ndarray) -> int:
@@ -214,29 +214,29 @@ def fit_text_model(problem: Problem) -> TextModel:
 CHOSEN_BY = "hits on the public training labels, by five-fold cross-validation"
 
 
-@dataclass(frozen=True)
-class TextOnly:
-    """Text-only reference of the edge level; see the module."""
-
-    name: str = "text_only"
-
-    def run(
-        self, problem: Problem, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Outcome]:
-        """Answer every request alike: nothing is drawn and no budget is spent."""
-        model = fit_text_model(problem)
-        predictions = model.probabilities.argmax(axis=1)[problem.n_train :]
-        n_tuning = len(problem.tuning_labels)
-        outcome = Outcome(
-            test_predictions=predictions[n_tuning:],
-            tuning_predictions=predictions[:n_tuning],
-            configuration=model.configuration,
-            n_configurations=N_CONFIGURATIONS,
-            chosen_by=CHOSEN_BY,
-        )
-        if progress is not None:
-            progress(len(requests), len(requests))
-        return [outcome] * len(requests)
+def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request alike: nothing is drawn and no budget is spent."""
+    model = fit_text_model(task)
+    predictions = model.probabilities.argmax(axis=1)[task.n_train :]
+    n_validation = len(task.validation_labels)
+    outcome = Outcome(
+        test_predictions=predictions[n_validation:],
+        validation_predictions=predictions[:n_validation],
+        settings=model.configuration,
+        n_configurations=N_CONFIGURATIONS,
+        chosen_by=CHOSEN_BY,
+    )
+    context.report(len(requests), len(requests))
+    return [outcome] * len(requests)
 
 
-METHOD = TextOnly()
+METHODS = (
+    Method(
+        "text_only",
+        "text only",
+        run,
+        ("edges",),
+        prepares=UNIT_ROWS,
+        reads_private=False,
+    ),
+)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from private_graphs.errors import UsageError, UserError, suggest
@@ -34,26 +33,7 @@ from private_graphs.privacy.fourier import fourier_epsilon
 
 ACCOUNTANTS = ("moments", "gdp", "pld", "cancelling")
 
-PRINTED_EPOCHS = {"sgd": 2000, "adam": 500}
-"""Epochs of the LREC 2022 paper by optimizer."""
-
-PRINTED_NOISE = {
-    "sgd": {2: 112, 5: 48, 10: 26, 137: 4},
-    "adam": {2: 56, 5: 24, 10: 13, 137: 2},
-}
-"""Noise printed in Table 3 of the LREC 2022 paper (full graph, delta 1e-5), by nominal ε."""
-
-PRINTED_DELTA = 1e-5
-
-TARGET_EPSILON = {137: 136.51}
-"""Nominal ε that stands for another value wherever noise is calibrated."""
-
 _LARGEST_NOISE = 1e9
-
-
-def target_epsilon(epsilon: float) -> float:
-    """Return the ε that noise is calibrated for: 136.51 for the nominal 137, else itself."""
-    return TARGET_EPSILON.get(epsilon, epsilon)
 
 
 def refuse_large_delta(delta: float, n_units: int) -> None:
@@ -112,7 +92,6 @@ def moments_noise(epsilon: float, steps: int, sampling_rate: float, delta: float
     check_steps(steps)
     check_rate(sampling_rate)
     check_delta(delta)
-    epsilon = target_epsilon(epsilon)
     floor = -math.log(delta) / MAX_ORDER
     if epsilon <= floor:
         raise UsageError(
@@ -138,7 +117,6 @@ def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float
     check_steps(epochs)
     check_delta(delta)
     check_relation(relation)
-    epsilon = target_epsilon(epsilon)
     return _smallest_noise(
         lambda noise: gdp_epsilon(_mu(noise, epochs, relation), delta),
         epsilon,
@@ -156,7 +134,6 @@ def lattice_noise(epsilon: float, releases: int, delta: float, dimension: int) -
     check_epsilon(epsilon)
     check_steps(releases)
     check_delta(delta)
-    epsilon = target_epsilon(epsilon)
     distance = lattice_distance(LATTICE_RATIO, dimension * releases)
     return _smallest_noise(
         lambda noise: lattice_epsilon(math.sqrt(releases) / noise, distance, delta)[0],
@@ -178,7 +155,6 @@ def pld_noise(
     check_rate(sampling_rate)
     check_delta(delta)
     check_relation(relation)
-    epsilon = target_epsilon(epsilon)
 
     def priced(noise: float) -> float:
         return pld_epsilon(noise, steps, sampling_rate, delta, relation)
@@ -194,54 +170,6 @@ def pld_noise(
 def _mu(noise_multiplier: float, steps: int, relation: str) -> float:
     """μ of ``steps`` Gaussian releases: sensitivity 2C under replace, C otherwise (§0.1)."""
     return (2 if relation == "replace" else 1) * math.sqrt(steps) / noise_multiplier
-
-
-@dataclass(frozen=True)
-class PublishedNoise:
-    """The noise of a published protocol and the ε that its formula gives for it."""
-
-    noise_multiplier: float
-    epsilon_published: float
-    formula: str
-    printed: bool
-    """True where the paper's own Table 3 prints this noise."""
-
-
-def published_noise(
-    epsilon: float, optimizer: str, splits: int, epochs: int, delta: float
-) -> PublishedNoise:
-    """Return the noise of the LREC 2022 protocols: the moments formula with q = 1/s, T = s·E.
-
-    The full graph with the paper's own epochs and delta, and epsilon 2, 5, 10 or 137, takes the
-    noise that Table 3 prints; its ε is the formula's (1.9958, 4.9068, 9.7548, 136.5129).
-    """
-    check_epsilon(epsilon)
-    check_delta(delta)
-    check_steps(splits)
-    check_steps(epochs)
-    if optimizer not in PRINTED_NOISE:
-        raise UserError(
-            f"optimizer is {optimizer!r}; expected one of {', '.join(PRINTED_NOISE)}"
-            f"{suggest(optimizer, PRINTED_NOISE)}"
-        )
-    rate, steps = 1 / splits, splits * epochs
-    printed = (
-        splits == 1
-        and epochs == PRINTED_EPOCHS[optimizer]
-        and delta == PRINTED_DELTA
-        and epsilon in PRINTED_NOISE[optimizer]
-    )
-    noise = (
-        float(PRINTED_NOISE[optimizer][epsilon])
-        if printed
-        else moments_noise(epsilon, steps, rate, delta)
-    )
-    return PublishedNoise(
-        noise_multiplier=noise,
-        epsilon_published=moments_epsilon(noise, steps, rate, delta),
-        formula=moments_formula(rate, steps),
-        printed=printed,
-    )
 
 
 def moments_formula(sampling_rate: float, steps: int) -> str:

@@ -19,7 +19,6 @@ from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import sensitivity
 from private_graphs.privacy.assumptions import NoiseSource, assumptions_of
-from private_graphs.privacy.calibration import target_epsilon
 from private_graphs.privacy.checks import check_delta
 from private_graphs.privacy.events import (
     Bounding,
@@ -124,8 +123,8 @@ class About(_Frozen):
     dataset: str
     features: str
     method: str
-    scenario: str | None
-    """``text``, ``graph`` or ``edges`` of a proved method; null for a training."""
+    scenario: str
+    """What is private and what is public (``tasks.SCENARIOS``)."""
     protocol: str
     data_fingerprint: str
     """Hash of the dataset; under ``os_entropy`` keyed with secret bytes that nobody keeps."""
@@ -468,8 +467,7 @@ def _also_proved(
 
 
 _OF_ROW = {
-    **{name: name for name in About.model_fields if name != "scenario"},
-    "setting": "scenario",
+    **{name: name for name in About.model_fields},
     "inference": "inference",
     "noise_source": "noise_source",
     "epsilon_proved": "epsilon_proved",
@@ -486,11 +484,12 @@ def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str
         return told | {"epsilon": math.inf}
     told |= {name: getattr(statement, name) for name in _OF_PRIVATE_ROW}
     target = 0.0 if not statement.mechanisms else statement.epsilon_target
-    if target is not None and target_epsilon(row["epsilon"]) != target:
+    # papers print an epsilon rounded: 137 for 136.51
+    if target is not None and row["epsilon"] not in (target, round(target)):
         told["epsilon"] = target
     inside = {
         "n_configurations": statement.selection.n_configs,
-        "epsilon_published": statement.epsilon_published,
+        "epsilon_claimed": statement.epsilon_published,
     }
     return told | {name: value for name, value in inside.items() if name in row}
 
@@ -498,8 +497,8 @@ def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str
 def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
     """Raise UserError where a row of a run table says something else than its statement (§11).
 
-    ``row`` has the columns of ``reporting.runs``; one of a training has no ``setting``. The message
-    names the row, the statement and every column that differs.
+    ``row`` is one of ``runs.parquet``. The message names the row, the statement and every column
+    that differs.
     """
     differing = []
     for column, expected in _told_twice(row, statement).items():

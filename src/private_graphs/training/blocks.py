@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +13,11 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.graphs.sample import keyed_coin_sample, stratified_sample
 from private_graphs.graphs.split import edges_within, random_partition
-from private_graphs.protocols import Protocol
 from private_graphs.training.kernels import Blocks, Inputs, padded
 from private_graphs.training.streams import Streams
+
+if TYPE_CHECKING:
+    from private_graphs.methods.gcn_protocols import GcnProtocol
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def _feature_matrix(dataset: GraphDataset) -> sp.csr_array:
     return sp.csr_array(features if dense else features.to_scipy())
 
 
-def training_labels(dataset: GraphDataset, protocol: Protocol) -> np.ndarray:
+def training_labels(dataset: GraphDataset, protocol: GcnProtocol) -> np.ndarray:
     """Return (N,) labels as the protocol reads them; -1 stays outside every loss."""
     if protocol.unlabelled == "class_zero":
         return np.where(dataset.labels < 0, 0, dataset.labels)
@@ -133,7 +136,7 @@ def training_labels(dataset: GraphDataset, protocol: Protocol) -> np.ndarray:
 
 
 def sample_training_nodes(
-    dataset: GraphDataset, protocol: Protocol, fraction: float, streams: Streams
+    dataset: GraphDataset, protocol: GcnProtocol, fraction: float, streams: Streams
 ) -> np.ndarray:
     """Return the training nodes that a replica keeps; the others leave the graph."""
     nodes = np.flatnonzero(dataset.train_mask)
@@ -148,7 +151,7 @@ def sample_training_nodes(
 
 def build_structure(
     dataset: GraphDataset,
-    protocol: Protocol,
+    protocol: GcnProtocol,
     *,
     splits: int,
     train_fraction: float,

@@ -10,16 +10,18 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from private_graphs.protocols import Protocol
 from private_graphs.training.blocks import Structure
 from private_graphs.training.cpu_backend import CpuBackend
 from private_graphs.training.kernels import Rule, State, Step, aligned_zeros, row_length
 from private_graphs.training.streams import Streams
+
+if TYPE_CHECKING:
+    from private_graphs.methods.gcn_protocols import GcnProtocol
 
 Progress = Callable[[int, int], None]
 """Called with (replica-epochs done, replica-epochs in all)."""
@@ -103,7 +105,7 @@ class Trained:
 
 
 def joins_validation(
-    protocol: Protocol, settings: Settings, splits: int, train_fraction: float
+    protocol: GcnProtocol, settings: Settings, splits: int, train_fraction: float
 ) -> bool:
     """Whether an epoch's forward pass can score the validation nodes on the way, exactly.
 
@@ -140,7 +142,7 @@ def initial_parameters(
 
 def train(
     structure: Structure,
-    protocol: Protocol,
+    protocol: GcnProtocol,
     settings: Settings,
     replicas: Sequence[ReplicaSpec],
     *,
@@ -234,7 +236,7 @@ class _Batch:
     def __init__(
         self,
         structure: Structure,
-        protocol: Protocol,
+        protocol: GcnProtocol,
         settings: Settings,
         replicas: Sequence[ReplicaSpec],
         rows: np.ndarray,

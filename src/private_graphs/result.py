@@ -1,4 +1,4 @@
-"""What a finished cell holds, and its files."""
+"""What a finished job holds, and its files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import hmac
 import json
 import os
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from private_graphs import __version__
 from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, sha256_of, write_json
 from private_graphs.privacy.assumptions import NoiseSource
 
-_FILES = ("runs.parquet", "predictions.safetensors", "statement.json")
+ARTIFACTS = "artifacts.safetensors"
 _MANIFEST_NOTE = (
     "The hashes find a file that was damaged or exchanged by mistake. They are no signature: who "
     "changes a file can change them too."
@@ -60,28 +60,30 @@ def write_manifest(
 
 
 @dataclass(frozen=True)
-class CellResult:
-    """What a finished cell holds; R replicas in the order of ``runs``, M test nodes."""
+class JobResult:
+    """What a finished job holds; R replicas in the order of ``rows``, M test records."""
 
-    runs: pd.DataFrame
+    rows: pd.DataFrame
     statements: dict[str, dict]
-    test_nodes: np.ndarray
+    test_records: np.ndarray
     test_predictions: np.ndarray
     """(R, M) predicted classes."""
+    artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By ``<replica_id>/<name>``."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write predictions, statements, ``runs.parquet`` and manifest, each atomically.
 
         Under ``os_entropy`` rows without DP get a folder of their own inside, ``without_dp``,
-        where other rows of the cell are private: what protects these would be of no use beside
-        them. A cell that has no other rows keeps them in ``folder``.
+        where other rows of the job are private: what protects these would be of no use beside
+        them. A job that has no other rows keeps them in ``folder``.
         """
         folder = Path(folder)
         revealing = np.array(
             [
-                source == "os_entropy" and self.statements[name]["status"] == "not_private"
-                for name, source in zip(
-                    self.runs["statement_id"], self.runs["noise_source"], strict=True
+                source == "os_entropy" and status == "not_private"
+                for source, status in zip(
+                    self.rows["noise_source"], self.rows["status"], strict=True
                 )
             ]
         )
@@ -93,23 +95,38 @@ class CellResult:
         self._of(revealing)._write(folder / WITHOUT_DP)
         self._of(~revealing)._write(folder)
 
-    def _of(self, rows: np.ndarray) -> CellResult:
+    def _of(self, rows: np.ndarray) -> JobResult:
         """The part with some rows (R,), a mask."""
-        runs = self.runs[rows].reset_index(drop=True)
-        named = {name: self.statements[name] for name in runs["statement_id"].unique()}
-        predictions = self.test_predictions[rows]
-        return replace(self, runs=runs, statements=named, test_predictions=predictions)
+        part = self.rows[rows].reset_index(drop=True)
+        statements = {name: self.statements[name] for name in part["statement_id"].unique()}
+        replicas = tuple(part["replica_id"])
+        artifacts = {
+            name: array for name, array in self.artifacts.items() if name.startswith(replicas)
+        }
+        return replace(
+            self,
+            rows=part,
+            statements=statements,
+            test_predictions=self.test_predictions[rows],
+            artifacts=artifacts,
+        )
 
     def _write(self, folder: Path) -> None:
         tensors = {
-            "test_nodes": self.test_nodes.astype(np.int64),
+            "test_records": self.test_records.astype(np.int64),
             "predictions": self.test_predictions.astype(np.int32),
         }
-        order = json.dumps(self.runs["replica_id"].tolist())
+        order = json.dumps(self.rows["replica_id"].tolist())
+        files = ["runs.parquet", "predictions.safetensors", "statement.json"]
         with atomic_path(folder / "predictions.safetensors") as temporary:
             safetensors.numpy.save_file(tensors, temporary, metadata={"replica_ids": order})
+        (folder / ARTIFACTS).unlink(missing_ok=True)
+        if self.artifacts:
+            with atomic_path(folder / ARTIFACTS) as temporary:
+                safetensors.numpy.save_file(dict(self.artifacts), temporary)
+            files.append(ARTIFACTS)
         write_json(folder / "statement.json", self.statements)
         with atomic_path(folder / "runs.parquet") as temporary:
-            self.runs.to_parquet(temporary, index=False)
-        code = self.runs["code_fingerprint"].iloc[0]
-        write_manifest(folder, _FILES, self.statements, code)
+            self.rows.to_parquet(temporary, index=False)
+        code = self.rows["code_fingerprint"].iloc[0]
+        write_manifest(folder, files, self.statements, code)

@@ -1,39 +1,43 @@
-"""A classification task cut into what is private and what is public, as a proved method sees it.
+"""Tasks: a dataset cut into what is private and what is public, for one scenario.
 
-Three settings, each with the unit that it protects and what it takes to be public. Test labels are
-not part of a problem: no method can read them.
+A scenario says which unit is protected and what is taken to be public. Test labels are not part of
+a task: no method can read them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
-from private_graphs.methods.names import SettingName
 from private_graphs.privacy.statements import Inference, Relation, Unit
+from private_graphs.protocols import Protocol
 
+ScenarioName = Literal["text", "graph", "edges", "nodes"]
+UNIT_ROWS = "every row of features is scaled to norm 1 by itself"
+"""What ``GraphTask`` does to features."""
 _SIZES = (
-    "the numbers of training, tuning and test nodes, of classes and of features; who is which, and "
-    "who has a label"
+    "the numbers of training, validation and test nodes, of classes and of features; who is which, "
+    "and who has a label"
 )
 _WORDS = "the words that are counted, or the model that makes features of texts"
-_TUNING = "the texts of the tuning nodes (the validation nodes)"
+_VALIDATION = "the texts of the validation nodes"
 _TEST = "test nodes are not protected: their labels are read for the scores that are shown"
 _OWN_TEST = (
-    f"{_TEST}, their texts for their own predictions and, with those of the tuning nodes, for the "
-    "words that are counted"
+    f"{_TEST}, their texts for their own predictions and, with those of the validation nodes, for "
+    "the words that are counted"
 )
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scenario:
     """What is protected and what is public."""
 
-    name: SettingName
+    name: ScenarioName
     title: str
     unit: Unit
     relation: Relation
@@ -41,18 +45,18 @@ class Setting:
     public_facts: tuple[str, ...]
 
 
-SETTINGS: dict[str, Setting] = {
-    each.name: each
-    for each in (
-        Setting(
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
             name="text",
-            title="node level, only the tuning set public",
+            title="node level, only the validation set public",
             unit="node",
             relation="replace",
             inference="params_only",
-            public_facts=(_SIZES, _WORDS, _TUNING, _OWN_TEST),
+            public_facts=(_SIZES, _WORDS, _VALIDATION, _OWN_TEST),
         ),
-        Setting(
+        Scenario(
             name="graph",
             title="node level, texts and edges of the evaluation side public",
             unit="node",
@@ -61,11 +65,11 @@ SETTINGS: dict[str, Setting] = {
             public_facts=(
                 _SIZES,
                 _WORDS,
-                f"{_TUNING} and of the test nodes, and the edges among them",
+                f"{_VALIDATION} and of the test nodes, and the edges among them",
                 _TEST,
             ),
         ),
-        Setting(
+        Scenario(
             name="edges",
             title="edge level, texts and training labels public",
             unit="edge_undirected",
@@ -78,21 +82,29 @@ SETTINGS: dict[str, Setting] = {
                 _TEST,
             ),
         ),
+        Scenario(
+            name="nodes",
+            title="node level, all nodes public but the training ones",
+            unit="node",
+            relation="replace",
+            inference="inductive_disjoint",
+            public_facts=("the sizes of the dataset: they are not covered",),
+        ),
     )
 }
-"""Every setting by name. The edges of a node are part of what its unit protects, except between
-two public nodes."""
+"""Every scenario by name; under ``nodes`` a dataset says itself what is public. The edges of a node are
+part of what its unit protects, except between two public nodes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """n training, V tuning and M test nodes, with labels; features are rows of L2 norm 1.
+class GraphTask:
+    """n training, V validation and M test nodes, with labels; features are rows of L2 norm 1.
 
     A row of zeros stays so. Nodes without a label take no part, but test nodes where they are asked
     for: as training nodes they contribute nothing, which a replaced node may do anyway.
     """
 
-    setting: Setting
+    scenario: Scenario
     n_units: int
     """Private units: training nodes, labelled or not; under ``edges`` the declared bound on the
     edges, since how many there are is private."""
@@ -102,21 +114,21 @@ class Problem:
     """(n, d) float64. Private but under ``edges``."""
     train_labels: np.ndarray
     """(n,) int64. Private but under ``edges``."""
-    tuning_features: scipy.sparse.csr_matrix
+    validation_features: scipy.sparse.csr_matrix
     """(V, d); public."""
-    tuning_labels: np.ndarray
+    validation_labels: np.ndarray
     """(V,). Which of them are public a request says; the others are private."""
     test_features: scipy.sparse.csr_matrix
     """(M, d); public under ``graph`` and ``edges``, else known to who asks for a prediction."""
     public_adjacency: scipy.sparse.csr_matrix | None = None
-    """(V+M, V+M) symmetric 0/1 among tuning then test nodes; public; only under ``graph``."""
+    """(V+M, V+M) symmetric 0/1 among validation then test nodes; public; only under ``graph``."""
     train_to_public: scipy.sparse.csr_matrix | None = None
     """(n, V+M) 0/1, row i the edges of training node i to public nodes; as private as its row of
     features, and part of it; only under ``graph``."""
     train_adjacency: scipy.sparse.csr_matrix | None = None
     """(n, n) symmetric 0/1 among training nodes; private; only under ``graph``."""
     adjacency: scipy.sparse.csr_matrix | None = None
-    """(n+V+M, n+V+M) symmetric 0/1 among training, tuning, test nodes; private; only under
+    """(n+V+M, n+V+M) symmetric 0/1 among training, validation, test nodes; private; only under
     ``edges``."""
 
     @property
@@ -130,6 +142,72 @@ class Problem:
         return int(self.train_features.shape[1])
 
 
+@dataclass(frozen=True, eq=False)
+class NodeTask:
+    """A whole graph, for methods that cut it themselves as their protocol says (``nodes``)."""
+
+    scenario: Scenario
+    protocol: Protocol
+    n_units: int
+    """Training nodes, labelled or not."""
+    n_classes: int
+    delta: float
+    graph: GraphDataset
+    """With all its nodes, edges and masks; the labels of test nodes read 0."""
+    validation_labels: np.ndarray
+    """(V,) of the validation nodes that are scored."""
+
+
+Task = GraphTask | NodeTask
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Which records are predicted and scored; only the runner has it."""
+
+    test_records: np.ndarray
+    """(M,) their numbers."""
+    test_labels: np.ndarray
+    """(M,) -1 where there is none."""
+
+
+def build_task(
+    dataset: GraphDataset,
+    scenario: str,
+    protocol: Protocol,
+    delta: float,
+    *,
+    unlabelled: bool = False,
+    max_edges: int | None = None,
+) -> tuple[Task, Evaluation]:
+    """Cut ``dataset`` for a scenario; return the task, and apart from it what scores its answers.
+
+    ``unlabelled`` predicts test records without a label too. Raises UserError as
+    ``build_graph_task`` does.
+    """
+    labels = dataset.labels
+    if protocol.unlabelled == "class_zero":
+        labels = np.where(labels < 0, 0, labels)
+    test = dataset.test_mask & (unlabelled | (labels >= 0))
+    evaluation = Evaluation(np.flatnonzero(test), labels[test])
+    if scenario != "nodes":
+        return (
+            build_graph_task(dataset, SCENARIOS[scenario], delta, unlabelled, max_edges),
+            evaluation,
+        )
+    hidden = np.where(dataset.test_mask & (dataset.labels >= 0), 0, dataset.labels)
+    task = NodeTask(
+        scenario=SCENARIOS[scenario],
+        protocol=protocol,
+        n_units=int(dataset.train_mask.sum()),
+        n_classes=dataset.n_classes,
+        delta=delta,
+        graph=replace(dataset, labels=hidden),
+        validation_labels=labels[dataset.validation_mask & (labels >= 0)],
+    )
+    return task, evaluation
+
+
 def unit_rows(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     """Return the rows scaled to L2 norm 1, in float64; rows of zeros stay."""
     matrix = scipy.sparse.csr_matrix(matrix, dtype=np.float64)
@@ -138,21 +216,21 @@ def unit_rows(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     return scipy.sparse.csr_matrix(scipy.sparse.diags(scale) @ matrix)
 
 
-def build_problem(
+def build_graph_task(
     dataset: GraphDataset,
-    setting: Setting,
+    scenario: Scenario,
     delta: float,
     unlabelled: bool = False,
     max_edges: int | None = None,
-) -> Problem:
-    """Cut ``dataset`` for ``setting``; ``unlabelled`` keeps test nodes without a label.
+) -> GraphTask:
+    """Cut ``dataset`` for ``scenario``; ``unlabelled`` keeps test nodes without a label.
 
     ``max_edges`` is the public bound on the undirected edges, needed under ``edges`` alone
     (docs/privacy.md §6). Raises UserError where a side has no labelled node, where the bound is
     missing or exceeded, and at node level for a dataset whose training nodes were sampled per
     class: one relabelled node moves others in and out (docs/privacy.md §3).
     """
-    if setting.unit == "node" and dataset.info.node_sample == "stratified":
+    if scenario.unit == "node" and dataset.info.node_sample == "stratified":
         raise UserError(
             f"{dataset.info.name}: its training nodes were sampled per class, which no proved "
             "method is priced for; build it for the protocol sound, which tosses a coin per node"
@@ -168,17 +246,17 @@ def build_problem(
             raise UserError(
                 f"{dataset.info.name}: no labelled {name} node; proved methods need some of each"
             )
-    train, tuning, test = sides.values()
+    train, validation, test = sides.values()
     if unlabelled:
         test = np.flatnonzero(dataset.test_mask)
     features = dataset.features
     rows = features if isinstance(features, np.ndarray) else features.to_scipy()
     matrix = unit_rows(scipy.sparse.csr_matrix(rows))
-    public, everyone = np.r_[tuning, test], np.r_[train, tuning, test]
-    edges = _adjacency(dataset) if setting.name != "text" else None
-    is_edges = setting.name == "edges"
-    return Problem(
-        setting=setting,
+    public, everyone = np.r_[validation, test], np.r_[train, validation, test]
+    edges = _adjacency(dataset) if scenario.name != "text" else None
+    is_edges = scenario.name == "edges"
+    return GraphTask(
+        scenario=scenario,
         n_units=(
             _bound_on_edges(dataset, max_edges) if is_edges else int(dataset.train_mask.sum())
         ),
@@ -186,12 +264,12 @@ def build_problem(
         delta=delta,
         train_features=matrix[train],
         train_labels=dataset.labels[train],
-        tuning_features=matrix[tuning],
-        tuning_labels=dataset.labels[tuning],
+        validation_features=matrix[validation],
+        validation_labels=dataset.labels[validation],
         test_features=matrix[test],
-        public_adjacency=edges[public][:, public] if setting.name == "graph" else None,
-        train_to_public=edges[train][:, public] if setting.name == "graph" else None,
-        train_adjacency=edges[train][:, train] if setting.name == "graph" else None,
+        public_adjacency=edges[public][:, public] if scenario.name == "graph" else None,
+        train_to_public=edges[train][:, public] if scenario.name == "graph" else None,
+        train_adjacency=edges[train][:, train] if scenario.name == "graph" else None,
         adjacency=edges[everyone][:, everyone] if is_edges else None,
     )
 
@@ -200,7 +278,7 @@ def _bound_on_edges(dataset: GraphDataset, max_edges: int | None) -> int:
     """Return the declared bound; no message tells how many edges there are."""
     if max_edges is None:
         raise UserError(
-            f"{dataset.info.name}: --setting edges protects each link, so that the number of links "
+            f"{dataset.info.name}: --scenario edges protects each link, so that the number of links "
             "is private too; declare a bound with --max-edges N (max_edges of a graph of your own):"
             " any upper bound that is known without looking at the links, such as what is "
             "published about the graph; the noise does not depend on it, delta x N below 1 is "

@@ -1,0 +1,68 @@
+"""The choice among settings that several methods share: free on public labels, else paid for."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from private_graphs.methods.method import Request
+from private_graphs.privacy.events import Event, ExponentialChoice
+from private_graphs.tasks import GraphTask
+from private_graphs.training.exact import exponential_choice
+
+CONSTANTS = (
+    "the constants of the method were set by its authors with experiments on Cora, CiteSeer and "
+    "PubMed; on these graphs that choice is not priced"
+)
+
+
+def _choice_scale(epsilon: float) -> float:
+    """Return the least scale whose exponential choice of sensitivity 1 keeps ``epsilon``.
+
+    2/ε, raised where rounding would leave its inverse above, exactly or in float64.
+    """
+    scale = 2.0 / epsilon
+    while 2.0 / scale > epsilon or Fraction(2) / Fraction(scale) > Fraction(epsilon):
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def choose(
+    task: GraphTask, request: Request, predictions: np.ndarray
+) -> tuple[int, tuple[Event, ...], str]:
+    """Choose among C candidates by their (C, V) predictions of the validation nodes.
+
+    With public validation labels: the most hits on them, ties to the first; free. Without any, all V
+    validation labels are private: the exponential mechanism on the hits, with the request's ε. It
+    reads no training node but through what was released of them, so it protects other people than
+    that release: a node is in one of the two. Returns the index, the events of the choice, and in
+    words what it read. Order candidates from the most to the least likely.
+    """
+    if len(predictions) == 1:
+        return 0, (), "nothing: the settings are fixed in advance"
+    nodes = request.known if len(request.known) else np.arange(len(task.validation_labels))
+    hits = (predictions[:, nodes] == task.validation_labels[nodes]).sum(axis=1)
+    if len(request.known):
+        return int(hits.argmax()), (), f"hits on {len(nodes)} public validation labels"
+    words = f"hits on {len(nodes)} private validation labels, by the exponential mechanism"
+    if not request.private:
+        return int(hits.argmax()), (), f"hits on {len(nodes)} private validation labels"
+    event = ExponentialChoice(
+        unit=task.scenario.unit,
+        relation=task.scenario.relation,
+        count=1,
+        reason=(
+            "one relabelled validation node moves the hits of each candidate by at most 1; of a validation "
+            "node the label alone is protected, its text is public and its edges to training "
+            "nodes count as theirs"
+        ),
+        sensitivity=1.0,
+        scale=_choice_scale(request.epsilon),
+    )
+    return (
+        exponential_choice(request.streams.generator("choice"), hits, event.scale),
+        (event,),
+        words,
+    )

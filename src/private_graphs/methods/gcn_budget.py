@@ -1,0 +1,165 @@
+"""Noise, events and claims of the LREC 2022 GCN, as the fields of its protocol say.
+
+Source: Igamberdiev & Habernal, LREC 2022, Table 3 (noise) and Section 4 (accounting). Section
+numbers refer to ``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import Field
+
+from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
+from private_graphs.methods.method import Claim, Settings
+from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
+from private_graphs.privacy.calibration import (
+    gdp_noise,
+    moments_formula,
+    moments_noise,
+    pld_noise,
+)
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
+
+UNIT, RELATION = "node", "replace"
+PRINTED_EPOCHS = {"sgd": 2000, "adam": 500}
+"""Epochs of the paper by optimizer."""
+PRINTED_NOISE = {
+    "sgd": {2: 112, 5: 48, 10: 26, 137: 4},
+    "adam": {2: 56, 5: 24, 10: 13, 137: 2},
+}
+"""Noise printed in Table 3 of the paper (full graph, delta 1e-5), by nominal ε."""
+PRINTED_DELTA = 1e-5
+NOMINAL = {137: 136.51}
+"""ε that the paper prints rounded, with the value that noise is calibrated for."""
+_DIFFERS = 1e-6
+_RELABEL_TOUCHES = (1, 3, 4)
+"""Parts that one relabelled node can touch after 0, 1 or 2 draws per class (§3)."""
+
+
+class GcnSettings(Settings):
+    """Settings of the paper's GCN."""
+
+    optimizer: Literal["sgd", "adam"] = "adam"
+    splits: int = Field(default=1, ge=1)
+    """Random parts of the training graph."""
+    train_fraction: float = Field(default=1.0, gt=0, le=1)
+    visits: Literal["protocol", "epoch_sum", "poisson"] = "protocol"
+    """``protocol``: its own; the others are the two choices of ``sound`` with splits."""
+    learning_rate: float = Field(default=0.01, gt=0)
+    epochs: int = Field(default=500, ge=1)
+    noise_multiplier: float | None = Field(default=None, gt=0)
+    """Given noise in place of a calibrated one."""
+    clip_norm: float = Field(default=1.0, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Non-private runs only."""
+    hidden: int = Field(default=32, ge=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    patience: int | None = Field(default=20, ge=1)
+    """Epochs without a better validation loss before a non-private run stops; None: never."""
+    dtype: Literal["float32", "float64"] = "float32"
+
+
+def protocol_of(settings: GcnSettings, protocol: GcnProtocol) -> GcnProtocol:
+    """Return the protocol with the visits that the settings ask for."""
+    if settings.visits == "poisson":
+        return SOUND_POISSON
+    return protocol
+
+
+def calibrated_for(epsilon: float) -> float:
+    """Return the ε that noise is calibrated for: 136.51 for the nominal 137, else itself."""
+    return NOMINAL.get(epsilon, epsilon)
+
+
+def printed_noise(epsilon: float, settings: GcnSettings, delta: float) -> float | None:
+    """Return the noise that Table 3 prints for these settings on the full graph, if it does."""
+    whole = settings.splits == 1 and delta == PRINTED_DELTA
+    if not whole or settings.epochs != PRINTED_EPOCHS[settings.optimizer]:
+        return None
+    noise = PRINTED_NOISE[settings.optimizer].get(epsilon)
+    return None if noise is None else float(noise)
+
+
+def noise_multiplier(
+    epsilon: float, settings: GcnSettings, protocol: GcnProtocol, delta: float
+) -> float:
+    """Return the noise of one step in units of the clip norm; 0 without DP.
+
+    Published protocols take what Table 3 prints where it does, else the moments formula with
+    q = 1/s and T = s·E.
+    """
+    if math.isinf(epsilon):
+        return 0.0
+    if settings.noise_multiplier is not None:
+        return settings.noise_multiplier
+    splits, epochs, target = settings.splits, settings.epochs, calibrated_for(epsilon)
+    if protocol.calibration == "published":
+        printed = printed_noise(epsilon, settings, delta)
+        if printed is not None:
+            return printed
+        return moments_noise(target, splits * epochs, 1 / splits, delta)
+    if protocol.visits == "poisson" and splits > 1:
+        return pld_noise(target, splits * epochs, 1 / splits, delta, RELATION)
+    return gdp_noise(target, epochs, delta, RELATION)
+
+
+def training_event(
+    settings: GcnSettings,
+    protocol: GcnProtocol,
+    noise: float,
+    node_sample: str | None = None,
+) -> NoisyGradients:
+    """Describe what a private run releases: noisy gradients, one release per step.
+
+    ``node_sample`` is how the training nodes of the dataset itself were sampled, if they were
+    (``DatasetInfo.node_sample``).
+    """
+    splits, epochs = settings.splits, settings.epochs
+    sampling: Sampling
+    if splits == 1 or protocol.visits == "epoch_sum":
+        sampling, releases = FullBatch(parts=splits), epochs
+    elif protocol.visits == "shuffled":
+        sampling, releases = Shuffled(parts=splits), splits * epochs
+    else:
+        sampling, releases = Poisson(rate=1 / splits), splits * epochs
+    draws = (node_sample == "stratified") + (
+        protocol.subsampling == "stratified" and settings.train_fraction < 1
+    )
+    return NoisyGradients(
+        clipping="gradient_global" if protocol.clipping == "global_norm" else "none",
+        clip_norm=settings.clip_norm,
+        noise_multiplier=noise,
+        releases=releases,
+        epochs=epochs,
+        sampling=sampling,
+        relabel_touches=_RELABEL_TOUCHES[draws] if splits > 1 else 1,
+    )
+
+
+def epsilon_of_noise(
+    settings: GcnSettings, protocol: GcnProtocol, noise: float, delta: float
+) -> float:
+    """Return the ε that the protocol attaches to a given noise: published or proved."""
+    if protocol.calibration == "published":
+        rate, steps = 1 / settings.splits, settings.splits * settings.epochs
+        return moments_epsilon(noise, steps, rate, delta)
+    return price(training_event(settings, protocol, noise), UNIT, RELATION, delta).epsilon
+
+
+def claim(settings: GcnSettings, protocol: GcnProtocol, noise: float, delta: float) -> Claim | None:
+    """Return the published ε of a noise; for unclipped training also what the authors' code prints.
+
+    None where the protocol claims nothing but what is proved.
+    """
+    if protocol.calibration != "published":
+        return None
+    rate, steps = 1 / settings.splits, settings.splits * settings.epochs
+    published = moments_epsilon(noise, steps, rate, delta)
+    authors: dict[str, Any] = {}
+    if protocol.clipping == "none":
+        printed = cancelling_moments_epsilon(noise, steps, rate, delta)
+        if math.isfinite(printed) and abs(printed - published) > _DIFFERS:
+            authors = {"authors_epsilon": printed}
+    return Claim(published, moments_formula(rate, steps), **authors)

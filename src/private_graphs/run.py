@@ -1,0 +1,521 @@
+"""Run one job: requests, the choice of settings, prices, privacy statements, scores, rows.
+
+A method says what it released (``methods.method``); here that is priced, compared with what was
+asked for, and written down. Nothing else makes rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
+from private_graphs.jobs import Job
+from private_graphs.methods import method_named
+from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
+from private_graphs.privacy.assumptions import NoiseSource
+from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
+from private_graphs.privacy.statements import (
+    About,
+    PrivacyStatement,
+    Selection,
+    build_statement,
+)
+from private_graphs.protocols import Protocol
+from private_graphs.result import JobResult, new_secret, told_fingerprint
+from private_graphs.tasks import Evaluation, Task, build_task
+from private_graphs.training.metrics import majority_score, random_score, scores
+from private_graphs.training.streams import Streams
+
+_NUMBERS = (
+    "delta", "noise_multiplier", "epsilon_claimed", "epsilon_proved", "validation_micro_f1",
+    "validation_macro_f1", "majority_micro_f1", "random_micro_f1", "seconds",
+)  # fmt: skip
+"""Columns that are null where nothing applies."""
+
+PUBLIC_ELSEWHERE = (
+    "other runs counted in n_runs_released read labels of validation nodes as public ones: "
+    "epsilon_all_runs covers training nodes, epsilon_proved both"
+)
+PUBLIC_IN_FILE = (
+    "other rows of this file read labels of validation nodes as public ones: epsilon_of_file "
+    "covers training nodes, epsilon_proved both"
+)
+
+
+def execute(
+    job: Job,
+    dataset: GraphDataset,
+    *,
+    chosen: pd.DataFrame | None = None,
+    artifacts: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    noise_source: NoiseSource = "seeded",
+    device: str = "cpu",
+    threads: int = 1,
+    progress: Progress | None = None,
+    code_fingerprint: str = "",
+    unlabelled: bool = False,
+) -> JobResult:
+    """Run every replica of ``job`` and return rows, statements, predictions and artifacts.
+
+    ``chosen`` are the rows of ``job.chosen.job``, ``artifacts`` those of the jobs that it needs.
+    ``unlabelled`` predicts test records without a label too; scores are of those that have one.
+    Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated. Raises
+    UserError for a job that cannot be carried out (no such scenario, too many splits, an impossible
+    budget, delta · units >= 1), and for a method that releases more than it was asked to.
+    """
+    runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled)
+    context = Context(progress, device, threads, artifacts or {})
+    started = time.perf_counter()
+    outcomes = runner.method.run(runner.task, runner.requests, context)
+    seconds = (time.perf_counter() - started) / len(outcomes)
+    runs = [runner.run_of(*pair) for pair in zip(runner.requests, outcomes, strict=True)]
+    statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
+    rows = [
+        runner.row(request, outcome, statements[run], seconds)
+        for request, outcome, run in zip(runner.requests, outcomes, runs, strict=True)
+    ]
+    table = pd.DataFrame(rows).assign(
+        device=device, noise_source=noise_source, code_fingerprint=code_fingerprint,
+        data_fingerprint=runner.fingerprint,
+    )  # fmt: skip
+    for column in _NUMBERS:
+        table[column] = table[column].astype("float64")
+    table["selected"] = _selected(table, runner.requests, tuple(job.choose))
+    return JobResult(
+        table,
+        {each.statement_id: each.model_dump(mode="json") for each in statements.values()},
+        runner.evaluation.test_records,
+        np.stack([outcome.test_predictions for outcome in outcomes]),
+        {
+            f"{request.streams.public_id}/{name}": np.ascontiguousarray(array)
+            for request, outcome in zip(runner.requests, outcomes, strict=True)
+            for name, array in outcome.artifacts.items()
+        },
+    )
+
+
+def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the draws of a request depend on: everything that tells the replica apart.
+
+    The words are those of the first version, so that its draws stay; ``changed`` are the settings
+    of the request that are not the method's defaults. ``data`` is the fingerprint of the dataset.
+    """
+    fields: dict[str, Any] = {
+        "data": data,
+        "cell": {
+            "study": job.study,
+            "experiment": job.group,
+            "dataset": job.dataset,
+            "features": job.features,
+            "method": job.method,
+            "setting": job.scenario,
+        },
+        "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
+        "delta": job.delta,
+        "tuning_labels": len(request.known),
+        "seed": request.seed,
+    }
+    if job.protocol != "sound":
+        fields["protocol"] = job.protocol
+    if job.view != "protocol":
+        fields["view"] = job.view
+    if changed:
+        fields["settings"] = dict(changed)
+    return fields
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A finished choice of settings in another job, and what its runs released."""
+
+    settings: dict[str, Any]
+    n_configurations: int
+    runs: SearchRuns
+    words: str
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one statement says of a run: requests that agree in it share the statement."""
+
+    epsilon: float
+    events: tuple
+    validation_events: tuple
+    selection: Selection
+    facts: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    noise_generator: str
+    calibrated_for: float | None
+    claim: Any
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """A job about to run, and what its statements and rows have in common."""
+
+    job: Job
+    method: Method
+    protocol: Protocol
+    dataset: GraphDataset
+    task: Task
+    evaluation: Evaluation
+    requests: list[Request]
+    search: _Search | None
+    noise_source: NoiseSource
+    fingerprint: str
+    """What is told of the dataset's hash."""
+
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        dataset: GraphDataset,
+        chosen: pd.DataFrame | None,
+        noise_source: NoiseSource,
+        unlabelled: bool,
+    ) -> _Runner:
+        method = method_named(job.method)
+        for key, value, choices in (
+            ("scenario", job.scenario, method.scenarios),
+            ("protocol", job.protocol, tuple(method.protocols)),
+        ):
+            if value not in choices:
+                raise UserError(
+                    f"{job.id}: {job.method} has no {key} {value}; expected {', '.join(choices)}"
+                )
+        protocol = method.protocols[job.protocol]
+        task, evaluation = build_task(
+            dataset, job.scenario, protocol, job.delta,
+            unlabelled=unlabelled, max_edges=job.max_edges,
+        )  # fmt: skip
+        if method.reads_private and protocol.calibration == "proved":
+            refuse_large_delta(job.delta, max(task.n_units, len(task.validation_labels)))
+        if (job.chosen is None) != (chosen is None):
+            raise UserError(
+                f"{job.id}: its settings are chosen in {job.chosen and job.chosen.job.id}; found "
+                f"{'no' if chosen is None else 'other'} rows of it: run that job first"
+            )
+        search = None if chosen is None else _search(job, method, task, chosen)
+        secret = new_secret(noise_source)
+        requests = _requests(job, method, task, dataset.fingerprint, search, secret)
+        fingerprint = told_fingerprint(dataset.fingerprint, secret)
+        return cls(
+            job, method, protocol, dataset, task, evaluation, requests, search, noise_source,
+            fingerprint,
+        )  # fmt: skip
+
+    # --- statements ---
+
+    def run_of(self, request: Request, outcome: Outcome) -> _Run:
+        """What the statement of a request says of its run."""
+        n_configurations, words = outcome.n_configurations, outcome.chosen_by
+        if not self.method.one_run:  # the runner compares what was trained
+            n_configurations = len(self.job.candidates(request.epsilon))
+            if self.search and request.private:
+                n_configurations = self.search.n_configurations
+                words = f"{words}; {self.search.words}"
+            elif n_configurations == 1:
+                words = "nothing: the settings are fixed in advance"
+        n_known, size = len(request.known), len(self.task.validation_labels)
+        facts = [*self.task.scenario.public_facts, *outcome.public_facts]
+        if self.method.one_run and n_known:
+            facts.append(
+                "the labels of all validation records"
+                if n_known == size
+                else f"the labels of {n_known} validation records, others in each run, drawn "
+                "without looking at the data"
+            )
+        if self.noise_source == "seeded":  # else the hash has a secret key, and no time is told
+            facts.append("a hash of the dataset and how long runs took: these are not covered")
+            if outcome.majority is not None:
+                facts.append("the majority class of the training labels (baseline row)")
+        given = outcome.calibrated_for
+        noisy = request.private and self.method.reads_private
+        return _Run(
+            epsilon=request.epsilon,
+            events=outcome.events,
+            validation_events=outcome.validation_events,
+            selection=Selection(
+                n_configs=n_configurations,
+                data=words,
+                public=outcome.chosen_on_public and not outcome.validation_events
+                if n_configurations > 1
+                else True,
+            ),
+            facts=(*facts, "all settings of the run"),
+            assumptions=(*outcome.assumptions, *(self.method.assumptions if noisy else ())),
+            noise_generator=outcome.noise_generator,
+            calibrated_for=(request.epsilon if given == "asked" else given) if noisy else None,
+            claim=outcome.claim,
+        )
+
+    def statement(self, run: _Run, runs: Sequence[_Run]) -> PrivacyStatement:
+        """The statement of all requests with this run; those with the same ε count each other."""
+        job, scenario = self.job, self.task.scenario
+        private, search = math.isfinite(run.epsilon), self.search
+        same = [other for other in runs if other.epsilon == run.epsilon]
+        counts = Counter(other.events for other in same)
+        own = counts.pop(run.events)
+        in_all_runs = all(other.validation_events for other in same)
+        assumptions = [*run.assumptions]
+        if run.validation_events and not in_all_runs:
+            assumptions.append(PUBLIC_ELSEWHERE)
+        if run.validation_events and not all(
+            other.validation_events for other in runs if math.isfinite(other.epsilon)
+        ):
+            assumptions.append(PUBLIC_IN_FILE)
+        claim = run.claim
+        statement = build_statement(
+            events=run.events,
+            apart=run.validation_events,
+            unit=scenario.unit,
+            relation=scenario.relation,
+            delta=job.delta,
+            n_units=self.task.n_units,
+            epsilon_published=claim and claim.epsilon,
+            published_formula=claim and claim.formula,
+            authors_accountant_epsilon=claim and claim.authors_epsilon,
+            n_runs_released=own,
+            others=[SearchRuns(events, n_runs) for events, n_runs in counts.items()],
+            search=search.runs if search and private else None,
+            about=About(
+                study=job.study,
+                dataset=job.dataset,
+                features=job.features,
+                method=job.method,
+                scenario=job.scenario,
+                protocol=job.protocol,
+                data_fingerprint=self.fingerprint,
+            ),
+            file=self._file_of(run, runs),
+            noise_source=self.noise_source,
+            noise_generator=run.noise_generator,
+            inference=self.protocol.inference or scenario.inference,
+            selection=run.selection,
+            preprocessing=self._preprocessing(),
+            public_facts=run.facts,
+            assumptions=assumptions,
+            private=private,
+            reads_private=self.method.reads_private,
+            one_run=self.method.one_run,
+            apart_in_all_runs=in_all_runs,
+            epsilon_target=run.calibrated_for,
+        )
+        self._refuse_excess(run, statement)
+        return statement
+
+    def _refuse_excess(self, run: _Run, statement: PrivacyStatement) -> None:
+        """UserError where more was released than the ε that was asked for allows."""
+        if self.protocol.calibration != "proved" or run.calibrated_for is None:
+            return
+        proved = statement.epsilon_proved
+        if proved is None or proved > run.calibrated_for:
+            raise UserError(
+                f"{self.job.id}: {self.job.method} released what proves epsilon = {proved} "
+                f"where {run.epsilon:g} was asked for; its result may not be reported"
+            )
+
+    def _file_of(self, run: _Run, runs: Sequence[_Run]) -> FileRows:
+        """What the rows of the file of ``run`` prove together (``JobResult.save``)."""
+        private = [other for other in runs if math.isfinite(other.epsilon)]
+        without = len(runs) - len(private)
+        if self.noise_source == "os_entropy":  # rows without DP lie in a file of their own
+            if math.isfinite(run.epsilon):
+                without = 0
+            else:
+                private = []
+        counts = Counter((other.events, other.validation_events) for other in private)
+        groups = [SearchRuns(events, n_runs, apart) for (events, apart), n_runs in counts.items()]
+        if groups and self.search:
+            groups.append(self.search.runs)
+        scenario = self.task.scenario
+        claim = (scenario.unit, scenario.relation, self.job.delta, self.task.n_units)
+        return price_file(claim, groups, without)
+
+    def _preprocessing(self) -> str:
+        sentences = (*self.dataset.info.preprocessing, self.method.prepares)
+        return " ".join(f"{s[0].upper()}{s[1:].rstrip('.')}." for s in sentences if s)
+
+    # --- rows ---
+
+    def row(
+        self, request: Request, outcome: Outcome, statement: PrivacyStatement, seconds: float
+    ) -> dict[str, Any]:
+        """One row, without what all rows of the job share."""
+        job, private = self.job, math.isfinite(request.epsilon)
+        labelled = self.evaluation.test_labels >= 0
+        truth = self.evaluation.test_labels[labelled]
+        test = scores(truth, outcome.test_predictions[labelled])
+        known = self.task.validation_labels[request.known]  # scores on others would be queries
+        validation: dict[str, float | None] = {"micro_f1": None, "macro_f1": None}
+        if len(known) and not self.method.fits_validation_labels:  # else of the fitted ones
+            validation = scores(known, outcome.validation_predictions[request.known])
+        measured = dict(outcome.measured)
+        seconds = measured.pop("seconds", seconds)
+        return {
+            "study": job.study,
+            "group": job.group,
+            "job": job.name,
+            "dataset": job.dataset,
+            "features": job.features,
+            "view": getattr(self.dataset.info, "view", None),
+            "method": job.method,
+            "scenario": job.scenario,
+            "protocol": job.protocol,
+            "settings": settings_text(request.settings, outcome.settings),
+            "epsilon": request.epsilon,
+            "delta": job.delta if private else None,
+            "seed": request.seed,
+            "validation_labels": len(request.known),
+            "validation_nodes": len(self.task.validation_labels),
+            "n_configurations": statement.selection.n_configs,
+            "noise_multiplier": measured.pop("noise_multiplier", None),
+            "epsilon_claimed": statement.epsilon_published,
+            "epsilon_proved": statement.epsilon_proved if private else None,
+            "unit": statement.unit if private else None,
+            "relation": statement.relation if private else None,
+            "inference": statement.inference,
+            "status": statement.status,
+            "statement_id": statement.statement_id,
+            "replica_id": request.streams.public_id,
+            **{f"test_{name}": value for name, value in test.items()},
+            "validation_micro_f1": validation["micro_f1"],
+            "validation_macro_f1": validation["macro_f1"],
+            "majority_micro_f1": self._majority(outcome, known, truth),
+            "random_micro_f1": random_score(
+                truth, self.task.n_classes,
+                self.protocol.random_baseline == "without_last_class", request.streams,
+            ),
+            # Under os_entropy no duration is kept: docs/privacy.md §5.
+            "seconds": math.nan if self.noise_source == "os_entropy" else seconds,
+            **measured,
+        }  # fmt: skip
+
+    def _majority(self, outcome: Outcome, known: np.ndarray, truth: np.ndarray) -> float | None:
+        """Score of the most frequent class: of the training labels, or of public ones alone."""
+        if outcome.majority is not None and self.noise_source == "seeded":
+            return majority_score(truth, outcome.majority)
+        public = known[known >= 0]
+        return majority_score(truth, int(np.bincount(public).argmax())) if len(public) else None
+
+
+def settings_text(settings: Any, chosen: Mapping[str, Any]) -> str:
+    """Return the settings of a run as JSON with sorted keys; ``chosen`` are those of the method."""
+    fields = settings.model_dump(mode="json") if settings is not None else {}
+    fields = {name: value for name, value in fields.items() if value is not None} | dict(chosen)
+    return json.dumps(fields, sort_keys=True)
+
+
+def _requests(
+    job: Job,
+    method: Method,
+    task: Task,
+    data: str,
+    search: _Search | None,
+    secret: bytes | None,
+) -> list[Request]:
+    """All validation labels at every ε, then fewer of them; ε is 0 where nothing private is read.
+
+    ``data`` is the fingerprint of the dataset.
+    """
+    size = len(task.validation_labels)
+    fewer = [number for number in job.validation_labels if number < size]
+    if method.reads_private:
+        points = [(epsilon, size) for epsilon in job.epsilons]
+        points += [(epsilon, n_known) for n_known in fewer for epsilon in job.validation_epsilons]
+    else:
+        everything = [size] if job.epsilons else []
+        points = [(0.0, n_known) for n_known in (*everything, *fewer)]
+    requests = []
+    for epsilon, n_known in points:
+        changes = job.candidates(epsilon)
+        if search and math.isfinite(epsilon):
+            changes = [search.settings]
+        # Public data with all its labels leave nothing to draw.
+        seeds = job.seeds if epsilon or n_known < size else job.seeds[:1]
+        for change in changes:
+            changed = {**job.settings, **change}
+            settings = method.settings.model_validate(changed)
+            for seed in seeds:
+                # The public labels are drawn without the fingerprint, which depends on private
+                # data.
+                draw = Streams.of({"tuning_labels": n_known, "seed": seed}, secret)
+                order = draw.generator("tuning_labels").permutation(size)
+                request = Request(epsilon, seed, np.sort(order[:n_known]), draw, settings)
+                fields = identity(job, data, request, changed)
+                if method.identity is not None:
+                    fields = method.identity(fields, job, request)
+                requests.append(replace(request, streams=Streams.of(fields, secret)))
+    return requests
+
+
+def _search(job: Job, method: Method, task: Task, rows: pd.DataFrame) -> _Search:
+    """Read the settings that ``job.chosen`` names from the rows of its job.
+
+    Raises UserError where the rows are of another job, or have not chosen one configuration.
+    """
+    searched, epsilon = job.chosen.job, job.chosen.epsilon
+    remedy = f"run {searched.id} again (delete its folder)"
+    for key in ("study", "group", "name"):
+        values = sorted(set(rows["job" if key == "name" else key]))
+        if values != [getattr(searched, key)]:
+            raise UserError(
+                f"{searched.id}: {key} of its rows is {', '.join(map(str, values))}; expected "
+                f"{getattr(searched, key)}: {remedy}"
+            )
+    compared = rows[rows["epsilon"] == epsilon]
+    winners = {
+        json.dumps({name: settings[name] for name in searched.choose}, sort_keys=True)
+        for settings in map(json.loads, compared.loc[compared["selected"], "settings"])
+    }
+    if len(winners) != 1:
+        raise UserError(
+            f"{searched.id}: {len(winners)} configurations are selected at epsilon = {epsilon:g}; "
+            f"expected one: {remedy}"
+        )
+    (winner,) = map(json.loads, winners)
+    settings = method.settings.model_validate({**searched.settings, **winner})
+    request = Request(epsilon, 0, np.empty(0, np.int64), None, settings)
+    noise = compared["noise_multiplier"].iloc[0]
+    return _Search(
+        settings=winner,
+        n_configurations=len(searched.candidates(epsilon)),
+        runs=SearchRuns(method.planned(task, request), len(compared)),
+        words=(
+            f"chosen once, among {len(compared)} runs at epsilon = {epsilon:g} (noise multiplier "
+            f"{noise:g}) on all training nodes, and reused here"
+        ),
+    )
+
+
+def _selected(
+    rows: pd.DataFrame, requests: Sequence[Request], compared: tuple[str, ...]
+) -> np.ndarray:
+    """True where the settings have the highest mean validation micro-F1 of their ε.
+
+    Ties go to the settings that come first in order. Test scores play no part.
+    """
+    if not compared:
+        return np.ones(len(rows), dtype=bool)
+    keys = [tuple(getattr(request.settings, name) for name in compared) for request in requests]
+    frame = pd.DataFrame(
+        {"epsilon": rows["epsilon"], "key": keys, "score": rows["validation_micro_f1"]}
+    )
+    best = {}
+    for epsilon, part in frame.groupby("epsilon"):
+        means = part.groupby("key")["score"].mean().round(12)  # sorted by key
+        best[epsilon] = means.idxmax()
+    return np.array(
+        [key == best[epsilon] for epsilon, key in zip(rows["epsilon"], keys, strict=True)]
+    )
