@@ -54,10 +54,16 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
     )
 
 
-def code_fingerprint(start: str | Path, package: Path = PACKAGE) -> str:
-    """Return 16 hexadecimal digits of a sha256 over names and contents of the import closure."""
+def code_files(*starts: str | Path) -> list[Path]:
+    """Return every file of the package, data included, that scripts or modules reach."""
+    closure = {path for start in starts for path in import_closure(start)}
+    return sorted({*closure, *package_data(closure)})
+
+
+def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:
+    """Return 16 hexadecimal digits of a sha256 over names and contents of the import closures."""
     digest = hashlib.sha256()
-    for path in import_closure(start, package):
+    for path in sorted({path for start in starts for path in import_closure(start, package)}):
         name = path.relative_to(package) if path.is_relative_to(package) else path.name
         content = path.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode())

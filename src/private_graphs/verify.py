@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of, write_json
-from private_graphs.jobs import FILES, JOB_FILE, read_job
+from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of, write_json, write_text
+from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
 
 _COPIED = {
     "epsilon_proved": "epsilon_proved", "epsilon_claimed": "epsilon_published", "status": "status",
@@ -72,10 +72,20 @@ def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
     return None
 
 
-def write_hashes(folder: Path, files: Iterable[str], **facts: Any) -> None:
-    """Write a manifest of ``files`` of a folder, with further facts."""
-    hashes = {name: sha256_of(folder / name) for name in sorted(files)}
-    write_json(folder / MANIFEST, {**facts, "sha256": hashes})
+def write_hashes(folder: Path) -> None:
+    """Write a manifest of the arrays of a built dataset and of what describes them."""
+    names = [path.name for path in folder.glob("*.safetensors")]
+    names += ["dataset.json", "statistics.json"]
+    hashes = {name: sha256_of(folder / name) for name in sorted(names)}
+    write_json(folder / MANIFEST, {"sha256": hashes})
+
+
+def finish(folder: Path, job: Job, facts: Mapping[str, Any]) -> None:
+    """Put a job beside its saved files, and its hash and further facts into their manifest."""
+    write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["sha256"][JOB_FILE] = sha256_of(folder / JOB_FILE)
+    write_json(folder / MANIFEST, {**manifest, **facts})
 
 
 def _check_rows(folder: Path, dataset: Path | None) -> None:

@@ -6,7 +6,9 @@ functions of the configuration and of the files that earlier runs have left. Not
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,12 +18,13 @@ from typing import Any
 
 from private_graphs.cost import Costs, Size, counted, duration, duration_on, finished_times
 from private_graphs.datasets import registry
-from private_graphs.datasets.views import VIEWS
+from private_graphs.datasets.views import VIEWS, DataView
 from private_graphs.errors import UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST, WITHOUT_DP
 from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, outdated, widened
+from private_graphs.methods import method_named, module_of
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.study import Run, Study, exhibits_of, jobs_of, left_out, load_study
 from private_graphs.verify import changed_file, damage
@@ -30,6 +33,10 @@ RESULTS = Path("results")
 RAW = Path("data/raw")
 RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
+PUBLISHED = Path("studies/published")
+INTERRUPTED = (
+    "\nInterrupted. Finished jobs are kept; the same command continues where this run stopped."
+)
 
 # --- the plan --------------------------------------------------------------------------------
 
@@ -90,10 +97,13 @@ class Plan:
         needed = self.job(identifier).needs.values()
         return [(self.folder / other / MANIFEST).as_posix() for other in needed]
 
-    def dataset_files(self, identifier: str) -> list[str]:
-        """Return the files of the built dataset that a job reads."""
-        build = build_of(self.job(identifier))
-        return [(PROCESSED / build / name).as_posix() for name in build_files(build)]
+    def dataset(self, identifier: str) -> str:
+        """Return the manifest of the built dataset that a job reads."""
+        return (PROCESSED / build_of(self.job(identifier)) / MANIFEST).as_posix()
+
+    def modules(self, identifier: str) -> list[str]:
+        """Return the modules that a job reaches by name: that of its method."""
+        return [module_of(self.job(identifier).method)]
 
     def noise_source(self, identifier: str) -> str:
         """Seeds that everybody knows for published data; of a user's graph nobody may know them."""
@@ -220,16 +230,57 @@ def damages(plan: Plan) -> dict[str, str]:
         for build in builds:
             if reason := changed_file(PROCESSED / build):
                 wrong[build] = reason
+    if changed := changed_sources(plan.receipted()):
+        wrong["sources"] = f"{RAW}: files of {', '.join(changed)} are not those of their receipts"
+    if reason := changed_file(plan.results / "exhibits"):
+        wrong["exhibits"] = reason
     on_disk = {path.parent for path in plan.folder.glob(f"*/*/**/{MANIFEST}")}
     for folder in sorted(path for path in on_disk if path.name != WITHOUT_DP):
         name = folder.relative_to(plan.folder).as_posix()
         job = plan.jobs.get(name) or plan.finished.get(name)
-        build = None
-        if job is not None and job.attack is None:
-            build = PROCESSED / build_of(job)
-        if reason := damage(folder, build if build and build_of(job) not in wrong else None):
+        build = build_of(job) if job and not job.attack else None
+        if reason := damage(folder, PROCESSED / build if build and build not in wrong else None):
             wrong[name] = reason
     return wrong
+
+
+# --- contents --------------------------------------------------------------------------------
+
+
+def hashes(manifests: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the sha256 of the files of finished jobs: parameters of what is made of them.
+
+    Raises FileNotFoundError before they have finished: Snakemake asks again.
+    """
+    return {path: dict(json.loads(Path(path).read_bytes())["sha256"]) for path in manifests}
+
+
+def contents(plan: Plan) -> str:
+    """Return one hash of all finished jobs that exhibits show, whatever their dates."""
+    digest = hashlib.sha256()
+    for name in plan.whole_jobs():
+        path = plan.folder / name / MANIFEST
+        if path.is_file():
+            told = changed_file(path.parent) or hashes([path.as_posix()])
+            digest.update(json.dumps([name, told], sort_keys=True, default=str).encode())
+    return digest.hexdigest()
+
+
+def study_files(plan: Plan) -> list[str]:
+    """Return the study files of a run with their published numbers."""
+    names = [study.id for study in plan.studies]
+    csvs = [path.as_posix() for name in names for path in PUBLISHED.glob(f"{name}_*.csv")]
+    return [*(f"studies/{name}.yaml" for name in names), *sorted(csvs)]
+
+
+def exhibit_modules(plan: Plan) -> list[str]:
+    """Return the modules of the exhibits of a run."""
+    return [f"private_graphs.exhibits.{study.id}.{each.name}" for study, each in plan.exhibits]
+
+
+def either(names: Iterable[str]) -> str:
+    """Return a regular expression of exactly these names; of none, one that nothing matches."""
+    return "|".join(map(re.escape, names)) or "(?!)"
 
 
 # --- data ------------------------------------------------------------------------------------
@@ -240,9 +291,15 @@ def build_of(job: Job) -> str:
     return registry.build_name(job.dataset, job.features, data_view(job))
 
 
-def build_files(build: str) -> tuple[str, ...]:
-    """Return the names of the files of a build."""
-    return ("graph.safetensors", "dataset.json", "statistics.json", MANIFEST)
+def receipt_of(build: str) -> str:
+    """Return the receipt of the raw files of a build."""
+    return (RECEIPTS / f"{Path(build).parts[0]}.json").as_posix()
+
+
+def data_view(job: Job) -> DataView:
+    """Return how the raw files of the dataset of a job are read, where they leave a choice."""
+    own = method_named(job.method).protocols[job.protocol].data
+    return own if job.view == "protocol" else VIEWS[job.view]
 
 
 def default_build(name: str, asked: Iterable[str]) -> str:
@@ -393,8 +450,8 @@ def damage_lines(plan: Plan) -> list[str]:
     """Return lines that name damaged results, and what happens to them."""
     lines = []
     for name, reason in plan.damaged.items():
-        again = name in plan.jobs or name in {b for bs in plan.builds.values() for b in bs}
-        then = "It is made again." if again else f"It is left out. {_command(plan, [name])}"
+        left = name in plan.finished and name not in plan.jobs
+        then = f"It is left out. {_command(plan, [name])}" if left else "It is made again."
         lines.append(f"Damaged: {reason}\n  {then}")
     return lines
 

@@ -8,7 +8,7 @@ wildcard_constraints:
 
 rule run:
     input:
-        dataset=lambda wildcards: PLAN.dataset_files(wildcards.job),
+        dataset=lambda wildcards: PLAN.dataset(wildcards.job),
         choice=lambda wildcards: PLAN.rows_of_choice(wildcards.job),
         needs=lambda wildcards: PLAN.needs(wildcards.job),
         code=lambda wildcards: code("run.py", *PLAN.modules(wildcards.job)),

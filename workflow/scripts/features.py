@@ -28,7 +28,7 @@ def main(job):
             progress=log.progress,
         )
         dataset = build_features(spec, texts, kind, view, options, folder)
-        write_hashes(folder, [*dataset.files, Path(job.output.statistics).name])
+        write_hashes(folder)
         log.note(f"{dataset.n_nodes} nodes, {dataset.n_features} columns")
 
 

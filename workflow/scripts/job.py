@@ -42,9 +42,12 @@ class Log:
         """Add a line."""
         print(line, file=self._stream)
 
-    def progress(self, done: int, total: int) -> None:
-        """Add a line for every hundredth of the work, which the terminal shows while it is the
-        last one; a ``secret`` job adds none, as the log would tell times."""
+    def progress(self, *counts) -> None:
+        """Add a line for every hundredth of the work, of which the terminal shows the last.
+
+        ``counts`` end with the work done and all work. A secret job tells nothing of time.
+        """
+        done, total = counts[-2:]
         percent = 100 * done // max(total, 1)
         if percent > self._percent and not self._secret:
             self._percent = percent

@@ -19,7 +19,7 @@ def main(job):
     raw = Path(job.output.receipts[0]).parents[1]
     names = [Path(path).stem for path in job.output.receipts]
     with reported("raw files", job.log[0]) as log:
-        supply(names, raw, job.config.get("mirror"), progress=log.download)
+        supply(names, raw, job.config.get("mirror"), progress=log.progress)
         for name, receipt in zip(names, job.output.receipts, strict=True):
             files = [stamped(each.model_dump(mode="json"), raw) for each in raw_records(name, raw)]
             write_json(receipt, {"dataset": name, "files": files})

@@ -12,11 +12,7 @@ def main(job):
 
     name, view = job.wildcards.dataset, VIEWS[job.wildcards.view]
     with reported(f"texts of {name}, {view.name}", job.log[0]) as log:
-
-        def progress(stage, done, total):
-            log.progress(done, total)
-
-        graph = build_texts(name, Path("data/raw"), view, progress)
+        graph = build_texts(name, Path("data/raw"), view, log.progress)
         graph.save(Path(job.output.info).parent)
         log.note(f"{graph.n_nodes} nodes, {graph.edge_index.shape[1]} edges")
 
