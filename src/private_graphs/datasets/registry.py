@@ -80,6 +80,7 @@ class DatasetSpec:
     """Names of the labels 0..K-1: public, so declared here and not read off private labels."""
     size: GraphSize
     """With the default features."""
+    data: Literal["graph", "images"] = "graph"
     synthetic: bool = False
     n_validation: int = N_VALIDATION
     n_test: int = N_TEST

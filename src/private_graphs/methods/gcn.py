@@ -221,6 +221,7 @@ METHODS = (
         settings=GcnSettings,
         protocols=PROTOCOLS,
         one_run=False,
+        named=("optimizer", "splits", "train_fraction"),
         prepares="degrees are counted inside each message-passing graph",
         identity=_identity,
         planned=planned,

@@ -149,6 +149,8 @@ class Method:
     one_run: bool = True
     """Whether the method trains its released configuration alone, so that a run costs itself only;
     False where the runner compares trained configurations (``Job.choose``)."""
+    named: tuple[str, ...] = ()
+    """Settings that the names of jobs always tell."""
     prepares: str = ""
     """What it does to features, in words, for the privacy statement."""
     assumptions: tuple[str, ...] = ()

@@ -1,0 +1,51 @@
+"""Exhibits by study: every module of a study's package that ends with ``EXHIBIT``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING
+
+from private_graphs.errors import UsageError, suggest
+
+if TYPE_CHECKING:
+    from private_graphs.report.exhibit import Exhibit
+
+
+@cache
+def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
+    """Return the exhibits of a study by name: one per module of ``exhibits/<study_id>``."""
+    package = f"{__name__}.{study_id}"
+    if importlib.util.find_spec(package) is None:
+        return {}
+    exhibits = {}
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        exhibit = getattr(importlib.import_module(module.name), "EXHIBIT", None)
+        if exhibit is not None:
+            exhibits[exhibit.name] = exhibit
+    return exhibits
+
+
+def named(words: tuple[str, ...], study_ids: list[str]) -> list[tuple[str, str]]:
+    """Return (study, exhibit) for names such as ``table1`` or ``STUDY.table1``.
+
+    Raises UsageError for a name that no study of ``study_ids`` has, or that two have.
+    """
+    pairs = [(study, name) for study in study_ids for name in exhibits_by_name(study)]
+    chosen = []
+    for word in words:
+        fitting = [pair for pair in pairs if word in (pair[1], ".".join(pair))]
+        if len(fitting) > 1:
+            both = " or ".join(".".join(pair) for pair in fitting)
+            raise UsageError(f"configuration: exhibits: {word!r} is an exhibit of two studies: "
+                             f"write {both}")  # fmt: skip
+        if not fitting:
+            names = list(dict.fromkeys(name for _, name in pairs))
+            raise UsageError(
+                f"configuration: exhibits: unknown name {word!r}; expected {', '.join(names)}"
+                f"{suggest(word, names)}"
+            )
+        chosen += fitting
+    return list(dict.fromkeys(chosen))

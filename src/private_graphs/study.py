@@ -1,0 +1,607 @@
+"""Studies and runs: typed configuration, and how a study's run groups expand to jobs.
+
+``studies/<id>.yaml`` is read into a ``Study``: what it says is the full scale, ``scales`` holds
+what other scales change. ``config.yaml`` and ``--config`` are read into a ``Run``. Unknown keys and
+values are errors.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from private_graphs.datasets.registry import TEXT_FEATURES, dataset_names, dataset_spec
+from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
+from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.files import resource, write_text
+from private_graphs.jobs import Attack, Chosen, Epsilon, Job
+from private_graphs.methods import all_methods, method_named
+from private_graphs.methods.method import Method
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.run_values import ALL, Datasets, Names, Seeds, Splits
+
+SCALES = ("demo", "full")
+ScaleName = Literal["demo", "full"]
+ProtocolName = Literal["released", "paper", "sound"]
+Model = TypeVar("Model", bound=BaseModel)
+SELECTION = "selection"
+"""Run group of the jobs that only choose settings for others."""
+_NamesList = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ChosenAt(_Strict):
+    """Private replicas use settings that are chosen once, in another job."""
+
+    epsilon: float = Field(gt=0)
+    """ε of the runs that are compared."""
+    settings: dict[str, Any] = {}
+    """Settings of the choosing job that differ: ``{train_fraction: 1}``."""
+
+
+class Configuration(_Strict):
+    """A method with settings that several run groups share."""
+
+    method: str
+    scenario: str | None = None
+    """Default: the method's first."""
+    protocols: Annotated[tuple[ProtocolName, ...], Field(min_length=1)] | None = None
+    """Default: all that the method has."""
+    settings: dict[str, Any] = {}
+    choose: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    """Settings that private replicas try; validation scores choose, at every ε."""
+
+
+class Entry(_Strict):
+    """Jobs of a run group: a grid over configurations, protocols and settings."""
+
+    use: _NamesList | None = None
+    """Configurations by name."""
+    methods: _NamesList | None = None
+    """In place of them: methods with their default settings."""
+    scenario: str | None = None
+    protocols: Annotated[tuple[ProtocolName, ...], Field(min_length=1)] | None = None
+    vary: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    """Settings with all values that they take: one job for each combination."""
+    settings: dict[str, Any] = {}
+    epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1)]
+    seeds: int | None = Field(default=None, ge=1)
+    """Default: those of the study."""
+    chosen_at: ChosenAt | None = None
+    validation_labels: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Further runs know only so many labels of the validation set, at ``validation_epsilons``."""
+    validation_epsilons: tuple[Epsilon, ...] = ()
+    needs: dict[str, str] = {}
+    """Run groups of this study whose artifacts the method reads, by the names it reads them by."""
+
+    @model_validator(mode="after")
+    def _use_or_methods(self) -> Entry:
+        if (self.use is None) == (self.methods is None):
+            raise ValueError("expected either use or methods")
+        return self
+
+
+class Group(_Strict):
+    """The jobs that one or several exhibits read."""
+
+    datasets: _NamesList | None = None
+    """In place of those of the study; a run that names datasets uses what it names."""
+    features: _NamesList = ("raw",)
+    """``raw``: those of each dataset's files, or the default ones of a dataset with texts. Others
+    are made of texts, and datasets without texts take no part."""
+    view: Literal["protocol", "with_label"] = "protocol"
+    """``with_label`` adds the text column that defines the label where the protocol drops it;
+    datasets that have no such view take no part."""
+    attack: Attack | None = None
+    """These jobs are audits: of methods, not of datasets."""
+    jobs: Annotated[tuple[Entry, ...], Field(min_length=1)]
+
+
+class Published(_Strict):
+    """Printed numbers: a CSV of ``studies/published`` as rows."""
+
+    file: str
+    rename: dict[str, str] = {}
+    set: dict[str, Any] = {}
+
+
+class Study(_Strict):
+    """One source document at one scale."""
+
+    id: str = Field(pattern="^[a-z0-9]+$")
+    title: str
+    citation: str
+    url: str
+    datasets: _NamesList
+    other_datasets: tuple[str, ...] = ()
+    """That it runs on where a run names them, beside graphs of users."""
+    seeds: int = Field(ge=1)
+    delta: float = Field(gt=0, lt=1)
+    default_scales: tuple[ScaleName, ...] = ("demo",)
+    """Scales at which a run that names no studies makes this one: full runs take hours."""
+    exhibits: _NamesList
+    """Made by a run that names none, in the order of reports; others stand behind them."""
+    configurations: dict[str, Configuration] = {}
+    groups: dict[str, Group] = Field(min_length=1)
+    published: dict[str, Published] = {}
+
+    @model_validator(mode="after")
+    def _names_of_its_own(self) -> Study:
+        if SELECTION in self.groups or ALL in self.groups:
+            raise ValueError(f"groups: {SELECTION} and {ALL} have meanings of their own; rename")
+        for name, group in self.groups.items():
+            for entry in group.jobs:
+                _known("configurations", entry.use or (), self.configurations, f"groups.{name}: ")
+                _known("needs", entry.needs.values(), self.groups, f"groups.{name}: ")
+        return self
+
+
+class _StudyFile(Study):
+    """A study file: the full scale, and what other scales change in it."""
+
+    scales: dict[Literal["demo"], dict[str, Any]] = {}
+
+
+def study_ids() -> list[str]:
+    """Return the identifiers of all studies: the stems of ``studies/*.yaml``."""
+    return sorted(path.stem for path in resource("studies").glob("*.yaml"))
+
+
+def load_study(study_id: str, scale: str = "full") -> Study:
+    """Read ``studies/<study_id>.yaml`` at a scale; UserError names the key that is wrong."""
+    _known("studies", (study_id,), study_ids())
+    return read_study(resource(f"studies/{study_id}.yaml"), scale)
+
+
+@cache
+def read_study(path: Path, scale: str) -> Study:
+    """Read a study file at a scale, check it and what it names."""
+    where = f"studies/{path.name}"
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"{where}: not valid YAML: {error}") from None
+    full = validated(_StudyFile, raw, where)
+    if full.id != path.stem:
+        raise UserError(f"{where}: id is {full.id!r}; expected {path.stem!r}")
+    changes = full.scales.get(scale, {})
+    merged = _merged({key: value for key, value in raw.items() if key != "scales"}, changes)
+    study = validated(Study, merged, f"{where}, scale {scale}" if changes else where)
+    named = [*study.datasets, *study.other_datasets]
+    named += [name for group in study.groups.values() for name in group.datasets or ()]
+    _known("datasets", named, dataset_names(), f"{where}: ", UserError)
+    for name in study.groups:  # every method, scenario and setting that it names
+        for entry, configuration in _configured(study, name):
+            _check_entry(entry, configuration, f"{where}: groups.{name}: ")
+    return study
+
+
+def _merged(base: Any, changes: Any) -> Any:
+    """Return ``base`` with ``changes``: mappings are merged key by key, null removes a key."""
+    if not isinstance(base, Mapping) or not isinstance(changes, Mapping):
+        return changes
+    merged = {**base, **{key: _merged(base.get(key), changes[key]) for key in changes}}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+# --- the run ---------------------------------------------------------------------------------
+
+
+class Run(_Strict):
+    """What one run asks for; None means everything that the studies have at this scale."""
+
+    scale: ScaleName = Field(default="demo", description="demo: embedded data; full: the papers'")
+    studies: Names = Field(default=None, description="a,b; all: at demo all, at full the main one")
+    datasets: Datasets = Field(
+        default=None,
+        description="a,b,c or a list of names and of your own graphs; all: those of the studies",
+    )
+    exhibits: Names = Field(
+        default=None, description="such as table1,STUDY.figure1; all: the default ones"
+    )
+    protocols: Names = Field(default=None, description="some of released,paper,sound; or all")
+    features: Names = Field(
+        default=None, description="of datasets with texts: some of bow,fasttext,bert,sbert; or all"
+    )
+    splits: Splits = Field(default=None, description="some numbers of splits: 1,10; or all")
+    seeds: Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
+    mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Run:
+        """Validate the keys and values of ``config.yaml`` and ``--config``.
+
+        Raises UsageError for an unknown key, scale, study, dataset, protocol or kind of features
+        (with the nearest name), for seeds that are not seeds, and for a mirror that is absent.
+        """
+        if "experiments" in raw:
+            raise UsageError(
+                "configuration: experiments is now exhibits, by the names of tables and figures; "
+                "write exhibits=table1,figure1, or STUDY.table1 where two studies have one"
+            )
+        for key in raw:
+            _known("key", (key,), cls.model_fields)
+        _known("scale", (raw.get("scale", "demo"),), SCALES)
+        run = validated(cls, dict(raw), "configuration", UsageError)
+        _known("studies", run.studies or (), study_ids())
+        _known("datasets", run.datasets or (), dataset_names())
+        _known("protocols", run.protocols or (), PROTOCOLS)
+        _known("features", run.features or (), TEXT_FEATURES)
+        if run.mirror is not None and not run.mirror.strip():
+            raise UsageError(
+                "configuration: mirror is empty; expected a folder or an address, or no mirror"
+            )
+        if run.mirror and "://" not in run.mirror and not Path(run.mirror).expanduser().is_dir():
+            raise UsageError(
+                f"configuration: mirror {run.mirror!r} is not a folder; expected a folder that "
+                "holds planetoid/ind.cora.x and its siblings, or an address such as https://..."
+            )
+        return run
+
+    def study_names(self) -> list[str]:
+        """Return the studies of this run: those that it names, or the default ones of the scale."""
+        names = study_ids()
+        if self.studies:
+            return [name for name in names if name in self.studies]
+        return [name for name in names if self.scale in load_study(name).default_scales]
+
+
+# --- expansion -------------------------------------------------------------------------------
+
+
+def _configured(study: Study, group: str) -> Iterator[tuple[Entry, Configuration]]:
+    """Entries of a group with each of their configurations."""
+    for entry in study.groups[group].jobs:
+        for name in entry.use or ():
+            yield entry, study.configurations[name]
+        for name in entry.methods or ():
+            yield entry, Configuration(method=name)
+
+
+def _scenario(entry: Entry, configuration: Configuration, method: Method) -> str:
+    return entry.scenario or configuration.scenario or method.scenarios[0]
+
+
+def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None:
+    """UserError for a method, scenario, protocol or setting that there is not."""
+    _known("methods", (configuration.method,), all_methods(), where, UserError)
+    method = method_named(configuration.method)
+    scenario = _scenario(entry, configuration, method)
+    _known(f"scenario of {method.name}", (scenario,), method.scenarios, where, UserError)
+    protocols = entry.protocols or configuration.protocols or ()
+    _known(f"protocols of {method.name}", protocols, method.protocols, where, UserError)
+    for name, values in {**entry.vary, **configuration.choose}.items():
+        for value in values:
+            settings = {**configuration.settings, **entry.settings, name: value}
+            validated(method.settings, settings, f"{where}settings of {method.name}")
+    validated(
+        method.settings,
+        {**configuration.settings, **entry.settings},
+        f"{where}settings of {method.name}",
+    )
+
+
+def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
+    """Return the jobs of one run group that ``run`` asks for; choices are made elsewhere."""
+    return list(_Expansion(study, run).jobs(group))
+
+
+def with_choices(study: Study, jobs: Iterable[Job], run: Run) -> list[Job]:
+    """Return ``jobs`` and the jobs in which their settings are chosen, each once, those first."""
+    ordered: dict[str, Job] = {}
+    for job in jobs:
+        if job.chosen is not None:
+            ordered.setdefault(job.chosen.job.id, job.chosen.job)
+        ordered[job.id] = job
+    return list(ordered.values())
+
+
+def accepted(study: Study, run: Run) -> list[str]:
+    """Return the datasets that a run names and the study takes; graphs of users always."""
+    own = {*study.datasets, *study.other_datasets}
+    own |= {name for group in study.groups.values() for name in group.datasets or ()}
+    return [name for name in run.datasets or () if name in own or dataset_spec(name).own]
+
+
+def left_out(study: Study, run: Run) -> list[str]:
+    """Return a line for every dataset that the run names and the study does not use."""
+    taken = accepted(study, run)
+    return [
+        f"{study.id} does not use {name}: left out there"
+        for name in run.datasets or ()
+        if name not in taken
+    ]
+
+
+def group_datasets(study: Study, group: str, run: Run) -> list[str]:
+    """Return the datasets of a run group: those that the run names, else its own."""
+    if run.datasets:
+        return accepted(study, run)
+    return list(study.groups[group].datasets or study.datasets)
+
+
+def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
+    """Return the features of ``dataset`` that ``run`` makes for a group; perhaps none."""
+    spec = dataset_spec(dataset)
+    if group.view != "protocol" and SOUND_WITH_LABEL.name not in spec.views:
+        return []
+    if not spec.has_texts:
+        return ["raw"] if "raw" in group.features else []
+    # A user's graph was declared with one kind; others may need a download nobody asked for.
+    kinds = run.features or (spec.features[:1] if spec.own else spec.features)
+    asked = [kind for kind in kinds if kind in spec.features]
+    if "raw" in group.features:
+        return asked if run.features else asked[:1]
+    return [kind for kind in group.features if kind in asked]
+
+
+def data_view(job: Job) -> DataView:
+    """Return how the raw files of a job's dataset are read, where they leave a choice."""
+    own = method_named(job.method).protocols[job.protocol].data
+    dropped = job.view == "with_label" and own.label_column == "dropped"
+    return SOUND_WITH_LABEL if dropped else own
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """A study's groups, to make the jobs of a run."""
+
+    study: Study
+    run: Run
+
+    def jobs(self, group: str) -> Iterator[Job]:
+        """Jobs of a group, in the order of the study file."""
+        names: set[str] = set()
+        for entry, configuration in _configured(self.study, group):
+            for job in self._entry_jobs(group, entry, configuration):
+                if job.name in names:
+                    raise UserError(
+                        f"studies/{self.study.id}.yaml: groups.{group}: two jobs are named "
+                        f"{job.name}; let vary tell them apart"
+                    )
+                names.add(job.name)
+                yield job
+
+    def _entry_jobs(self, group: str, entry: Entry, configuration: Configuration) -> Iterator[Job]:
+        method = method_named(configuration.method)
+        asked = self.run.protocols or tuple(PROTOCOLS)
+        protocols = entry.protocols or configuration.protocols or tuple(method.protocols)
+        axes = product(
+            self._places(group, method),
+            [name for name in asked if name in protocols],
+            product(*entry.vary.values()),
+            self._budgets(group, entry),
+        )
+        for (dataset, features), protocol, values, epsilons in axes:
+            varied = dict(zip(entry.vary, values, strict=True))
+            if self.run.splits and varied.get("splits", self.run.splits[0]) not in self.run.splits:
+                continue
+            settings = {**configuration.settings, **entry.settings, **varied}
+            job = self._job(
+                group, entry.model_copy(update={"epsilons": epsilons}), configuration, dataset,
+                features, protocol, settings, list(varied),
+            )  # fmt: skip
+            if job is not None:
+                yield job
+
+    def _budgets(self, group: str, entry: Entry) -> list[tuple[float, ...]]:
+        """All budgets together, but one for each audit."""
+        if self.study.groups[group].attack is None:
+            return [entry.epsilons]
+        return [(epsilon,) for epsilon in entry.epsilons]
+
+    def _places(self, group: str, method: Method) -> list[tuple[str, str]]:
+        """(dataset, features) of a group; an audit has a tiny task of its own."""
+        definition = self.study.groups[group]
+        if definition.attack is not None:
+            return [("canary", "raw")]
+        return [
+            (dataset, features)
+            for dataset in group_datasets(self.study, group, self.run)
+            if dataset_spec(dataset).data == method.data
+            for features in feature_kinds(dataset, definition, self.run)
+        ]
+
+    def _job(
+        self,
+        group: str,
+        entry: Entry,
+        configuration: Configuration,
+        dataset: str,
+        features: str,
+        protocol: str,
+        settings: dict[str, Any],
+        varied: list[str],
+    ) -> Job | None:
+        definition, method = self.study.groups[group], method_named(configuration.method)
+        scenario, audit = _scenario(entry, configuration, method), definition.attack is not None
+        bound = None
+        if scenario == "edges" and not audit:
+            bound = dataset_spec(dataset).max_edges
+            if bound is None:
+                return None  # a user's own graph without max_edges: the workflow says so
+        full = method.settings.model_validate(settings).model_dump(mode="json")
+        seeds = self.run.seeds or tuple(range(entry.seeds or self.study.seeds))
+        labels = () if scenario == "edges" else entry.validation_labels  # all are public there
+        job = Job(
+            study=self.study.id,
+            group=group,
+            name=_name(
+                (dataset, features, method.name, scenario, protocol),
+                {name: full[name] for name in sorted({*method.named, *varied})}
+                | ({"epsilon": entry.epsilons[0]} if audit else {}),
+                definition.view,
+            ),
+            dataset=dataset,
+            features=features,
+            view=definition.view,
+            method=method.name,
+            scenario=scenario,
+            protocol=protocol,
+            settings=settings,
+            epsilons=entry.epsilons,
+            seeds=(0,) if audit else seeds,
+            delta=self.study.delta,
+            choose={} if audit else configuration.choose,
+            validation_labels=labels,
+            validation_epsilons=entry.validation_epsilons if labels else (),
+            max_edges=bound,
+            attack=definition.attack,
+        )
+        needs = {name: self._needed(needed, job).id for name, needed in entry.needs.items()}
+        job = job.model_copy(update={"needs": needs})
+        return self._choosing(job, entry.chosen_at)
+
+    def _needed(self, group: str, job: Job) -> Job:
+        """The job of another group with the same dataset, features and protocol."""
+        key = ("dataset", "features", "protocol")
+        alike = [
+            other
+            for other in self.jobs(group)
+            if all(getattr(other, name) == getattr(job, name) for name in key)
+        ]
+        if len(alike) != 1:
+            raise UserError(
+                f"studies/{self.study.id}.yaml: {job.id} needs one job of {group} with its "
+                f"dataset, features and protocol; there are {len(alike)}"
+            )
+        return alike[0]
+
+    def _choosing(self, job: Job, chosen_at: ChosenAt | None) -> Job:
+        """``job`` with the job that chooses its settings, where another one does."""
+        private = any(math.isfinite(epsilon) for epsilon in job.epsilons)
+        several = any(len(values) > 1 for values in job.choose.values())
+        if chosen_at is None or not private or not several:
+            return job
+        settings = {**job.settings, **chosen_at.settings}
+        for group in self.study.groups:
+            if group == job.group or self.study.groups[group].attack is not None:
+                continue
+            for entry, configuration in _configured(self.study, group):
+                if entry.chosen_at is not None or chosen_at.epsilon not in entry.epsilons:
+                    continue
+                for other in _Expansion(self.study, self._of(job)).entry(
+                    group, entry, configuration
+                ):
+                    if _compares(other, job, settings):
+                        return _chosen(job, other, chosen_at.epsilon)
+        parts = job.name.split("/")
+        alone = job.model_copy(
+            update={
+                "group": SELECTION,
+                "epsilons": (chosen_at.epsilon,),
+                "settings": settings,
+                "name": "/".join([*parts[:5], _words(job.method, settings, job.view)]),
+            }
+        )
+        return _chosen(job, alone, chosen_at.epsilon)
+
+    def _of(self, job: Job) -> Run:
+        """The run as if it asked for the places of ``job`` alone, with its seeds."""
+        return self.run.model_copy(
+            update={"datasets": (job.dataset,), "protocols": (job.protocol,), "splits": None}
+        )
+
+    def entry(self, group: str, entry: Entry, configuration: Configuration) -> list[Job]:
+        """Jobs of one entry with one configuration."""
+        return list(self._entry_jobs(group, entry, configuration))
+
+
+def _compares(other: Job, job: Job, settings: Mapping[str, Any]) -> bool:
+    """Whether ``other`` compares the settings that ``job`` needs chosen."""
+    method = method_named(job.method)
+    same = ("dataset", "features", "view", "method", "scenario", "protocol", "choose")
+    return all(getattr(other, name) == getattr(job, name) for name in same) and (
+        method.settings.model_validate(other.settings) == method.settings.model_validate(settings)
+    )
+
+
+def _chosen(job: Job, choosing: Job, epsilon: float) -> Job:
+    return job.model_copy(update={"chosen": Chosen(job=choosing, epsilon=epsilon)})
+
+
+def _name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
+    """Return the name of a job: its place, and the settings that tell it from others."""
+    words = [f"{key}={_value(value)}" for key, value in named.items()]
+    words += [] if view == "protocol" else [f"view={view}"]
+    return "/".join([*place, *([",".join(words)] if words else [])])
+
+
+def _words(method_name: str, settings: Mapping[str, Any], view: str) -> str:
+    """Return the last part of the name of a job that only chooses settings."""
+    method = method_named(method_name)
+    full = method.settings.model_validate(settings).model_dump(mode="json")
+    return _name((), {name: full[name] for name in sorted(method.named)}, view)
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# --- schemas and messages --------------------------------------------------------------------
+
+SCHEMAS: dict[str, type[BaseModel]] = {"config": Run, "study": _StudyFile}
+
+
+def schema_text(name: str) -> str:
+    """Return the JSON schema of ``config`` or ``study`` as the text of its file."""
+    return json.dumps(SCHEMAS[name].model_json_schema(mode="validation"), indent=2) + "\n"
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Write ``<name>.schema.json`` for every model of ``SCHEMAS``; return the paths."""
+    paths = [folder / f"{name}.schema.json" for name in SCHEMAS]
+    for name, path in zip(SCHEMAS, paths, strict=True):
+        write_text(path, schema_text(name))
+    return paths
+
+
+def _known(
+    key: str,
+    names: Iterable[Any],
+    choices: Iterable[str],
+    where: str = "configuration: ",
+    error: type[UserError] = UsageError,
+) -> None:
+    choices = list(dict.fromkeys(choices))
+    for name in names:
+        if name not in choices:
+            raise error(
+                f"{where}{key}: unknown name {name!r}; expected {', '.join(map(str, choices))}"
+                f"{suggest(name, choices)}"
+            )
+
+
+def validated(
+    model: type[Model], raw: Any, where: str, error_class: type[UserError] = UserError
+) -> Model:
+    """Return ``raw`` as a ``model``; UserError names ``where`` and the key that is wrong."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        lines = [_message(line, model) for line in error.errors()]
+        raise error_class("\n".join(f"{where}: {line}" for line in lines)) from None
+
+
+def _message(error: Mapping[str, Any], model: type[BaseModel]) -> str:
+    key = ".".join(str(part) for part in error["loc"]) or "(everything)"
+    if error["type"] == "extra_forbidden":
+        models = (model, Configuration, Entry, Group, Published, ChosenAt, Attack)
+        names = {name for part in models for name in part.model_fields}
+        return f"{key}: unknown key{suggest(error['loc'][-1], sorted(names))}"
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return f"{key}: missing; add this key"
+    return f"{key}: found {error['input']!r}; {message[0].lower()}{message[1:]}"
