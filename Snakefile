@@ -20,7 +20,7 @@ rule all:
         # named here, so that raw files that were changed are checked again
         rules.sources.output,
         # named here, so that a job that was removed is run again
-        PLAN.manifests(),
+        WORK.manifests(),
         rules.exhibits.output,
         rules.site.output,
 

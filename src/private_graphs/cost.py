@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from private_graphs.datasets.registry import dataset_spec
+from private_graphs.errors import UserError
 from private_graphs.jobs import JOB_FILE, Job, read_job
 
 START_SECONDS = 3.0
@@ -16,25 +18,21 @@ _SECONDS_PER_STEP = 2.5e-9
 """Rough rule: of one epoch, per entry that it reads and hidden unit."""
 _EPOCHS = 100
 """Rough rule: of a job whose settings name none."""
-_ATTACK_SHARE = 0.5
-"""Rough rule: an audited run is one on a tiny graph."""
-_TINY = 20_000
+_TINY = 500
+"""Rough rule: entries of the task of an audit."""
 
 
-@dataclass(frozen=True)
-class Size:
-    """What of a dataset decides how long an epoch takes."""
-
-    entries: int
-    """Numbers that an epoch reads: non-zero features, edges in both directions, nodes."""
-
-
-def rough_seconds(job: Job, size: Size) -> float:
+def rough_seconds(job: Job) -> float:
     """Return seconds by a rule that knows only sizes: right within a factor of ten."""
     epochs = float(job.settings.get("epochs", _EPOCHS))
     hidden = float(job.settings.get("hidden", 32))
-    runs = 2 * job.attack.runs * _ATTACK_SHARE if job.attack else job.n_replicas
-    entries = _TINY if job.attack else size.entries
+    runs, entries = job.n_replicas, _TINY
+    if job.attack:
+        runs = 2 * job.attack.runs
+    else:
+        with contextlib.suppress(UserError):  # a user's graph that is declared no more
+            size = dataset_spec(job.dataset).size_with(job.features)
+            entries = size.nonzeros + 2 * size.edges + size.nodes
     return START_SECONDS + runs * epochs * entries * hidden * _SECONDS_PER_STEP
 
 
@@ -49,25 +47,20 @@ def likeness(job: Job) -> list[tuple]:
 class Costs:
     """Seconds of jobs, learned from finished ones."""
 
-    def __init__(self, sizes: Mapping[str, Size], finished: Iterable[tuple[Job, float]] = ()):
-        """``sizes`` are of the datasets of the jobs; ``finished`` are jobs with their seconds."""
-        self.sizes = sizes
+    def __init__(self, finished: Iterable[tuple[Job, float]] = ()):
+        """``finished`` are jobs with their seconds."""
         self.n_finished = 0
         ratios: dict[tuple, list[float]] = {}
         for job, seconds in finished:
-            if job.dataset in sizes or job.attack:
-                self.n_finished += 1
-                for kind in likeness(job):
-                    ratios.setdefault(kind, []).append(seconds / self._rough(job))
+            self.n_finished += 1
+            for kind in likeness(job):
+                ratios.setdefault(kind, []).append(seconds / rough_seconds(job))
         self._ratios = {kind: statistics.median(values) for kind, values in ratios.items()}
-
-    def _rough(self, job: Job) -> float:
-        return rough_seconds(job, self.sizes.get(job.dataset, Size(_TINY)))
 
     def seconds(self, job: Job) -> float:
         """Estimate the seconds of a job: the rough rule, corrected by the most alike jobs."""
         ratio = next((self._ratios[k] for k in likeness(job) if k in self._ratios), 1.0)
-        return self._rough(job) * ratio
+        return rough_seconds(job) * ratio
 
     @property
     def source(self) -> str:

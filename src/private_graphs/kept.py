@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of
 from private_graphs.jobs import JOB_FILE, Chosen, Job, read_job
-from private_graphs.study import Study
 
 CHOICE = "choice"
 """In a manifest: the sha256 of the rows in which the settings of the job were chosen."""
@@ -54,27 +53,24 @@ def linked(job: Job, planned: Mapping[str, Job]) -> Job:
 
 
 def followers(
-    planned: Mapping[str, Job], finished: Mapping[str, Job], studies: Iterable[Study]
+    planned: Mapping[str, Job], finished: Mapping[str, Job], studies: Collection[str]
 ) -> dict[str, Job]:
     """Return earlier jobs whose settings are chosen in one that is ``planned``.
 
     Nobody asks for these jobs. They take part, with the seeds that they have, because scores and
     statements would be of a choice that is no more once the job of the choice has run again.
     """
-    groups = {(study.id, group) for study in studies for group in study.groups}
     return {
         job.id: linked(job, planned)
         for job in finished.values()
         if job.id not in planned
-        and (job.study, job.group) in groups
+        and job.study in studies
         and job.chosen is not None
         and job.chosen.job.id in planned
     }
 
 
-def outdated(
-    folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]
-) -> list[Job]:
+def outdated(folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]) -> list[Job]:
     """Return finished jobs, not planned, whose settings were chosen anew since they ran.
 
     The manifest of a job tells the rows of which its choice was made; dates tell nothing.
@@ -86,7 +82,7 @@ def outdated(
         rows = folder / job.chosen.job.id / "runs.parquet"
         try:
             told = json.loads((folder / job.id / MANIFEST).read_text(encoding="utf-8"))[CHOICE]
-            if told != sha256_of(rows):
+            if told is not None and told != sha256_of(rows):
                 jobs.append(job)
         except (OSError, ValueError, KeyError, TypeError):
             continue  # damaged, or the rows of the choice are gone: said elsewhere

@@ -10,23 +10,26 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from private_graphs.cost import Costs, Size, counted, duration, duration_on, finished_times
+from private_graphs.cost import Costs, counted, duration, duration_on, finished_times
 from private_graphs.datasets import registry
-from private_graphs.datasets.views import VIEWS, DataView
+from private_graphs.datasets.views import VIEWS
+from private_graphs.declarations import declare_graphs
 from private_graphs.errors import UserError
+from private_graphs.exhibits import exhibits_by_name
 from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST, WITHOUT_DP
 from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, outdated, widened
-from private_graphs.methods import method_named, module_of
+from private_graphs.methods import module_of
+from private_graphs.plan import Plan
 from private_graphs.report.exhibit import Exhibit
-from private_graphs.study import Run, Study, exhibits_of, jobs_of, left_out, load_study
+from private_graphs.study import Run, accepted, data_view
 from private_graphs.verify import changed_file, damage
 
 RESULTS = Path("results")
@@ -42,20 +45,22 @@ INTERRUPTED = (
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that a run of the workflow makes, and the files that it is made of."""
+class Workflow:
+    """Everything that a run makes, and the files that it is made of."""
 
-    run: Run
-    studies: tuple[Study, ...]
+    plan: Plan
     jobs: dict[str, Job]
-    """By identifier, with those that follow."""
+    """By identifier: those of the plan, and earlier ones that follow them."""
     finished: dict[str, Job] = field(default_factory=dict)
     """Jobs of the scale that earlier runs have left, planned or not."""
     following: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
-    """Lines on what is left out."""
     damaged: dict[str, str] = field(default_factory=dict)
-    """Identifiers of finished jobs and folders of datasets -> what is wrong with their files."""
+    """Results of earlier runs (jobs, builds, ``sources``, ``exhibits``) -> what is wrong."""
+
+    @property
+    def run(self) -> Run:
+        """What is asked for."""
+        return self.plan.run
 
     @property
     def results(self) -> Path:
@@ -114,18 +119,19 @@ class Plan:
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:
-        """Names of the datasets of the run."""
-        return tuple(sorted({*asked_datasets(self), *(j.dataset for j in self._trained)}))
-
-    @cached_property
-    def _trained(self) -> list[Job]:
-        return self.made_by(audits=False)
+        """Names of the datasets of the run: of its jobs, and of exhibits that show their sizes."""
+        names = {job.dataset for job in self.made_by(audits=False)}
+        for study_id, exhibits in self.plan.exhibits.items():
+            if any(exhibit.statistics for exhibit in exhibits):
+                study = self.plan.studies[study_id]
+                names |= {*(accepted(study, self.run) if self.run.datasets else study.datasets)}
+        return tuple(sorted(names))
 
     @cached_property
     def builds(self) -> dict[str, list[str]]:
         """Builds of each dataset that the run needs, below ``data/processed``."""
         builds: dict[str, dict[str, None]] = defaultdict(dict)
-        for job in self._trained:
+        for job in self.made_by(audits=False):
             builds[job.dataset][build_of(job)] = None
         for name in self.datasets:
             if name not in builds:
@@ -155,18 +161,17 @@ class Plan:
     # exhibits
 
     @cached_property
-    def exhibits(self) -> list[tuple[Study, Exhibit]]:
-        """Exhibits to write: those asked for, and those whose rows earlier runs have left.
-
-        A run may repeat a job that another exhibit reads, which may not keep its old scores.
+    def exhibits(self) -> dict[tuple[str, str], Exhibit]:
+        """Exhibits to write, by study and name: those asked for, and those with rows of earlier
+        runs. A run may repeat a job that another exhibit reads, which may not keep old scores.
         """
         left = {(job.study, job.group) for job in self.finished.values()}
-        shown = []
-        for study in self.studies:
-            asked = {exhibit.name for exhibit in exhibits_of(study, self.run)}
-            for exhibit in exhibits_of(study, self.run, everything=True):
-                if exhibit.name in asked or left & set(groups_read(study, exhibit)):
-                    shown.append((study, exhibit))
+        shown = {}
+        for study_id in self.plan.studies:
+            asked = {exhibit.name for exhibit in self.plan.exhibits[study_id]}
+            for name, exhibit in exhibits_by_name(study_id).items():
+                if name in asked or left & groups_read(study_id, exhibit):
+                    shown[study_id, name] = exhibit
         return shown
 
     def whole_jobs(self) -> list[str]:
@@ -180,9 +185,7 @@ class Plan:
     @cached_property
     def costs(self) -> Costs:
         """What finished jobs of any scale tell of the seconds of others."""
-        finished = list(finished_times(RESULTS))
-        jobs = [*self.jobs.values(), *(job for job, _ in finished)]
-        return Costs({job.dataset: size_of(job) for job in jobs}, finished)
+        return Costs(finished_times(RESULTS))
 
     def megabytes(self, identifier: str) -> int:
         """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per replica."""
@@ -199,45 +202,42 @@ class Plan:
         return 30 + int(self.costs.seconds(self.job(identifier)) / 60 * 4)
 
 
-def make_plan(raw: Mapping[str, Any], *, verify: bool = True) -> Plan:
-    """Return the plan of a run from ``config.yaml`` and ``--config``.
+def make_workflow(raw: Mapping[str, Any], *, verify: bool = True) -> Workflow:
+    """Return the workflow of ``config.yaml`` and ``--config``.
 
     With ``verify`` the files of finished jobs are held against their manifests.
 
     Raises:
         UserError: what is asked for does not exist, contradicts itself or cannot be done.
     """
-    run = Run.parse(raw)
-    studies = tuple(load_study(name, run.scale) for name in run.studies)
-    finished = finished_jobs(RESULTS / run.scale / "jobs")
-    asked = [job for study in studies for job in jobs_of(study, run)]
-    jobs = {job.id: widened(job, finished.get(job.id)) for job in asked}
+    plan = Plan(Run.parse(declare_graphs(raw)))
+    finished = finished_jobs(RESULTS / plan.run.scale / "jobs")
+    jobs = {job.id: widened(job, finished.get(job.id)) for job in plan.jobs}
     jobs = {name: linked(job, jobs) for name, job in jobs.items()}
-    following = followers(jobs, finished, studies)
-    notes = tuple(line for study in studies for line in left_out(study, run))
-    plan = Plan(run, studies, jobs | following, finished, frozenset(following), notes)
-    refuse_absent_tables(plan.datasets)
-    refuse_too_many_splits(plan.jobs.values())
+    following = followers(jobs, finished, {job.study for job in jobs.values()})
+    work = Workflow(plan, jobs | following, finished, frozenset(following))
+    refuse_absent_tables(work.datasets)
+    refuse_too_many_splits(work.jobs.values())
     if verify:
-        plan.damaged.update(damages(plan))
-    return plan
+        work.damaged.update(damages(work))
+    return work
 
 
-def damages(plan: Plan) -> dict[str, str]:
+def damages(work: Workflow) -> dict[str, str]:
     """Return what is wrong with files of earlier runs, by job or by folder of a dataset."""
     wrong = {}
-    for builds in plan.builds.values():
+    for builds in work.builds.values():
         for build in builds:
             if reason := changed_file(PROCESSED / build):
                 wrong[build] = reason
-    if changed := changed_sources(plan.receipted()):
+    if changed := changed_sources(work.receipted()):
         wrong["sources"] = f"{RAW}: files of {', '.join(changed)} are not those of their receipts"
-    if reason := changed_file(plan.results / "exhibits"):
+    if reason := changed_file(work.results / "exhibits"):
         wrong["exhibits"] = reason
-    on_disk = {path.parent for path in plan.folder.glob(f"*/*/**/{MANIFEST}")}
+    on_disk = {path.parent for path in work.folder.glob(f"*/*/**/{MANIFEST}")}
     for folder in sorted(path for path in on_disk if path.name != WITHOUT_DP):
-        name = folder.relative_to(plan.folder).as_posix()
-        job = plan.jobs.get(name) or plan.finished.get(name)
+        name = folder.relative_to(work.folder).as_posix()
+        job = work.jobs.get(name) or work.finished.get(name)
         build = build_of(job) if job and not job.attack else None
         if reason := damage(folder, PROCESSED / build if build and build not in wrong else None):
             wrong[name] = reason
@@ -255,27 +255,27 @@ def hashes(manifests: Iterable[str]) -> dict[str, dict[str, str]]:
     return {path: dict(json.loads(Path(path).read_bytes())["sha256"]) for path in manifests}
 
 
-def contents(plan: Plan) -> str:
+def contents(work: Workflow) -> str:
     """Return one hash of all finished jobs that exhibits show, whatever their dates."""
     digest = hashlib.sha256()
-    for name in plan.whole_jobs():
-        path = plan.folder / name / MANIFEST
+    for name in work.whole_jobs():
+        path = work.folder / name / MANIFEST
         if path.is_file():
             told = changed_file(path.parent) or hashes([path.as_posix()])
             digest.update(json.dumps([name, told], sort_keys=True, default=str).encode())
     return digest.hexdigest()
 
 
-def study_files(plan: Plan) -> list[str]:
+def study_files(work: Workflow) -> list[str]:
     """Return the study files of a run with their published numbers."""
-    names = [study.id for study in plan.studies]
+    names = list(work.plan.studies)
     csvs = [path.as_posix() for name in names for path in PUBLISHED.glob(f"{name}_*.csv")]
     return [*(f"studies/{name}.yaml" for name in names), *sorted(csvs)]
 
 
-def exhibit_modules(plan: Plan) -> list[str]:
+def exhibit_modules(work: Workflow) -> list[str]:
     """Return the modules of the exhibits of a run."""
-    return [f"private_graphs.exhibits.{study.id}.{each.name}" for study, each in plan.exhibits]
+    return [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in work.exhibits]
 
 
 def either(names: Iterable[str]) -> str:
@@ -296,23 +296,11 @@ def receipt_of(build: str) -> str:
     return (RECEIPTS / f"{Path(build).parts[0]}.json").as_posix()
 
 
-def data_view(job: Job) -> DataView:
-    """Return how the raw files of the dataset of a job are read, where they leave a choice."""
-    own = method_named(job.method).protocols[job.protocol].data
-    return own if job.view == "protocol" else VIEWS[job.view]
-
-
 def default_build(name: str, asked: Iterable[str]) -> str:
     """Return the build of a dataset that no job trains on: for the sound protocol."""
     spec = registry.dataset_spec(name)
     kinds = [kind for kind in asked if kind in spec.features]
     return registry.build_name(name, (*kinds, spec.features[0])[0], VIEWS["sound"])
-
-
-def asked_datasets(plan: Plan) -> Iterator[str]:
-    """Yield the datasets that exhibits of the run show."""
-    for study in plan.studies:
-        yield from (name for name in plan.run.datasets or study.datasets)
 
 
 def text_sources(dataset: str) -> list[str]:
@@ -422,55 +410,67 @@ def refuse_too_many_splits(jobs: Iterable[Job]) -> None:
 # --- messages --------------------------------------------------------------------------------
 
 
-def announcement(plan: Plan, needed: Iterable[str], cores: int) -> list[str]:
+def announcement(work: Workflow, needed: Iterable[str], cores: int) -> list[str]:
     """Return the lines before a run: how many jobs follow, and about how long they take."""
-    todo = [plan.jobs[name] for name in needed]
-    lines = list(plan.notes)
+    todo = [work.jobs[name] for name in needed]
+    lines = list(work.notes)
     if todo:
         runs = sum(2 * job.attack.runs if job.attack else job.n_replicas for job in todo)
         cores = max(1, min(cores, len(todo)))
-        seconds = duration_on(map(plan.costs.seconds, todo), cores)
-        kept = len(plan.jobs) - len(todo)
+        seconds = duration_on(map(work.costs.seconds, todo), cores)
+        kept = len(work.jobs) - len(todo)
         lines.append(
             f"To run: {counted(len(todo), 'job')} with {counted(runs, 'run')}, about "
             f"{duration(seconds)} on {counted(cores, 'core')}"
             + (f"; {counted(kept, 'finished job')} kept" if kept else "")
         )
-        lines.append(f"The time is estimated {plan.costs.source}.")
-    if follow := sorted({job.group for job in todo if job.id in plan.following}):
-        number = sum(job.id in plan.following for job in todo)
+        lines.append(f"The time is estimated {work.costs.source}.")
+    if follow := sorted({job.group for job in todo if job.id in work.following}):
+        number = sum(job.id in work.following for job in todo)
         lines.append(
             f"Among them: {counted(number, 'job')} of {', '.join(follow)} from earlier runs, "
             "whose settings were chosen in jobs that run again."
         )
-    return [*lines, *damage_lines(plan), *outdated_lines(plan), *kept_seeds_lines(plan)]
+    return [*lines, *damage_lines(work), *outdated_lines(work), *kept_seeds_lines(work)]
 
 
-def damage_lines(plan: Plan) -> list[str]:
+def damage_lines(work: Workflow) -> list[str]:
     """Return lines that name damaged results, and what happens to them."""
     lines = []
-    for name, reason in plan.damaged.items():
-        left = name in plan.finished and name not in plan.jobs
-        then = f"It is left out. {_command(plan, [name])}" if left else "It is made again."
+    for name, reason in work.damaged.items():
+        left = name in work.finished and name not in work.jobs
+        then = f"It is left out. {_command(work, [name])}" if left else "It is made again."
         lines.append(f"Damaged: {reason}\n  {then}")
     return lines
 
 
-def outdated_lines(plan: Plan) -> list[str]:
+def outdated_lines(work: Workflow) -> list[str]:
     """Return a line on earlier jobs whose settings were chosen anew without them."""
-    jobs = outdated(plan.folder, plan.finished, plan.jobs)
+    jobs = outdated(work.folder, work.finished, work.jobs)
     if not jobs:
         return []
     return [
         f"Older than the choice of their settings: {counted(len(jobs), 'finished job')}. "
-        + _command(plan, [job.id for job in jobs])
+        + _command(work, [job.id for job in jobs])
     ]
 
 
-def kept_seeds_lines(plan: Plan) -> list[str]:
+def unbounded_lines(work: Workflow) -> list[str]:
+    """Return a line on graphs for which scenario edges is left out, and what mends it."""
+    specs = [registry.dataset_spec(name) for name in work.datasets]
+    names = [spec.name for spec in specs if spec.own and spec.max_edges is None]
+    if not names:
+        return []
+    return [
+        f"Scenario edges is left out for {', '.join(names)}: its declaration needs max_edges, a "
+        "public bound on the number of links, known without looking at them."
+    ]
+
+
+def kept_seeds_lines(work: Workflow) -> list[str]:
     """Return a line where jobs hold more seeds than asked for: exhibits use all of them."""
-    asked = set(plan.run.seeds or ())
-    wider = [job for job in plan.jobs.values() if asked and set(job.seeds) - asked]
+    asked = set(work.run.seeds or ())
+    wider = [job for job in work.jobs.values() if asked and set(job.seeds) - asked]
     if not wider:
         return []
     return [
@@ -479,28 +479,23 @@ def kept_seeds_lines(plan: Plan) -> list[str]:
     ]
 
 
-def _command(plan: Plan, names: Iterable[str]) -> str:
-    """Return the words that say how to run jobs again, named by their identifiers."""
-    jobs = [plan.finished[name] for name in names if name in plan.finished]
+def _command(work: Workflow, names: Iterable[str]) -> str:
+    """Return the words that say how to run earlier jobs again."""
     keys: dict[str, set[str]] = defaultdict(set)
-    for job in jobs:
-        keys["studies"].add(job.study)
+    for job in (work.finished[name] for name in names):
         keys["datasets"].add(job.dataset)
         keys["protocols"].add(job.protocol)
-        for study in plan.studies:
-            for exhibit in exhibits_of(study, plan.run, everything=True):
-                if (job.study, job.group) in groups_read(study, exhibit):
-                    keys["exhibits"].add(f"{study.id}.{exhibit.name}")
-    if not jobs:
-        return "Remove its folder."
+        for name, exhibit in exhibits_by_name(job.study).items():
+            if (job.study, job.group) in groups_read(job.study, exhibit):
+                keys["exhibits"].add(f"{job.study}.{name}")
     settings = " ".join(f"{key}={','.join(sorted(values))}" for key, values in keys.items())
-    return f"To run them again: snakemake --config scale={plan.run.scale} {settings}"
+    return f"To run them again: snakemake --config scale={work.run.scale} {settings}"
 
 
-def groups_read(study: Study, exhibit: Exhibit) -> list[tuple[str, str]]:
+def groups_read(study_id: str, exhibit: Exhibit) -> set[tuple[str, str]]:
     """Return (study, run group) of what an exhibit reads."""
-    pairs = [group.rpartition(".") for group in exhibit.groups]
-    return [(owner or study.id, group) for owner, _, group in pairs]
+    pairs = (group.rpartition(".") for group in exhibit.groups)
+    return {(owner or study_id, group) for owner, _, group in pairs}
 
 
 def failures(logs: Path, since: float) -> list[str]:

@@ -2,6 +2,7 @@
 import atexit
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from private_graphs import workflow as flow
+from private_graphs.declarations import keep_declarations
 from private_graphs.errors import UserError
 from private_graphs.imports import code_files
 
@@ -16,12 +18,12 @@ STARTED = time.time()
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 
 try:
-    PLAN = flow.make_plan(config, verify=workflow.is_main_process)
+    WORK = flow.make_workflow(config, verify=workflow.is_main_process)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-RESULTS = PLAN.results.as_posix()
-JOBS = PLAN.folder.as_posix()
+RESULTS = WORK.results.as_posix()
+JOBS = WORK.folder.as_posix()
 RECEIPTS = flow.RECEIPTS.as_posix()
 PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
@@ -35,7 +37,7 @@ def code(script, *modules):
 def damage(name):
     """What is wrong with a result: a parameter, so that it is made again. Once a run has begun
     nothing is, so that the next one finds the parameter as it should be."""
-    return PLAN.damaged.get(name, "")
+    return WORK.damaged.get(name, "")
 
 
 def announce():
@@ -47,16 +49,16 @@ def announce():
         for job in workflow.dag.needrun_jobs(exclude_finished=False)
         if job.rule.name in ("run", "audit")
     }
-    lines = flow.announcement(PLAN, jobs.values(), workflow.cores or 1)
-    seconds = {number: PLAN.costs.seconds(PLAN.jobs[name]) for number, name in jobs.items()}
+    lines = flow.announcement(WORK, jobs.values(), workflow.cores or 1)
+    seconds = {number: WORK.costs.seconds(WORK.jobs[name]) for number, name in jobs.items()}
     told = {"expected": seconds, "cores": workflow.cores or 1}
     logger.info("\n".join(lines) or None, extra=told)
 
 
 def begin():
     announce()
-    PLAN.damaged.clear()
-    for line in flow.keep_declarations():
+    WORK.damaged.clear()
+    for line in keep_declarations():
         logger.info(line)
     signal.signal(signal.SIGINT, interrupt)
 
@@ -73,6 +75,12 @@ def explain():
         sys.exit(128 + INTERRUPTED[0])
     for message in flow.failures(Path(RESULTS, "logs"), STARTED):
         logger.error(message)
+
+
+def say_where():
+    """Say where the results are, if the pages were asked for."""
+    if "site" in {job.rule.name for job in workflow.dag.jobs}:
+        logger.info("Results: results/index.html")
 
 
 if workflow.is_main_process and workflow.dryrun:

@@ -10,7 +10,7 @@ rule sources:
         manifest="data/sources.yaml",
         code=code("sources.py"),
     output:
-        receipts=expand(f"{RECEIPTS}/{{name}}.json", name=PLAN.receipted()),
+        receipts=expand(f"{RECEIPTS}/{{name}}.json", name=WORK.receipted()),
     log:
         f"{RESULTS}/logs/sources.log",
     benchmark:

@@ -23,7 +23,7 @@ rule features:
         f"{RESULTS}/benchmarks/features/{{kind}}/{{dataset}}/{{view}}.tsv"
     wildcard_constraints:
         dataset="[^/]+",
-        kind="|".join(flow.TEXT_FEATURES),
+        kind="|".join(flow.registry.TEXT_FEATURES),
         view="[^/]+",
     conda:
         "../../envs/features.yaml"

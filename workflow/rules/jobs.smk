@@ -8,10 +8,10 @@ wildcard_constraints:
 
 rule run:
     input:
-        dataset=lambda wildcards: PLAN.dataset(wildcards.job),
-        choice=lambda wildcards: PLAN.rows_of_choice(wildcards.job),
-        needs=lambda wildcards: PLAN.needs(wildcards.job),
-        code=lambda wildcards: code("run.py", *PLAN.modules(wildcards.job)),
+        dataset=lambda wildcards: WORK.dataset(wildcards.job),
+        choice=lambda wildcards: WORK.rows_of_choice(wildcards.job),
+        needs=lambda wildcards: WORK.needs(wildcards.job),
+        code=lambda wildcards: code("run.py", *WORK.modules(wildcards.job)),
     output:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
@@ -21,11 +21,11 @@ rule run:
     threads: 1
     resources:
         gpu=0,
-        mem_mb=lambda wildcards: PLAN.megabytes(wildcards.job),
-        runtime=lambda wildcards: PLAN.minutes(wildcards.job),
+        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
+        runtime=lambda wildcards: WORK.minutes(wildcards.job),
     params:
-        job=lambda wildcards: PLAN.job(wildcards.job).model_dump_json(),
-        noise_source=lambda wildcards: PLAN.noise_source(wildcards.job),
+        job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
+        noise_source=lambda wildcards: WORK.noise_source(wildcards.job),
         choice=lambda wildcards, input: flow.hashes(input.choice),
         needs=lambda wildcards, input: flow.hashes(input.needs),
         damage=lambda wildcards: damage(wildcards.job),
@@ -38,21 +38,21 @@ rule run:
 # Attacks; a job whose attack shows more than is proved fails, and with it the run.
 rule audit:
     input:
-        code=lambda wildcards: code("audit.py", *PLAN.modules(wildcards.job)),
+        code=lambda wildcards: code("audit.py", *WORK.modules(wildcards.job)),
     output:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
         f"{RESULTS}/logs/jobs/{{job}}.log",
     wildcard_constraints:
-        job=flow.either(job.id for job in PLAN.made_by(audits=True)),
+        job=flow.either(job.id for job in WORK.made_by(audits=True)),
     conda:
         "../../envs/training.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: PLAN.megabytes(wildcards.job),
-        runtime=lambda wildcards: PLAN.minutes(wildcards.job),
+        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
+        runtime=lambda wildcards: WORK.minutes(wildcards.job),
     params:
-        job=lambda wildcards: PLAN.job(wildcards.job).model_dump_json(),
+        job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
         damage=lambda wildcards: damage(wildcards.job),
         times=f"{RESULTS}/benchmarks/{{job}}.tsv",
     script:

@@ -4,11 +4,12 @@
 
 rule exhibits:
     input:
-        jobs=PLAN.manifests(),
-        statistics=[f"{PROCESSED}/{build}/statistics.json" for build in PLAN.shown_builds()],
-        studies=flow.study_files(PLAN),
-        code=code("exhibits.py", *flow.exhibit_modules(PLAN)),
+        jobs=WORK.manifests(),
+        statistics=[f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()],
+        studies=flow.study_files(WORK),
+        code=code("exhibits.py", *flow.exhibit_modules(WORK)),
     output:
+        rows=f"{RESULTS}/rows.parquet",
         manifest=f"{RESULTS}/exhibits/manifest.json",
     log:
         f"{RESULTS}/logs/exhibits.log",
@@ -21,9 +22,9 @@ rule exhibits:
         mem_mb=2000,
         runtime=30,
     params:
-        exhibits=[f"{study.id}.{exhibit.name}" for study, exhibit in PLAN.exhibits],
-        jobs=PLAN.whole_jobs(),
-        contents=lambda wildcards: flow.contents(PLAN),
+        exhibits=[".".join(names) for names in WORK.exhibits],
+        jobs=WORK.whole_jobs(),
+        contents=lambda wildcards: flow.contents(WORK),
         damage=lambda wildcards: damage("exhibits"),
     script:
         "../scripts/exhibits.py"
@@ -32,8 +33,8 @@ rule exhibits:
 rule site:
     input:
         exhibits=rules.exhibits.output.manifest,
-        studies=flow.study_files(PLAN),
-        code=code("site.py", *flow.exhibit_modules(PLAN)),
+        studies=flow.study_files(WORK),
+        code=code("site.py", *flow.exhibit_modules(WORK)),
     output:
         report("results/index.html", caption="../report/site.rst", category="Page"),
     log:
