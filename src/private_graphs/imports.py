@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from private_graphs.errors import UserError
@@ -54,8 +55,12 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
     )
 
 
+@cache
 def code_files(*starts: str | Path) -> list[Path]:
-    """Return every file of the package, data included, that scripts or modules reach."""
+    """Return every file of the package, data included, that scripts or modules reach.
+
+    Asked for every job of a run: the answer is kept while the process lives.
+    """
     closure = {path for start in starts for path in import_closure(start)}
     return sorted({*closure, *package_data(closure)})
 

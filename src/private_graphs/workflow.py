@@ -6,6 +6,7 @@ functions of the configuration and of the files that earlier runs have left. Not
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -344,7 +345,7 @@ def received(receipts: Iterable[str]) -> dict[str, str]:
     for receipt in receipts:
         records = _records(Path(receipt))
         if records is None:
-            raise FileNotFoundError(receipt)
+            raise FileNotFoundError(errno.ENOENT, "no readable receipt", receipt)
         files |= {record["file"]: record["sha256"] for record in records}
     return files
 
@@ -413,12 +414,12 @@ def refuse_too_many_splits(jobs: Iterable[Job]) -> None:
 def announcement(work: Workflow, needed: Iterable[str], cores: int) -> list[str]:
     """Return the lines before a run: how many jobs follow, and about how long they take."""
     todo = [work.jobs[name] for name in needed]
-    lines = list(work.notes)
+    lines = [*work.plan.left_out, *unbounded_lines(work)]
     if todo:
         runs = sum(2 * job.attack.runs if job.attack else job.n_replicas for job in todo)
         cores = max(1, min(cores, len(todo)))
         seconds = duration_on(map(work.costs.seconds, todo), cores)
-        kept = len(work.jobs) - len(todo)
+        kept = len(work.finished.keys() & work.jobs.keys() - {job.id for job in todo})
         lines.append(
             f"To run: {counted(len(todo), 'job')} with {counted(runs, 'run')}, about "
             f"{duration(seconds)} on {counted(cores, 'core')}"

@@ -31,7 +31,7 @@ _ROUTINE = (
     "Building DAG", "Assuming unrestricted", "Using shell", "host:", "Select jobs", "Waiting at most",
     "Conda environments: ignored", "Singularity containers: ignored", "Group jobs: inactive",
     "Using workflow specific profile", "Using profile", "Removing output files of failed job",
-    "Complete log(s)", "Total workflow runtime", "Full Traceback", "Unlocking", "Job ",
+    "Complete log(s)", "Elapsed time", "Full Traceback", "Unlocking", "Job ",
 )  # fmt: skip
 """Beginnings of messages that say what Snakemake always does."""
 _OF_A_JOB = ("CalledProcessError", "At least one job did not complete", "Exiting because a job")

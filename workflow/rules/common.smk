@@ -40,10 +40,8 @@ def damage(name):
     return WORK.damaged.get(name, "")
 
 
-def announce():
-    """Say what is going to run, and tell the progress how long each job is expected to take."""
-    if workflow.dag is None:
-        return
+def announcement():
+    """What is going to run in words, and how long each job is expected to take."""
     jobs = {
         job.jobid: job.wildcards.job
         for job in workflow.dag.needrun_jobs(exclude_finished=False)
@@ -51,12 +49,18 @@ def announce():
     }
     lines = flow.announcement(WORK, jobs.values(), workflow.cores or 1)
     seconds = {number: WORK.costs.seconds(WORK.jobs[name]) for number, name in jobs.items()}
-    told = {"expected": seconds, "cores": workflow.cores or 1}
-    logger.info("\n".join(lines) or None, extra=told)
+    return "\n".join(lines), {"expected": seconds, "cores": workflow.cores or 1}
+
+
+def announce_dry_run():
+    """Say it where nothing starts and onstart is not called."""
+    if workflow.dag is not None:
+        print(announcement()[0], file=sys.stderr)
 
 
 def begin():
-    announce()
+    text, expected = announcement()
+    logger.info(text, extra=expected)
     WORK.damaged.clear()
     for line in keep_declarations():
         logger.info(line)
@@ -84,4 +88,4 @@ def say_where():
 
 
 if workflow.is_main_process and workflow.dryrun:
-    atexit.register(announce)
+    atexit.register(announce_dry_run)

@@ -2,6 +2,12 @@
 TEXTS = f"{PROCESSED}/{{dataset}}/texts/{{view}}"
 
 
+def embedding_threads(wildcards):
+    """All cores for a real model: two jobs would embed twice the texts that views share."""
+    real = flow.embeds(wildcards.dataset, wildcards.kind)
+    return workflow.cores or 1 if real else 1
+
+
 rule features:
     input:
         texts=f"{TEXTS}/text_graph.json",
@@ -27,10 +33,7 @@ rule features:
         view="[^/]+",
     conda:
         "../../envs/features.yaml"
-    # all cores for a real model: two jobs would embed twice the texts that views share
-    threads: lambda wildcards: workflow.cores or 1 if flow.embeds(
-        wildcards.dataset, wildcards.kind
-    ) else 1
+    threads: embedding_threads
     resources:
         gpu=0,
         mem_mb=lambda wildcards: (

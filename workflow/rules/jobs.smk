@@ -2,10 +2,6 @@
 # manifest is the output: it names the other files with their hashes.
 
 
-wildcard_constraints:
-    job=".+",
-
-
 rule run:
     input:
         dataset=lambda wildcards: WORK.dataset(wildcards.job),
@@ -16,6 +12,8 @@ rule run:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
         f"{RESULTS}/logs/jobs/{{job}}.log",
+    wildcard_constraints:
+        job=flow.either(job.id for job in WORK.made_by(audits=False)),
     conda:
         "../../envs/training.yaml"
     threads: 1
@@ -57,6 +55,3 @@ rule audit:
         times=f"{RESULTS}/benchmarks/{{job}}.tsv",
     script:
         "../scripts/audit.py"
-
-
-ruleorder: audit > run
