@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of
+from private_graphs.files import MANIFEST, WITHOUT_DP
 from private_graphs.jobs import JOB_FILE, Chosen, Job, read_job
+from private_graphs.verify import stale_input
 
-CHOICE = "choice"
-"""In a manifest: the sha256 of the rows in which the settings of the job were chosen."""
+def job_folders(folder: Path) -> list[Path]:
+    """Return the folders below ``results/<scale>/jobs`` of jobs that have finished."""
+    manifests = folder.glob(f"*/*/**/{MANIFEST}")
+    return sorted(path.parent for path in manifests if path.parent.name != WITHOUT_DP)
 
 
 def finished_jobs(folder: Path) -> dict[str, Job]:
     """Return the jobs below ``results/<scale>/jobs`` that have finished, by identifier."""
     jobs = {}
-    for manifest in sorted(folder.glob(f"*/*/**/{MANIFEST}")):
-        if manifest.parent.name == WITHOUT_DP:
-            continue
-        job = read_job(manifest.with_name(JOB_FILE))
-        if job is not None and folder / job.id == manifest.parent:
+    for place in job_folders(folder):
+        job = read_job(place / JOB_FILE)
+        if job is not None and folder / job.id == place:
             jobs[job.id] = job
     return jobs
 
@@ -70,20 +70,15 @@ def followers(
     }
 
 
-def outdated(folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]) -> list[Job]:
+def outdated(
+    folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]
+) -> list[Job]:
     """Return finished jobs, not planned, whose settings were chosen anew since they ran.
 
-    The manifest of a job tells the rows of which its choice was made; dates tell nothing.
+    The manifest of a job tells the contents of which its choice was made; dates tell nothing.
     """
-    jobs = []
-    for job in finished.values():
-        if job.id in planned or job.chosen is None:
-            continue
-        rows = folder / job.chosen.job.id / "runs.parquet"
-        try:
-            told = json.loads((folder / job.id / MANIFEST).read_text(encoding="utf-8"))[CHOICE]
-            if told is not None and told != sha256_of(rows):
-                jobs.append(job)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # damaged, or the rows of the choice are gone: said elsewhere
-    return jobs
+    return [
+        job
+        for job in finished.values()
+        if job.id not in planned and job.chosen is not None and stale_input(folder / job.id)
+    ]

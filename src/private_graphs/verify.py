@@ -6,9 +6,10 @@ their statements, and scores against the predictions that they were computed fro
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from private_graphs.errors import UserError
 from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of, write_json, write_text
 from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
 
+MADE_FROM = "made_from"
+"""In a manifest: other manifests or receipts -> their contents when the folder was made."""
 _COPIED = {
     "epsilon_proved": "epsilon_proved", "epsilon_claimed": "epsilon_published", "status": "status",
     "unit": "unit", "relation": "relation", "inference": "inference",
@@ -72,20 +75,51 @@ def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
     return None
 
 
-def write_hashes(folder: Path) -> None:
-    """Write a manifest of the arrays of a built dataset and of what describes them."""
-    names = [path.name for path in folder.glob("*.safetensors")]
-    names += ["dataset.json", "statistics.json"]
-    hashes = {name: sha256_of(folder / name) for name in sorted(names)}
-    write_json(folder / MANIFEST, {"sha256": hashes})
+def stale_input(folder: Path) -> str | None:
+    """Return which of the files that a folder was made from has other contents now, if any.
+
+    Those that are gone do not count: they are made again before anybody reads them.
+    """
+    try:
+        made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
+        for path, digest in made_from.items():
+            if Path(path).is_file() and content_digest(path) != digest:
+                return f"{folder}: was made of other contents of {path}"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return f"{folder / MANIFEST}: does not say what the folder was made from"
+    return None
 
 
-def finish(folder: Path, job: Job, facts: Mapping[str, Any]) -> None:
-    """Put a job beside its saved files, and its hash and further facts into their manifest."""
+def content_digest(path: str | Path) -> str | None:
+    """Return one hash of all files that a manifest or a receipt names; None if it is damaged."""
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        hashes = told.get("sha256") or {file["file"]: file["sha256"] for file in told["files"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
+
+
+def write_hashes(folder: Path, files: Iterable[str], made_from: Iterable[str]) -> None:
+    """Write a manifest of ``files`` of a folder and of the manifests that it was ``made_from``."""
+    hashes = {name: sha256_of(folder / name) for name in sorted(files)}
+    digests = {path: content_digest(path) for path in made_from}
+    write_json(folder / MANIFEST, {"sha256": hashes, MADE_FROM: digests})
+
+
+def write_build(folder: Path, made_from: Iterable[str]) -> None:
+    """Write the manifest of a built dataset: its arrays, and what describes them."""
+    arrays = (path.name for path in folder.glob("*.safetensors"))
+    write_hashes(folder, [*arrays, "dataset.json", "statistics.json"], made_from)
+
+
+def finish(folder: Path, job: Job, made_from: Iterable[str]) -> None:
+    """Put a job beside its saved files, and what it was made from into their manifest."""
     write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["sha256"][JOB_FILE] = sha256_of(folder / JOB_FILE)
-    write_json(folder / MANIFEST, {**manifest, **facts})
+    manifest[MADE_FROM] = {path: content_digest(path) for path in made_from}
+    write_json(folder / MANIFEST, manifest)
 
 
 def _check_rows(folder: Path, dataset: Path | None) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from private_graphs.cost import Costs, counted, duration, duration_on, finished_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.views import VIEWS
-from private_graphs.declarations import declare_graphs
+from private_graphs.datasets.declared import declare_graphs
 from private_graphs.errors import UserError
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.features.models import models_of, own_model, own_model_files
@@ -55,8 +55,6 @@ class Workflow:
     finished: dict[str, Job] = field(default_factory=dict)
     """Jobs of the scale that earlier runs have left, planned or not."""
     following: frozenset[str] = frozenset()
-    damaged: dict[str, str] = field(default_factory=dict)
-    """Results of earlier runs (jobs, builds, ``sources``, ``exhibits``) -> what is wrong."""
 
     @property
     def run(self) -> Run:
@@ -139,6 +137,13 @@ class Workflow:
                 builds[name][default_build(name, self.run.features or ())] = None
         return {name: list(folders) for name, folders in builds.items()}
 
+    def data_folders(self) -> list[str]:
+        """Return the folders of built datasets, and of the texts that they are made of."""
+        builds = [build for builds in self.builds.values() for build in builds]
+        parts = [Path(build).parts for build in builds]
+        texts = {f"{name}/texts/{view}" for name, kind, view in (p for p in parts if len(p) == 3)}
+        return [(PROCESSED / name).as_posix() for name in [*sorted(texts), *builds]]
+
     def shown_builds(self) -> list[str]:
         """Return the builds whose sizes tables show: one per dataset and sample."""
         folders = []
@@ -175,12 +180,6 @@ class Workflow:
                     shown[study_id, name] = exhibit
         return shown
 
-    def whole_jobs(self) -> list[str]:
-        """Return the identifiers of all jobs that exhibits show: planned ones, and finished ones
-        that are not damaged."""
-        kept = {name for name in self.finished if name not in self.damaged}
-        return sorted(kept | set(self.jobs))
-
     # resources
 
     @cached_property
@@ -203,10 +202,8 @@ class Workflow:
         return 30 + int(self.costs.seconds(self.job(identifier)) / 60 * 4)
 
 
-def make_workflow(raw: Mapping[str, Any], *, verify: bool = True) -> Workflow:
+def make_workflow(raw: Mapping[str, Any]) -> Workflow:
     """Return the workflow of ``config.yaml`` and ``--config``.
-
-    With ``verify`` the files of finished jobs are held against their manifests.
 
     Raises:
         UserError: what is asked for does not exist, contradicts itself or cannot be done.
@@ -219,52 +216,10 @@ def make_workflow(raw: Mapping[str, Any], *, verify: bool = True) -> Workflow:
     work = Workflow(plan, jobs | following, finished, frozenset(following))
     refuse_absent_tables(work.datasets)
     refuse_too_many_splits(work.jobs.values())
-    if verify:
-        work.damaged.update(damages(work))
     return work
 
 
-def damages(work: Workflow) -> dict[str, str]:
-    """Return what is wrong with files of earlier runs, by job or by folder of a dataset."""
-    wrong = {}
-    for builds in work.builds.values():
-        for build in builds:
-            if reason := changed_file(PROCESSED / build):
-                wrong[build] = reason
-    if changed := changed_sources(work.receipted()):
-        wrong["sources"] = f"{RAW}: files of {', '.join(changed)} are not those of their receipts"
-    if reason := changed_file(work.results / "exhibits"):
-        wrong["exhibits"] = reason
-    on_disk = {path.parent for path in work.folder.glob(f"*/*/**/{MANIFEST}")}
-    for folder in sorted(path for path in on_disk if path.name != WITHOUT_DP):
-        name = folder.relative_to(work.folder).as_posix()
-        job = work.jobs.get(name) or work.finished.get(name)
-        build = build_of(job) if job and not job.attack else None
-        if reason := damage(folder, PROCESSED / build if build and build not in wrong else None):
-            wrong[name] = reason
-    return wrong
-
-
-# --- contents --------------------------------------------------------------------------------
-
-
-def hashes(manifests: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the sha256 of the files of finished jobs: parameters of what is made of them.
-
-    Raises FileNotFoundError before they have finished: Snakemake asks again.
-    """
-    return {path: dict(json.loads(Path(path).read_bytes())["sha256"]) for path in manifests}
-
-
-def contents(work: Workflow) -> str:
-    """Return one hash of all finished jobs that exhibits show, whatever their dates."""
-    digest = hashlib.sha256()
-    for name in work.whole_jobs():
-        path = work.folder / name / MANIFEST
-        if path.is_file():
-            told = changed_file(path.parent) or hashes([path.as_posix()])
-            digest.update(json.dumps([name, told], sort_keys=True, default=str).encode())
-    return digest.hexdigest()
+# --- names of files --------------------------------------------------------------------------
 
 
 def study_files(work: Workflow) -> list[str]:
@@ -292,9 +247,9 @@ def build_of(job: Job) -> str:
     return registry.build_name(job.dataset, job.features, data_view(job))
 
 
-def receipt_of(build: str) -> str:
-    """Return the receipt of the raw files of a build."""
-    return (RECEIPTS / f"{Path(build).parts[0]}.json").as_posix()
+def receipt_file(name: str) -> str:
+    """Return the receipt of the raw files of a dataset or model."""
+    return (RECEIPTS / f"{name}.json").as_posix()
 
 
 def default_build(name: str, asked: Iterable[str]) -> str:
@@ -308,7 +263,7 @@ def text_sources(dataset: str) -> list[str]:
     """Return what the texts of a dataset are read from: a receipt, or the tables of a user."""
     own = registry.dataset_spec(dataset).own
     if own is None:
-        return [(RECEIPTS / f"{dataset}.json").as_posix()]
+        return [receipt_file(dataset)]
     return [own.nodes.as_posix(), own.edges.as_posix()]
 
 
@@ -321,7 +276,7 @@ def declaration(dataset: str) -> str | None:
 def model_receipts(dataset: str, kind: str) -> list[str]:
     """Return the receipts of the downloaded models of these features."""
     models = models_of(registry.dataset_spec(dataset), kind)
-    return [(RECEIPTS / f"{name}.json").as_posix() for name in models]
+    return [receipt_file(name) for name in models]
 
 
 def model_files(dataset: str, kind: str) -> list[str]:
@@ -333,50 +288,6 @@ def embeds(dataset: str, kind: str) -> bool:
     """Whether a real model reads the texts, which takes all cores and much memory."""
     spec = registry.dataset_spec(dataset)
     return bool(models_of(spec, kind) or own_model(spec, kind))
-
-
-def received(receipts: Iterable[str]) -> dict[str, str]:
-    """Return the sha256 of raw files: a new version of one rebuilds what is made of it.
-
-    Raises FileNotFoundError for a receipt that is not there or not readable: Snakemake asks again
-    once it has been made.
-    """
-    files = {}
-    for receipt in receipts:
-        records = _records(Path(receipt))
-        if records is None:
-            raise FileNotFoundError(errno.ENOENT, "no readable receipt", receipt)
-        files |= {record["file"]: record["sha256"] for record in records}
-    return files
-
-
-def changed_sources(names: Iterable[str]) -> list[str]:
-    """Return the names of receipts that no longer fit their raw files, which are checked again."""
-    return [name for name in names if _is_changed(RECEIPTS / f"{name}.json")]
-
-
-def _records(receipt: Path) -> list[dict[str, Any]] | None:
-    try:
-        records = json.loads(receipt.read_text(encoding="utf-8"))["files"]
-        return [dict(record) for record in records if record["file"] and record["sha256"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _is_changed(receipt: Path) -> bool:
-    if not receipt.is_file():
-        return False
-    records = _records(receipt)
-    try:
-        return records is None or not all(map(_is_unchanged, records))
-    except (OSError, KeyError):
-        return True
-
-
-def _is_unchanged(record: Mapping[str, Any]) -> bool:
-    """Whether a raw file has the size and the time that its receipt says."""
-    status = (RAW / record["file"]).stat()
-    return (status.st_size, status.st_mtime_ns) == (record["bytes"], record["mtime_ns"])
 
 
 # --- refusals --------------------------------------------------------------------------------
@@ -406,109 +317,3 @@ def refuse_too_many_splits(jobs: Iterable[Job]) -> None:
                 f"splits: {splits} splits asked of the about {train_nodes} training nodes of "
                 f"{job.dataset}; name fewer (--config splits=1)"
             )
-
-
-# --- messages --------------------------------------------------------------------------------
-
-
-def announcement(work: Workflow, needed: Iterable[str], cores: int) -> list[str]:
-    """Return the lines before a run: how many jobs follow, and about how long they take."""
-    todo = [work.jobs[name] for name in needed]
-    lines = [*work.plan.left_out, *unbounded_lines(work)]
-    if todo:
-        runs = sum(2 * job.attack.runs if job.attack else job.n_replicas for job in todo)
-        cores = max(1, min(cores, len(todo)))
-        seconds = duration_on(map(work.costs.seconds, todo), cores)
-        kept = len(work.finished.keys() & work.jobs.keys() - {job.id for job in todo})
-        lines.append(
-            f"To run: {counted(len(todo), 'job')} with {counted(runs, 'run')}, about "
-            f"{duration(seconds)} on {counted(cores, 'core')}"
-            + (f"; {counted(kept, 'finished job')} kept" if kept else "")
-        )
-        lines.append(f"The time is estimated {work.costs.source}.")
-    if follow := sorted({job.group for job in todo if job.id in work.following}):
-        number = sum(job.id in work.following for job in todo)
-        lines.append(
-            f"Among them: {counted(number, 'job')} of {', '.join(follow)} from earlier runs, "
-            "whose settings were chosen in jobs that run again."
-        )
-    return [*lines, *damage_lines(work), *outdated_lines(work), *kept_seeds_lines(work)]
-
-
-def damage_lines(work: Workflow) -> list[str]:
-    """Return lines that name damaged results, and what happens to them."""
-    lines = []
-    for name, reason in work.damaged.items():
-        left = name in work.finished and name not in work.jobs
-        then = f"It is left out. {_command(work, [name])}" if left else "It is made again."
-        lines.append(f"Damaged: {reason}\n  {then}")
-    return lines
-
-
-def outdated_lines(work: Workflow) -> list[str]:
-    """Return a line on earlier jobs whose settings were chosen anew without them."""
-    jobs = outdated(work.folder, work.finished, work.jobs)
-    if not jobs:
-        return []
-    return [
-        f"Older than the choice of their settings: {counted(len(jobs), 'finished job')}. "
-        + _command(work, [job.id for job in jobs])
-    ]
-
-
-def unbounded_lines(work: Workflow) -> list[str]:
-    """Return a line on graphs for which scenario edges is left out, and what mends it."""
-    specs = [registry.dataset_spec(name) for name in work.datasets]
-    names = [spec.name for spec in specs if spec.own and spec.max_edges is None]
-    if not names:
-        return []
-    return [
-        f"Scenario edges is left out for {', '.join(names)}: its declaration needs max_edges, a "
-        "public bound on the number of links, known without looking at them."
-    ]
-
-
-def kept_seeds_lines(work: Workflow) -> list[str]:
-    """Return a line where jobs hold more seeds than asked for: exhibits use all of them."""
-    asked = set(work.run.seeds or ())
-    wider = [job for job in work.jobs.values() if asked and set(job.seeds) - asked]
-    if not wider:
-        return []
-    return [
-        f"{counted(len(wider), 'job')} keep further seeds from earlier runs; the exhibits use "
-        "all of them"
-    ]
-
-
-def _command(work: Workflow, names: Iterable[str]) -> str:
-    """Return the words that say how to run earlier jobs again."""
-    keys: dict[str, set[str]] = defaultdict(set)
-    for job in (work.finished[name] for name in names):
-        keys["datasets"].add(job.dataset)
-        keys["protocols"].add(job.protocol)
-        for name, exhibit in exhibits_by_name(job.study).items():
-            if (job.study, job.group) in groups_read(job.study, exhibit):
-                keys["exhibits"].add(f"{job.study}.{name}")
-    settings = " ".join(f"{key}={','.join(sorted(values))}" for key, values in keys.items())
-    return f"To run them again: snakemake --config scale={work.run.scale} {settings}"
-
-
-def groups_read(study_id: str, exhibit: Exhibit) -> set[tuple[str, str]]:
-    """Return (study, run group) of what an exhibit reads."""
-    pairs = (group.rpartition(".") for group in exhibit.groups)
-    return {(owner or study_id, group) for owner, _, group in pairs}
-
-
-def failures(logs: Path, since: float) -> list[str]:
-    """Return why jobs failed: the end of every log since a time that says so, or stops short."""
-    messages = []
-    for log in sorted(logs.rglob("*.log")):
-        if log.stat().st_mtime < since:
-            continue
-        text = f"\n{log.read_text(encoding='utf-8', errors='replace').strip()}"
-        if text.rpartition("\n")[2].startswith("finished"):
-            continue
-        _, failed, message = text.rpartition("\nfailed: ")
-        reason = message if failed else "the job was ended before it could say why"
-        messages.append(f"{reason}\n(log: {log})")
-    return messages
