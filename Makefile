@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce test test-all lint schemas lock clean
+.PHONY: help install reproduce test test-all lint docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +14,7 @@ help:
 	@echo "make test-all    also plant every known bug, and audit all releases"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
-	@echo "make schemas     write workflow/schemas/ from the configuration models"
+	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
 	@echo "make lock        write requirements.lock from what is in .venv"
 	@echo "make clean       remove results/ and the datasets built from raw files"
 
@@ -37,8 +37,8 @@ lint: install
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-schemas: install
-	$(BIN)/python -m private_graphs.config
+docs: install
+	$(BIN)/python docs/tables.py
 
 lock:
 	$(BIN)/python workflow/lock.py

@@ -1,4 +1,4 @@
-"""A job is what one process computes: one (dataset, features, method, scenario, protocol, settings).
+"""Jobs: what one process computes, for one dataset, method, scenario, protocol and settings.
 
 Its replicas are seed × ε × settings that are compared. A job is plain data: a study file expands to
 jobs, Snakemake passes them on as JSON, and ``job.json`` beside every result says what was run.

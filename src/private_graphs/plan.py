@@ -73,7 +73,7 @@ class Plan:
         return jobs
 
     def _refuse_empty(self, jobs: list[Job]) -> None:
-        """UsageError for an exhibit that a run names and that has no job under what else it names."""
+        """UsageError for an exhibit that a run names and that has no job with all that it names."""
         if self.run.exhibits is None:
             return
         for owner, exhibits in self.exhibits.items():

@@ -24,7 +24,7 @@ class Protocol:
     """How raw files that leave a choice are read: profiles, texts, a fixed sample (§4.6)."""
 
     calibration: Literal["published", "proved"] = "proved"
-    """Noise from the paper's formula, or from what is proved: then an ε that was asked for holds."""
+    """Noise from the paper's formula, or from what is proved: then the ε asked for holds."""
 
     inference: Literal["leaks", "inductive_disjoint"] | None = None
     """What the published predictions reveal beyond the parameters (§5); None: as the scenario."""

@@ -13,11 +13,12 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.errors import UserError
 from private_graphs.privacy.statements import Inference, Relation, Unit
 from private_graphs.protocols import Protocol
 
-ScenarioName = Literal["text", "graph", "edges", "nodes"]
+ScenarioName = Literal["text", "graph", "edges", "nodes", "records"]
 UNIT_ROWS = "every row of features is scaled to norm 1 by itself"
 """What ``GraphTask`` does to features."""
 _SIZES = (
@@ -90,10 +91,24 @@ SCENARIOS: dict[str, Scenario] = {
             inference="inductive_disjoint",
             public_facts=("the sizes of the dataset: they are not covered",),
         ),
+        Scenario(
+            name="records",
+            title="record level, validation and test images public",
+            unit="record",
+            relation="replace",
+            inference="params_only",
+            public_facts=(
+                "the numbers of training, validation and test images, of classes and of pixels; "
+                "who is which",
+                "the validation images",
+                "test images are not protected: their pixels are read for their own predictions, "
+                "their labels for the scores that are shown",
+            ),
+        ),
     )
 }
-"""Every scenario by name; under ``nodes`` a dataset says itself what is public. The edges of a node are
-part of what its unit protects, except between two public nodes."""
+"""Every scenario by name; under ``nodes`` a dataset says itself what is public. The edges of a node
+are part of what its unit protects, except between two public nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +173,33 @@ class NodeTask:
     """(V,) of the validation nodes that are scored."""
 
 
-Task = GraphTask | NodeTask
+@dataclass(frozen=True, eq=False)
+class ImageTask:
+    """n private training images, V public validation and M test ones (``records``).
+
+    A training image without a label contributes nothing, which a replaced one may do anyway; others
+    take no part, but test images where they are asked for.
+    """
+
+    scenario: Scenario
+    protocol: Protocol
+    n_units: int
+    """Training images n, labelled or not."""
+    n_classes: int
+    delta: float
+    train_pixels: np.ndarray
+    """(n, c·h·w) uint8; private."""
+    train_labels: np.ndarray
+    """(n,) int64, -1 where there is none; private."""
+    validation_pixels: np.ndarray
+    """(V, c·h·w); public."""
+    validation_labels: np.ndarray
+    """(V,). Which of them are public a request says; the others are private."""
+    test_pixels: np.ndarray
+    """(M, c·h·w); known to who asks for a prediction."""
+
+
+Task = GraphTask | NodeTask | ImageTask
 
 
 @dataclass(frozen=True)
@@ -172,7 +213,7 @@ class Evaluation:
 
 
 def build_task(
-    dataset: GraphDataset,
+    dataset: GraphDataset | ImageDataset,
     scenario: str,
     protocol: Protocol,
     delta: float,
@@ -183,13 +224,21 @@ def build_task(
     """Cut ``dataset`` for a scenario; return the task, and apart from it what scores its answers.
 
     ``unlabelled`` predicts test records without a label too. Raises UserError as
-    ``build_graph_task`` does.
+    ``build_graph_task`` does, and for a scenario of images on a graph or the other way round.
     """
-    labels = dataset.labels
+    labels, is_images = dataset.labels, isinstance(dataset, ImageDataset)
+    if is_images != (scenario == "records"):
+        fitting = [name for name in SCENARIOS if (name == "records") == is_images]
+        raise UserError(
+            f"{dataset.info.name} has no scenario {scenario}: its units are "
+            f"{dataset.info.units}s; expected {' or '.join(fitting)}"
+        )
     if protocol.unlabelled == "class_zero":
         labels = np.where(labels < 0, 0, labels)
     test = dataset.test_mask & (unlabelled | (labels >= 0))
     evaluation = Evaluation(np.flatnonzero(test), labels[test])
+    if is_images:
+        return _image_task(dataset, labels, test, protocol, delta), evaluation
     if scenario != "nodes":
         return (
             build_graph_task(dataset, SCENARIOS[scenario], delta, unlabelled, max_edges),
@@ -206,6 +255,26 @@ def build_task(
         validation_labels=labels[dataset.validation_mask & (labels >= 0)],
     )
     return task, evaluation
+
+
+def _image_task(
+    dataset: ImageDataset, labels: np.ndarray, test: np.ndarray, protocol: Protocol, delta: float
+) -> ImageTask:
+    """``labels`` (N,) as the protocol reads them; ``test`` (N,) mask of the images to predict."""
+    pixels = dataset.images.reshape(len(labels), -1)
+    train, validation = dataset.train_mask, dataset.validation_mask & (labels >= 0)
+    return ImageTask(
+        scenario=SCENARIOS["records"],
+        protocol=protocol,
+        n_units=int(dataset.train_mask.sum()),
+        n_classes=dataset.n_classes,
+        delta=delta,
+        train_pixels=pixels[train],
+        train_labels=labels[train],
+        validation_pixels=pixels[validation],
+        validation_labels=labels[validation],
+        test_pixels=pixels[test],
+    )
 
 
 def unit_rows(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
@@ -278,7 +347,7 @@ def _bound_on_edges(dataset: GraphDataset, max_edges: int | None) -> int:
     """Return the declared bound; no message tells how many edges there are."""
     if max_edges is None:
         raise UserError(
-            f"{dataset.info.name}: --scenario edges protects each link, so that the number of links "
+            f"{dataset.info.name}: --scenario edges protects each link, so that their number "
             "is private too; declare a bound with --max-edges N (max_edges of a graph of your own):"
             " any upper bound that is known without looking at the links, such as what is "
             "published about the graph; the noise does not depend on it, delta x N below 1 is "

@@ -129,7 +129,7 @@ def test_both_audits_notice_noise_of_factor_93(monkeypatch, factor, seen):
         "_state",
         lambda batch: (state := honest(batch))._replace(noise_std=factor * state.noise_std),
     )
-    found = audit_release("gcn", 2, 2.0, Size(noise=4_000, scores=200_000))
+    found = audit_release("gcn_epoch_sum", 2, 2.0, Size(noise=4_000, scores=200_000))
     assert found.draws >= 200_000
     assert (found.mu_lower > found.mu_proved) is seen
     assert (found.std_ratio_high < 1) is seen
@@ -145,7 +145,7 @@ def test_the_command_prints_one_entry_for_each_number_of_classes(run, monkeypatc
         release_audit, "_in_order",
         lambda jobs, epsilon, size, _: (audit_release(*job, epsilon, FEW) for job in jobs),
     )  # fmt: skip
-    ended = run("audit", "--release", "--method", "gcn", "--json")
+    ended = run("audit", "--release", "--method", "gcn_epoch_sum", "--json")
     found = json.loads(ended.out)
     assert ended.code == 0 and [each["classes"] for each in found] == [2, 3, 7]
     assert set(found[0]) == {
@@ -153,7 +153,7 @@ def test_the_command_prints_one_entry_for_each_number_of_classes(run, monkeypatc
         "mu_proved", "confidence", "passed", "findings",
     }  # fmt: skip
     monkeypatch.setattr(engine._Batch, "_rule", broken_rule(engine._Batch._rule))
-    ended = run("audit", "--release", "--method", "gcn")
+    ended = run("audit", "--release", "--method", "gcn_epoch_sum")
     assert ended.code == 1 and "FAILED" in ended.out and "mu is at least" in ended.err
 
 

@@ -485,16 +485,3 @@ def test_importing_the_module_does_not_load_the_network_libraries():
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", script], env=environment).returncode == 0
-
-
-def test_the_documentation_lists_every_file_as_the_command_prints_it(root):
-    command = [sys.executable, "-m", "private_graphs.datasets.sources_table"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    table = printed.stdout.strip()
-    listed = [*load_sources().values(), *load_models().values()]
-    assert table.count("\n") == 1 + sum(len(each.files) for each in listed)
-    assert table.count("trust on first use") == sum(
-        source.sha256 is None for each in listed for source in each.files
-    )
-    assert table in (root / "docs" / "data.md").read_text(encoding="utf-8")

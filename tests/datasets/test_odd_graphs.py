@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_graphs import CLASSES, HAND, N_TEST, N_VALIDATION, archive, build_own, odd_graph, odd_parts
 
-from private_graphs.datasets import counts, registry
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
@@ -176,21 +175,3 @@ def test_a_graph_without_edges_is_a_component_per_node(monkeypatch, tmp_path):
     statistics = build_own(monkeypatch, tmp_path, arrays, COLOURS, 1, 2).statistics()
     assert (statistics["edges"], statistics["components"]) == (0, 6)
     assert (statistics["isolated_nodes"], statistics["largest_component"]) == (6, 1)
-
-
-def test_the_table_of_the_documentation_is_what_the_command_prints(root, tmp_path, capsys):
-    names = [name for name, each in registry.DATASETS.items() if each.synthetic and not each.views]
-    counts.main([*names, "--data", str(tmp_path)])
-    printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 2 + len(names)
-    documented = (root / "docs" / "data.md").read_text(encoding="utf-8").splitlines()
-    assert [line for line in printed if line not in documented] == []
-
-
-def test_the_table_marks_what_was_not_counted(hand):
-    assert "| - |" in counts.counts_table([hand.statistics() | {"one_way_edges": None}])
-
-
-def test_the_command_names_an_unknown_dataset(tmp_path):
-    with pytest.raises(SystemExit, match="error: unknown dataset 'corra'"):
-        counts.main(["corra", "--data", str(tmp_path)])

@@ -35,7 +35,9 @@ def test_the_release_is_that_of_the_class_sums(setting):
     alone = CLASS_SUMS.run(task, requests)
     together = CLASS_SUMS_PUBLIC.run(task, requests)
     assert [each.events for each in together] == [each.events for each in alone]
-    assert [each.validation_events for each in together] == [each.validation_events for each in alone]
+    assert [each.validation_events for each in together] == [
+        each.validation_events for each in alone
+    ]
     for index in (1, 3):  # no known label: the class sums alone
         np.testing.assert_array_equal(
             together[index].test_predictions, alone[index].test_predictions

@@ -131,9 +131,7 @@ def test_asked_training_nodes_are_treated_as_test_nodes(task):
     assert voters.asked[:n].sum() == math.ceil(0.2 * n)
     assert not voters.labels[voters.asked].any()
     telling = np.flatnonzero(~voters.asked)
-    np.testing.assert_array_equal(
-        voters.labels[telling].argmax(axis=1), task.train_labels[telling]
-    )
+    np.testing.assert_array_equal(voters.labels[telling].argmax(axis=1), task.train_labels[telling])
 
 
 def test_edges_are_read_through_the_release_alone(task, monkeypatch):

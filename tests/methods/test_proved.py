@@ -259,7 +259,9 @@ def _statement_at(result, known):
 
 
 def test_labels_that_are_private_in_some_runs_only_are_not_covered_by_all_of_them(graph):
-    plan = _plan("class_sums", "text", epsilons=(1,), validation_labels=(0,), validation_epsilons=(1,))
+    plan = _plan(
+        "class_sums", "text", epsilons=(1,), validation_labels=(0,), validation_epsilons=(1,)
+    )
     mixed = _statement_at(run_method(plan, graph), 0)
     assert proved.PUBLIC_ELSEWHERE in mixed["assumptions"]
     alone = run_method(plan.model_copy(update={"validation_labels": ()}), graph)

@@ -19,9 +19,7 @@ def test_nothing_private_is_read(setting):
     labels[12:] = (labels[12:] + 1) % task.n_classes  # not known
     requests = [request(task, 0, known=12), request(task, 0, known=0)]
     other = replace(with_other_training(task), validation_labels=labels)
-    for a, b in zip(
-        PUBLIC_ONLY.run(task, requests), PUBLIC_ONLY.run(other, requests), strict=True
-    ):
+    for a, b in zip(PUBLIC_ONLY.run(task, requests), PUBLIC_ONLY.run(other, requests), strict=True):
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
         assert a.configuration == b.configuration
         assert a.events == a.validation_events == ()

@@ -18,9 +18,7 @@ from private_graphs.training.streams import Streams
 
 @pytest.fixture
 def task() -> GraphTask:
-    return build_task(
-        random_graph(3, nodes=90, train=50), SCENARIOS["edges"], 1e-5, max_edges=900
-    )
+    return build_task(random_graph(3, nodes=90, train=50), SCENARIOS["edges"], 1e-5, max_edges=900)
 
 
 def request(seed: int = 0) -> Request:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.io import read_planetoid_data
 
-from private_graphs.datasets import counts, embedded
+from private_graphs.datasets import embedded
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.planetoid import read_planetoid
@@ -210,13 +210,6 @@ def test_ms_academic_is_built_in_a_few_seconds(raw):
     started = time.perf_counter()
     build("ms-academic", raw)
     assert time.perf_counter() - started < 5
-
-
-def test_the_documented_counts_are_those_of_the_real_graphs(raw, root):
-    need(raw, *REAL)
-    printed = counts.counts_table(build(name, raw).statistics() for name in REAL).splitlines()
-    documented = (root / "docs" / "data.md").read_text(encoding="utf-8").splitlines()
-    assert [line for line in printed if line not in documented] == []
 
 
 def test_a_flipped_byte_in_a_real_file_is_found_before_parsing(raw, tmp_path):

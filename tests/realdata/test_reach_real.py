@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from private_graphs.cost.reach import known_reach, measure
+
 from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.sources import supply
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from private_graphs.cells import Cell, CellPlan
 from small_graphs import HIDDEN, by_tensor, fit, start
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
-from private_graphs.cells import Cell, CellPlan
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
 from private_graphs.methods.gcn import train_cell

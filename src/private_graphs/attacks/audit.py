@@ -10,13 +10,19 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from private_graphs.attacks.canary import Design, OneRun, canary_graph, label_errors, one_run
+from private_graphs.attacks.canary import Design, OneRun, label_errors, one_run
 from private_graphs.attacks.method_canary import MethodDesign, method_errors, noise_of
-from private_graphs.cells import AuditPlan, MethodAuditPlan
 from private_graphs.errors import UsageError, UserError, suggest
-from private_graphs.methods.budgets import RELATION, UNIT, budget, training_event
-from private_graphs.methods.gcn import protocol_of
-from private_graphs.methods.names import METHOD_NAMES
+from private_graphs.jobs import Job
+from private_graphs.methods import all_methods, method_named
+from private_graphs.methods.gcn_budget import (
+    RELATION,
+    UNIT,
+    GcnSettings,
+    claim,
+    noise_multiplier,
+    training_event,
+)
 from private_graphs.privacy.accountants import gdp_delta, price
 from private_graphs.privacy.audits import (
     Errors,
@@ -171,17 +177,16 @@ def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = N
     Raises UsageError for a design that cannot be carried out.
     """
     started = time.perf_counter()
-    plan, protocol = _checked(design).plan, protocol_of(design.plan.cell)
-    graph = canary_graph([design.feature], [0])
-    bought = budget(plan, protocol, graph, design.epsilon, "seeded", design.device)
-    noise = bought.noise_multiplier
-    priced = price(training_event(plan, protocol, noise), UNIT, RELATION, plan.delta)
+    settings, rules = _checked(design).settings, design.rules
+    noise = noise_multiplier(design.epsilon, settings, rules, design.delta)
+    published = claim(settings, rules, noise, design.delta)
+    priced = price(training_event(settings, rules, noise), UNIT, RELATION, design.delta)
     return Audit(
         design=design,
         epochs=design.epochs,
         noise_multiplier=noise,
-        epsilon_published=bought.epsilon_published,
-        epsilon_proved=bought.epsilon_proved,
+        epsilon_published=published and published.epsilon,
+        epsilon_proved=priced.epsilon,
         mu_proved=priced.mu,
         errors=label_errors(design, noise, threads=threads, progress=progress),
         single=one_run(design, noise) if design.splits == 1 else None,
@@ -189,23 +194,24 @@ def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = N
     )
 
 
-def method_design(method: str, setting: str | None, **fields: Any) -> MethodDesign:
-    """Return the design for a method and a setting as a user names them.
+def method_design(method: str, scenario: str | None, **fields: Any) -> MethodDesign:
+    """Return the design for a method and a scenario as a user names them.
 
-    Without a setting the first one of the method is taken. Raises UsageError for unknown names.
+    Without a scenario the first one of the method is taken. Raises UsageError for unknown names.
     """
-    known = [name for name, each in METHOD_NAMES.items() if each.audited]
-    if method not in known:
+    audited = [each.name for each in all_methods().values() if each.canary is not None]
+    if method not in audited:
         raise UsageError(
-            f"no audit of method {method!r}; expected {', '.join(known)}{suggest(method, known)}"
+            f"no audit of method {method!r}; expected {', '.join(audited)}"
+            f"{suggest(method, audited)}"
         )
-    fitting = METHOD_NAMES[method].settings
-    if setting is not None and setting not in fitting:
+    scenarios = method_named(method).scenarios
+    if scenario is not None and scenario not in scenarios:
         raise UsageError(
-            f"{method} has no setting {setting!r}; expected {' or '.join(fitting)}"
-            f"{suggest(setting, fitting)}"
+            f"{method} has no scenario {scenario!r}; expected {' or '.join(scenarios)}"
+            f"{suggest(scenario, scenarios)}"
         )
-    return MethodDesign(method, setting or fitting[0], **fields)
+    return MethodDesign(method, scenario or scenarios[0], **fields)
 
 
 def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) -> Audit:
@@ -234,11 +240,20 @@ def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) 
     )
 
 
-def run_planned(plan: AuditPlan | MethodAuditPlan, *, threads: int = 1) -> Audit:
-    """Carry out the audit that a study plans."""
-    if isinstance(plan, MethodAuditPlan):
-        return run_method_audit(MethodDesign(**plan.model_dump()))
-    return run_audit(Design(**plan.model_dump()), threads=threads)
+def run_job(job: Job, *, threads: int = 1, progress: Progress | None = None) -> Audit:
+    """Carry out the audit that a study plans: ``job.attack`` says how often and from which seed."""
+    (epsilon,), attack, method = job.epsilons, job.attack, method_named(job.method)
+    if method.canary is not None:
+        design = MethodDesign(
+            job.method, job.scenario, epsilon, attack.runs, attack.seed, job.delta
+        )
+        return run_method_audit(design, progress=progress)
+    settings = GcnSettings.model_validate(job.settings)
+    design = Design(
+        job.protocol, epsilon, settings.splits, settings.visits, attack.runs, attack.seed,
+        settings.epochs, job.delta,
+    )  # fmt: skip
+    return run_audit(design, threads=threads, progress=progress)
 
 
 def describe(audit: Audit) -> str:

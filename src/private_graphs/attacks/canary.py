@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.cells import Cell, CellPlan
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
-from private_graphs.methods.budgets import RELATION, UNIT
-from private_graphs.methods.gcn import protocol_of
+from private_graphs.methods.gcn_budget import RELATION, UNIT, GcnSettings, protocol_of
+from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.privacy.audits import Errors
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
@@ -72,16 +71,17 @@ class Design:
     device: str = "cpu"
 
     @property
-    def plan(self) -> CellPlan:
-        """The cell whose runs are attacked; noise and statement follow from it."""
-        cell = Cell(
-            study="audit", experiment="canary", dataset="canary", optimizer="sgd",
-            protocol=self.protocol, visits=self.visits, splits=self.splits,
+    def settings(self) -> GcnSettings:
+        """Settings of the runs that are attacked; noise and claim follow from them."""
+        return GcnSettings(
+            optimizer="sgd", splits=self.splits, visits=self.visits, epochs=self.epochs,
+            clip_norm=self.clip_norm, dropout=0.0,
         )  # fmt: skip
-        return CellPlan(
-            cell=cell, seeds=(self.seed,), epsilons=(self.epsilon,), epochs=self.epochs,
-            delta=self.delta, clip_norm=self.clip_norm, dropout=0.0,
-        )  # fmt: skip
+
+    @property
+    def rules(self) -> GcnProtocol:
+        """The protocol with the visits that the design asks for."""
+        return protocol_of(self.settings, PROTOCOLS[self.protocol])
 
     @property
     def title(self) -> str:
@@ -100,7 +100,7 @@ class Design:
 
     def facts(self) -> dict[str, Any]:
         """What an audit's document says of its design."""
-        visits = protocol_of(self.plan.cell).visits
+        visits = self.rules.visits
         return {
             "protocol": self.protocol,
             "method": "gcn",
@@ -154,11 +154,11 @@ def canary_graph(features: Sequence[float], labels: Sequence[int]) -> GraphDatas
 
 
 def _structure(design: Design, dataset: GraphDataset, streams: Sequence[Streams]) -> Structure:
-    protocol, plan = protocol_of(design.plan.cell), design.plan
+    settings = design.settings
     return build_structure(
-        dataset, protocol, splits=design.splits, train_fraction=1.0,
-        validation_graph=protocol.private_selection_graph, streams=streams, hidden=plan.hidden,
-        dtype=np.dtype(plan.dtype),
+        dataset, design.rules, splits=design.splits, train_fraction=1.0,
+        validation_graph=design.rules.private_selection_graph, streams=streams,
+        hidden=settings.hidden, dtype=np.dtype(settings.dtype),
     )  # fmt: skip
 
 
@@ -175,10 +175,10 @@ def displacements(
 
     ``noise`` is the multiplier. What an attacker who knows the start reads off the parameters.
     """
-    plan = design.plan
+    given = design.settings
     settings = Settings(
-        optimizer="sgd", epochs=plan.epochs, private=True, clip_norm=plan.clip_norm,
-        hidden=plan.hidden, dropout=plan.dropout, dtype=plan.dtype, device=design.device,
+        optimizer="sgd", epochs=given.epochs, private=True, clip_norm=given.clip_norm,
+        hidden=given.hidden, dropout=given.dropout, dtype=given.dtype, device=design.device,
     )  # fmt: skip
     specs = [
         ReplicaSpec(stream, _LEARNING_RATE, noise, start)
@@ -186,7 +186,7 @@ def displacements(
     ]
     structure = _structure(design, dataset, streams)
     trained = engine.train(
-        structure, protocol_of(plan.cell), settings, specs, threads=threads, progress=progress
+        structure, design.rules, settings, specs, threads=threads, progress=progress
     )
     return (starts - trained.parameters.astype(np.float64)) / _LEARNING_RATE
 
@@ -194,7 +194,10 @@ def displacements(
 def _streams(design: Design, purpose: str, noise: float, number: int) -> list[Streams]:
     identity = {
         "audit": purpose,
-        "plan": design.plan.model_dump(mode="json"),
+        "protocol": design.protocol,
+        "epsilon": design.epsilon,
+        "delta": design.delta,
+        "settings": design.settings.model_dump(mode="json"),
         "noise": noise,
         "seed": design.seed,
     }
@@ -237,7 +240,7 @@ def label_scores(
     the public divisor).
     """
     dataset = canary_graph([design.feature], [label])
-    hidden = design.plan.hidden
+    hidden = design.settings.hidden
     streams = _streams(design, f"label {label}", noise, design.runs)
     starts, (w1, b1, w2, b2) = _initial(streams, dataset, hidden)
     starts[:, -w2[0].size - b2[0].size :] = 0  # the last layer
@@ -288,7 +291,7 @@ def one_run(design: Design, noise: float) -> OneRun:
     included = streams[0].generator("canaries").random(m) < 0.5
     labels = np.arange(m) % CLASSES
     dataset = canary_graph([design.feature] * m, np.where(included, labels, -1))
-    hidden = design.plan.hidden
+    hidden = design.settings.hidden
     starts, (w1, b1, w2, _) = _initial(streams, dataset, hidden)
     n1 = w1[0].size
     starts[:, :n1] = 0

@@ -25,35 +25,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.methods.names import ScenarioName
-from private_graphs.tasks import SCENARIOS, GraphTask
-from private_graphs.methods.proved import METHODS
-from private_graphs.methods.method import Outcome, Progress, Request
+from private_graphs.methods import method_named
+from private_graphs.methods.method import Canary, Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import GaussianQuery, NoisyGradients
+from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
 from private_graphs.training.streams import Streams
 
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of the task on which a method shows most."""
-
-    words: int
-    """Public axes at most; the canary's is the first."""
-    units: int
-    """Public number of private nodes, of which all but a few have no label."""
-
-
-SHAPES = {
-    "class_sums": Shape(words=2, units=3),
-    "class_sums_text": Shape(words=2, units=3),
-    # Many units: weights move so little that every step sees the same clipped gradient.
-    "dp_linear": Shape(words=2, units=50_000),
-    # Many axes: the first unit is wide awake, so that the canary's gradient is clipped.
-    "dp_mlp": Shape(words=16, units=50_000),
-    "edge_votes": Shape(words=1, units=0),
-}
-"""The methods that can be audited."""
 _PUBLIC_COPIES = 16
 """Public texts that hold the canary's word with either sign, for one of every other word."""
 _TARGET = 0
@@ -68,7 +46,7 @@ class MethodDesign:
     """One audit of a proved method."""
 
     method: str
-    setting: ScenarioName
+    scenario: ScenarioName
     epsilon: float
     runs: int = 1000
     """Per neighbour."""
@@ -80,26 +58,26 @@ class MethodDesign:
     def title(self) -> str:
         """Name in messages."""
         classes = f", {self.classes} classes" if self.classes > 2 else ""
-        return f"{self.method}, setting {self.setting}{classes}"
+        return f"{self.method}, scenario {self.scenario}{classes}"
 
     @property
     def unit(self) -> str:
         """What is protected."""
-        return SCENARIOS[self.setting].unit
+        return SCENARIOS[self.scenario].unit
 
     @property
     def relation(self) -> str:
         """How neighbours differ."""
-        return SCENARIOS[self.setting].relation
+        return SCENARIOS[self.scenario].relation
 
     def facts(self) -> dict[str, Any]:
         """What an audit's document says of its design."""
-        edge = self.setting == "edges"
+        edge = self.scenario == "edges"
         canary = "edge of a test node, there or not" if edge else "node with its label flipped"
         return {
             "protocol": "sound",
             "method": self.method,
-            "setting": self.setting,
+            "setting": self.scenario,
             "n_classes": self.classes,
             "n_splits": 1,
             "visits": "full_graph",
@@ -109,14 +87,14 @@ class MethodDesign:
         }
 
 
-def canary_task(design: MethodDesign, arm: int, shape: Shape | None = None) -> GraphTask:
+def canary_task(design: MethodDesign, arm: int, shape: Canary | None = None) -> GraphTask:
     """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there.
 
-    ``shape`` takes the place of the method's own of SHAPES.
+    ``shape`` takes the place of the method's own.
     """
-    if design.setting == "edges":
+    if design.scenario == "edges":
         return _edge_task(design, bool(arm))
-    shape = shape or SHAPES[design.method]
+    shape = shape or method_named(design.method).canary
     eye = sp.identity(shape.words, format="csr")
     rest = [eye[1:], -eye[1:]]
     public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)
@@ -125,16 +103,18 @@ def canary_task(design: MethodDesign, arm: int, shape: Shape | None = None) -> G
     training = sp.csr_matrix(sp.vstack([eye[:1], *[eye[1:2]] * design.classes]))
     n = training.shape[0]
     n_public = validation.shape[0] + test.shape[0]
-    graph = design.setting == "graph"
+    graph = design.scenario == "graph"
     return GraphTask(
-        setting=SCENARIOS[design.setting],
+        scenario=SCENARIOS[design.scenario],
         n_units=max(n, shape.units),
         n_classes=design.classes,
         delta=design.delta,
         train_features=training,
         train_labels=np.array([arm, *range(design.classes)]),
         validation_features=validation,
-        validation_labels=np.arange(validation.shape[0]) // 2 % design.classes,  # neither word has a class
+        validation_labels=np.arange(validation.shape[0])
+        // 2
+        % design.classes,  # neither word has a class
         test_features=test,
         public_adjacency=sp.csr_matrix((n_public, n_public)) if graph else None,
         train_to_public=sp.csr_matrix((n, n_public)) if graph else None,
@@ -152,7 +132,7 @@ def _edge_task(design: MethodDesign, present: bool) -> GraphTask:
     voter = int((labels == 1).argmax())
     adjacency[voter, -1] = adjacency[-1, voter] = present
     return GraphTask(
-        setting=SCENARIOS["edges"],
+        scenario=SCENARIOS["edges"],
         n_units=voters * (_VOTERS - 1) // 2 + present,
         n_classes=design.classes,
         delta=design.delta,
@@ -169,7 +149,7 @@ def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -
     """Run the method ``design.runs`` times on one neighbour."""
     task = canary_task(design, arm)
     identity = {
-        "audit": design.method, "setting": design.setting, "epsilon": f"{design.epsilon:g}",
+        "audit": design.method, "setting": design.scenario, "epsilon": f"{design.epsilon:g}",
         "delta": design.delta, "arm": arm, "seed": design.seed,
     }  # fmt: skip
     if design.classes > 2:
@@ -179,7 +159,7 @@ def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -
         Request(design.epsilon, design.seed, known, Streams.of(identity | {"replica": replica}))
         for replica in range(design.runs)
     ]
-    return METHODS[design.method].run(task, requests, progress)
+    return method_named(design.method).run(task, requests, Context(progress))
 
 
 def guesses(found: Sequence[Outcome]) -> np.ndarray:

@@ -37,7 +37,6 @@ from private_graphs.attacks.release_tasks import (
 from private_graphs.errors import UsageError, suggest
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.audits import Errors, gaussian_mu, rate_upper_bound
-from private_graphs.privacy.calibration import target_epsilon
 from private_graphs.privacy.checks import check_epsilon
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 
@@ -105,7 +104,7 @@ def _of_price(task: Task | ChoiceTask) -> list[str]:
     for event in task.events:
         edge = getattr(event, "unit", "node") == "edge_undirected"
         unit, relation = ("edge_undirected", "add_remove") if edge else ("node", "replace")
-        epsilon, asked = price(event, unit, relation, DELTA).epsilon, target_epsilon(task.epsilon)
+        epsilon, asked = price(event, unit, relation, DELTA).epsilon, task.epsilon
         if not epsilon <= asked * (1 + 1e-9):
             found.append(f"what is released proves epsilon {epsilon:.4f}, asked for {asked:g}")
     return found

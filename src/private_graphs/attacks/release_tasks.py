@@ -19,16 +19,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from private_graphs.attacks.method_canary import MethodDesign, Shape, canary_task
-from private_graphs.methods import class_sums, dp_linear, dp_mlp, edge_votes, gcn_proved
-from private_graphs.methods.gcn_proved import ProvedGcn, Tuning
-from private_graphs.methods.node_gradients import Model, Steps
-from private_graphs.tasks import SCENARIOS, GraphTask
-from private_graphs.methods.proved import METHODS
+from private_graphs.methods import (
+    class_sums,
+    dp_linear,
+    dp_mlp,
+    edge_votes,
+    gcn_tuned,
+    method_named,
+)
+from private_graphs.methods.gcn_tuned import TunedGcn, Tuning
 from private_graphs.methods.method import Request, choose
+from private_graphs.methods.node_gradients import Model, Steps
 from private_graphs.methods.text_gradients import Configuration, TextGradients
 from private_graphs.methods.text_only import fit_text_model
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import Event
+from private_graphs.tasks import SCENARIOS, GraphTask
 from private_graphs.training.blocks import Structure
 from private_graphs.training.streams import Streams
 
@@ -124,8 +130,8 @@ def scores_between(released: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 def _mu_of(events: Sequence[Event]) -> float:
     event = events[0]
-    setting = SCENARIOS["edges" if getattr(event, "unit", "node") != "node" else "text"]
-    return price(event, setting.unit, setting.relation, DELTA).mu
+    scenario = SCENARIOS["edges" if getattr(event, "unit", "node") != "node" else "text"]
+    return price(event, scenario.unit, scenario.relation, DELTA).mu
 
 
 @dataclass(frozen=True)
@@ -147,9 +153,9 @@ class ClassSumsTask:
         return 1 if self.classes == 2 else _TURNED.words
 
     def _problem(self, arm: int) -> GraphTask:
-        setting = METHOD_SETTINGS[self.method]
-        name = "class_sums" if setting == "text" else self.method
-        design = MethodDesign(name, setting, self.epsilon, classes=self.classes)
+        scenario = METHOD_SCENARIOS[self.method]
+        name = "class_sums" if scenario == "text" else self.method
+        design = MethodDesign(name, scenario, self.epsilon, classes=self.classes)
         if self.classes == 2:
             return canary_task(design, arm)
         task = canary_task(design, 0, _TURNED)
@@ -158,9 +164,7 @@ class ClassSumsTask:
             task,
             train_features=sp.identity(n, format="csr") * (1 - 2 * arm),
             train_labels=np.zeros(n, dtype=np.int64),
-            train_to_public=sp.csr_matrix((n, task.public_adjacency.shape[0]))
-            if graph
-            else None,
+            train_to_public=sp.csr_matrix((n, task.public_adjacency.shape[0])) if graph else None,
             train_adjacency=sp.csr_matrix((n, n)) if graph else None,
         )
 
@@ -177,7 +181,7 @@ class ClassSumsTask:
     def events(self) -> tuple[Event, ...]:
         """As the method itself reports them of a run."""
         task = self._arms[0][0]
-        return METHODS[self.method].run(task, [_one_request(self, self.epsilon)])[0].events
+        return method_named(self.method).run(task, [_one_request(self, self.epsilon)])[0].events
 
     @property
     def mu(self) -> float:
@@ -228,7 +232,7 @@ class GradientTask:
 
     @cached_property
     def _trainer(self) -> TextGradients:
-        method = {"dp_linear": dp_linear.METHOD, "dp_mlp": dp_mlp.METHOD}[self.method]
+        method = {"dp_linear": dp_linear.TRAINER, "dp_mlp": dp_mlp.TRAINER}[self.method]
         return replace(method, model=_undecided(method.model))
 
     @cached_property
@@ -305,8 +309,8 @@ class GcnTask:
         return self._parts
 
     @cached_property
-    def _trainer(self) -> ProvedGcn:
-        return gcn_proved.POISSON_METHOD if self._poisson else gcn_proved.METHOD
+    def _trainer(self) -> TunedGcn:
+        return gcn_tuned.POISSON if self._poisson else gcn_tuned.EPOCH_SUM
 
     @cached_property
     def _tuning(self) -> Tuning:
@@ -315,7 +319,7 @@ class GcnTask:
     def _problem(self, labels: Sequence[int]) -> GraphTask:
         n, public = self._parts, sp.csr_matrix((1, self._parts))
         return GraphTask(
-            setting=SCENARIOS["graph"],
+            scenario=SCENARIOS["graph"],
             n_units=n,
             n_classes=self.classes,
             delta=DELTA,
@@ -444,7 +448,7 @@ class EdgeVotesTask:
         edges = sp.csr_matrix((np.ones(2 * _COPIES), both), (size, size))
         return [
             GraphTask(
-                setting=SCENARIOS["edges"],
+                scenario=SCENARIOS["edges"],
                 n_units=_COPIES,
                 n_classes=k,
                 delta=DELTA,
@@ -466,7 +470,7 @@ class EdgeVotesTask:
     def events(self) -> tuple[Event, ...]:
         """As the method itself reports them of a run."""
         request = _one_request(self, self.epsilon)
-        return METHODS[self.method].run(self._problems[0], [request])[0].events
+        return method_named(self.method).run(self._problems[0], [request])[0].events
 
     @property
     def mu(self) -> float:
@@ -548,13 +552,11 @@ class ChoiceTask:
     def counts(self, arm: int, draws: int) -> np.ndarray:
         """(C,) how often each candidate was chosen in ``draws`` choices."""
         task, _, predictions = self._arguments(arm, 0)
-        chosen = [
-            choose(task, self._request(arm, seed), predictions)[0] for seed in range(draws)
-        ]
+        chosen = [choose(task, self._request(arm, seed), predictions)[0] for seed in range(draws)]
         return np.bincount(chosen, minlength=self.classes)
 
 
-METHOD_SETTINGS = {
+METHOD_SCENARIOS = {
     "class_sums": "graph",
     "class_sums_text": "graph",
     "class_sums_public": "text",
@@ -565,7 +567,7 @@ TASKS: dict[str, Callable[[str, int, float], Task]] = {
     "class_sums_public": ClassSumsTask,
     "dp_linear": GradientTask,
     "dp_mlp": GradientTask,
-    "gcn": GcnTask,
+    "gcn_epoch_sum": GcnTask,
     "gcn_poisson": GcnTask,
     "edge_votes": EdgeVotesTask,
 }

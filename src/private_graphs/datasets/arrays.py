@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,3 +131,13 @@ def classes_of_one_hot(one_hot: np.ndarray, where: str) -> np.ndarray:
             f"{one_hot[row].tolist()[:20]}; expected a single 1 in each row"
         )
     return one_hot.argmax(axis=1).astype(np.int64)
+
+
+def fingerprint_of(name: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """Return sha256 (64 hex digits) over a name and arrays, independent of the platform."""
+    digest = hashlib.sha256(name.encode())
+    for key, array in sorted(arrays.items()):
+        canonical = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"\n{key} {canonical.dtype.str} {canonical.shape}\n".encode())
+        digest.update(canonical.tobytes())
+    return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from private_graphs.datasets.arrays import fingerprint_of
 from private_graphs.datasets.invariants import check_graph
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_text
@@ -181,12 +181,7 @@ class GraphDataset:
     @cached_property
     def fingerprint(self) -> str:
         """sha256 (64 hex digits) over the name and all arrays, independent of the platform."""
-        digest = hashlib.sha256(self.info.name.encode())
-        for key, array in sorted(self._arrays().items()):
-            canonical = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-            digest.update(f"\n{key} {canonical.dtype.str} {canonical.shape}\n".encode())
-            digest.update(canonical.tobytes())
-        return digest.hexdigest()
+        return fingerprint_of(self.info.name, self._arrays())
 
     def _arrays(self) -> dict[str, np.ndarray]:
         if isinstance(self.features, SparseFeatures):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MASKS = ("train_mask", "validation_mask", "test_mask")
 
 
-class _Checker:
+class Checker:
     """Raises the first violation with its origin, key, found and expected."""
 
     def __init__(self, where: str) -> None:
@@ -55,7 +55,7 @@ def check_graph(
     Raises:
         UserError: the first violation, naming origin, key, found and expected.
     """
-    check, check_info = _Checker(where), _Checker(info_where)
+    check, check_info = Checker(where), Checker(info_where)
     sparse = info.feature_kind == "sparse"
     feature_keys = {"features.indptr", "features.indices", "features.values"}
     expected = {"edge_index", "labels", *_MASKS} | (feature_keys if sparse else {"features"})
@@ -71,7 +71,7 @@ def check_graph(
         finite = bool(np.all(np.isfinite(arrays["features"])))
         check.require(finite, "features", "NaN or infinity", "finite values")
     _check_edges(check, arrays["edge_index"], n_nodes)
-    _check_labels_and_masks(check, arrays, len(info.classes))
+    check_labels_and_masks(check, arrays, len(info.classes))
     n_edges = arrays["edge_index"].shape[1]
     check_info.require(info.n_nodes == n_nodes, "n_nodes", info.n_nodes, f"{n_nodes}, as stored")
     check_info.require(info.n_edges == n_edges, "n_edges", info.n_edges, f"{n_edges}, as stored")
@@ -80,7 +80,7 @@ def check_graph(
 
 
 def _check_sparse(
-    check: _Checker, arrays: dict[str, np.ndarray], n_nodes: int, n_columns: int
+    check: Checker, arrays: dict[str, np.ndarray], n_nodes: int, n_columns: int
 ) -> None:
     indptr = arrays["features.indptr"]
     indices, values = arrays["features.indices"], arrays["features.values"]
@@ -116,7 +116,7 @@ def _check_sparse(
     check.require(np.all(values != 0), "features.values", "explicit zeros", "values that are not 0")
 
 
-def _check_edges(check: _Checker, edge_index: np.ndarray, n_nodes: int) -> None:
+def _check_edges(check: Checker, edge_index: np.ndarray, n_nodes: int) -> None:
     check.array(edge_index, "edge_index", np.int64, (2, None))
     if edge_index.shape[1] == 0:
         return
@@ -138,10 +138,10 @@ def _check_edges(check: _Checker, edge_index: np.ndarray, n_nodes: int) -> None:
     check.require(ordered, "edge_index", "edges out of order", "edges sorted by (i, j)")
 
 
-def _check_labels_and_masks(check: _Checker, arrays: dict[str, np.ndarray], n_classes: int) -> None:
+def check_labels_and_masks(check: Checker, arrays: dict[str, np.ndarray], n_classes: int) -> None:
     labels = arrays["labels"]
     n_nodes = len(labels)
-    check.require(n_nodes >= 1, "labels", "0 nodes", "at least one node")
+    check.require(n_nodes >= 1, "labels", "no labels", "at least one")
     check.require(
         labels.min() >= -1 and labels.max() < n_classes,
         "labels",
@@ -152,5 +152,5 @@ def _check_labels_and_masks(check: _Checker, arrays: dict[str, np.ndarray], n_cl
     for key in _MASKS:
         check.array(arrays[key], key, np.bool_, (n_nodes,))
         shared = int(np.sum(taken & arrays[key]))
-        check.require(shared == 0, key, f"{shared} nodes of another mask", "disjoint masks")
+        check.require(shared == 0, key, f"{shared} members of another mask", "disjoint masks")
         taken |= arrays[key]

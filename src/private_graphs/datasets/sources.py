@@ -33,6 +33,7 @@ from private_graphs.datasets.download import (
 )
 from private_graphs.datasets.first_use import confirm
 from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.readers import reader_specs
 from private_graphs.errors import UserError, suggest
 from private_graphs.files import atomic_path, resource, sha256_of
 
@@ -52,6 +53,7 @@ def _write_pokec_demo(raw_dir: Path) -> list[Path]:
 WRITERS: dict[str, Callable[[Path], list[Path]]] = {
     **{name: partial(embedded.write_raw, name) for name in embedded.MODELS},
     "pokec_demo": _write_pokec_demo,
+    **{spec.name: spec.write for spec in reader_specs() if spec.write is not None},
 }
 """Datasets whose raw files are generated: name -> function that writes them below a raw folder,
 leaves alone what is there unchanged, and returns their paths."""

@@ -10,7 +10,6 @@ import numpy as np
 from private_graphs.methods.method import Request
 from private_graphs.privacy.events import Event, ExponentialChoice
 from private_graphs.tasks import GraphTask
-from private_graphs.training.exact import exponential_choice
 
 CONSTANTS = (
     "the constants of the method were set by its authors with experiments on Cora, CiteSeer and "
@@ -34,8 +33,8 @@ def choose(
 ) -> tuple[int, tuple[Event, ...], str]:
     """Choose among C candidates by their (C, V) predictions of the validation nodes.
 
-    With public validation labels: the most hits on them, ties to the first; free. Without any, all V
-    validation labels are private: the exponential mechanism on the hits, with the request's ε. It
+    With public validation labels: the most hits on them, ties to the first; free. Without any, all
+    V validation labels are private: the exponential mechanism on the hits, with the request's ε. It
     reads no training node but through what was released of them, so it protects other people than
     that release: a node is in one of the two. Returns the index, the events of the choice, and in
     words what it read. Order candidates from the most to the least likely.
@@ -54,13 +53,15 @@ def choose(
         relation=task.scenario.relation,
         count=1,
         reason=(
-            "one relabelled validation node moves the hits of each candidate by at most 1; of a validation "
-            "node the label alone is protected, its text is public and its edges to training "
-            "nodes count as theirs"
+            "one relabelled validation node moves the hits of each candidate by at most 1; of a "
+            "validation node the label alone is protected, its text is public and its edges to "
+            "training nodes count as theirs"
         ),
         sensitivity=1.0,
         scale=_choice_scale(request.epsilon),
     )
+    from private_graphs.training.exact import exponential_choice  # numba: half a second
+
     return (
         exponential_choice(request.streams.generator("choice"), hits, event.scale),
         (event,),

@@ -6,8 +6,8 @@ public lattice; S plus discrete Gaussian noise is all that is ever released of t
 Everything that fixes z is public (:mod:`private_graphs.methods.public_text`) or a rule of n, K and
 the budget. From the noisy sum follow the posterior mean of a linear model under the known noise,
 and under ``graph`` scores that are averaged over public neighbours: post-processing, chosen among
-on public validation labels. docs/privacy.md §0.1 and §0.6 price the release; :func:`sensitivity` holds
-the proof of its sensitivity.
+on public validation labels. docs/privacy.md §0.1 and §0.6 price the release; :func:`sensitivity`
+holds the proof of its sensitivity.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def propagated(
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Scores of the validation and test nodes under one choice of settings, for several requests."""
+    """Scores of validation and test nodes under one choice of settings, for several requests."""
 
     prior_variance: float
     propagation: int

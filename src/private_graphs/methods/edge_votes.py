@@ -8,8 +8,8 @@ beliefs of the next round.
 
 Where the privacy is spent is decided on public data:
 
-- Only nodes that are asked receive: validation and test nodes and a fifth of the training nodes, which
-  are treated as test nodes in everything and serve to fit the weights. The other training nodes
+- Only nodes that are asked receive: validation and test nodes and a fifth of the training nodes,
+  which are treated as test nodes in everything and serve to fit the weights. Other training nodes
   vote with their labels. An edge between two of them costs nothing, and one from them to a node
   that is asked has its whole budget for that one message.
 - A message is the step that the receiver's beliefs q take when the sender's beliefs p are evidence
@@ -70,7 +70,7 @@ class Voters:
 
 
 def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
-    """Ask all validation and test nodes and a fifth of the training nodes, at most 2,000, at random."""
+    """Ask all validation and test nodes and a fifth of the training nodes, at most 2,000."""
     n, n_nodes = task.n_train, task.adjacency.shape[0]
     n_asked = min(int(np.ceil(_ASKED_SHARE * n)), _ASKED_AT_MOST)
     asked = np.arange(n_nodes) >= n

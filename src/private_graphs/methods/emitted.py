@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
-from private_graphs.training.engine import Released
+
+if TYPE_CHECKING:
+    from private_graphs.training.dpsgd import Released as Records
+    from private_graphs.training.engine import Released
 
 
 class ReleaseMismatch(RuntimeError):
@@ -73,7 +77,13 @@ def check_released(planned: NoisyGradients, released: Released) -> NoisyGradient
     Poisson steps are one for each part and epoch in the plan, so that their number is compared like
     any other.
     """
-    made = emitted_event(released, planned.clip_norm, planned.relabel_touches)
+    return _as_planned(
+        planned, emitted_event(released, planned.clip_norm, planned.relabel_touches)
+    )
+
+
+def _as_planned(planned: NoisyGradients, made: NoisyGradients) -> NoisyGradients:
+    """Return ``made``; ReleaseMismatch unless it is ``planned``."""
     if math.isclose(made.noise_multiplier, planned.noise_multiplier, rel_tol=1e-12):
         made = replace(made, noise_multiplier=planned.noise_multiplier)
     differing = [
@@ -86,3 +96,47 @@ def check_released(planned: NoisyGradients, released: Released) -> NoisyGradient
             f"training released something else than was priced: {'; '.join(differing)}"
         )
     return made
+
+
+def check_records(planned: NoisyGradients, released: Records) -> NoisyGradients:
+    """As ``check_released`` for per-record training; its Poisson draws are held against their rate.
+
+    The largest and smallest lots are compared with what independent coins give, six standard
+    deviations allowed.
+    """
+    if released.bare_steps:
+        raise ReleaseMismatch(
+            f"{released.bare_steps} steps were taken without noise; expected none: the price does "
+            "not hold"
+        )
+    steps, n_groups, rate = released.noisy_steps, released.n_groups, released.rate
+    spread = math.sqrt(n_groups * rate * (1 - rate))
+    if released.lots == "poisson":
+        drawn = abs(released.joined - steps * n_groups * rate) <= 6 * spread * math.sqrt(steps)
+        fits = drawn and (released.most > released.fewest or spread * steps < 30)
+        sampling: Sampling = Poisson(rate)
+    else:
+        fits = released.visits == {1}
+        full = released.lots == "full"
+        sampling = FullBatch(n_groups) if full else Shuffled(steps // max(1, released.epochs))
+    if not fits:
+        raise ReleaseMismatch(
+            f"lots of {released.fewest} to {released.most} of {n_groups}, {released.joined} in "
+            f"{steps} steps, {sorted(released.visits)} visits an epoch, are not {released.lots}: "
+            "the price does not hold"
+        )
+    clipped = math.isfinite(released.clip_norm)
+    norm = released.clip_norm if clipped else planned.clip_norm
+    made = NoisyGradients(
+        clipping="none"
+        if not clipped
+        else "per_record"
+        if released.microbatch == 1
+        else "per_group",
+        clip_norm=norm,
+        noise_multiplier=released.noise_std / norm,
+        releases=steps,
+        epochs=released.epochs,
+        sampling=sampling,
+    )
+    return _as_planned(planned, made)

@@ -15,7 +15,6 @@ import numpy as np
 from private_graphs.errors import UserError
 from private_graphs.privacy.calibration import lattice_noise
 from private_graphs.privacy.events import LATTICE_RATIO, Bounding, GaussianQuery
-from private_graphs.training.exact import discrete_gaussian
 
 NOISE_GENERATOR = "discrete_gaussian"
 """Key of ``privacy.statements.NOISE_GENERATORS``."""
@@ -98,6 +97,8 @@ class LatticeGaussian:
     def noisy(self, sums: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """Return int64 ``sums`` (in spacings) plus noise from ``generator``, in float64 units."""
         if self.steps:
+            from private_graphs.training.exact import discrete_gaussian  # numba: half a second
+
             sums = sums + discrete_gaussian(generator, self.steps, sums.shape)
         return sums * self.spacing
 

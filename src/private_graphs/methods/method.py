@@ -88,7 +88,7 @@ class Outcome:
     validation_predictions: np.ndarray
     """(V,) classes of the validation records by the same model."""
     events: tuple[Event, ...] = ()
-    """What was released of private data; the runner prices it and refuses what proves too little."""
+    """What was released of private data; the runner prices it, refuses what proves too little."""
     validation_events: tuple[Event, ...] = ()
     """What was released of validation labels that are private. No training record is among them."""
     claim: Claim | None = None
@@ -118,7 +118,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Canary:
-    """Sizes of the tiny task on which an audit sees most of a method (``attacks.method_canary``)."""
+    """Sizes of the tiny task on which an audit sees most of a method."""
 
     words: int
     """Public axes at most; the canary's is the first."""

@@ -178,7 +178,7 @@ def first_beliefs(
 def fit_text_model(task: GraphTask) -> TextModel:
     """Fit the classifier: the penalty, then the neighbourhood, of the most out-of-fold hits.
 
-    Ties go to the first candidate. Texts and training labels are read, neither validation labels nor
+    Ties go to the first candidate. Texts and training labels are read, no validation labels and no
     edges. The label of a training node enters its own probabilities through what is chosen by
     cross-validation (the two settings and the two weights) and by no other way.
     """

@@ -38,6 +38,7 @@ from private_graphs.privacy.events import (
     Poisson,
     PureQuery,
     Query,
+    Shuffled,
 )
 from private_graphs.privacy.fourier import fourier_epsilon, fourier_of
 from private_graphs.privacy.losses import (
@@ -267,7 +268,7 @@ def pld_name() -> str:
 
 # --- what an event is worth -------------------------------------------------------------------
 
-PRICED_UNITS = ("node", "subgraph", "graph")
+PRICED_UNITS = ("node", "record", "subgraph", "graph")
 
 
 @dataclass(frozen=True)
@@ -291,16 +292,22 @@ class PricedEvent:
     """What the proof takes for granted about the code that trained."""
 
 
+def _moves_a_term(event: NoisyGradients, unit: str) -> bool:
+    """Whether a unit is less than a clipped term, which it moves even where it vanishes."""
+    return unit == "node" or (unit == "record" and event.clipping != "per_record")
+
+
 def sensitivity(event: NoisyGradients, unit: str, relation: str) -> float | None:
     """Return how far one unit moves one release that it touches, or None without a bound.
 
     In the units of the gradient. A node's data moves the clipped gradient of its part from one
-    vector of norm <= C to any other, whatever the relation: 2C. A whole subgraph or graph that
-    vanishes takes a term of norm <= C away: C; replaced, 2C (§2, §3).
+    vector of norm <= C to any other, whatever the relation: 2C. So does a record's where groups of
+    records are clipped as one. A whole term that vanishes, of a subgraph, a graph or a record
+    clipped by itself, takes a vector of norm <= C away: C; replaced, 2C (§2, §3).
     """
     if event.clipping == "none":
         return None
-    factor = 2.0 if unit == "node" or relation == "replace" else 1.0
+    factor = 2.0 if _moves_a_term(event, unit) or relation == "replace" else 1.0
     if isinstance(event.sampling, FullBatch):
         touched = {"node": min(event.relabel_touches, event.parts), "graph": event.parts}
         factor *= touched.get(unit, 1)
@@ -321,6 +328,11 @@ def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, .
     listed = ["the number of steps and the divisor of the sums are public and fixed in advance"]
     if event.clipping == "per_record":
         listed.append("the gradient of each record reads no other private record")
+    elif event.clipping == "per_group":
+        listed.append(
+            "the gradient of each group of records reads no other private record; which group a "
+            "record is in is public and does not depend on the data"
+        )
     elif event.parts > 1 or isinstance(event.sampling, Poisson):
         listed.append(
             "each part's forward pass sees its induced subgraph alone; the partition and the "
@@ -336,7 +348,22 @@ def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, .
     return tuple(listed)
 
 
-def _refused(event: NoisyGradients) -> PricedEvent | None:
+def _refused(event: NoisyGradients, unit: str, relation: str) -> PricedEvent | None:
+    sampled = isinstance(event.sampling, Poisson)
+    if event.clipping == "per_group" and not sampled:
+        return PricedEvent(
+            None,
+            "none",
+            "none: groups of records that are clipped as one are priced where whole groups join a "
+            "step by independent coins, and not otherwise",
+        )
+    fixed = event.clipping == "per_group" or isinstance(event.sampling, Cyclic | Shuffled)
+    if unit == "record" and relation == "add_remove" and fixed:
+        return PricedEvent(
+            None,
+            "none",
+            "none: one record more or less moves others to other lots or groups of a fixed size",
+        )
     if event.clipping == "none":
         return PricedEvent(
             None, "none", "none: nothing is clipped, so one unit can move a gradient without bound"
@@ -366,7 +393,7 @@ def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: floa
     section = {FullBatch: "§2" if event.parts == 1 else "§3 A′", Cyclic: "§3 A"}.get(
         type(event.sampling), "§3 A; a shuffled order is never amplified"
     )
-    loss = "replace" if unit == "node" else relation
+    loss = "replace" if _moves_a_term(event, unit) else relation
     mechanism = SampledGaussian((2 if loss == "replace" else 1) / mu, 1, 1.0, loss)
     return PricedEvent(
         epsilon=gdp_epsilon(mu, delta),
@@ -395,12 +422,13 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
             "class-stratified subsampling, which is not priced; draw an independent keyed coin "
             "per node instead (docs/privacy.md §3)"
         )
-    loss = "replace" if unit == "node" else relation
+    loss = "replace" if _moves_a_term(event, unit) else relation
     rate = event.sampling.rate
     mechanism = SampledGaussian(event.noise_multiplier, event.releases, rate, loss)
+    term = "a record's" if event.clipping == "per_record" and unit == "record" else "a part's"
     pair = {
-        "replace": "a part's clipped term is replaced, so both sides move: (1-q)N(0)+qN(±C)",
-    }.get(loss, "a part's clipped term vanishes or appears: subsampled Gaussian, worse direction")
+        "replace": f"{term} clipped term is replaced, so both sides move: (1-q)N(0)+qN(±C)",
+    }.get(loss, f"{term} clipped term vanishes or appears: subsampled Gaussian, worse direction")
     return PricedEvent(
         epsilon=pld_of((mechanism,), delta),
         accountant=pld_name(),
@@ -535,7 +563,7 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
 def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """Return what ``event`` proves for one unit under the relation, at delta.
 
-    ``unit`` is node, subgraph or graph for gradients; a query answers for its own unit and
+    ``unit`` is node, record, subgraph or graph for gradients; a query answers for its own unit and
     relation only. Gradients that are not clipped jointly prove nothing
     (``epsilon`` None, ``proof`` says why). A shuffled order is priced as the cyclic one. What
     cannot be priced soundly raises UserError.
@@ -549,7 +577,7 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
             f"no proof for unit {unit!r}; expected one of {', '.join(PRICED_UNITS)}"
             f"{suggest(unit, PRICED_UNITS)}"
         )
-    refused = _refused(event)
+    refused = _refused(event, unit, relation)
     if refused is not None:
         return refused
     if isinstance(event.sampling, Poisson):

@@ -12,7 +12,7 @@ from typing import Literal
 
 from private_graphs.errors import UserError
 
-Clipping = Literal["gradient_global", "gradient_per_tensor", "per_record", "none"]
+Clipping = Literal["gradient_global", "gradient_per_tensor", "per_record", "per_group", "none"]
 Bounding = Literal["row", "entry", "per_record", "per_class", "gradient_global", "none"]
 
 
@@ -88,7 +88,9 @@ class NoisyGradients:
 
     Each release is (sum of the gradients of the parts that take part, each clipped to
     ``clip_norm``) + N(0, (noise_multiplier · clip_norm)²) in every coordinate. With clipping
-    ``per_record`` every part is one record, whose gradient reads no other.
+    ``per_record`` every term is one record, whose gradient reads no other, and a part of cyclic or
+    shuffled releases is a lot of them; ``per_group`` the same with groups of records in a fixed
+    public partition, whose mean gradient is clipped as one (microbatches).
     """
 
     clipping: Clipping

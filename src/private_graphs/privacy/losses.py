@@ -15,7 +15,6 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, logsumexp
-from scipy.stats import binom
 
 from private_graphs.errors import UserError
 
@@ -122,6 +121,8 @@ class SampledTerms:
     @property
     def weights(self) -> np.ndarray:
         """(terms + 1,) probabilities of J."""
+        from scipy.stats import binom  # half a second to import
+
         return binom.pmf(np.arange(self.terms + 1), self.terms, self.sampling_rate)
 
 
@@ -277,6 +278,8 @@ def pure_epsilon(epsilon: float, steps: int, delta: float) -> float:
     C(k,j) (e^{jε₀} - e^{ε+(k-j)ε₀})₊ / (1+e^{ε₀})^k.
     """
     j = np.arange(steps + 1)
+    from scipy.stats import binom  # half a second to import
+
     log_mass = binom.logpmf(j, steps, 1 / (1 + math.exp(-epsilon)))
     losses = (2 * j - steps) * epsilon
 

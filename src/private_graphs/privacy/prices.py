@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
 from private_graphs.privacy.checks import delta_too_large
-from private_graphs.privacy.events import Event
+from private_graphs.privacy.events import Event, NoisyGradients
 
 Claim = tuple[str, str, float, int]
 """Unit, relation, delta and number of units."""
@@ -167,3 +167,18 @@ def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
         replace(each, sensitivity=2 * each.sensitivity, relation="replace") for each in events
     ]
     return _proved(doubled, (claim[0], "replace", *claim[2:]))[1]
+
+
+def vanishing_epsilon(claim: Claim, events: Sequence[Event]) -> tuple[float | None, str]:
+    """Return ε of one run where a record may be left out, and the relation that this proves.
+
+    ``add_remove`` where it holds; ``zero_out`` where lots or groups have a fixed size, so that the
+    place of the record has to stay.
+    """
+    if not events or not all(isinstance(event, NoisyGradients) for event in events):
+        return None, "zero_out"
+    for relation in ("add_remove", "zero_out"):
+        epsilon = _proved(events, (claim[0], relation, *claim[2:]))[1]
+        if epsilon is not None:
+            break
+    return epsilon, relation

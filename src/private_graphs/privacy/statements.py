@@ -40,6 +40,7 @@ from private_graphs.privacy.prices import (
     SearchRuns,
     price_runs,
     replacing_epsilon,
+    vanishing_epsilon,
 )
 
 Unit = Literal[
@@ -458,12 +459,15 @@ def build_statement(
 def _also_proved(
     claim: tuple[Unit, Relation, float, int], events: Sequence[Event]
 ) -> tuple[AlsoProved, ...]:
-    """At edge level what holds where an edge is moved elsewhere, so that their number stays."""
+    """What else holds: for an edge that is moved elsewhere, for a record that is left out."""
     unit, relation, *_ = claim
-    if not unit.startswith("edge") or relation != "add_remove":
+    if unit.startswith("edge") and relation == "add_remove":
+        epsilon, other = replacing_epsilon(claim, events), "replace"
+    elif unit == "record" and relation == "replace":
+        epsilon, other = vanishing_epsilon(claim, events)
+    else:
         return ()
-    epsilon = replacing_epsilon(claim, events)
-    return () if epsilon is None else (AlsoProved(relation="replace", epsilon=epsilon),)
+    return () if epsilon is None else (AlsoProved(relation=other, epsilon=epsilon),)
 
 
 _OF_ROW = {

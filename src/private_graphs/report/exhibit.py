@@ -23,7 +23,7 @@ class Cell:
     statement: str = ""
     """Identifier of the privacy statement behind it."""
     tone: str = ""
-    """``proved``, ``unproved``, ``refuted``, ``published`` or nothing: a class of the style sheet."""
+    """``proved``, ``unproved``, ``refuted``, ``published`` or nothing: a class of the page."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Chart:
 
     title: str
     frame: pd.DataFrame
-    """One row per point: ``x``, ``y``, ``spread``, ``line``, facets, ``status``, ``statement_id``."""
+    """One row per point: ``x``, ``y``, ``spread``, ``line``, facets, ``statement_id``."""
     x: str
     y: str = "mean"
     spread: str = "std"

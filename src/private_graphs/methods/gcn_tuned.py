@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.methods.choice import CONSTANTS
-from private_graphs.methods.emitted import check_released
 from private_graphs.methods.gcn_protocols import SOUND, SOUND_POISSON, GcnProtocol
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
 from private_graphs.tasks import UNIT_ROWS, GraphTask
-from private_graphs.training import engine
-from private_graphs.training.blocks import Structure, build_structure
-from private_graphs.training.engine import ReplicaSpec, Settings
+
+if TYPE_CHECKING:
+    from private_graphs.training.blocks import Structure
+    from private_graphs.training.engine import Trained
 
 _HIDDEN = 32
 _TYPE: Literal["float32"] = "float32"
@@ -78,6 +78,8 @@ class ProvedGcn:
         progress: Progress | None,
     ) -> list[Outcome]:
         """Answer requests with equal settings, as one batch."""
+        from private_graphs.methods.emitted import check_released
+
         structure = self.structure(task, tuning, requests)
         trained, planned = self.fit(structure, tuning, requests, task.delta, progress=progress)
         first_test = len(task.validation_labels)
@@ -105,14 +107,16 @@ class ProvedGcn:
         *,
         start: np.ndarray | None = None,
         progress: Progress | None = None,
-    ) -> tuple[engine.Trained, list[NoisyGradients | None]]:
+    ) -> tuple[Trained, list[NoisyGradients | None]]:
         """Train a batch; return it and, for each request, the event that is planned.
 
         ``start`` (P,) are the parameters before the first step, by default those of each stream.
         """
+        from private_graphs.training import engine
+
         planned = [self._event(tuning, request, delta) for request in requests]
         replicas = [
-            ReplicaSpec(
+            engine.ReplicaSpec(
                 request.streams,
                 tuning.learning_rate,
                 event.noise_multiplier if event else 0.0,
@@ -120,7 +124,7 @@ class ProvedGcn:
             )
             for request, event in zip(requests, planned, strict=True)
         ]
-        settings = Settings(
+        settings = engine.Settings(
             optimizer=tuning.optimizer,
             epochs=tuning.epochs,
             private=True,  # clipped at every epsilon, also where no noise is added
@@ -134,6 +138,8 @@ class ProvedGcn:
 
     def structure(self, task: GraphTask, tuning: Tuning, requests: Sequence[Request]) -> Structure:
         """Blocks of all replicas; where every node is a part of its own they share them."""
+        from private_graphs.training.blocks import build_structure
+
         alone = tuning.splits == task.n_units
         streams = [request.streams for request in (requests[:1] if alone else requests)]
         built = build_structure(

@@ -1,6 +1,6 @@
 """Why noise makes an unclipped gradient win: weights grow under noise, and gradients with them.
 
-python -m private_graphs.attacks.growth --dataset cora
+python benchmarks/weight_growth.py --dataset cora
 
 Plain SGD on the full graph adds noise of one size to every step, so that the weights make a random
 walk away from zero. The gradient of a two-layer network grows with its weights. Where nothing
@@ -26,8 +26,8 @@ import numpy as np
 from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
 from private_graphs.errors import UserError
 from private_graphs.features.load import load_dataset
-from private_graphs.privacy.calibration import published_noise
-from private_graphs.protocols import PROTOCOLS, Protocol
+from private_graphs.methods.gcn_budget import GcnSettings, noise_multiplier
+from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import ReplicaSpec, Settings
@@ -36,7 +36,7 @@ from private_graphs.training.streams import Streams
 
 EPOCHS = (1, 10, 100, 500, 2000)
 """Where the training is looked at; the last is the number of epochs of the paper's DP-SGD."""
-SHOWN: dict[str, Protocol] = {
+SHOWN: dict[str, GcnProtocol] = {
     "released": PROTOCOLS["released"],
     "paper": PROTOCOLS["paper"],
     "unclipped": replace(PROTOCOLS["paper"], clipping="none"),
@@ -67,7 +67,7 @@ class Growth:
     validation_micro_f1: float
 
 
-def _structure(dataset: GraphDataset, protocol: Protocol, streams: list[Streams], dtype: str):
+def _structure(dataset: GraphDataset, protocol: GcnProtocol, streams: list[Streams], dtype: str):
     return build_structure(
         dataset, protocol, splits=1, train_fraction=1.0,
         validation_graph=protocol.private_selection_graph, streams=streams, hidden=HIDDEN,
@@ -76,7 +76,7 @@ def _structure(dataset: GraphDataset, protocol: Protocol, streams: list[Streams]
 
 
 def gradients(
-    dataset: GraphDataset, protocol: Protocol, streams: list[Streams], parameters: np.ndarray
+    dataset: GraphDataset, protocol: GcnProtocol, streams: list[Streams], parameters: np.ndarray
 ) -> np.ndarray:
     """Return the gradients (R, P) of the training loss at ``parameters`` (R, P), unclipped.
 
@@ -167,7 +167,7 @@ def _dataset(name: str, raw: Path, mirror: str | None) -> GraphDataset:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print weights, gradients and noise of full-graph DP-SGD with and without clipping."""
     parser = argparse.ArgumentParser(
-        prog="python -m private_graphs.attacks.growth",
+        prog="python benchmarks/weight_growth.py",
         description="Norms of weights, gradient and noise along DP-SGD (full graph, learning rate "
         f"{LEARNING_RATE:g}, clip norm {CLIP_NORM:g}), with and without clipping, at the noise "
         "that the paper's formula gives for epsilon; F1 is on the validation nodes.",
@@ -182,11 +182,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--seeds is {given.seeds}; expected at least 1")
     try:
         dataset = _dataset(given.dataset, given.raw, given.mirror)
-        bought = published_noise(given.epsilon, "sgd", 1, EPOCHS[-1], DELTA)
+        settings = GcnSettings(optimizer="sgd", epochs=EPOCHS[-1])
+        noise = noise_multiplier(given.epsilon, settings, PROTOCOLS["paper"], DELTA)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(1) from None
-    noise = bought.noise_multiplier
     rows = [row for name in SHOWN for row in growth(dataset, name, noise, given.seeds)]
     print(table(rows))
 

@@ -12,9 +12,9 @@ from small_graph_problem import graph_problem
 from small_graphs import dense_features
 from small_texts import many_requests
 
-from private_graphs.methods import gcn_proved
+from private_graphs.methods import gcn_tuned
 from private_graphs.methods.emitted import ReleaseMismatch
-from private_graphs.methods.gcn_proved import METHOD, POISSON_METHOD, Tuning, as_dataset
+from private_graphs.methods.gcn_tuned import METHOD, POISSON_METHOD, Tuning, as_dataset
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import FullBatch, Poisson
 from private_graphs.training import engine
@@ -92,7 +92,7 @@ def test_a_release_that_was_not_planned_stops_the_run(monkeypatch):
         quieter = [replace(e, noise_multiplier=e.noise_multiplier / 2) for e in replicas]
         return original(structure, protocol, settings, quieter, **named)
 
-    monkeypatch.setattr(gcn_proved.engine, "train", halved)
+    monkeypatch.setattr(gcn_tuned.engine, "train", halved)
     with pytest.raises(ReleaseMismatch, match="noise_multiplier"):
         short(METHOD).run(task, many_requests(task))
 

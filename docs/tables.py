@@ -1,23 +1,29 @@
-"""The numbers of ``docs/privacy.md``: every table there is printed by this module.
+"""The generated parts of docs/ and workflow/schemas: every table there is printed by this script.
 
-``python -m private_graphs.privacy.document docs/privacy.md`` writes the tables anew between
-their markers; a test keeps document and code in step.
+    python docs/tables.py [--mirror DIR]
+
+writes them anew between their markers; the counts of datasets need their raw files, hence a mirror.
+A test keeps pages and code in step.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import os
 import re
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
+from private_graphs.datasets import registry
+from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.errors import UserError
+from private_graphs.files import write_text
 from private_graphs.privacy.accountants import (
     cancelling_moments_epsilon,
     edge_epsilon,
@@ -36,7 +42,9 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.selection import POISSON, selection_epsilon
+from private_graphs.study import write_schemas
 
+ROOT = Path(__file__).resolve().parents[1]
 DELTA = 1e-5
 EPOCHS = 500
 
@@ -249,27 +257,96 @@ def one_run_table() -> str:
     return _markdown(("canaries", "guesses", "right", "ε"), rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "routes": routes_table,
-    "table3": table3,
-    "table4": table4,
-    "splits": splits_table,
-    "published": published_table,
-    "edges": edge_table,
-    "selection": selection_table,
-    "repeated": repeated_table,
-    "audits": audit_table,
-    "one_run": one_run_table,
+# --- datasets --------------------------------------------------------------------------------
+
+FIRST_USE = "trust on first use"
+
+
+def sources_table(listed: Mapping[str, DatasetSources]) -> str:
+    """Return a table with one row per file of the datasets or models ``listed``."""
+    lines = ["| of | file | bytes | sha256 |", "|---|---|---:|---|"]
+    for name, each in listed.items():
+        for source in each.files:
+            size = "-" if source.bytes is None else f"{source.bytes:,}"
+            sha256 = FIRST_USE if source.sha256 is None else f"`{source.sha256}`"
+            lines.append(f"| `{name}` | [{source.file}]({source.url}) | {size} | {sha256} |")
+    return "\n".join(lines)
+
+
+_COLUMNS = {
+    "nodes": "nodes",
+    "edges": "edges",
+    "loops_dropped": "loops dropped",
+    "duplicates_dropped": "duplicates dropped",
+    "one_way_edges": "one-way edges",
+    "isolated_nodes": "isolated nodes",
+    "components": "components",
+    "largest_component": "largest",
+    "nodes_without_features": "without words",
+    "features": "words",
+    "classes": "classes",
 }
 
 
-def refresh(text: str) -> str:
-    """Return the document with every table between its ``begin`` and ``end`` markers renewed."""
-    for name, table in TABLES.items():
+def counts_table(statistics: Iterable[Mapping[str, Any]]) -> str:
+    """Return a Markdown table with one row per entry of ``GraphDataset.statistics()``.
+
+    ``missing`` is the number of classes without a labelled node in train, validation and test.
+    """
+    titles = ["dataset", *_COLUMNS.values(), "train / validation / test", "missing"]
+    lines = [f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}"]
+    for each in statistics:
+        values = [f"`{each['name']}`", *(_number(each[key]) for key in _COLUMNS)]
+        values.append(" / ".join(_number(size) for size in each["masks"].values()))
+        values.append(" / ".join(str(len(names)) for names in each["classes_missing"].values()))
+        lines.append(f"| {' | '.join(values)} |")
+    return "\n".join(lines)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def sources() -> str:
+    """docs/data.md: the raw files and their checksums."""
+    return sources_table({**load_sources(), **load_models()})
+
+
+def counts(mirror: str) -> str:
+    """docs/data.md: what the readers found in every dataset whose raw files leave no choice."""
+    names = [
+        name for name, spec in registry.DATASETS.items() if spec.data == "graph" and not spec.views
+    ]
+    with TemporaryDirectory() as raw:
+        supply(names, raw, mirror)
+        return counts_table(registry.build(name, raw).statistics() for name in names)
+
+
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/privacy.md": {
+        "routes": routes_table,
+        "table3": table3,
+        "table4": table4,
+        "splits": splits_table,
+        "published": published_table,
+        "edges": edge_table,
+        "selection": selection_table,
+        "repeated": repeated_table,
+        "audits": audit_table,
+        "one_run": one_run_table,
+    },
+    "docs/data.md": {"sources": sources},
+}
+"""The tables of every page by the names of their markers."""
+
+
+def refreshed(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
+    """Return the text of a page with every table between its markers renewed."""
+    for name, table in tables.items():
         begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
         if text.count(begin) != 1 or text.count(end) != 1:
             raise UserError(
-                f"the document has {text.count(begin)} x '{begin}' and {text.count(end)} x "
+                f"the page has {text.count(begin)} x '{begin}' and {text.count(end)} x "
                 f"'{end}'; expected each exactly once"
             )
         block = f"{begin}\n{table()}\n{end}"
@@ -277,13 +354,18 @@ def refresh(text: str) -> str:
     return text
 
 
-def main(path: str) -> None:
-    """Renew the tables of the document at ``path`` in place."""
-    document = Path(path)
-    temporary = document.with_name(f".{document.name}.partial")
-    temporary.write_text(refresh(document.read_text(encoding="utf-8")), encoding="utf-8")
-    os.replace(temporary, document)
+def main() -> None:
+    """Renew the tables of every page, and the schemas."""
+    parser = argparse.ArgumentParser(description="Write the generated parts of docs/ anew.")
+    parser.add_argument("--mirror", help="folder or URL with raw files; without it: no counts")
+    mirror = parser.parse_args().mirror
+    for page, tables in PAGES.items():
+        if mirror and page == "docs/data.md":
+            tables = {**tables, "counts": lambda: counts(mirror)}
+        path = ROOT / page
+        write_text(path, refreshed(path.read_text(encoding="utf-8"), tables))
+    write_schemas(ROOT / "workflow" / "schemas")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

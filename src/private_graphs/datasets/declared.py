@@ -1,0 +1,63 @@
+"""Graphs of users that a configuration declares, in its key ``datasets``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from private_graphs.datasets.own import OwnGraph, declare, known, remember
+from private_graphs.datasets.registry import DATASETS, DECLARED, OWN_FOLDER
+from private_graphs.errors import UsageError
+
+
+def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``raw`` with names in place of the graphs that entries of ``datasets`` describe.
+
+    An entry is a name, or a mapping with the fields of ``OwnGraph``; a mapping of names to such
+    fields may stand in place of the list. Each graph is known from now on (``registry.DECLARED``);
+    ``keep_declarations`` writes them. Raises UsageError, naming the key, for a description that is
+    incomplete or whose name is taken.
+    """
+    entries = raw.get("datasets")
+    if isinstance(entries, Mapping) and "name" in entries:
+        entries = [entries]
+    elif isinstance(entries, Mapping):
+        if wrong := [name for name, fields in entries.items() if isinstance(fields, str)]:
+            raise UsageError(
+                f"configuration: datasets: {wrong[0]}: found {entries[wrong[0]]!r}; expected a "
+                "list, such as [cora, {name: my_graph, nodes: ...}]"
+            )
+        entries = [{"name": name, **fields} if fields else name for name, fields in entries.items()]
+    if not isinstance(entries, list | tuple):
+        return dict(raw)
+    names = []
+    for entry in entries:
+        if isinstance(entry, Mapping):
+            own = declare(dict(entry), "configuration: datasets")
+            if own.name in DATASETS:
+                raise UsageError(
+                    f"configuration: datasets: {own.name!r} is the name of a built-in dataset; "
+                    "choose another"
+                )
+            DECLARED[own.name] = own
+            entry = own.name
+        names.append(entry)
+    return {**raw, "datasets": names}
+
+
+def keep_declarations() -> list[str]:
+    """Write the graphs that the configuration declares below ``data/own``, where the command line
+    and later runs find them; return a line for each that replaces another declaration."""
+    lines = []
+    before = known(OWN_FOLDER)
+    for name, own in DECLARED.items():
+        fields = OwnGraph.model_fields
+        earlier = before.get(name, own)
+        changed = [each for each in fields if getattr(own, each) != getattr(earlier, each)]
+        if changed:
+            lines.append(
+                f"The declaration of {name} is replaced: {', '.join(changed)}. What an earlier "
+                "version of it cost in privacy still counts."
+            )
+        remember(own, OWN_FOLDER)
+    return lines

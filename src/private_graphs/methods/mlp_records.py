@@ -1,0 +1,237 @@
+"""Perceptron on single records by DP-SGD with given noise, as in Table 4 of LREC 2022.
+
+Igamberdiev & Habernal, LREC 2022, appendix on MNIST: 512 hidden units, dropout, plain SGD; the noise
+is given and ε follows from it. Per-record clipping is Abadi et al., CCS 2016, Algorithm 1, and
+microbatches are McMahan et al. 2018. Section numbers refer to ``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from private_graphs.datasets import views
+from private_graphs.errors import UsageError
+from private_graphs.methods.emitted import check_records
+from private_graphs.methods.method import (
+    ALONE,
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
+from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon
+from private_graphs.privacy.calibration import moments_formula, refuse_large_delta
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
+from private_graphs.protocols import Protocol
+from private_graphs.tasks import ImageTask
+from private_graphs.training import dpsgd
+
+_DIFFERS = 5e-3
+"""What the authors' accountant prints is told where it is as far as this from the formula."""
+
+
+class MlpSettings(Settings):
+    """Settings of the perceptron; the defaults are the paper's."""
+
+    lot_size: int = Field(default=600, ge=1)
+    """Records of a lot; under Poisson sampling on average, and the public divisor of its sum."""
+    noise_multiplier: float = Field(default=4.0, gt=0)
+    """Noise of a step in units of the clip norm."""
+    epochs: int = Field(default=100, ge=1)
+    hidden: int = Field(default=512, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    clip_norm: float = Field(default=1.0, gt=0)
+    microbatch: int = Field(default=1, ge=1)
+    """Records of a fixed public group whose mean gradient is clipped as one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlpProtocol(Protocol):
+    """How a perceptron was trained."""
+
+    clipping: Literal["none", "per_record"]
+    """``none``: the mean gradient of a lot is one sample, and is not clipped (§4.1)."""
+    lots: Literal["shuffled", "poisson"]
+    hidden_layers: int
+    dropout_epochs: int | None
+    """Epochs with dropout; None: all of them."""
+
+
+_PROTOCOLS = (
+    MlpProtocol(
+        name="released",
+        summary="what the authors' code does: the mean gradient of a shuffled lot, not clipped",
+        data=views.RELEASED,
+        calibration="published",
+        clipping="none",
+        lots="shuffled",
+        hidden_layers=2,
+        dropout_epochs=1,
+    ),
+    MlpProtocol(
+        name="paper",
+        summary="what the paper's text says: clipped records in shuffled lots",
+        data=views.PAPER,
+        calibration="published",
+        clipping="per_record",
+        lots="shuffled",
+        hidden_layers=1,
+        dropout_epochs=None,
+    ),
+    MlpProtocol(
+        name="sound",
+        summary="what can be proved: clipped records, each in a lot by a coin of its own",
+        data=views.SOUND,
+        clipping="per_record",
+        lots="poisson",
+        hidden_layers=1,
+        dropout_epochs=None,
+    ),
+)
+
+
+def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
+    """Return the event of a request, before training."""
+    if not request.private:
+        return ()
+    settings: MlpSettings = request.settings
+    protocol, n_lots = task.protocol, _n_lots(task, settings)
+    groups = -(-task.n_units // settings.microbatch)
+    clipping = protocol.clipping
+    if clipping == "per_record" and settings.microbatch > 1:
+        clipping = "per_group"
+    if n_lots == 1:
+        sampling = FullBatch(groups)
+    elif protocol.lots == "shuffled":
+        sampling = Shuffled(n_lots)
+    else:
+        sampling = Poisson(settings.lot_size / task.n_units)
+    return (
+        NoisyGradients(
+            clipping=clipping,
+            clip_norm=settings.clip_norm,
+            noise_multiplier=settings.noise_multiplier,
+            releases=n_lots * settings.epochs,
+            epochs=settings.epochs,
+            sampling=sampling,
+        ),
+    )
+
+
+def _n_lots(task: ImageTask, settings: MlpSettings) -> int:
+    """Lots of an epoch; UsageError where records cannot be cut so."""
+    size, group = settings.lot_size, settings.microbatch
+    if size > task.n_units or size % group:
+        raise UsageError(
+            f"lot_size is {size} with microbatch {group} and {task.n_units} training records; "
+            "expected a multiple of microbatch, and at most as many as there are records"
+        )
+    return -(-task.n_units // size)
+
+
+def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
+    """Return the published ε of the noise: the moments formula with q and T as the paper has them.
+
+    None where the protocol claims nothing but what is proved.
+    """
+    if task.protocol.calibration != "published":
+        return None
+    rate, steps = settings.lot_size / task.n_units, _n_lots(task, settings) * settings.epochs
+    noise, delta = settings.noise_multiplier, task.delta
+    formula = moments_epsilon(noise, steps, rate, delta)
+    printed = cancelling_moments_epsilon(noise, steps, rate, delta)
+    differs = math.isfinite(printed) and abs(printed - formula) > _DIFFERS
+    return Claim(formula, moments_formula(rate, steps), printed if differs else None)
+
+
+def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Train every request; those with the same settings as one batch.
+
+    Raises UsageError for lots that the records cannot be cut into; UserError where the protocol
+    claims a proof, for delta · records >= 1.
+    """
+    if task.protocol.calibration == "proved":
+        refuse_large_delta(task.delta, task.n_units)
+    batches: dict[tuple[bool, MlpSettings], list[int]] = {}
+    for index, request in enumerate(requests):
+        batches.setdefault((request.private, request.settings), []).append(index)
+    total = sum(request.settings.epochs for request in requests)
+    outcomes: dict[int, Outcome] = {}
+    done = 0
+    for indices in batches.values():
+        batch = [requests[index] for index in indices]
+        answers = _train(task, batch, context, lambda epochs, _, done=done: context.report(
+            done + epochs, total
+        ))  # fmt: skip
+        outcomes |= zip(indices, answers, strict=True)
+        done += sum(request.settings.epochs for request in batch)
+    return [outcomes[index] for index in range(len(requests))]
+
+
+def _train(task: ImageTask, requests: Sequence[Request], context: Context, report) -> list[Outcome]:
+    """Answer requests that are all private, or all not, with the same settings."""
+    settings: MlpSettings = requests[0].settings
+    private, protocol = requests[0].private, task.protocol
+    _n_lots(task, settings)
+    clips = private and protocol.clipping == "per_record"
+    steps = dpsgd.Steps(
+        epochs=settings.epochs,
+        lot_size=settings.lot_size,
+        lots=protocol.lots,
+        learning_rate=settings.learning_rate,
+        clip_norm=settings.clip_norm if clips else math.inf,
+        noise_std=settings.noise_multiplier * settings.clip_norm if private else 0.0,
+        dropout=settings.dropout,
+        dropout_epochs=protocol.dropout_epochs,
+        microbatch=settings.microbatch,
+    )
+    hidden = (settings.hidden,) * protocol.hidden_layers
+    net = dpsgd.Net((task.train_pixels.shape[1], *hidden, task.n_classes))
+    trained = dpsgd.train(
+        net, steps, task.train_pixels, task.train_labels,
+        [request.streams for request in requests],
+        threads=context.threads, progress=report,
+    )  # fmt: skip
+    evaluated = np.concatenate([task.validation_pixels, task.test_pixels])
+    outcomes = []
+    for request, replica in zip(requests, trained, strict=True):
+        classes = dpsgd.predict(net, replica.parameters, evaluated)
+        events = planned(task, request)
+        outcomes.append(
+            Outcome(
+                test_predictions=classes[len(task.validation_pixels) :],
+                validation_predictions=classes[: len(task.validation_pixels)],
+                events=tuple(check_records(event, replica.released) for event in events),
+                claim=claim(task, settings) if private else None,
+                measured={
+                    "epochs": settings.epochs,
+                    "noise_multiplier": settings.noise_multiplier if private else 0.0,
+                },
+                calibrated_for=None,
+            )
+        )
+    return outcomes
+
+
+METHODS = (
+    Method(
+        "mlp_records",
+        "MLP, DP-SGD",
+        run,
+        ("records",),
+        settings=MlpSettings,
+        protocols={protocol.name: protocol for protocol in _PROTOCOLS},
+        data="images",
+        prepares="pixels are divided by 255",
+        planned=planned,
+    ),
+)

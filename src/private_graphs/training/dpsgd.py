@@ -1,0 +1,425 @@
+"""Per-record DP-SGD for fully connected networks (Abadi et al., CCS 2016, Algorithm 1).
+
+Every step takes a lot of records, clips the norm of each record's gradient to C, adds one Gaussian
+noise to the sum and divides by a public number. The gradient of a linear layer at one record is an
+outer product, so that its norm has a closed form, |input|² |error|², and no record's gradient is
+ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as one
+(McMahan et al. 2018); its norm follows from the group's Gram matrices.
+
+Sums of clipped gradients and norms are float64, and noise is added before anything is rounded to
+float32 (docs/privacy.md §3). Records pass through the network in blocks of one fixed shape, padded
+with zeros, so that what one record contributes does not depend on who else is in the lot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from private_graphs.training.streams import Streams
+
+_BLOCK = 128
+"""Records that pass through a layer in one product, always as many."""
+_CHUNK = 16 * _BLOCK
+"""Records whose arrays are held at a time, about."""
+_ROUNDING = 64
+"""Clipped norms stay this many units of rounding below C, whatever rounding does."""
+
+
+@dataclass(frozen=True)
+class Net:
+    """Linear layers with ReLU and dropout between them: (pixels, hidden, …, classes)."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights and biases."""
+        return sum((rows + 1) * columns for rows, columns in self._shapes())
+
+    def _shapes(self) -> list[tuple[int, int]]:
+        return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
+
+    def layers(self, flat: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Views of a flat vector (P,): weights (inputs, outputs) and biases (outputs,)."""
+        views, begin = [], 0
+        for rows, columns in self._shapes():
+            end = begin + rows * columns
+            views.append((flat[begin:end].reshape(rows, columns), flat[end : end + columns]))
+            begin = end + columns
+        return views
+
+    def start(self, generator: np.random.Generator) -> np.ndarray:
+        """Uniform within 1/sqrt(inputs), weights and biases, as ``torch.nn.Linear``; (P,) float32."""
+        flat = np.empty(self.n_parameters, dtype=np.float32)
+        for (rows, columns), (weights, biases) in zip(
+            self._shapes(), self.layers(flat), strict=True
+        ):
+            bound = 1 / math.sqrt(rows)
+            weights[:] = generator.uniform(-bound, bound, size=(rows, columns))
+            biases[:] = generator.uniform(-bound, bound, size=columns)
+        return flat
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How the replicas of a batch train; all of them alike."""
+
+    epochs: int
+    lot_size: int
+    """Records of a lot, under Poisson sampling on average; all of them are one full lot."""
+    lots: Literal["shuffled", "poisson"]
+    """Fixed lots in a fresh random order every epoch, or independent coins every step."""
+    learning_rate: float
+    clip_norm: float
+    """Of each record's or microbatch's gradient; infinity: the lot's mean gradient is taken as it
+    is, as in training without DP."""
+    noise_std: float
+    """Of the noise on the sum of clipped gradients, or on the lot's mean gradient; 0: none."""
+    dropout: float = 0.0
+    dropout_epochs: int | None = None
+    """The first epochs alone; None: all of them."""
+    microbatch: int = 1
+    """Records whose mean gradient is clipped as one: record i is in group i // microbatch."""
+
+
+@dataclass
+class Released:
+    """What the training of one replica released, counted as it was done."""
+
+    n_groups: int
+    """Records, or groups of them where their gradients are clipped together."""
+    microbatch: int
+    lots: str
+    rate: float
+    """Probability of a group's coin; 1 where each is in every lot."""
+    clip_norm: float
+    noise_std: float
+    noisy_steps: int = 0
+    bare_steps: int = 0
+    """Steps without noise."""
+    epochs: int = 0
+    joined: int = 0
+    """Groups in all lots together."""
+    fewest: int = np.iinfo(np.int64).max
+    """Groups of the smallest lot."""
+    most: int = 0
+    visits: set[int] = field(default_factory=set)
+    """How often groups took part in an epoch."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One replica."""
+
+    parameters: np.ndarray
+    """(P,) float32."""
+    released: Released
+
+
+def train(
+    net: Net,
+    steps: Steps,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    streams: Sequence[Streams],
+    *,
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Trained]:
+    """Train one replica per element of ``streams`` on n records; none depends on another.
+
+    ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
+    is none: such a record contributes nothing.
+    ``progress`` is called with (replica-epochs done, all).
+    """
+    done = [0] * len(streams)
+
+    def one(number: int) -> Trained:
+        def report(epochs: int) -> None:
+            done[number] = epochs
+            if progress is not None:
+                progress(sum(done), len(streams) * steps.epochs)
+
+        return _descend(net, steps, rows, labels, streams[number], report)
+
+    with threadpool_limits(limits=1), ThreadPoolExecutor(max(1, threads)) as pool:
+        return list(pool.map(one, range(len(streams))))
+
+
+def _descend(
+    net: Net,
+    steps: Steps,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    streams: Streams,
+    report: Callable[[int], None],
+) -> Trained:
+    """Train one replica."""
+    lots = _Lots.of(steps, len(rows), streams.generator("lots"))
+    noise, dropout = streams.generator("noise"), streams.generator("dropout")
+    clips = math.isfinite(steps.clip_norm)
+    parameters = net.start(streams.generator("initial"))
+    released = lots.released
+    for epoch in range(steps.epochs):
+        drops = steps.dropout_epochs is None or epoch < steps.dropout_epochs
+        for lot in lots.epoch():
+            total = gradient_sum(
+                net, parameters, rows, labels, lot,
+                clip_norm=steps.clip_norm,
+                dropout=steps.dropout if drops else 0.0,
+                generator=dropout,
+                microbatch=steps.microbatch,
+            )  # fmt: skip
+            if not clips:
+                total /= max(1, len(lot))
+            if steps.noise_std > 0:
+                total += steps.noise_std * noise.standard_normal(len(total))
+                released.noisy_steps += 1
+            else:
+                released.bare_steps += 1
+            divisor = steps.lot_size / steps.microbatch if clips else 1.0
+            total *= steps.learning_rate / divisor
+            parameters -= total.astype(np.float32)
+        report(epoch + 1)
+    return Trained(parameters, released)
+
+
+@dataclass
+class _Lots:
+    """Draws the lots of one replica and counts them."""
+
+    steps: Steps
+    n_records: int
+    generator: np.random.Generator
+    released: Released
+
+    @classmethod
+    def of(cls, steps: Steps, n_records: int, generator: np.random.Generator) -> _Lots:
+        full = steps.lot_size >= n_records
+        released = Released(
+            n_groups=-(-n_records // steps.microbatch),
+            microbatch=steps.microbatch,
+            lots="full" if full else steps.lots,
+            rate=steps.lot_size / n_records if steps.lots == "poisson" and not full else 1.0,
+            clip_norm=steps.clip_norm,
+            noise_std=steps.noise_std,
+        )
+        return cls(steps, n_records, generator, released)
+
+    def epoch(self):
+        """Yield the records of each lot of an epoch, groups of a microbatch together."""
+        released = self.released
+        visits = np.zeros(released.n_groups, dtype=np.int64)
+        for groups in self._groups():
+            released.joined += len(groups)
+            released.fewest = min(released.fewest, len(groups))
+            released.most = max(released.most, len(groups))
+            visits[groups] += 1
+            if self.steps.microbatch == 1:
+                yield groups
+            else:
+                members = groups[:, None] * self.steps.microbatch + np.arange(self.steps.microbatch)
+                yield members.ravel()  # the last group may lack members: gradient_sum leaves them out
+        released.epochs += 1
+        released.visits |= set(np.unique(visits).tolist())
+
+    def _groups(self):
+        n_groups, per_lot = self.released.n_groups, self.steps.lot_size // self.steps.microbatch
+        n_lots = -(-self.n_records // self.steps.lot_size)
+        if self.released.lots == "full":
+            yield np.arange(n_groups)
+        elif self.released.lots == "shuffled":
+            order = self.generator.permutation(n_groups)
+            yield from (np.sort(order[at : at + per_lot]) for at in range(0, n_groups, per_lot))
+        else:
+            for _ in range(n_lots):
+                yield np.flatnonzero(self.generator.random(n_groups) < self.released.rate)
+
+
+def gradient_sum(
+    net: Net,
+    parameters: np.ndarray,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    lot: np.ndarray,
+    *,
+    clip_norm: float = math.inf,
+    dropout: float = 0.0,
+    generator: np.random.Generator | None = None,
+    microbatch: int = 1,
+) -> np.ndarray:
+    """Return the (P,) float64 sum of the clipped cross-entropy gradients of a lot.
+
+    ``lot`` (m,) are the records, those of a microbatch together; numbers from n on stand for
+    records that a last microbatch lacks, and contribute nothing. ``generator`` draws dropout. A
+    record (microbatch) whose gradient is not finite contributes nothing; without a clip that makes
+    the whole sum zero, since nothing else bounds it.
+    """
+    total = np.zeros(len(parameters))
+    chunk = max(1, _CHUNK // microbatch) * microbatch
+    # overflow and what follows from it is dealt with below
+    with np.errstate(over="ignore", invalid="ignore"):
+        for at in range(0, len(lot), chunk):
+            part = _Pass(net, parameters, rows, labels, lot[at : at + chunk], dropout, generator)
+            part.add(total, clip_norm, microbatch)
+    if not np.isfinite(total).all():
+        total[:] = 0.0
+    return total
+
+
+def predict(net: Net, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return (m,) classes of (m, d) rows."""
+    everyone = np.arange(len(rows))
+    classes = [
+        _forward(net.layers(parameters), _inputs(rows, everyone[at : at + _CHUNK]))[-1].argmax(-1)
+        for at in range(0, len(rows), _CHUNK)
+    ]
+    return np.concatenate(classes)[: len(rows)]
+
+
+def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:
+    """(padded, d) float32 inputs of a lot."""
+    inputs = np.zeros((-(-len(lot) // _BLOCK) * _BLOCK, rows.shape[1]), dtype=np.float32)
+    if rows.dtype == np.uint8:
+        np.multiply(rows[lot], np.float32(1 / 255), out=inputs[: len(lot)], dtype=np.float32)
+    else:
+        inputs[: len(lot)] = rows[lot]
+    return inputs
+
+
+def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left @ right in blocks of a fixed number of rows, so that no row depends on its neighbours."""
+    blocks = left.reshape(-1, _BLOCK, left.shape[1]) @ right
+    return blocks.reshape(len(left), -1)
+
+
+def _forward(
+    layers: list[tuple[np.ndarray, np.ndarray]],
+    inputs: np.ndarray,
+    keep: Callable[[tuple[int, int]], np.ndarray] | None = None,
+    scale: float = 1.0,
+) -> list[np.ndarray]:
+    """Inputs of all layers, then the logits; ``keep`` draws which units are kept."""
+    arrays = [inputs]
+    for number, (weights, biases) in enumerate(layers):
+        outputs = _product(arrays[-1], weights)
+        outputs += biases
+        if number < len(layers) - 1:
+            np.maximum(outputs, 0, out=outputs)
+            if keep is not None:
+                outputs *= keep(outputs.shape)
+                outputs *= np.float32(scale)
+        arrays.append(outputs)
+    return arrays
+
+
+class _Pass:
+    """Forward and backward pass of a chunk of a lot."""
+
+    def __init__(
+        self,
+        net: Net,
+        parameters: np.ndarray,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        lot: np.ndarray,
+        dropout: float,
+        generator: np.random.Generator | None,
+    ) -> None:
+        self.net, self.count = net, len(lot)
+        there = lot < len(rows)  # others are not, in a last microbatch
+        lot = np.where(there, lot, 0)
+        there &= labels[lot] >= 0
+        layers = net.layers(parameters)
+        threshold = min(255, round(256 * dropout))
+        self.scale = 256 / (256 - threshold)
+
+        def keep(shape: tuple[int, int]) -> np.ndarray:
+            drawn = np.zeros(shape, dtype=bool)
+            count = self.count * shape[1]
+            drawn.reshape(-1)[:count] = (
+                np.frombuffer(generator.bytes(count), dtype=np.uint8) >= threshold
+            )
+            return drawn
+
+        drops = keep if threshold else None
+        *self.inputs, logits = _forward(layers, _inputs(rows, lot), drops, self.scale)
+        self.errors = self._backward(layers, logits, labels[lot], there)
+
+    def _backward(
+        self,
+        layers: list[tuple[np.ndarray, np.ndarray]],
+        logits: np.ndarray,
+        labels: np.ndarray,
+        there: np.ndarray,
+    ) -> list[np.ndarray]:
+        """Gradients by the outputs of all layers; zero for padding and where not finite."""
+        usable = np.isfinite(logits).all(axis=1)
+        usable[self.count :] = False
+        usable[: self.count] &= there
+        np.copyto(logits, 0.0, where=~usable[:, None])
+        logits -= logits.max(axis=1, keepdims=True)
+        np.exp(logits, out=logits)
+        logits /= logits.sum(axis=1, keepdims=True)
+        logits[np.arange(self.count), labels] -= 1
+        np.copyto(logits, 0.0, where=~usable[:, None])
+        errors = [logits]
+        for (weights, _), inputs in zip(layers[:0:-1], self.inputs[:0:-1], strict=True):
+            inner = _product(errors[0], np.ascontiguousarray(weights.T))
+            inner *= inputs > 0
+            inner *= np.float32(self.scale)
+            errors.insert(0, inner)
+        return errors
+
+    def add(self, total: np.ndarray, clip_norm: float, microbatch: int) -> None:
+        """Add the clipped gradients of the chunk to ``total`` (P,)."""
+        clips, count = math.isfinite(clip_norm), self.count
+        pairs = list(zip(self.inputs, self.errors, strict=True))
+        if clips:  # products of what was float32 are exact in float64
+            pairs = [
+                (inputs[:count].astype(np.float64), errors[:count].astype(np.float64))
+                for inputs, errors in pairs
+            ]
+            scale = _factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
+            scale = np.repeat(scale, microbatch)[:, None]
+            if not scale.all():  # what is not finite stays so times 0
+                pairs = [[np.where(scale > 0, array, 0.0) for array in pair] for pair in pairs]
+            for _, errors in pairs:
+                errors *= scale
+        for (weights, biases), (inputs, errors) in zip(
+            self.net.layers(total), pairs, strict=True
+        ):
+            weights += inputs.T @ errors
+            biases += errors.sum(axis=0)
+
+
+def _squared_norms(pairs: list[tuple[np.ndarray, np.ndarray]], microbatch: int) -> np.ndarray:
+    """Squared norms of the mean gradients of groups, over all layers and biases."""
+    if microbatch == 1:
+        return sum(
+            (np.einsum("ij,ij->i", inputs, inputs) + 1) * np.einsum("ij,ij->i", errors, errors)
+            for inputs, errors in pairs
+        )
+    squared = 0.0
+    for inputs, errors in pairs:  # |Σ a ⊗ e|² = Σ (a·a′)(e·e′) over pairs of a group
+        grams = [
+            grouped @ grouped.transpose(0, 2, 1)
+            for grouped in (array.reshape(-1, microbatch, array.shape[1]) for array in (inputs, errors))
+        ]
+        squared = squared + ((grams[0] + 1) * grams[1]).sum(axis=(1, 2))
+    return np.maximum(squared, 0.0) / microbatch**2
+
+
+def _factors(squared_norms: np.ndarray, clip_norm: float) -> np.ndarray:
+    """min(1, C / norm); 0 where not finite."""
+    safe = clip_norm * (1 - _ROUNDING * np.finfo(np.float64).eps)
+    with np.errstate(divide="ignore"):
+        factors = np.minimum(1.0, safe / np.sqrt(squared_norms))
+    return np.where(np.isfinite(squared_norms), factors, 0.0)

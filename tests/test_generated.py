@@ -1,0 +1,48 @@
+"""Pages and schemas show what the code computes."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from private_graphs.errors import UserError
+from private_graphs.study import SCHEMAS, schema_text
+
+
+@pytest.fixture(scope="module")
+def tables(root: Path):
+    """The script that writes the generated parts, as a module."""
+    spec = importlib.util.spec_from_file_location("tables", root / "docs" / "tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_table_is_in_step(tables, root: Path) -> None:
+    for page, made in tables.PAGES.items():
+        text = (root / page).read_text(encoding="utf-8")
+        assert tables.refreshed(text, made) == text, "run: make docs"
+
+
+def test_the_counts_of_datasets_are_in_step(tables, root: Path, mirror) -> None:
+    text = (root / "docs" / "data.md").read_text(encoding="utf-8")
+    assert tables.refreshed(text, {"counts": lambda: tables.counts(mirror)}) == text
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_schemas_are_those_of_the_models(name: str, root: Path) -> None:
+    path = root / "workflow" / "schemas" / f"{name}.schema.json"
+    assert path.read_text(encoding="utf-8") == schema_text(name), "run: make docs"
+
+
+def test_sections_that_code_cites_exist(root: Path) -> None:
+    text = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
+    for section in (0, 1, 2, 3, 4, 5, 10, 11, 12):
+        assert f"\n## {section}. " in text
+
+
+def test_a_page_without_markers_is_refused(tables) -> None:
+    with pytest.raises(UserError, match="begin: sources"):
+        tables.refreshed("no tables\n", tables.PAGES["docs/data.md"])
