@@ -19,19 +19,20 @@ INTERRUPTED = (
 )
 
 
-def announcement(
-    work: Workflow, repairs: Repairs, needed: Iterable[str], cores: int
-) -> list[str]:
+def announcement(work: Workflow, repairs: Repairs, needed: Iterable[str], cores: int) -> list[str]:
     """Return the lines before a run: how many jobs follow, and about how long they take."""
     todo = [work.jobs[name] for name in needed]
     lines = [*work.plan.left_out, *unbounded_lines(work)]
     if todo:
-        runs = sum(2 * job.attack.runs if job.attack else job.n_replicas for job in todo)
+        audits = sum(job.attack is not None for job in todo)
+        runs = sum(job.n_replicas for job in todo if not job.attack)
+        what = [f"{counted(len(todo) - audits, 'job')} with {counted(runs, 'run')}"]
+        what += [counted(audits, "audit")] if audits else []
         cores = max(1, min(cores, len(todo)))
         seconds = duration_on(map(work.costs.seconds, todo), cores)
         kept = len(work.finished.keys() & work.jobs.keys() - {job.id for job in todo})
         lines.append(
-            f"To run: {counted(len(todo), 'job')} with {counted(runs, 'run')}, about "
+            f"To run: {' and '.join(what)}, about "
             f"{duration(seconds)} on {counted(cores, 'core')}"
             + (f"; {counted(kept, 'finished job')} kept" if kept else "")
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -56,13 +57,14 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
 
 
 @cache
-def code_files(*starts: str | Path) -> list[Path]:
-    """Return every file of the package, data included, that scripts or modules reach.
+def code_files(*starts: str | Path) -> list[str]:
+    """Return every file of the package, data included, that scripts or modules reach, as paths
+    below the working folder.
 
     Asked for every job of a run: the answer is kept while the process lives.
     """
     closure = {path for start in starts for path in import_closure(start)}
-    return sorted({*closure, *package_data(closure)})
+    return sorted(os.path.relpath(path) for path in {*closure, *package_data(closure)})
 
 
 def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:

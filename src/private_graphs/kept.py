@@ -9,6 +9,7 @@ from private_graphs.files import MANIFEST, WITHOUT_DP
 from private_graphs.jobs import JOB_FILE, Chosen, Job, read_job
 from private_graphs.verify import stale_input
 
+
 def job_folders(folder: Path) -> list[Path]:
     """Return the folders below ``results/<scale>/jobs`` of jobs that have finished."""
     manifests = folder.glob(f"*/*/**/{MANIFEST}")
@@ -70,9 +71,7 @@ def followers(
     }
 
 
-def outdated(
-    folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]
-) -> list[Job]:
+def outdated(folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]) -> list[Job]:
     """Return finished jobs, not planned, whose settings were chosen anew since they ran.
 
     The manifest of a job tells the contents of which its choice was made; dates tell nothing.

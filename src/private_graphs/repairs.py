@@ -27,17 +27,6 @@ class Repairs:
     left_out: dict[str, str] = field(default_factory=dict)
     """By the identifier of a job that is not part of the run: exhibits do not show it."""
 
-    def outputs(self, targets: Iterable[str]) -> frozenset[str]:
-        """Return the outputs to make again in a run with these targets.
-
-        A run that asks for data alone repairs no results.
-        """
-        targets = list(targets)
-        data = [target == "sources" or target.startswith("data/") for target in targets]
-        if targets and all(data):
-            return frozenset(path for path in self.again if path.startswith("data/"))
-        return frozenset(self.again)
-
 
 def find_repairs(work: Workflow) -> Repairs:
     """Hold every result of earlier runs that a run reads against its manifest."""

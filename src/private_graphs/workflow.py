@@ -6,9 +6,6 @@ functions of the configuration and of the files that earlier runs have left. Not
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,21 +14,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from private_graphs.cost import Costs, counted, duration, duration_on, finished_times
+from private_graphs.cost import Costs, finished_times
 from private_graphs.datasets import registry
-from private_graphs.datasets.views import VIEWS
 from private_graphs.datasets.declared import declare_graphs
+from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.features.models import models_of, own_model, own_model_files
-from private_graphs.files import MANIFEST, WITHOUT_DP
+from private_graphs.files import MANIFEST
 from private_graphs.jobs import Job
-from private_graphs.kept import finished_jobs, followers, linked, outdated, widened
+from private_graphs.kept import finished_jobs, followers, linked, widened
 from private_graphs.methods import module_of
 from private_graphs.plan import Plan
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.study import Run, accepted, data_view
-from private_graphs.verify import changed_file, damage
 
 RESULTS = Path("results")
 RAW = Path("data/raw")
@@ -91,8 +87,8 @@ class Workflow:
         jobs = self.jobs.values() if jobs is None else jobs
         return [(self.folder / job.id / MANIFEST).as_posix() for job in jobs]
 
-    def rows_of_choice(self, identifier: str) -> list[str]:
-        """Return the rows in which settings are chosen for a job, if any."""
+    def choice(self, identifier: str) -> list[str]:
+        """Return the manifest of the job in which settings are chosen for another, if any."""
         chosen = self.job(identifier).chosen
         return [(self.folder / chosen.job.id / MANIFEST).as_posix()] if chosen else []
 
@@ -188,7 +184,7 @@ class Workflow:
         return Costs(finished_times(RESULTS))
 
     def megabytes(self, identifier: str) -> int:
-        """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per replica."""
+        """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per run."""
         job = self.job(identifier)
         if job.attack:
             return 4000
@@ -232,6 +228,12 @@ def study_files(work: Workflow) -> list[str]:
 def exhibit_modules(work: Workflow) -> list[str]:
     """Return the modules of the exhibits of a run."""
     return [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in work.exhibits]
+
+
+def groups_read(study_id: str, exhibit: Exhibit) -> set[tuple[str, str]]:
+    """Return (study, run group) of what an exhibit reads."""
+    pairs = (group.rpartition(".") for group in exhibit.groups)
+    return {(owner or study_id, group) for owner, _, group in pairs}
 
 
 def either(names: Iterable[str]) -> str:

@@ -28,8 +28,9 @@ _QUIET_EVENTS = {
     LogEvent.RULEGRAPH, LogEvent.JOB_STARTED, LogEvent.GROUP_INFO,
 }  # fmt: skip
 _ROUTINE = (
-    "Building DAG", "Assuming unrestricted", "Using shell", "host:", "Select jobs", "Waiting at most",
-    "Conda environments: ignored", "Singularity containers: ignored", "Group jobs: inactive",
+    "Building DAG", "Assuming unrestricted", "Using shell", "host:", "Select jobs",
+    "Waiting at most", "Conda environments: ignored", "Singularity containers: ignored",
+    "Group jobs: inactive",
     "Using workflow specific profile", "Using profile", "Removing output files of failed job",
     "Complete log(s)", "Elapsed time", "Full Traceback", "Unlocking", "Job ",
 )  # fmt: skip

@@ -1,6 +1,5 @@
-# What the rules share; all of it is Python that is tested as such (private_graphs.workflow).
+# What the rules share; all of it is Python that is tested as such.
 import atexit
-import os
 import signal
 import sys
 import time
@@ -9,19 +8,21 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from private_graphs import workflow as flow
-from private_graphs.declarations import keep_declarations
+from private_graphs import announce, workflow as flow
+from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
 from private_graphs.imports import code_files
+from private_graphs.repairs import Repairs, find_repairs, shown_jobs
 
 STARTED = time.time()
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 
 try:
-    WORK = flow.make_workflow(config, verify=workflow.is_main_process)
+    WORK = flow.make_workflow(config)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+REPAIRS = find_repairs(WORK) if workflow.is_main_process else Repairs()
 RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 RECEIPTS = flow.RECEIPTS.as_posix()
@@ -29,15 +30,16 @@ PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
 
 
-def code(script, *modules):
-    """Files of the package that a script reaches, with those of modules that it finds by name."""
-    return [os.path.relpath(path) for path in code_files(SCRIPTS / script, *modules)]
+def code(script, modules=lambda wildcards: ()):
+    """Input function: the files of the package that a script reaches, with those of modules that
+    it finds by name. It also tells Snakemake, which has planned nothing by then, what is damaged.
+    """
 
+    def files(wildcards):
+        workflow.dag.forcefiles.update(REPAIRS.again)
+        return code_files(SCRIPTS / script, *modules(wildcards))
 
-def damage(name):
-    """What is wrong with a result: a parameter, so that it is made again. Once a run has begun
-    nothing is, so that the next one finds the parameter as it should be."""
-    return WORK.damaged.get(name, "")
+    return files
 
 
 def announcement():
@@ -47,21 +49,23 @@ def announcement():
         for job in workflow.dag.needrun_jobs(exclude_finished=False)
         if job.rule.name in ("run", "audit")
     }
-    lines = flow.announcement(WORK, jobs.values(), workflow.cores or 1)
-    seconds = {number: WORK.costs.seconds(WORK.jobs[name]) for number, name in jobs.items()}
-    return "\n".join(lines), {"expected": seconds, "cores": workflow.cores or 1}
+    cores = workflow.cores or 1
+    lines = announce.announcement(WORK, REPAIRS, jobs.values(), cores)
+    seconds = {
+        number: WORK.costs.seconds(WORK.jobs[name]) for number, name in jobs.items()
+    }
+    return "\n".join(lines), {"expected": seconds, "cores": cores}
 
 
 def announce_dry_run():
     """Say it where nothing starts and onstart is not called."""
-    if workflow.dag is not None:
+    if workflow.dryrun and workflow.dag is not None:
         print(announcement()[0], file=sys.stderr)
 
 
 def begin():
     text, expected = announcement()
     logger.info(text, extra=expected)
-    WORK.damaged.clear()
     for line in keep_declarations():
         logger.info(line)
     signal.signal(signal.SIGINT, interrupt)
@@ -75,9 +79,9 @@ def interrupt(number, frame):
 def explain():
     """Say why jobs failed, or that the run was interrupted."""
     if INTERRUPTED:
-        print(flow.INTERRUPTED, file=sys.stderr, flush=True)
+        print(announce.INTERRUPTED, file=sys.stderr, flush=True)
         sys.exit(128 + INTERRUPTED[0])
-    for message in flow.failures(Path(RESULTS, "logs"), STARTED):
+    for message in announce.failures(Path(RESULTS, "logs"), STARTED):
         logger.error(message)
 
 
@@ -87,5 +91,5 @@ def say_where():
         logger.info("Results: results/index.html")
 
 
-if workflow.is_main_process and workflow.dryrun:
+if workflow.is_main_process:
     atexit.register(announce_dry_run)

@@ -1,6 +1,7 @@
 # From raw files to datasets in one on-disk format. A dataset whose raw files can be read in several
 # ways has a folder per kind of features and view; a dataset with texts is read first, and features
-# are made of its texts.
+# are made of its texts. Receipts are older or newer for many reasons: what they tell of contents
+# decides (private_graphs.repairs).
 
 
 rule sources:
@@ -22,15 +23,15 @@ rule sources:
     resources:
         mem_mb=1000,
         runtime=600,
-    params:
-        damage=lambda wildcards: damage("sources"),
     script:
         "../scripts/sources.py"
 
 
 rule dataset:
     input:
-        receipt=lambda wildcards: ancient(flow.receipt_of(wildcards.build)),
+        receipt=lambda wildcards: ancient(
+            flow.receipt_file(wildcards.build.partition("/")[0])
+        ),
         code=code("dataset.py"),
     output:
         info=f"{PROCESSED}/{{build}}/dataset.json",
@@ -48,9 +49,6 @@ rule dataset:
     resources:
         mem_mb=lambda wildcards: 8000 if "/" in wildcards.build else 2000,
         runtime=30,
-    params:
-        files=lambda wildcards, input: flow.received([input.receipt]),
-        damage=lambda wildcards: damage(wildcards.build),
     script:
         "../scripts/dataset.py"
 
@@ -63,9 +61,7 @@ rule texts:
         ],
         code=code("texts.py"),
     output:
-        texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/texts.parquet",
-        structure=f"{PROCESSED}/{{dataset}}/texts/{{view}}/structure.safetensors",
-        info=f"{PROCESSED}/{{dataset}}/texts/{{view}}/text_graph.json",
+        manifest=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
     log:
         f"{RESULTS}/logs/texts/{{dataset}}/{{view}}.log",
     benchmark:
@@ -80,9 +76,6 @@ rule texts:
         mem_mb=3000,
         runtime=60,
     params:
-        files=lambda wildcards, input: flow.received(
-            path for path in input.sources if path.startswith(RECEIPTS)
-        ),
         declaration=lambda wildcards: flow.declaration(wildcards.dataset),
     script:
         "../scripts/texts.py"

@@ -1,7 +1,4 @@
 # From texts to features: one job per dataset, kind of features and view.
-TEXTS = f"{PROCESSED}/{{dataset}}/texts/{{view}}"
-
-
 def embedding_threads(wildcards):
     """All cores for a real model: two jobs would embed twice the texts that views share."""
     real = flow.embeds(wildcards.dataset, wildcards.kind)
@@ -10,9 +7,7 @@ def embedding_threads(wildcards):
 
 rule features:
     input:
-        texts=f"{TEXTS}/text_graph.json",
-        columns=f"{TEXTS}/texts.parquet",
-        structure=f"{TEXTS}/structure.safetensors",
+        texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
         models=lambda wildcards: [
             ancient(path)
             for path in flow.model_receipts(wildcards.dataset, wildcards.kind)
@@ -40,10 +35,5 @@ rule features:
             12000 if flow.embeds(wildcards.dataset, wildcards.kind) else 4000
         ),
         runtime=2880,
-    params:
-        models=lambda wildcards, input: flow.received(input.models),
-        damage=lambda wildcards: damage(
-            f"{wildcards.dataset}/{wildcards.kind}/{wildcards.view}"
-        ),
     script:
         "../scripts/features.py"

@@ -5,9 +5,9 @@
 rule run:
     input:
         dataset=lambda wildcards: WORK.dataset(wildcards.job),
-        choice=lambda wildcards: WORK.rows_of_choice(wildcards.job),
+        choice=lambda wildcards: WORK.choice(wildcards.job),
         needs=lambda wildcards: WORK.needs(wildcards.job),
-        code=lambda wildcards: code("run.py", *WORK.modules(wildcards.job)),
+        code=code("run.py", lambda wildcards: WORK.modules(wildcards.job)),
     output:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
@@ -24,9 +24,6 @@ rule run:
     params:
         job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
         noise_source=lambda wildcards: WORK.noise_source(wildcards.job),
-        choice=lambda wildcards, input: flow.hashes(input.choice),
-        needs=lambda wildcards, input: flow.hashes(input.needs),
-        damage=lambda wildcards: damage(wildcards.job),
         # no benchmark: of a user's own data no time is kept
         times=f"{RESULTS}/benchmarks/{{job}}.tsv",
     script:
@@ -36,7 +33,7 @@ rule run:
 # Attacks; a job whose attack shows more than is proved fails, and with it the run.
 rule audit:
     input:
-        code=lambda wildcards: code("audit.py", *WORK.modules(wildcards.job)),
+        code=code("audit.py", lambda wildcards: WORK.modules(wildcards.job)),
     output:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
@@ -51,7 +48,6 @@ rule audit:
         runtime=lambda wildcards: WORK.minutes(wildcards.job),
     params:
         job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
-        damage=lambda wildcards: damage(wildcards.job),
         times=f"{RESULTS}/benchmarks/{{job}}.tsv",
     script:
         "../scripts/audit.py"

@@ -5,9 +5,11 @@
 rule exhibits:
     input:
         jobs=WORK.manifests(),
-        statistics=[f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()],
+        statistics=[
+            f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()
+        ],
         studies=flow.study_files(WORK),
-        code=code("exhibits.py", *flow.exhibit_modules(WORK)),
+        code=code("exhibits.py", lambda wildcards: flow.exhibit_modules(WORK)),
     output:
         rows=f"{RESULTS}/rows.parquet",
         manifest=f"{RESULTS}/exhibits/manifest.json",
@@ -23,9 +25,7 @@ rule exhibits:
         runtime=30,
     params:
         exhibits=[".".join(names) for names in WORK.exhibits],
-        jobs=WORK.whole_jobs(),
-        contents=lambda wildcards: flow.contents(WORK),
-        damage=lambda wildcards: damage("exhibits"),
+        jobs=shown_jobs(WORK, REPAIRS),
     script:
         "../scripts/exhibits.py"
 
@@ -34,7 +34,7 @@ rule site:
     input:
         exhibits=rules.exhibits.output.manifest,
         studies=flow.study_files(WORK),
-        code=code("site.py", *flow.exhibit_modules(WORK)),
+        code=code("site.py", lambda wildcards: flow.exhibit_modules(WORK)),
     output:
         report("results/index.html", caption="../report/site.rst", category="Page"),
     log:

@@ -19,7 +19,7 @@ def main(snake):
         require_unbroken(audit)
         write_json(folder / "audit.json", audit.document())
         write_json(folder / MANIFEST, {"sha256": {"audit.json": sha256_of(folder / "audit.json")}})
-        finish(folder, job, {})
+        finish(folder, job, [])
         log.note(f"epsilon > {audit.lower():.2f} without any assumption")
 
 

@@ -10,7 +10,7 @@ def main(job):
     from private_graphs.datasets.registry import build
     from private_graphs.datasets.views import VIEWS
     from private_graphs.files import write_json
-    from private_graphs.verify import write_hashes
+    from private_graphs.verify import write_build
 
     name, *rest = job.wildcards.build.split("/")
     view = VIEWS[rest[-1] if rest else "sound"]
@@ -19,7 +19,7 @@ def main(job):
         dataset = build(name, Path(job.input.receipt).parents[1], view)
         dataset.save(folder)
         write_json(job.output.statistics, dataset.statistics())
-        write_hashes(folder)
+        write_build(folder, [job.input.receipt])
         log.note(f"fingerprint {dataset.fingerprint}")
 
 

@@ -11,7 +11,7 @@ def main(job):
     from private_graphs.datasets.text_graph import TextGraph
     from private_graphs.datasets.views import VIEWS
     from private_graphs.features.load import build_features, cache_of, feature_options
-    from private_graphs.verify import write_hashes
+    from private_graphs.verify import write_build
 
     name, kind, view = job.wildcards.dataset, job.wildcards.kind, VIEWS[job.wildcards.view]
     folder = Path(job.output.info).parent
@@ -28,7 +28,7 @@ def main(job):
             progress=log.progress,
         )
         dataset = build_features(spec, texts, kind, view, options, folder)
-        write_hashes(folder)
+        write_build(folder, [job.input.texts, *job.input.models])
         log.note(f"{dataset.n_nodes} nodes, {dataset.n_features} columns")
 
 

@@ -10,7 +10,6 @@ def main(snake):
     from private_graphs.datasets.graph_dataset import GraphDataset
     from private_graphs.imports import code_fingerprint
     from private_graphs.jobs import Job
-    from private_graphs.kept import CHOICE
     from private_graphs.methods import module_of
     from private_graphs.result import read_artifacts, read_rows
     from private_graphs.run import execute
@@ -35,8 +34,7 @@ def main(snake):
             code_fingerprint=code_fingerprint("private_graphs.run", module_of(job.method)),
         )
         result.save(folder)
-        rows = next(iter(snake.params.choice.values()), {}).get("runs.parquet")
-        finish(folder, job, {CHOICE: rows})
+        finish(folder, job, [snake.input.dataset, *snake.input.choice, *snake.input.needs])
         log.note(f"{len(result.rows)} runs")
 
 

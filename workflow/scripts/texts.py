@@ -9,11 +9,16 @@ def main(job):
     """Read the raw files in one view and save the text graph."""
     from private_graphs.datasets.registry import build_texts
     from private_graphs.datasets.views import VIEWS
+    from private_graphs.verify import write_hashes
 
     name, view = job.wildcards.dataset, VIEWS[job.wildcards.view]
     with reported(f"texts of {name}, {view.name}", job.log[0]) as log:
         graph = build_texts(name, Path("data/raw"), view, log.progress)
-        graph.save(Path(job.output.info).parent)
+        folder = Path(job.output.manifest).parent
+        graph.save(folder)
+        receipts = [path for path in job.input.sources if Path(path).suffix == ".json"]
+        files = ["texts.parquet", "structure.safetensors", "text_graph.json"]
+        write_hashes(folder, files, receipts)
         log.note(f"{graph.n_nodes} nodes, {graph.edge_index.shape[1]} edges")
 
 
