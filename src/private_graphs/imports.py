@@ -81,7 +81,8 @@ def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:
 def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]:
     """Return the files that the imports written in ``path`` load first-hand."""
     files: set[Path] = set()
-    for name in _imported_names(path, package):
+    status = path.stat()
+    for name in _imported_names(path, package, (status.st_mtime_ns, status.st_size)):
         files |= _module(name, package)
         sibling = beside / f"{name}.py" if beside else None
         if sibling is not None and sibling.is_file():
@@ -89,8 +90,16 @@ def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]
     return files
 
 
-def _imported_names(path: Path, package: Path) -> Iterator[str]:
-    """Yield absolute dotted names: modules, and ``module.name`` for what may be a submodule."""
+@cache
+def _imported_names(path: Path, package: Path, state: tuple[int, int]) -> tuple[str, ...]:
+    """Return absolute dotted names: modules, and ``module.name`` for what may be a submodule.
+
+    Closures overlap: each ``state`` of a file (time, size) is parsed once.
+    """
+    return tuple(_names(path, package))
+
+
+def _names(path: Path, package: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

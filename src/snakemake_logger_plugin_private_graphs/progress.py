@@ -90,15 +90,15 @@ class Progress:
     def line(self, now: float, read: Callable[[str], list[str]]) -> str:
         """Return the line that says it; ``read`` gives the last lines of a log."""
         parts = [f"{self.done} of {self.total} jobs done"]
+        left = self.seconds_left(now)
+        if left is not None and self.done < self.total:
+            parts.append(f"about {duration(left)} left")
         if self.running:
             oldest = min(self.running.values(), key=lambda job: job.started)
             more = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
             inside = [line for line in read(oldest.log) if line.startswith(PROGRESS)]
             share = f" ({inside[-1].removeprefix(PROGRESS)})" if inside else ""
             parts.append(f"{oldest.title}{share}{more}")
-        left = self.seconds_left(now)
-        if left is not None and self.done < self.total:
-            parts.append(f"about {duration(left)} left")
         return " · ".join(parts)
 
 
