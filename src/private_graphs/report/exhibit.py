@@ -135,3 +135,5 @@ class Exhibit:
     """``build(results)`` with a ``report.results.Results``."""
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
+    statistics: bool = False
+    """Whether it shows the sizes of the study's datasets, which are built for it then."""
