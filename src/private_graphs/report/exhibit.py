@@ -23,7 +23,7 @@ class Cell:
     statement: str = ""
     """Identifier of the privacy statement behind it."""
     tone: str = ""
-    """``proved``, ``unproved``, ``refuted``, ``published`` or nothing: a class of the style sheet."""
+    """``proved``, ``unproved``, ``refuted``, ``published`` or nothing: a class of the page."""
 
 
 @dataclass(frozen=True)
