@@ -78,7 +78,7 @@ def execute(
     runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled)
     context = Context(progress, device, threads, artifacts or {})
     started = time.perf_counter()
-    # The parts into which BLAS cuts a product, and with them its last bits, follow from its threads.
+    # How BLAS cuts a product, and with it the last bits, follows from the number of threads.
     with threadpool_limits(limits=threads):
         outcomes = runner.method.run(runner.task, runner.requests, context)
     seconds = (time.perf_counter() - started) / len(outcomes)
