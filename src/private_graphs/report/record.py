@@ -265,7 +265,7 @@ def _predictions(
 
 def _labels(processed: Path, rows: pd.DataFrame) -> dict[str, np.ndarray]:
     """Return the labels of the built datasets that are there, by ``dataset_of``."""
-    from private_graphs.datasets.graph_dataset import GraphDataset
+    from private_graphs.datasets.registry import load_built
 
     found = {}
     for _, row in rows.drop_duplicates(["dataset", "features", "view"]).iterrows():
@@ -274,7 +274,7 @@ def _labels(processed: Path, rows: pd.DataFrame) -> dict[str, np.ndarray]:
             place += [row["features"], row["view"]]
         folder = processed.joinpath(*place)
         if folder.is_dir() and dataset_of(row) not in found:
-            found[dataset_of(row)] = GraphDataset.load(folder).labels
+            found[dataset_of(row)] = load_built(folder).labels
     return found
 
 
