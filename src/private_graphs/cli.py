@@ -319,7 +319,8 @@ def _trained(plan: CellPlan, graph, device: str, threads: int, noise_source: str
 
 
 def _report(result, as_json: bool) -> None:
-    from private_graphs.privacy.statements import PrivacyStatement, render_text
+    from private_graphs.privacy.statements import PrivacyStatement
+    from private_graphs.report.statement import terminal
 
     runs = result.runs[result.runs["selected"]]
     statement = result.statements[runs["statement_id"].iloc[0]]
@@ -347,7 +348,7 @@ def _report(result, as_json: bool) -> None:
         f"mean {runs['test_micro_f1'].mean():.3f} ± {spread:.3f}; majority "
         f"{runs['majority_micro_f1'].mean():.3f}\n"
     )
-    typer.echo(render_text(PrivacyStatement.model_validate(statement)))
+    typer.echo(terminal(PrivacyStatement.model_validate(statement)))
 
 
 @app.command()

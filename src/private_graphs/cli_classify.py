@@ -295,7 +295,8 @@ def _line(score: dict[str, Any]) -> str:
 
 
 def _report(result, public, compared: Compared | None, as_json: bool) -> None:
-    from private_graphs.privacy.statements import PrivacyStatement, render_text
+    from private_graphs.privacy.statements import PrivacyStatement
+    from private_graphs.report.statement import terminal
 
     (statement,) = result.statements.values()
     majority = result.runs["majority_micro_f1"].iloc[0]
@@ -318,7 +319,7 @@ def _report(result, public, compared: Compared | None, as_json: bool) -> None:
         typer.echo(f"{'majority':<32}test micro-F1 {majority:.3f}")
     if compared is not None:
         typer.echo(f"\n{compared.sentence}")
-    typer.echo(f"\n{render_text(PrivacyStatement.model_validate(statement))}")
+    typer.echo(f"\n{terminal(PrivacyStatement.model_validate(statement))}")
 
 
 def _beside_public(
