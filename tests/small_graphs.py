@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.graphs.split import random_partition
-from private_graphs.protocols import Protocol
+from private_graphs.methods.gcn_protocols import GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import ReplicaSpec, Settings, Trained
@@ -105,7 +105,7 @@ def streams(*seeds: int | bytes) -> list[Streams]:
 
 def structure_of(
     dataset: GraphDataset,
-    protocol: Protocol,
+    protocol: GcnProtocol,
     *,
     seeds=(0,),
     splits: int = 1,
@@ -124,7 +124,7 @@ def structure_of(
 
 def fit(
     dataset: GraphDataset,
-    protocol: Protocol,
+    protocol: GcnProtocol,
     *,
     seeds=(0,),
     splits: int = 1,

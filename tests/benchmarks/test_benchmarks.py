@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from small_graphs import random_graph
 
-from private_graphs.protocols import PAPER, SOUND
+from private_graphs.methods.gcn_protocols import PAPER, SOUND
 
 CASES_WITH_ONE_BASELINE = 3  # the per-epoch sum, at 10 splits and, twice, at 100
 

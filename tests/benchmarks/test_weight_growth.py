@@ -9,7 +9,7 @@ import pytest
 from small_graphs import part_gradients, parts_of, random_graph, start, streams
 
 from private_graphs.attacks.growth import EPOCHS, SHOWN, gradients, growth, main, table
-from private_graphs.protocols import PAPER
+from private_graphs.methods.gcn_protocols import PAPER
 
 NOISE = 112.0
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from private_graphs.cells import Cell, CellPlan, RateChoice
+from private_graphs.methods.budgets import Budget, budget, epsilon_of_noise, training_event
+from private_graphs.methods.search import Search
 from small_graphs import random_graph
 
-from private_graphs.cells import Cell, CellPlan, RateChoice
 from private_graphs.datasets import registry
 from private_graphs.datasets.own import OwnGraph, read_own
 from private_graphs.errors import UserError
-from private_graphs.methods.budgets import Budget, budget, epsilon_of_noise, training_event
-from private_graphs.methods.search import Search
+from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
 from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
-from private_graphs.protocols import PAPER, PROTOCOLS, RELEASED, SOUND, SOUND_POISSON
 
 EPOCHS = {"sgd": 2000, "adam": 500}
 

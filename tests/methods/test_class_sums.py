@@ -9,24 +9,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proved_problems import make_problem, request, with_other_training
 from small_graphs import four_nodes
+from small_tasks import make_task, request, run, task_of, with_other_training
 
 from private_graphs.errors import UserError
 from private_graphs.methods import class_sums
-from private_graphs.methods.class_sums import (
-    CLASS_SUMS,
-    CLASS_SUMS_TEXT,
-    PRIOR_VARIANCES,
-    PROPAGATIONS,
-)
-from private_graphs.tasks import SCENARIOS, build_task
+from private_graphs.methods.class_sums import PRIOR_VARIANCES, PROPAGATIONS
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import lattice_noise
 
-METHODS = [("text", CLASS_SUMS), ("graph", CLASS_SUMS), ("graph", CLASS_SUMS_TEXT)]
+NAMES = [("text", "class_sums"), ("graph", "class_sums"), ("graph", "class_sums_text")]
+each_method = pytest.mark.parametrize(("scenario", "name"), NAMES)
 coordinate = st.floats(-1, 1).filter(lambda x: x == 0 or abs(x) > 1e-3)
 vectors = st.lists(coordinate, min_size=3, max_size=3)
+
+
+def public_text(task, name):
+    return class_sums.public_text(task, neighbours=name == "class_sums")
 
 
 def _exact_sums(task, text, rank):
@@ -66,9 +65,9 @@ def test_the_sensitivity_is_attained(n_classes):
 @settings(max_examples=60, deadline=None)
 @given(case=st.integers(0, 2), node=st.integers(0, 79), rank=st.integers(1, 20), data=st.data())
 def test_replacing_a_training_node_moves_the_sum_by_at_most_the_sensitivity(case, node, rank, data):
-    setting, method = METHODS[case]
-    task = make_problem(setting)
-    text = class_sums.public_text(task, method.neighbours)
+    scenario, name = NAMES[case]
+    task = make_task(scenario)
+    text = public_text(task, name)
     lattice = class_sums.calibrated(task, 2.0, rank)
     before = class_sums.class_sums(task, text, rank, lattice)
     features, labels = task.train_features.tolil(), task.train_labels.copy()
@@ -77,26 +76,26 @@ def test_replacing_a_training_node_moves_the_sum_by_at_most_the_sensitivity(case
     )
     labels[node] = data.draw(st.integers(0, task.n_classes - 1))
     changed = replace(task, train_features=features.tocsr(), train_labels=labels)
-    if setting == "graph":
+    if scenario == "graph":
         edges = task.train_to_public.tolil()
         edges[node] = data.draw(
             st.lists(st.integers(0, 1), min_size=edges.shape[1], max_size=edges.shape[1])
         )
         changed = replace(changed, train_to_public=edges.tocsr())
-    same_text = class_sums.public_text(changed, method.neighbours)
+    same_text = public_text(changed, name)
     after = class_sums.class_sums(changed, same_text, rank, lattice)
     assert np.linalg.norm(after - before) * lattice.spacing <= lattice.sensitivity
 
 
-@pytest.mark.parametrize(("setting", "method"), METHODS)
-def test_relabelling_a_node_attains_what_the_event_says(setting, method):
-    task = make_problem(setting)
+@each_method
+def test_relabelling_a_node_attains_what_the_event_says(scenario, name):
+    task = make_task(scenario)
     labels = task.train_labels.copy()
     labels[3] = (labels[3] + 1) % task.n_classes
     changed = replace(task, train_labels=labels)
-    text = class_sums.public_text(task, method.neighbours)
+    text = public_text(task, name)
     moved = _exact_sums(task, text, 9) - _exact_sums(changed, text, 9)
-    (outcome,) = method.run(task, [request(task, epsilon=2.0)])
+    (outcome,) = run(name, task, [request(task, epsilon=2.0)])
     (event,) = outcome.events
     assert np.linalg.norm(moved) == pytest.approx(event.sensitivity, rel=1e-7)
     assert event.sensitivity >= math.sqrt(2)  # what rounding adds is in it
@@ -106,9 +105,9 @@ def test_relabelling_a_node_attains_what_the_event_says(setting, method):
     assert 1.99 < price(event, "node", "replace", 1e-5).epsilon <= 2.0
 
 
-@pytest.mark.parametrize(("setting", "method"), METHODS)
-def test_the_noise_has_the_standard_deviation_of_the_event(setting, method, monkeypatch):
-    task = make_problem(setting)
+@each_method
+def test_the_noise_has_the_standard_deviation_of_the_event(scenario, name, monkeypatch):
+    task = make_task(scenario)
     seen = []
     weights = class_sums.posterior_weights
     monkeypatch.setattr(
@@ -117,18 +116,18 @@ def test_the_noise_has_the_standard_deviation_of_the_event(setting, method, monk
         lambda sums, *rest: seen.append(sums) or weights(sums, *rest),
     )
     requests = [request(task, 1.0, seed) for seed in range(60)]
-    outcomes = method.run(task, requests)
-    text = class_sums.public_text(task, method.neighbours)
-    exact = _exact_sums(task, text, outcomes[0].configuration["rank"])
+    outcomes = run(name, task, requests)
+    text = public_text(task, name)
+    exact = _exact_sums(task, text, outcomes[0].settings["rank"])
     released = np.hstack(seen[:: len(PRIOR_VARIANCES)])
     noise = released - np.tile(exact, len(requests))
     assert noise.std() == pytest.approx(outcomes[0].events[0].noise_std, rel=0.05)
     assert len(np.unique(noise)) == noise.size  # no two requests share a draw
 
 
-@pytest.mark.parametrize(("setting", "method"), METHODS)
-def test_training_nodes_are_read_through_the_sum_alone(setting, method, monkeypatch):
-    task = make_problem(setting)
+@each_method
+def test_training_nodes_are_read_through_the_sum_alone(scenario, name, monkeypatch):
+    task = make_task(scenario)
     requests = [request(task, 1.0), request(task, math.inf), request(task, 1.0, known=0)]
     shape = {}
 
@@ -137,67 +136,21 @@ def test_training_nodes_are_read_through_the_sum_alone(setting, method, monkeypa
         return np.zeros(shape[rank], np.int64)
 
     monkeypatch.setattr(class_sums, "class_sums", nothing)
-    first = method.run(task, requests)
-    second = method.run(with_other_training(task), requests)
+    first = run(name, task, requests)
+    second = run(name, with_other_training(task), requests)
     assert shape
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
-        assert a.configuration == b.configuration
-
-
-def test_under_text_a_test_node_is_predicted_from_its_own_text():
-    task = make_problem("text")
-    (before,) = CLASS_SUMS.run(task, [request(task)])
-    rows = task.test_features.tolil()
-    rows[1:] = make_problem("text", 7).test_features[1:]
-    (after,) = CLASS_SUMS.run(replace(task, test_features=rows.tocsr()), [request(task)])
-    assert after.test_predictions[0] == before.test_predictions[0]
-    np.testing.assert_array_equal(after.validation_predictions, before.validation_predictions)
-    assert (after.test_predictions[1:] != before.test_predictions[1:]).any()
-
-
-@pytest.mark.parametrize(("setting", "method"), METHODS)
-def test_known_labels_choose_settings_and_nothing_else(setting, method):
-    task = make_problem(setting)
-    labels = task.validation_labels.copy()
-    labels[5:] = (labels[5:] + 1) % task.n_classes
-    for each in (request(task, known=5), request(task, known=1)):
-        (a,) = method.run(task, [each])
-        (b,) = method.run(replace(task, validation_labels=labels), [each])
-        np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
-        assert a.validation_events == ()
-    (charged,) = method.run(task, [request(task, known=0)])
-    assert len(charged.validation_events) == 1
-
-
-@pytest.mark.parametrize(("setting", "method"), METHODS)
-def test_runs_are_deterministic_whatever_runs_beside_them(setting, method):
-    task = make_problem(setting)
-    requests = [request(task, e, seed) for e in (0.5, 4.0, math.inf) for seed in range(12)]
-    told = []
-    together = method.run(task, requests, lambda done, total: told.append((done, total)))
-    assert told[-1] == (36, 36)
-    for index in (0, 11, 17, 30):
-        (alone,) = method.run(task, [requests[index]])
-        np.testing.assert_array_equal(alone.test_predictions, together[index].test_predictions)
-        assert alone.configuration == together[index].configuration
-    assert together[-1].events == ()
+        assert a.settings == b.settings
 
 
 def test_ties_go_to_the_most_likely_settings(monkeypatch):
-    task = make_problem("graph")
+    task = make_task("graph")
     monkeypatch.setattr(class_sums, "propagated", lambda scores, *rest: np.zeros_like(scores))
-    (outcome,) = CLASS_SUMS.run(task, [request(task)])
-    assert outcome.configuration["prior_variance"] == PRIOR_VARIANCES[0]
-    assert outcome.configuration["propagation"] == PROPAGATIONS[0]
+    (outcome,) = run("class_sums", task, [request(task)])
+    assert outcome.settings["prior_variance"] == PRIOR_VARIANCES[0]
+    assert outcome.settings["propagation"] == PROPAGATIONS[0]
     assert not outcome.test_predictions.any()
-
-
-@pytest.mark.parametrize(("setting", "method"), METHODS)
-def test_without_noise_the_classes_are_learned(setting, method):
-    task = make_problem(setting, n_train=300, n_tuning=60)
-    (outcome,) = method.run(task, [request(task, math.inf)])
-    assert (outcome.validation_predictions == task.validation_labels).mean() > 0.8
 
 
 def test_the_posterior_without_noise_is_ridge_regression():
@@ -225,7 +178,7 @@ def test_the_posterior_is_the_mean_given_the_sums():
 
 
 def test_rank_follows_the_budget():
-    task = make_problem("text", n_train=800)
+    task = make_task("text", n_train=800)
     ranks = [class_sums.fixed_rank(task, e, 10_000) for e in (0.01, 0.5, 1, 2, 4)]
     assert ranks == sorted(ranks)
     assert ranks[0] == task.n_classes
@@ -236,7 +189,7 @@ def test_rank_follows_the_budget():
 
 def test_four_nodes_by_hand():
     """0 - 1, 1 - 2, 1 - 3, 2 - 3; training 0 and 1, public 2 and 3."""
-    task = build_task(four_nodes(), SCENARIOS["graph"], 1e-5)
+    task = task_of(four_nodes(), "graph")
     text = class_sums.public_text(task, neighbours=True)
     x = {
         0: np.array([1, 0, 2]) / math.sqrt(5),
@@ -266,16 +219,16 @@ def test_four_nodes_by_hand():
 
 
 def test_one_class_is_refused():
-    task = make_problem("text", n_classes=1)
+    task = make_task("text", n_classes=1)
     with pytest.raises(UserError, match="at least two classes"):
-        CLASS_SUMS.run(task, [request(task)])
+        run("class_sums", task, [request(task)])
 
 
-@pytest.mark.parametrize(("setting", "method"), METHODS)
-def test_a_node_adds_the_same_whatever_the_others_are(setting, method):
+@each_method
+def test_a_node_adds_the_same_whatever_the_others_are(scenario, name):
     """Sums of rounded terms: exact, so that they neither depend on their order nor on blocks."""
-    task = make_problem(setting)
-    text = class_sums.public_text(task, method.neighbours)
+    task = make_task(scenario)
+    text = public_text(task, name)
     lattice = class_sums.calibrated(task, 1.0, 6)
     total = class_sums.class_sums(task, text, 6, lattice)
     alone = np.zeros_like(total)

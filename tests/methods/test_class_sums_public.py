@@ -6,34 +6,32 @@ import math
 
 import numpy as np
 import pytest
-from proved_problems import make_problem, request, with_other_training
+from small_tasks import make_task, request, run, with_other_training
 
 from private_graphs.methods import class_sums
-from private_graphs.methods.class_sums import CLASS_SUMS
-from private_graphs.methods.class_sums_public import CLASS_SUMS_PUBLIC, WEIGHTS, chosen_weight
-from private_graphs.methods.public_only import PUBLIC_ONLY
+from private_graphs.methods.class_sums_public import WEIGHTS, chosen_weight
 
 
-@pytest.mark.parametrize("setting", ["text", "graph"])
-def test_training_nodes_are_read_through_the_sum_alone(setting, monkeypatch):
-    task = make_problem(setting)
+@pytest.mark.parametrize("scenario", ["text", "graph"])
+def test_training_nodes_are_read_through_the_sum_alone(scenario, monkeypatch):
+    task = make_task(scenario)
     requests = [request(task, 1.0), request(task, math.inf), request(task, 2.0, known=0)]
     monkeypatch.setattr(
         class_sums, "class_sums", lambda task, text, rank, lattice: np.zeros((rank + 1, 3))
     )
-    first = CLASS_SUMS_PUBLIC.run(task, requests)
-    second = CLASS_SUMS_PUBLIC.run(with_other_training(task), requests)
+    first = run("class_sums_public", task, requests)
+    second = run("class_sums_public", with_other_training(task), requests)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
-        assert a.configuration == b.configuration
+        assert a.settings == b.settings
 
 
-@pytest.mark.parametrize("setting", ["text", "graph"])
-def test_the_release_is_that_of_the_class_sums(setting):
-    task = make_problem(setting)
+@pytest.mark.parametrize("scenario", ["text", "graph"])
+def test_the_release_is_that_of_the_class_sums(scenario):
+    task = make_task(scenario)
     requests = [request(task, e, known=k) for e in (1.0, math.inf) for k in (12, 0)]
-    alone = CLASS_SUMS.run(task, requests)
-    together = CLASS_SUMS_PUBLIC.run(task, requests)
+    alone = run("class_sums", task, requests)
+    together = run("class_sums_public", task, requests)
     assert [each.events for each in together] == [each.events for each in alone]
     assert [each.validation_events for each in together] == [
         each.validation_events for each in alone
@@ -45,12 +43,12 @@ def test_the_release_is_that_of_the_class_sums(setting):
 
 
 def test_useless_sums_leave_what_public_data_gives(monkeypatch):
-    task = make_problem("graph", n_tuning=60)
+    task = make_task("graph", n_validation=60)
     monkeypatch.setattr(
         class_sums, "class_sums", lambda task, text, rank, lattice: np.zeros((rank + 1, 3))
     )
-    (together,) = CLASS_SUMS_PUBLIC.run(task, [request(task, math.inf)])
-    (public,) = PUBLIC_ONLY.run(task, [request(task, 0)])
+    (together,) = run("class_sums_public", task, [request(task, math.inf)])
+    (public,) = run("public_only", task, [request(task, 0)])
     np.testing.assert_array_equal(together.test_predictions, public.test_predictions)
 
 

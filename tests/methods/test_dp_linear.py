@@ -10,9 +10,9 @@ import opacus
 import pytest
 import torch
 from scipy import stats
-from small_texts import many_requests, text_problem
+from small_tasks import many_requests, run, text_task
 
-from private_graphs.methods.dp_linear import METHOD, rule
+from private_graphs.methods.dp_linear import rule
 from private_graphs.methods.node_gradients import (
     Linear,
     Steps,
@@ -198,15 +198,15 @@ def test_settings_grow_with_the_signal_and_ignore_validation_labels():
     small, large = rule(30.0), rule(3000.0)
     assert small.rank < large.rank and small.steps.count < large.steps.count
     assert small.steps.learning_rate < large.steps.learning_rate
-    task = text_problem()
-    outcomes = METHOD.run(task, many_requests(task, known=(0, 10, 40)))
-    assert len({str(each.configuration) for each in outcomes}) == 1
+    task = text_task()
+    outcomes = run("dp_linear", task, many_requests(task, known=(0, 10, 40)))
+    assert len({str(each.settings) for each in outcomes}) == 1
 
 
 def test_events_are_priced_at_the_request():
-    task = text_problem()
+    task = text_task()
     for epsilon in (0.25, 1.0, 8.0):
-        (outcome,) = METHOD.run(task, many_requests(task, epsilons=(epsilon,), known=(0,)))
+        (outcome,) = run("dp_linear", task, many_requests(task, epsilons=(epsilon,)))
         (event,) = outcome.events
         priced = price(event, "node", "replace", task.delta)
         assert epsilon - 0.02 * epsilon < priced.epsilon <= epsilon
@@ -214,27 +214,13 @@ def test_events_are_priced_at_the_request():
         step = dp_accounting.GaussianDpEvent(event.noise_multiplier / 2)
         accountant.compose(dp_accounting.SelfComposedDpEvent(step, event.releases))
         assert priced.epsilon == pytest.approx(accountant.get_epsilon(task.delta), rel=1e-3)
-        assert outcome.configuration["count"] == event.releases
-        assert outcome.configuration["clip_norm"] == event.clip_norm
-
-
-def test_answers_do_not_depend_on_the_company_and_noise_is_planned():
-    task = text_problem()
-    requests = many_requests(task, epsilons=(2.0, math.inf), known=(0, 40), seeds=2)
-    calls = []
-    together = METHOD.run(task, requests, lambda *done: calls.append(done))
-    assert calls[-1] == (len(requests), len(requests))
-    alone = [METHOD.run(task, [request])[0] for request in requests]
-    for one, other, request in zip(together, alone, requests, strict=True):
-        assert (one.test_predictions == other.test_predictions).mean() > 0.99
-        assert bool(one.events) == request.private and not one.validation_events
-        assert one.test_predictions.shape == (task.test_features.shape[0],)
-        assert one.validation_predictions.shape == task.validation_labels.shape
+        assert outcome.settings["count"] == event.releases
+        assert outcome.settings["clip_norm"] == event.clip_norm
 
 
 def test_it_learns_without_noise_and_nearly_so_at_a_generous_budget():
-    task = text_problem(nodes=1500)
+    task = text_task(nodes=1500)
     for epsilon in (math.inf, 8.0):
-        (outcome,) = METHOD.run(task, many_requests(task, epsilons=(epsilon,), known=(0,)))
+        (outcome,) = run("dp_linear", task, many_requests(task, epsilons=(epsilon,)))
         hits = (outcome.validation_predictions == task.validation_labels).mean()
         assert hits > 0.8

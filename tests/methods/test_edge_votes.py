@@ -10,14 +10,14 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_graphs import four_nodes, random_graph
+from small_graphs import random_graph
+from small_tasks import run, task_of
 
-from private_graphs.methods import edge_votes, text_only
+from private_graphs.methods import edge_votes
 from private_graphs.methods.edge_votes import Voters, messages
 from private_graphs.methods.lattice import LatticeGaussian
-from private_graphs.tasks import SCENARIOS, GraphTask, build_task
 from private_graphs.methods.method import Request
-from private_graphs.privacy.accountants import price
+from private_graphs.tasks import GraphTask
 from private_graphs.training.streams import Streams
 
 DELTA = 1e-5
@@ -31,9 +31,7 @@ def vote_sums(adjacency, voters, beliefs) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def task() -> GraphTask:
-    return build_task(
-        random_graph(3, nodes=120, train=60), SCENARIOS["edges"], DELTA, max_edges=900
-    )
+    return task_of(random_graph(3, nodes=120, train=60), "edges")
 
 
 def request(epsilon: float, seed: int = 0, known: int = 5) -> Request:
@@ -140,27 +138,10 @@ def test_edges_are_read_through_the_release_alone(task, monkeypatch):
 
     monkeypatch.setattr(edge_votes, "release", constant)
     empty = replace(task, adjacency=scipy.sparse.csr_matrix(task.adjacency.shape))
-    expected = edge_votes.METHOD.run(task, [request(1.0)])[0]
-    found = edge_votes.METHOD.run(empty, [request(1.0)])[0]
+    expected = run("edge_votes", task, [request(1.0)])[0]
+    found = run("edge_votes", empty, [request(1.0)])[0]
     np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
     np.testing.assert_array_equal(found.validation_predictions, expected.validation_predictions)
-
-
-def test_validation_labels_are_never_read(task):
-    other = replace(task, validation_labels=(task.validation_labels + 1) % task.n_classes)
-    expected = edge_votes.METHOD.run(task, [request(2.0)])[0]
-    found = edge_votes.METHOD.run(other, [request(2.0)])[0]
-    np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
-
-
-@pytest.mark.parametrize("epsilon", [0.25, 1.0, 8.0])
-def test_the_price_is_the_requested_budget(task, epsilon):
-    (outcome,) = edge_votes.METHOD.run(task, [request(epsilon)])
-    (event,) = outcome.events
-    assert 1 <= event.sensitivity < 1 + 1e-6 and event.count == edge_votes.ROUNDS
-    assert event.noise_std == outcome.configuration["noise_std"]
-    priced = price(event, "edge_undirected", "add_remove", DELTA)
-    assert epsilon * (1 - 1e-3) <= priced.epsilon <= epsilon
 
 
 def test_the_noise_that_is_added_is_the_noise_that_is_priced(task):
@@ -181,30 +162,10 @@ def test_no_noise_is_the_limit_of_little_noise(task):
     """The same random streams with and without a budget: the limit is the run without noise."""
     streams = Streams.of({"seed": 4})
     requests = [Request(e, 4, np.arange(3), streams) for e in (math.inf, 1e5)]
-    limit, nearly = edge_votes.METHOD.run(task, requests)
-    assert limit.events == () and limit.configuration["noise_std"] == 0
+    limit, nearly = run("edge_votes", task, requests)
+    assert limit.events == () and limit.settings["noise_std"] == 0
     agree = (limit.test_predictions == nearly.test_predictions).mean()
     assert agree >= 0.98
-
-
-def test_runs_repeat_and_seeds_differ(task):
-    first, again, other = edge_votes.METHOD.run(
-        task, [request(1.0), request(1.0), request(1.0, seed=1)]
-    )
-    np.testing.assert_array_equal(first.test_predictions, again.test_predictions)
-    assert (first.test_predictions != other.test_predictions).any()
-
-
-def test_known_validation_labels_change_nothing(task):
-    some, none = (edge_votes.METHOD.run(task, [request(1.0, known=k)])[0] for k in (5, 0))
-    np.testing.assert_array_equal(some.test_predictions, none.test_predictions)
-    assert none.validation_events == ()
-
-
-def test_progress_counts_requests(task):
-    seen = []
-    edge_votes.METHOD.run(task, [request(1.0), request(2.0)], lambda *at: seen.append(at))
-    assert seen == [(1, 2), (2, 2)]
 
 
 def test_edges_help_where_texts_are_silent():
@@ -212,7 +173,7 @@ def test_edges_help_where_texts_are_silent():
     graph = random_graph(5, nodes=200, train=100, classes=2)
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 2
-    task = build_task(graph, SCENARIOS["edges"], DELTA, max_edges=900)
+    task = task_of(graph, "edges")
     n_nodes, n, v = task.adjacency.shape[0], task.n_train, len(task.validation_labels)
     labels = labels[:n_nodes]
     pairs = [(i, j) for i in range(n_nodes) for j in rng.integers(n_nodes, size=8)]
@@ -227,13 +188,7 @@ def test_edges_help_where_texts_are_silent():
         validation_labels=labels[n : n + v],
     )
     truth = labels[n + v :]
-    (text,) = text_only.METHOD.run(task, [request(0.0)])
-    (votes,) = edge_votes.METHOD.run(task, [request(8.0)])
+    (text,) = run("text_only", task, [request(0.0)])
+    (votes,) = run("edge_votes", task, [request(8.0)])
     assert (text.test_predictions == truth).mean() < 0.7
     assert (votes.test_predictions == truth).mean() > 0.9
-
-
-def test_four_nodes_run_to_the_end():
-    task = build_task(four_nodes(), SCENARIOS["edges"], DELTA, max_edges=900)
-    (outcome,) = edge_votes.METHOD.run(task, [request(1.0, known=1)])
-    assert outcome.test_predictions.shape == outcome.validation_predictions.shape == (1,)

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_graphs import fit, random_graph
-
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.methods.budgets import training_event
+from small_graphs import fit, random_graph
+
 from private_graphs.methods.emitted import ReleaseMismatch, check_released, emitted_event
 from private_graphs.methods.gcn import protocol_of, train_cell
+from private_graphs.methods.gcn_protocols import SOUND_POISSON
 from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
-from private_graphs.protocols import SOUND_POISSON
 from private_graphs.training import engine
 
 DATASET = random_graph(0, nodes=90, classes=3)

@@ -12,17 +12,17 @@ import pytest
 import safetensors
 import safetensors.numpy
 import torch
+from private_graphs.cells import Cell, CellPlan, RateChoice
+from private_graphs.methods.result import new_secret
+from private_graphs.methods.search import read_search
 from small_graphs import dense_features, random_graph, with_parts
 
-from private_graphs.cells import Cell, CellPlan, RateChoice
 from private_graphs.errors import UserError
 from private_graphs.files import WITHOUT_DP, sha256_of
 from private_graphs.methods import gcn
 from private_graphs.methods import result as result_module
 from private_graphs.methods.gcn import device_of, protocol_of, train_cell
-from private_graphs.methods.result import new_secret
-from private_graphs.methods.search import read_search
-from private_graphs.protocols import PROTOCOLS, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PROTOCOLS, SOUND_POISSON
 from private_graphs.reporting.runs import RUN_COLUMNS, collect
 from private_graphs.training import engine
 from private_graphs.training.metrics import majority_score

@@ -10,13 +10,13 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from small_graphs import random_graph
-
 from private_graphs.cells import MethodCell, MethodPlan
-from private_graphs.errors import UserError
-from private_graphs.methods import proved
 from private_graphs.methods.names import METHOD_NAMES
 from private_graphs.methods.proved import METHODS, run_method
+from small_graphs import random_graph
+
+from private_graphs.errors import UserError
+from private_graphs.methods import proved
 from private_graphs.methods.method import Outcome, Request, choose
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED

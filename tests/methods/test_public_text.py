@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
-from small_graph_problem import graph_problem
-from small_texts import many_requests, text_problem
+from small_tasks import graph_task, many_requests, run, text_task
 
-from private_graphs.methods import dp_linear, dp_mlp
-from private_graphs.tasks import unit_rows
 from private_graphs.methods.public_text import (
     MAX_ROWS,
     PublicText,
@@ -21,6 +18,7 @@ from private_graphs.methods.public_text import (
     principal_axes,
 )
 from private_graphs.privacy.accountants import price
+from private_graphs.tasks import unit_rows
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
@@ -62,7 +60,7 @@ def test_many_public_texts_are_thinned_evenly():
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_one_or_equal_public_texts_give_one_axis_and_finite_rows(size):
-    task = text_problem()
+    task = text_task()
     rows = np.zeros(size, dtype=int)
     task = replace(
         task,
@@ -73,10 +71,10 @@ def test_one_or_equal_public_texts_give_one_axis_and_finite_rows(size):
     assert text.axes.rank == 1
     found = text.axes.unit(text.training_rows(task, slice(None)), 1)
     assert found.shape == (task.n_train, 1) and np.isfinite(found).all()
-    for module in (dp_linear, dp_mlp):
+    for name in ("dp_linear", "dp_mlp"):
         requests = many_requests(task, epsilons=(1.0, np.inf), known=(0,))
-        for outcome in module.METHOD.run(task, requests):
-            assert outcome.configuration["rank"] == 1
+        for outcome in run(name, task, requests):
+            assert outcome.settings["rank"] == 1
             assert outcome.test_predictions.shape == (60,)
 
 
@@ -87,7 +85,7 @@ def test_means_include_the_node_itself():
 
 @pytest.mark.parametrize("hops", [0, 2])
 def test_where_no_edge_is_public_rows_are_weighted_texts(hops):
-    task = text_problem()
+    task = text_task()
     text = PublicText.of(task, hops)
     assert text.hops == 0 and text.smoothing is None
     weights = inverse_document_weights(task.validation_features)
@@ -102,7 +100,7 @@ def test_where_no_edge_is_public_rows_are_weighted_texts(hops):
 
 @pytest.mark.parametrize("hops", [0, 1, 2])
 def test_rows_are_averages_over_public_neighbours(hops):
-    task = graph_problem()
+    task = graph_task()
     text = PublicText.of(task, hops)
     texts = np.vstack([task.validation_features.toarray(), task.test_features.toarray()])
     weights = np.log((len(texts) + 1) / ((texts > 0).sum(axis=0) + 1))
@@ -121,7 +119,7 @@ def test_rows_are_averages_over_public_neighbours(hops):
 @pytest.mark.parametrize("changed", ["train_features", "train_to_public"])
 @pytest.mark.parametrize("hops", [1, 2])
 def test_a_replaced_training_node_changes_its_own_row_alone(changed, hops):
-    task = graph_problem()
+    task = graph_task()
     matrix = getattr(task, changed).tolil()
     matrix[7] = 0
     matrix[7, 3] = 1
@@ -134,23 +132,21 @@ def test_a_replaced_training_node_changes_its_own_row_alone(changed, hops):
 
 
 def test_the_map_is_the_same_for_other_training_nodes():
-    one, two = (PublicText.of(text_problem(train_seed=seed), 0) for seed in (1, 9))
+    one, two = (PublicText.of(text_task(train_seed=seed), 0) for seed in (1, 9))
     np.testing.assert_array_equal(one.axes.directions, two.axes.directions)
     np.testing.assert_array_equal(one.weights, two.weights)
 
 
-@pytest.mark.parametrize("module", [dp_linear, dp_mlp], ids=lambda each: each.METHOD.name)
-def test_methods_read_no_edge_among_training_nodes_and_say_which_they_read(module):
-    task = graph_problem(nodes=400)
+@pytest.mark.parametrize("name", ["dp_linear", "dp_mlp"])
+def test_methods_read_no_edge_among_training_nodes_and_say_which_they_read(name):
+    task = graph_task(nodes=400)
     bare = replace(task, train_adjacency=task.train_adjacency * 0)
     requests = many_requests(task, epsilons=(2.0, np.inf), known=(0,))
-    for one, two in zip(
-        module.METHOD.run(task, requests), module.METHOD.run(bare, requests), strict=True
-    ):
+    for one, two in zip(run(name, task, requests), run(name, bare, requests), strict=True):
         np.testing.assert_array_equal(one.test_predictions, two.test_predictions)
         assert not any("epsilon is 0" in each for each in one.assumptions)
         assert any("training nodes are not read" in each for each in one.assumptions)
-    private, without_noise = module.METHOD.run(task, requests)
+    private, without_noise = run(name, task, requests)
     assert (without_noise.validation_predictions == task.validation_labels).mean() > 0.75
     (event,) = private.events
     assert 1.96 < price(event, "node", "replace", task.delta).epsilon <= 2.0

@@ -9,16 +9,17 @@ import pytest
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 from small_graphs import random_graph
+from small_tasks import run, task_of
 
 from private_graphs.methods import text_only
-from private_graphs.tasks import SCENARIOS, GraphTask, build_task
 from private_graphs.methods.method import Request
+from private_graphs.tasks import GraphTask
 from private_graphs.training.streams import Streams
 
 
 @pytest.fixture
 def task() -> GraphTask:
-    return build_task(random_graph(3, nodes=90, train=50), SCENARIOS["edges"], 1e-5, max_edges=900)
+    return task_of(random_graph(3, nodes=90, train=50), "edges")
 
 
 def request(seed: int = 0) -> Request:
@@ -85,7 +86,7 @@ def test_rows_are_probabilities(task):
 
 def test_text_rows_by_hand():
     ones = scipy.sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 1.0]]))
-    base = build_task(random_graph(0), SCENARIOS["edges"], 1e-5, max_edges=900)
+    base = task_of(random_graph(0), "edges")
     task = replace(
         base, train_features=ones[:1], validation_features=ones[1:2], test_features=-ones[2:]
     )
@@ -95,18 +96,10 @@ def test_text_rows_by_hand():
     np.testing.assert_allclose(text_only.text_rows(task).toarray(), expected)
 
 
-def test_every_request_gets_the_same_free_answer(task):
-    first, second = text_only.METHOD.run(task, [request(0), request(1)])
-    np.testing.assert_array_equal(first.test_predictions, second.test_predictions)
-    assert first.events == first.validation_events == ()
-    assert first.test_predictions.shape == (task.test_features.shape[0],)
-    assert first.validation_predictions.shape == task.validation_labels.shape
-
-
 def test_reads_neither_edges_nor_validation_labels(task):
     other = replace(task, adjacency=None, validation_labels=np.zeros_like(task.validation_labels))
-    expected = text_only.METHOD.run(task, [request()])[0]
-    found = text_only.METHOD.run(other, [request()])[0]
+    expected = run("text_only", task, [request()])[0]
+    found = run("text_only", other, [request()])[0]
     np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
     np.testing.assert_array_equal(found.validation_predictions, expected.validation_predictions)
 

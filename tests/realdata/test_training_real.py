@@ -13,7 +13,7 @@ from torch_geometric.nn import GCNConv
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
 from private_graphs.methods.gcn import train_cell
-from private_graphs.protocols import PAPER, RELEASED
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED
 from private_graphs.training.blocks import training_labels
 
 

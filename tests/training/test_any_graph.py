@@ -23,7 +23,7 @@ from small_graphs import dense_logits, dense_propagation, fit, streams, structur
 
 from private_graphs.cells import Cell, CellPlan
 from private_graphs.methods.gcn import train_cell
-from private_graphs.protocols import PAPER, PROTOCOLS, RELEASED, SOUND
+from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, RELEASED, SOUND
 from private_graphs.training.blocks import sample_training_nodes
 from private_graphs.training.metrics import majority_score, random_score, scores
 

@@ -24,7 +24,7 @@ from small_graphs import (
     with_parts,
 )
 
-from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 
 BACKENDS = ["cpu", "torch-cpu"]
 

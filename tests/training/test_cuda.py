@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_graphs import fit, random_graph
 
-from private_graphs.protocols import SOUND
+from private_graphs.methods.gcn_protocols import SOUND
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="PyTorch finds no usable GPU on this machine"

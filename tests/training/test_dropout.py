@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_graphs import by_tensor, fit, make_graph, start, structure_of
 
-from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 
 NODES = 200
 LR = 1e-6  # small: ReLU lets the same units pass from the start to the end

@@ -9,7 +9,7 @@ from small_graphs import fit, random_graph, start
 
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
-from private_graphs.protocols import PAPER, RELEASED
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED
 
 
 def test_auto_takes_a_gpu_where_there_is_one_and_the_cpu_otherwise(monkeypatch):

@@ -21,7 +21,7 @@ from small_graphs import (
     streams,
 )
 
-from private_graphs.protocols import PAPER, RELEASED, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND_POISSON
 from private_graphs.training import noise
 from private_graphs.training.kernels import row_length
 

@@ -24,7 +24,7 @@ from small_graphs import (
 )
 
 from private_graphs.graphs.split import random_partition
-from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 
 INDUCED = [PAPER, SOUND, SOUND_POISSON]
 EVERY = [RELEASED, *INDUCED]

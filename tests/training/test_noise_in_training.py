@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from small_graphs import fit, random_graph, start
 
-from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 
 SIGMA, CLIP, LR = 3.0, 0.4, 0.05
 

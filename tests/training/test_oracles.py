@@ -24,7 +24,7 @@ from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
 from private_graphs.datasets import registry
-from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 
 PROTOCOLS = {"released": RELEASED, "paper": PAPER, "sound": SOUND, "poisson": SOUND_POISSON}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_graphs import fit, random_graph, streams, structure_of
 
-from private_graphs.protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.training import engine
 from private_graphs.training.engine import ReplicaSpec, Settings
 from private_graphs.training.streams import Streams

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_graphs import fit, random_graph, structure_of
 
-from private_graphs.protocols import PAPER, RELEASED, SOUND
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 from private_graphs.training.engine import Settings, _Watch, joins_validation
 
 EPOCHS, PATIENCE = 40, 4

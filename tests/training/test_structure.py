@@ -18,7 +18,7 @@ from small_graphs import (
 
 from private_graphs.errors import UserError
 from private_graphs.graphs.split import random_partition
-from private_graphs.protocols import PAPER, RELEASED, SOUND
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 from private_graphs.training.blocks import sample_training_nodes, training_labels
 
 ALL = [RELEASED, PAPER, SOUND]

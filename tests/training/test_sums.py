@@ -9,7 +9,7 @@ import pytest
 from small_graphs import HIDDEN, by_tensor, fit, make_graph, start, streams, structure_of
 
 from private_graphs.graphs.split import random_partition
-from private_graphs.protocols import SOUND
+from private_graphs.methods.gcn_protocols import SOUND
 
 SEED = 1
 

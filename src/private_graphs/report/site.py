@@ -1,0 +1,189 @@
+"""The site: ``results/index.html``, a page per exhibit, list of claims and privacy statement.
+
+All pages are static and need no network. A page shows one exhibit from every shelf that has it, so
+that recorded results stand beside the reader's own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from private_graphs.report.table import html
+
+from private_graphs import __version__
+from private_graphs.errors import UserError
+from private_graphs.files import write_text
+from private_graphs.report import statement as says
+from private_graphs.report.exhibit import Block, Exhibit, Table
+from private_graphs.report.overview import claims, glance, notes
+from private_graphs.report.shelf import Shelf, exhibit_files, title_of
+
+PAGES, CLAIMS = "pages", "claims"
+PROTOCOLS = {
+    "released": "what the authors’ published code does, defects included",
+    "paper": "what the text of the paper says",
+    "sound": "what can be proved",
+}
+_TEMPLATES = Path(__file__).parent / "templates"
+_FILES = ("site.css", "site.js")
+_FORMS = {".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A study with its shelves: what the overview lists and the navigation leads to."""
+
+    shelves: Sequence[Shelf]
+
+    @property
+    def study(self) -> Any:
+        """The study that all shelves are of."""
+        return self.shelves[0].results.study
+
+    @cached_property
+    def contents(self) -> list[tuple[str, str, list[str]]]:
+        """(name, title, the datasets that each shelf has of it) of every exhibit."""
+        found: dict[str, tuple[str, str, list[str]]] = {}
+        for place, shelf in enumerate(self.shelves):
+            for exhibit in shelf.exhibits:
+                datasets = ", ".join(sorted(shelf.rows_of(exhibit)["dataset"].unique()))
+                entry = (exhibit.name, title_of(exhibit), [""] * len(self.shelves))
+                found.setdefault(exhibit.name, entry)[2][place] = datasets or "there"
+        return list(found.values())
+
+    @cached_property
+    def pages(self) -> list[tuple[str, str]]:
+        """(name, title) of its pages."""
+        return [*((name, title) for name, title, _ in self.contents), (CLAIMS, "Claims and proofs")]
+
+    @property
+    def not_run(self) -> str:
+        """Command for the reader's own numbers at full scale, if there are none."""
+        if any(shelf.name == "full" for shelf in self.shelves):
+            return ""
+        return f"snakemake --cores all --config scale=full studies={self.study.id}"
+
+    def address(self, name: str) -> str:
+        """Address of a page from the folder of ``index.html``."""
+        return f"{PAGES}/{self.study.id}/{name}.html"
+
+
+def write_site(results_root: str | Path, shelves: Iterable[Shelf]) -> list[Path]:
+    """Write ``index.html`` and the pages behind it; return their paths.
+
+    ``pages/<study>/<exhibit>.html`` has an exhibit from every shelf, ``pages/<study>/claims.html``
+    all claims, ``pages/statements/<shelf>/<statement_id>.html`` a statement. Pictures and files to
+    download are those of ``<shelf>/exhibits/<study>``. Pages that nothing is made of any more are
+    removed. Raises UserError where there is nothing to show.
+    """
+    root, studies = Path(results_root), {}
+    for shelf in shelves:
+        studies.setdefault(shelf.results.study.id, []).append(shelf)
+    if not studies:
+        raise UserError(
+            f"{root}: no results to show; expected finished or recorded ones: run snakemake"
+        )
+    entries = [Entry(members) for members in studies.values()]
+    pages = dict(_pages(root, entries))
+    for path, text in pages.items():
+        write_text(path, text)
+    for name in _FILES:
+        shutil.copyfile(_TEMPLATES / name, root / PAGES / name)
+    for path in set((root / PAGES).rglob("*.html")) - set(pages):
+        path.unlink()
+    return list(pages)
+
+
+def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
+    """Yield path and text of every page."""
+    templates = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    templates.globals |= {"studies": entries, "protocols": PROTOCOLS, "version": __version__}
+
+    def page(address: str, kind: str, shelves: Iterable[Shelf], **values: Any) -> tuple[Path, str]:
+        up = "../" * address.count("/")
+        private = sorted({name for shelf in shelves for name in shelf.private})
+        text = templates.get_template(f"{kind}.html.j2")
+        return root / address, text.render(root=up, address=address, private=private, **values)
+
+    everything = [shelf for entry in entries for shelf in entry.shelves]
+    glances = {
+        id(shelf): _part(glance(shelf), f"{PAGES}/statements/{shelf.name}/") for shelf in everything
+    }
+    yield page("index.html", "index", everything, glance=lambda shelf: glances[id(shelf)])
+    for entry in entries:
+        for name, title, _ in entry.contents:
+            sections = [
+                _section(root, shelf, exhibit)
+                for shelf in entry.shelves
+                for exhibit in shelf.exhibits
+                if exhibit.name == name
+            ]
+            meaning = sections[0]["meaning"]
+            yield page(entry.address(name), "exhibit", [each["shelf"] for each in sections],
+                       entry=entry, title=title, meaning=meaning, sections=sections)  # fmt: skip
+        sections = [
+            {"shelf": shelf, "missing": (), "files": (), "notes": (),
+             "parts": [_part(claims(shelf), _statements(shelf))]}
+            for shelf in entry.shelves
+        ]  # fmt: skip
+        meaning = "What was claimed, what is proved, and what an attack showed, over all runs."
+        yield page(entry.address(CLAIMS), "exhibit", entry.shelves, entry=entry,
+                   title="Claims and proofs", meaning=meaning, sections=sections)  # fmt: skip
+        for shelf in entry.shelves:
+            rows = dict(iter(shelf.rows.groupby("statement_id")))
+            for name, statement in shelf.statements.items():
+                table = html(says.mechanisms(statement)) if statement.mechanisms else ""
+                yield page(
+                    f"{PAGES}/statements/{shelf.name}/{name}.html", "statement", [shelf],
+                    entry=entry, shelf=shelf, statement_id=name, mechanisms=Markup(table),
+                    headline=says.headline(statement), paragraphs=says.paragraphs(statement),
+                    runs=says.runs_of(rows[name]), sections=says.sections(statement),
+                )  # fmt: skip
+
+
+def _statements(shelf: Shelf) -> str:
+    """Address of the statements of a shelf from the page of an exhibit."""
+    return f"../statements/{shelf.name}/"
+
+
+def _section(root: Path, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
+    """Return what the page of an exhibit shows of one shelf."""
+    files = exhibit_files(root, shelf, exhibit)
+    pictures = (path for path in files if path.suffix == ".svg")
+    blocks = exhibit.build(shelf.results)
+    return {
+        "shelf": shelf,
+        "meaning": exhibit.meaning,
+        "missing": shelf.missing.get(exhibit.name, ()),
+        "files": [
+            (_FORMS.get(path.suffix, path.name.removeprefix(exhibit.name).lstrip("_.")),
+             path.relative_to(root).as_posix())
+            for path in files
+        ],
+        "parts": [_part(block, _statements(shelf), pictures) for block in blocks],
+        "notes": notes(shelf, exhibit),
+    }  # fmt: skip
+
+
+def _part(block: Block, statements: str, pictures: Iterator[Path] | None = None) -> dict[str, Any]:
+    """Return a block as the templates draw it; one of ``text``, ``table``, ``picture`` is filled.
+
+    Pictures stand in the page itself, in the order of the blocks.
+    """
+    if isinstance(block, str):
+        return {"text": block}
+    part = {"title": block.title, "notes": block.notes}
+    if isinstance(block, Table):
+        return part | {"table": Markup(html(block, statements))}
+    svg = next(pictures or iter(())).read_text(encoding="utf-8")
+    return part | {"picture": Markup(svg[svg.index("<svg") :])}
