@@ -52,7 +52,8 @@ FLOORS = (
     ("result", "run", "study", "run_values", "attacks", "verify", "kept"),
     ("report",),
     ("exhibits", "plan"),
-    ("workflow", "cost", "repairs", "announce", "cli"),
+    ("cost", "workflow", "repairs", "announce"),
+    ("cli",),
 )
 
 
