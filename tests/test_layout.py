@@ -49,10 +49,11 @@ FLOORS = (
     ("protocols", "tasks", "jobs"),
     ("training",),
     ("methods",),
-    ("result", "run", "study", "run_values", "attacks"),
+    ("result", "run", "study", "run_values", "attacks", "verify", "kept"),
     ("report",),
     ("exhibits", "plan"),
-    ("workflow", "cost", "cli"),
+    ("cost", "workflow", "repairs", "announce"),
+    ("cli",),
 )
 
 

@@ -150,9 +150,7 @@ def broken(key: str, array: np.ndarray) -> np.ndarray:
     }[key]()
 
 
-@pytest.mark.parametrize(
-    "key", ["images", "labels", "train_mask", "validation_mask", "test_mask"]
-)
+@pytest.mark.parametrize("key", ["images", "labels", "train_mask", "validation_mask", "test_mask"])
 def test_every_invariant_is_checked(key: str, digits: ImageDataset, tmp_path: Path) -> None:
     array = broken(key, getattr(digits, key))
     where = "validation_mask|train_mask" if key == "train_mask" else key

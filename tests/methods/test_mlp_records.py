@@ -41,9 +41,7 @@ def images(n_train: int = 200, seed: int = 1) -> ImageDataset:
         height=6, width=6, sources=[], licence="", citation="", public_facts=[],
     )  # fmt: skip
     validation = (place >= n_train) & (place < n_train + 20)
-    return ImageDataset(
-        pixels, labels, place < n_train, validation, place >= n_train + 20, info
-    )
+    return ImageDataset(pixels, labels, place < n_train, validation, place >= n_train + 20, info)
 
 
 def job(protocol: str, epsilons: tuple[float, ...] = (3.0,), **settings: object) -> Job:
@@ -220,9 +218,7 @@ def test_lots_that_cannot_be_cut_and_wrong_data_are_refused() -> None:
 
 
 def test_secret_runs_keep_no_time_and_draw_anew() -> None:
-    first, second = (
-        execute(job("sound"), images(), noise_source="os_entropy") for _ in range(2)
-    )
+    first, second = (execute(job("sound"), images(), noise_source="os_entropy") for _ in range(2))
     assert first.rows["seconds"].isna().all()
     assert set(first.rows["status"]) == {"proved"}
     assert not set(first.rows["replica_id"]) & set(second.rows["replica_id"])

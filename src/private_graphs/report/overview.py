@@ -7,13 +7,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import pandas as pd
-from private_graphs.report.words import number
+from private_graphs.report.words import bound, budget, guarantees, missing, number
 
-from private_graphs.privacy.explain import at_least, at_most
-from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.report.shelf import Shelf
-from private_graphs.report.statement import said, words
+from private_graphs.report.statement import headline, said, words
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "
@@ -25,32 +23,25 @@ NOISE_SOURCES = {
 
 def glance(shelf: Shelf) -> Table:
     """Return the range of the scores and of the proved ε, by dataset, scenario and protocol."""
-    rows = shelf.rows[chosen(shelf.rows)]
-    name = "test_micro_f1" if rows["test_micro_f1"].notna().any() else "test_accuracy"
-    keys, setting = ["dataset", "scenario", "protocol"], ["method", "settings", "validation_labels"]
+    runs, keys = shelf.results.runs, ["dataset", "scenario", "protocol"]
+    score = "test_micro_f1" if runs["test_micro_f1"].notna().any() else "test_accuracy"
+    setting = ["method", "features", "group", "job", "epsilon", "validation_labels"]
+    points = shelf.results.points(by=[*keys, *setting], score=score)
     found = []
-    for place, group in rows.groupby(keys, sort=True):
-        means = group.groupby([*setting, "epsilon"], dropna=False)[name].mean().reset_index()
-        epsilon, score = means["epsilon"], means[name]
+    for place, group in points.groupby(keys, sort=True):
+        private = _private(group["epsilon"])
         found.append(dict(zip(keys, place, strict=True)) | {
-            "with DP": _range(score[_private(epsilon)]),
-            "nothing private read": _range(score[epsilon == 0]),
-            "without DP": _range(score[epsilon == math.inf]),
-            **_privacy(shelf.statements_of(group[_private(group["epsilon"])])),
+            "with DP": _range(group.loc[private, "mean"]),
+            "nothing private read": _range(group.loc[group["epsilon"] == 0, "mean"]),
+            "without DP": _range(group.loc[group["epsilon"] == math.inf, "mean"]),
+            "privacy": guarantees(group[private]) if private.any() else Cell(),
         })  # fmt: skip
-    columns = [Column(head, lambda row, head=head: row[head])
-               for head in (*keys, "with DP", "nothing private read", "without DP")]  # fmt: skip
-    columns.append(
-        Column("privacy of the DP rows", lambda row: Cell(row["words"], "", row["tone"]))
-    )
-    title = "Micro-F1" if name == "test_micro_f1" else "Accuracy"
-    return Table(f"{title} on the test records, from the lowest to the highest of all settings",
-                 pd.DataFrame(found), columns)  # fmt: skip
-
-
-def chosen(rows: pd.DataFrame) -> pd.Series:
-    """Return which rows have settings that were chosen, or that nothing was compared with."""
-    return rows["selected"].isna() | (rows["selected"] == True)  # noqa: E712 - null is neither
+    heads = (*keys, "with DP", "nothing private read", "without DP")
+    columns = [Column(head, lambda row, head=head: row[head]) for head in heads]
+    columns.append(Column("ε proved with DP", lambda row: row["privacy"]))
+    name = "Micro-F1" if score == "test_micro_f1" else "Accuracy"
+    title = f"{name} on the test records, from the lowest to the highest of all settings"
+    return Table(title, pd.DataFrame(found), columns)
 
 
 def _private(epsilon: pd.Series) -> pd.Series:
@@ -65,24 +56,6 @@ def _range(values: pd.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _privacy(held: Sequence[PrivacyStatement]) -> dict[str, str]:
-    """Say what is proved in statements, and how many of the claims were refuted."""
-    if not held:
-        return {"words": NOTHING, "tone": ""}
-    proved = [each for each in held if each.epsilon_proved is not None]
-    refuted = sum(each.status == "refuted" for each in held)
-    text = "none proved"
-    if proved:
-        low, high = (at_most(pick(each.epsilon_proved for each in proved)) for pick in (min, max))
-        units = " or ".join(sorted({words(each.unit) for each in proved}))
-        text = f"ε {low if low == high else f'{low} to {high}'} proved per {units}"
-        text += f", for {len(proved)} of {len(held)}" if len(proved) < len(held) else ""
-        text += ", model only" if any(each.inference == "leaks" for each in proved) else ""
-    text += f"; {refuted} of {len(held)} claims refuted" if refuted else ""
-    tone = "refuted" if refuted else "proved" if len(proved) == len(held) else "unproved"
-    return {"words": text, "tone": tone}
-
-
 def claims(shelf: Shelf) -> Table:
     """Return what was asked for and claimed, what is proved, and what an attack shows.
 
@@ -90,30 +63,31 @@ def claims(shelf: Shelf) -> Table:
     counts.
     """
     keys = ["dataset", "method", "scenario", "protocol", "epsilon"]
-    found = []
-    for place, group in shelf.rows[_private(shelf.rows["epsilon"])].groupby(keys, sort=True):
+    runs, found = shelf.results.runs, []
+    for place, group in runs[_private(runs["epsilon"])].groupby(keys, sort=True):
         held = shelf.statements_of(group)
         weakest = max(held, key=lambda each: _weakness(each.epsilon_proved))
         shown = [each.audit.epsilon_lower for each in held if each.audit is not None]
+        refuted = any(each.status == "refuted" for each in held)
         found.append(dict(zip(keys, place, strict=True)) | {
             "statement": weakest.statement_id,
+            "tone": "refuted" if refuted else headline(weakest).tone,
             "unit": f"{words(weakest.unit)}, {words(weakest.relation)}",
             "claimed": max(each.epsilon_published or 0 for each in held) or None,
             "proved": weakest.epsilon_proved,
             "together": max((each.epsilon_all_runs for each in held), key=_weakness),
-            "shown": max(shown, default=None), "runs": len(group), **_privacy(held),
+            "shown": max(shown, default=None), "runs": len(group),
         })  # fmt: skip
     columns = [
         *(Column(head, lambda row, head=head: row[head]) for head in keys[:-1]),
         Column("ε asked", lambda row: number(row["epsilon"])),
         Column("runs", lambda row: number(row["runs"])),
-        Column("ε claimed", lambda row: _budget(row["claimed"], at_most)),
+        Column("ε claimed", lambda row: _said(row["claimed"], budget)),
         Column("ε proved", lambda row: Cell(
-            _budget(row["proved"], at_most, "none"), row["statement"], row["tone"])),
-        Column("all runs", lambda row: _budget(row["together"], at_most, "none")),
-        Column("an attack shows", lambda row: _budget(row["shown"], lambda e: f"> {at_least(e)}")),
+            _said(row["proved"], budget, "none"), row["statement"], row["tone"])),
+        Column("all runs", lambda row: _said(row["together"], budget, "none")),
+        Column("an attack shows", lambda row: _said(row["shown"], lambda e: f"> {bound(e)}")),
         Column("for", lambda row: row["unit"]),
-        Column("in words", lambda row: row["words"]),
     ]  # fmt: skip
     note = (
         "ε proved is that of one run with settings fixed in advance, at its largest; all runs: of "
@@ -126,8 +100,8 @@ def _weakness(epsilon: float | None) -> float:
     return math.inf if epsilon is None else epsilon
 
 
-def _budget(value: float | None, rounded: Callable[[float], str], nothing: str = NOTHING) -> str:
-    return nothing if value is None or math.isnan(value) else rounded(value)
+def _said(value: float | None, say: Callable[[float], str], nothing: str = NOTHING) -> str:
+    return nothing if missing(value) else say(value)
 
 
 def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
@@ -157,7 +131,7 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
 
 
 def _asked(shelf: Shelf, rows: pd.DataFrame, exhibit: Exhibit) -> str:
-    study, scale = shelf.results.study.id, shelf.results.scale
+    study, scale = shelf.results.study.id, "full" if shelf.made else shelf.name
     datasets = ",".join(sorted(rows["dataset"].unique()))
     return f"scale={scale} exhibits={study}.{exhibit.name} datasets={datasets}"
 
@@ -165,7 +139,7 @@ def _asked(shelf: Shelf, rows: pd.DataFrame, exhibit: Exhibit) -> str:
 def _settings(rows: pd.DataFrame) -> str:
     """Say which values the settings of a method have; the chosen ones, where some were chosen."""
     values: dict[str, set[str]] = {}
-    for text in rows.loc[chosen(rows), "settings"].dropna().unique():
+    for text in rows.loc[rows["selected"].fillna(True).astype(bool), "settings"].dropna().unique():
         for name, value in json.loads(text).items():
             values.setdefault(name, set()).add(said(name, value))
     return "; ".join(f"{words(name)} {_several(pd.Series(sorted(known)))}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from private_graphs.files import write_text
 from private_graphs.report import chart, table
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
-from private_graphs.report.shelf import Shelf, shelves, title_of
+from private_graphs.report.shelf import Shelf, title_of
 
 _DRAW = {
     Chart: chart.draw_chart,
@@ -39,7 +39,7 @@ def write_exhibits(folder: Path, shelf: Shelf, forms: Sequence[str] = ALL) -> li
 
 
 def _write(folder: Path, shelf: Shelf, exhibit: Exhibit, forms: Sequence[str]) -> list[Path]:
-    blocks, paths = exhibit.build(shelf.results), []
+    blocks, paths = shelf.results.build(exhibit), []
 
     def put(name: str, text: str) -> None:
         if name.rsplit(".", 1)[1] in forms:
@@ -79,19 +79,19 @@ def _picture_names(exhibit: Exhibit, blocks: Sequence[Block]) -> list[str]:
 def _lines(
     shelf: Shelf, exhibit: Exhibit, blocks: Sequence[Block], pictures: Sequence[str]
 ) -> Iterator[str]:
-    yield f"# {table.escaped(title_of(exhibit))}"
+    yield f"# {table.markdown_text(title_of(exhibit))}"
     yield from (
-        table.escaped(text) for text in (exhibit.meaning, *shelf.missing_of(exhibit)) if text
+        table.markdown_text(text) for text in (exhibit.meaning, *shelf.missing.get(exhibit.name, ())) if text
     )
     for block, picture in zip(blocks, pictures, strict=True):
         if isinstance(block, str):
-            yield table.escaped(block)
+            yield table.markdown_text(block)
         elif isinstance(block, Table):
             yield table.markdown(block).strip()
         else:
-            yield f"![{table.escaped(block.title)}]({picture}.svg)"
+            yield f"![{table.markdown_text(block.title)}]({picture}.svg)"
             if block.notes:
-                yield "\n".join(f"- {table.escaped(note)}" for note in block.notes)
+                yield "\n".join(f"- {table.markdown_text(note)}" for note in block.notes)
 
 
 def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results") -> list[Path]:
@@ -102,15 +102,15 @@ def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results"
         written += write_exhibits(folder, shelf, _DOCS)
         made, missing = (
             shelf.made,
-            [text for each in shelf.exhibits for text in shelf.missing_of(each)],
+            [text for each in shelf.exhibits for text in shelf.missing.get(each.name, ())],
         )
         lines = [
-            f"# Recorded results: {table.escaped(shelf.results.study.title)}",
+            f"# Recorded results: {table.markdown_text(shelf.results.study.title)}",
             f"Made with private-graphs {made.version} on {made.date} ({made.machine}, {made.hours:g} "
             "hours):",
             "\n".join(["```", *made.commands, "```"]),
             "\n".join(
-                f"- [{table.escaped(title_of(each))}]({each.name}.md)" for each in shelf.exhibits
+                f"- [{table.markdown_text(title_of(each))}]({each.name}.md)" for each in shelf.exhibits
             ),
             *(
                 ["Not recorded:", "\n".join(f"- {text}" for text in dict.fromkeys(missing))]

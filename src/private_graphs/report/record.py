@@ -3,7 +3,8 @@
 ``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``:
 ``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
 ``statements.json``, ``predictions.safetensors`` (class of every test record) and ``README.md``.
-Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each other.
+Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
+other.
 """
 
 from __future__ import annotations
@@ -23,12 +24,18 @@ import pyarrow
 import pyarrow.parquet
 import safetensors
 import safetensors.numpy
-from private_graphs.report.rows import collect, read_statements, read_statistics
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_json, write_text
-from private_graphs.training.metrics import scores
+from private_graphs.report.rows import (
+    check_scores,
+    check_statements,
+    collect,
+    read_statements,
+    read_statistics,
+    tidy,
+)
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
 _RECORDS = "test_records/"
@@ -80,20 +87,13 @@ class Recorded:
         checked = 0
         for job, rows in self.runs.groupby("job"):
             dataset = dataset_of(rows.iloc[0])
-            if dataset not in labels:
-                continue
-            truth = labels[dataset][self.test_records[dataset]]
-            scored = truth >= 0
-            for row, predicted in zip(rows.itertuples(), self.predictions[job], strict=True):
-                for name, value in scores(truth[scored], predicted[scored].astype(int)).items():
-                    said = getattr(row, f"test_{name}")
-                    if not np.isclose(said, value, rtol=0, atol=1e-9):
-                        raise UserError(
-                            f"{job}: row {row.replica_id} says test_{name} {said}, its "
-                            f"predictions score {value} on {dataset}; expected the same: run the "
-                            "job again, and record"
-                        )
-            checked += len(rows)
+            if dataset in labels:
+                truth = labels[dataset][self.test_records[dataset]]
+                try:
+                    check_scores(rows, self.predictions[job], truth)
+                except UserError as error:
+                    raise UserError(f"{job} on {dataset}: {error}; record the job again") from None
+                checked += len(rows)
         return checked
 
     def save(self, folder: str | Path) -> list[Path]:
@@ -132,7 +132,7 @@ def record(
     a job lacks a file or contradicts itself, or its seeds are secret.
     """
     scale_folder, target = Path(scale_folder), Path(target)
-    rows, statements = collect(scale_folder)
+    rows, statements = collect(scale_folder, Path(processed))
     if rows.empty:
         raise UserError(
             f"{scale_folder}: no finished job in jobs/; expected the results of a scale, such as "
@@ -152,7 +152,6 @@ def record(
             [each for each in statistics if each["name"] in set(mine["dataset"])],
             *_predictions(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
         )  # fmt: skip
-        recorded.check_scores(_labels(Path(processed), recorded.runs))
         written += recorded.save(target / str(study))
         read_recorded(target / str(study))
     return written
@@ -175,7 +174,7 @@ def read_recorded(folder: str | Path) -> Recorded:
         table = pyarrow.parquet.read_table(folder / ROWS)
         about = json.loads(table.schema.metadata[b"private_graphs"])
         made = about["made"] | {"commands": tuple(about["made"]["commands"])}
-        rows = table.replace_schema_metadata(None).to_pandas()
+        rows = tidy([table.replace_schema_metadata(None).to_pandas()])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{folder / ROWS}: not readable recorded rows ({error!r}); record again"
@@ -194,6 +193,7 @@ def read_recorded(folder: str | Path) -> Recorded:
             f"{folder / STATEMENTS}: {', '.join(alone[:3])} stand in it or in {ROWS} alone; "
             "expected one statement for every run, and no other: record again"
         )
+    check_statements(recorded.runs, statements)
     if order != _order(recorded.runs) or set(predictions) != set(order):
         raise UserError(
             f"{folder / PREDICTIONS}: holds other runs than {ROWS}, or in another order; expected "
@@ -261,21 +261,6 @@ def _predictions(
             )
         predictions[f"{group}/{job}"] = classes.astype(np.uint8)
     return predictions, records
-
-
-def _labels(processed: Path, rows: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the labels of the built datasets that are there, by ``dataset_of``."""
-    from private_graphs.datasets.graph_dataset import GraphDataset
-
-    found = {}
-    for _, row in rows.drop_duplicates(["dataset", "features", "view"]).iterrows():
-        place = [row["dataset"]]
-        if not pd.isna(row["view"]):
-            place += [row["features"], row["view"]]
-        folder = processed.joinpath(*place)
-        if folder.is_dir() and dataset_of(row) not in found:
-            found[dataset_of(row)] = GraphDataset.load(folder).labels
-    return found
 
 
 def _refuse_secret_seeds(rows: pd.DataFrame) -> None:

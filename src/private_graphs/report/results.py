@@ -139,13 +139,13 @@ class Results:
     ) -> pd.DataFrame:
         """Return one row per combination of ``by``: keys, ``POINT_COLUMNS`` and the spread.
 
-        Runs with selected settings alone count. ``spread`` over the runs is ``std`` (n - 1; NaN
+        Runs with selected settings alone count; ``mean`` is NaN where none has the score, so that
+        the points of two scores are in one order. ``spread`` over the runs is ``std`` (n - 1; NaN
         for one run) or ``ci95``, half of Student's 95 % interval of the mean. Raises UserError
         where the runs of a point are of several jobs or statements, or repeat a seed: ``by`` then
         lacks a column, or finished jobs contradict each other.
         """
         rows = self.runs[self.runs["selected"].fillna(True).astype(bool)]
-        rows = rows[rows[score].notna()]
         points = [
             dict(zip(by, key, strict=True)) | self._point(group, score, spread, by)
             for key, group in rows.groupby(list(by), dropna=False, sort=True)
@@ -196,7 +196,7 @@ class Results:
         order = ["features", "job", "epsilon", "settings", "replica_id"]
         once = self.runs.sort_values(order).drop_duplicates([*by, "seed"])
         points = [
-            dict(zip(by, key, strict=True)) | _moments(group[score].dropna(), spread)
+            dict(zip(by, key, strict=True)) | _moments(group[score], spread)
             for key, group in once.groupby(list(by), sort=True)
         ]
         frame = pd.DataFrame(points, columns=[*by, "mean", "n", spread])
@@ -214,7 +214,7 @@ class Results:
 
 
 def _moments(values: pd.Series, spread: str) -> dict[str, float]:
-    n, std = len(values), values.std(ddof=1)
+    n, std = values.count(), values.std(ddof=1)
     half = t.ppf(0.975, n - 1) * std / n**0.5 if spread == "ci95" and n > 1 else std
     return {"mean": values.mean(), "n": n, spread: half}
 

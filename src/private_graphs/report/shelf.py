@@ -49,19 +49,13 @@ class Shelf:
 
     @property
     def _statistics(self) -> list[Mapping[str, Any]]:
-        used = set(self.rows["dataset"])
+        used = set(self.results.datasets)
         return [each for each in self.results.statistics if each["name"] in used]
-
-    @cached_property
-    def rows(self) -> pd.DataFrame:
-        """Rows that were run: neither printed nor audits."""
-        rows = self.results.rows
-        return rows[rows["source"].isin(("own", "recorded"))]
 
     @cached_property
     def statements(self) -> dict[str, PrivacyStatement]:
         """Statements of its rows by identifier, with their audits."""
-        names = self.rows["statement_id"].dropna().unique()
+        names = self.results.runs["statement_id"].dropna().unique()
         return {name: PrivacyStatement.model_validate(self.results.statement(name))
                 for name in names}  # fmt: skip
 
@@ -70,10 +64,10 @@ class Shelf:
         return [self.statements[name] for name in rows["statement_id"].dropna().unique()]
 
     def rows_of(self, exhibit: Exhibit) -> pd.DataFrame:
-        """Rows of the run groups that an exhibit reads."""
-        study = self.results.study.id
-        groups = {each if "." in each else f"{study}.{each}" for each in exhibit.groups}
-        return self.rows[(self.rows["study"] + "." + self.rows["group"]).isin(groups)]
+        """Runs of the run groups that an exhibit reads."""
+        study, runs = self.results.study.id, self.results.runs
+        groups = {name if "." in name else f"{study}.{name}" for name in exhibit.groups}
+        return runs[(runs["study"] + "." + runs["group"]).isin(groups)]
 
 
 def exhibit_files(root: Path, shelf: Shelf, exhibit: Exhibit) -> list[Path]:

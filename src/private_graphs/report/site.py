@@ -6,6 +6,7 @@ that recorded results stand beside the reader's own.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,19 +21,16 @@ from private_graphs.report.table import html
 from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.files import write_text
+from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import claims, glance, notes
 from private_graphs.report.shelf import Shelf, exhibit_files, title_of
 
 PAGES, CLAIMS = "pages", "claims"
-PROTOCOLS = {
-    "released": "what the authors’ published code does, defects included",
-    "paper": "what the text of the paper says",
-    "sound": "what can be proved",
-}
 _TEMPLATES = Path(__file__).parent / "templates"
 _FILES = ("site.css", "site.js")
+_IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
 _FORMS = {".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
 
 
@@ -107,7 +105,7 @@ def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    templates.globals |= {"studies": entries, "protocols": PROTOCOLS, "version": __version__}
+    templates.globals |= {"studies": entries, "protocols": PROTOCOLS.values(), "version": __version__}
 
     def page(address: str, kind: str, shelves: Iterable[Shelf], **values: Any) -> tuple[Path, str]:
         up = "../" * address.count("/")
@@ -140,7 +138,7 @@ def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
         yield page(entry.address(CLAIMS), "exhibit", entry.shelves, entry=entry,
                    title="Claims and proofs", meaning=meaning, sections=sections)  # fmt: skip
         for shelf in entry.shelves:
-            rows = dict(iter(shelf.rows.groupby("statement_id")))
+            rows = dict(iter(shelf.results.runs.groupby("statement_id")))
             for name, statement in shelf.statements.items():
                 table = html(says.mechanisms(statement)) if statement.mechanisms else ""
                 yield page(
@@ -159,31 +157,43 @@ def _statements(shelf: Shelf) -> str:
 def _section(root: Path, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
     """Return what the page of an exhibit shows of one shelf."""
     files = exhibit_files(root, shelf, exhibit)
-    pictures = (path for path in files if path.suffix == ".svg")
-    blocks = exhibit.build(shelf.results)
+    pictures = iter([_svg(path, shelf) for path in files if path.suffix == ".svg"])
+    blocks, parts = shelf.results.build(exhibit), []
+    for block in blocks:
+        part = _part(block, _statements(shelf))
+        if not {"text", "tables"} & set(part):
+            part["picture"] = next(pictures, None)
+            if part["picture"] is None:
+                raise UserError(
+                    f"{root / shelf.name}/exhibits: {exhibit.name} has no picture of "
+                    f"{block.title!r}; write the exhibits before the pages"
+                )
+        parts.append(part)
     return {
         "shelf": shelf,
         "meaning": exhibit.meaning,
         "missing": shelf.missing.get(exhibit.name, ()),
         "files": [
-            (_FORMS.get(path.suffix, path.name.removeprefix(exhibit.name).lstrip("_.")),
-             path.relative_to(root).as_posix())
+            (_FORMS.get(path.suffix, path.suffix[1:].upper()), path.relative_to(root).as_posix())
             for path in files
         ],
-        "parts": [_part(block, _statements(shelf), pictures) for block in blocks],
+        "parts": parts,
         "notes": notes(shelf, exhibit),
-    }  # fmt: skip
+    }
 
 
-def _part(block: Block, statements: str, pictures: Iterator[Path] | None = None) -> dict[str, Any]:
-    """Return a block as the templates draw it; one of ``text``, ``table``, ``picture`` is filled.
-
-    Pictures stand in the page itself, in the order of the blocks.
-    """
+def _part(block: Block, statements: str) -> dict[str, Any]:
+    """Return a block as the templates draw it; one of ``text``, ``tables``, ``picture`` is there."""
     if isinstance(block, str):
         return {"text": block}
     part = {"title": block.title, "notes": block.notes}
-    if isinstance(block, Table):
-        return part | {"table": Markup(html(block, statements))}
-    svg = next(pictures or iter(())).read_text(encoding="utf-8")
-    return part | {"picture": Markup(svg[svg.index("<svg") :])}
+    if isinstance(block, Table):  # each panel scrolls by itself
+        part["tables"] = [Markup(f"{text}</table>")
+                          for text in html(block, statements).split("</table>")[:-1]]  # fmt: skip
+    return part
+
+
+def _svg(path: Path, shelf: Shelf) -> Markup:
+    """Return a picture for a page; its identifiers get the shelf's name, as two may have it."""
+    text = path.read_text(encoding="utf-8")
+    return Markup(_IDENTIFIER.sub(rf"\g<0>{shelf.name}-", text[text.index("<svg") :]))

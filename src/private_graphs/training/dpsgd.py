@@ -3,19 +3,19 @@
 Every step takes a lot of records, clips the norm of each record's gradient to C, adds one Gaussian
 noise to the sum and divides by a public number. The gradient of a linear layer at one record is an
 outer product, so that its norm has a closed form, |input|² |error|², and no record's gradient is
-ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as one
-(McMahan et al. 2018); its norm follows from the group's Gram matrices.
+ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as
+one (McMahan et al. 2018); its norm follows from the group's Gram matrices.
 
 Sums of clipped gradients and norms are float64, and noise is added before anything is rounded to
-float32 (docs/privacy.md §3). What a record contributes depends on its place in the lot, by rounding,
-but on no other record. A record without a label keeps its place and contributes nothing: such is one
-that vanishes, so that no other record moves.
+float32 (docs/privacy.md §3). What a record contributes depends on its place in the lot, by
+rounding, but on no other record. A record without a label keeps its place and contributes nothing:
+such is one that vanishes, so that no other record moves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
@@ -57,7 +57,7 @@ class Net:
         return views
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
-        """Uniform within 1/sqrt(inputs), weights and biases, as ``torch.nn.Linear``; (P,) float32."""
+        """Return (P,) float32, uniform within 1/sqrt(inputs) as ``torch.nn.Linear`` starts."""
         flat = np.empty(self.n_parameters, dtype=np.float32)
         for (rows, columns), (weights, biases) in zip(
             self._shapes(), self.layers(flat), strict=True
@@ -214,7 +214,7 @@ class _Lots:
         )
         return cls(steps, n_records, generator, released)
 
-    def epoch(self):
+    def epoch(self) -> Iterator[np.ndarray]:
         """Yield the records of each lot of an epoch, groups of a microbatch together."""
         released = self.released
         visits = np.zeros(released.n_groups, dtype=np.int64)
@@ -226,12 +226,12 @@ class _Lots:
             if self.steps.microbatch == 1:
                 yield groups
             else:
-                members = groups[:, None] * self.steps.microbatch + np.arange(self.steps.microbatch)
-                yield members.ravel()  # the last group may lack members: gradient_sum leaves them out
+                group = np.arange(self.steps.microbatch)  # the last one may lack members
+                yield (groups[:, None] * self.steps.microbatch + group).ravel()
         released.epochs += 1
         released.visits |= set(np.unique(visits).tolist())
 
-    def _groups(self):
+    def _groups(self) -> Iterator[np.ndarray]:
         n_groups, per_lot = self.released.n_groups, self.steps.lot_size // self.steps.microbatch
         n_lots = -(-self.n_records // self.steps.lot_size)
         if self.released.lots == "full":
@@ -375,9 +375,7 @@ class _Pass:
                 pairs = [[np.where(scale > 0, array, 0.0) for array in pair] for pair in pairs]
             for _, errors in pairs:
                 errors *= scale
-        for (weights, biases), (inputs, errors) in zip(
-            self.net.layers(total), pairs, strict=True
-        ):
+        for (weights, biases), (inputs, errors) in zip(self.net.layers(total), pairs, strict=True):
             weights += inputs.T @ errors
             biases += errors.sum(axis=0)
 
