@@ -16,7 +16,7 @@ from private_graphs.datasets.graph_dataset import (
     RawFile,
     SparseFeatures,
 )
-from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo, ParsedImages
+from private_graphs.datasets.image_dataset import IMAGES_FILE, ImageDataset, ImageInfo, ParsedImages
 from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.own import (
     EMBEDDED,
@@ -506,3 +506,9 @@ def _dataset(
         test_mask=parsed.test_mask,
         info=info,
     )
+
+
+def load_built(folder: str | os.PathLike[str]) -> GraphDataset | ImageDataset:
+    """Read a built dataset of either kind; UserError as their ``load``."""
+    kind = ImageDataset if (Path(folder) / IMAGES_FILE).is_file() else GraphDataset
+    return kind.load(folder)
