@@ -241,7 +241,7 @@ def _check_predictions(
 
 def _labels_of(processed: Path | None) -> Callable[[Mapping[str, Any]], np.ndarray | None]:
     """Return a function from a row to the labels of its dataset, None where that is not built."""
-    from private_graphs.datasets.graph_dataset import GraphDataset
+    from private_graphs.datasets.registry import load_built
 
     read: dict[Path, np.ndarray] = {}
 
@@ -251,10 +251,10 @@ def _labels_of(processed: Path | None) -> Callable[[Mapping[str, Any]], np.ndarr
         folder = Path(processed) / row["dataset"]
         if row["view"] is not None:
             folder = folder / row["features"] / row["view"]
-        if not (folder / "graph.safetensors").is_file():
+        if not (folder / "dataset.json").is_file():
             return None
         if folder not in read:
-            dataset = GraphDataset.load(folder)
+            dataset = load_built(folder)
             if row["data_fingerprint"] != dataset.fingerprint and row["noise_source"] == "seeded":
                 return None  # made of other data
             read[folder] = dataset.labels

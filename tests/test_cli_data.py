@@ -1,4 +1,4 @@
-"""The command line on a user's own graph: from two CSV files to scores and a statement."""
+"""``private-graphs dataset``, and training on a user's own graph: from two CSV files to scores."""
 
 from __future__ import annotations
 
