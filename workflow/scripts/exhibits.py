@@ -11,7 +11,11 @@ def main(snake):
 
     scale = Path(snake.output.rows).parent
     with reported("exhibits", snake.log[0]) as log:
-        for path in write_exhibits(scale, snake.params.exhibits, snake.params.jobs):
+        written = write_exhibits(
+            scale, snake.params.exhibits, snake.params.jobs,
+            statistics=snake.input.statistics, processed=Path("data/processed"),
+        )  # fmt: skip
+        for path in written:
             log.note(str(path))
 
 
