@@ -7,7 +7,7 @@ against their statements, scores against the predictions that they were computed
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +102,11 @@ def find_jobs(scale_folder: Path) -> list[Path]:
 
 
 def collect(
-    scale_folder: Path, processed: Path | None = None
+    scale_folder: Path, processed: Path | None = None, jobs: Collection[str] | None = None
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
     """Read all finished jobs below a folder such as ``results/full``: tidy rows, and statements.
 
+    ``jobs`` are the identifiers of those that count, None: all that have finished.
     Runs come first (``source`` is own), then audits. Statements are as they were written, without
     the audits of ``audited``. With the folder of built datasets (``data/processed``), scores are
     computed again where the dataset is there. Raises UserError for a file that is damaged, naming
@@ -114,6 +115,9 @@ def collect(
     runs, audits, statements = [], [], {}
     labels = _labels_of(processed)
     for folder in find_jobs(scale_folder):
+        name = folder.relative_to(Path(scale_folder) / "jobs").as_posix()
+        if jobs is not None and name not in jobs:
+            continue
         job = read_job(folder)
         if folder != Path(scale_folder) / "jobs" / job.id:
             raise UserError(
@@ -237,7 +241,7 @@ def _check_predictions(
 
 def _labels_of(processed: Path | None) -> Callable[[Mapping[str, Any]], np.ndarray | None]:
     """Return a function from a row to the labels of its dataset, None where that is not built."""
-    from private_graphs.datasets.graph_dataset import GraphDataset
+    from private_graphs.datasets.registry import load_built
 
     read: dict[Path, np.ndarray] = {}
 
@@ -247,10 +251,10 @@ def _labels_of(processed: Path | None) -> Callable[[Mapping[str, Any]], np.ndarr
         folder = Path(processed) / row["dataset"]
         if row["view"] is not None:
             folder = folder / row["features"] / row["view"]
-        if not (folder / "graph.safetensors").is_file():
+        if not (folder / "dataset.json").is_file():
             return None
         if folder not in read:
-            dataset = GraphDataset.load(folder)
+            dataset = load_built(folder)
             if row["data_fingerprint"] != dataset.fingerprint and row["noise_source"] == "seeded":
                 return None  # made of other data
             read[folder] = dataset.labels

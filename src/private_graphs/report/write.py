@@ -35,10 +35,7 @@ def write_exhibits(
     scale_folder, folder = Path(scale_folder), Path(scale_folder) / "exhibits"
     for path in map(Path, statistics):
         _keep_statistics(path, scale_folder / "datasets")
-    rows, statements = collect(scale_folder, processed)
-    if jobs is not None:
-        names = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
-        rows = rows[names.isin(set(jobs))].reset_index(drop=True)
+    rows, statements = collect(scale_folder, processed, None if jobs is None else set(jobs))
     write_rows(rows, scale_folder / "rows.parquet")
     written: list[Path] = []
     results: dict[str, Results] = {}
