@@ -10,9 +10,7 @@ configfile: "config.yaml"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/features.smk"
-include: "workflow/rules/train.smk"
-include: "workflow/rules/methods.smk"
-include: "workflow/rules/audit.smk"
+include: "workflow/rules/jobs.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -21,18 +19,14 @@ rule all:
     input:
         # named here, so that raw files that were changed are checked again
         rules.sources.output,
-        # named here, so that a cell that was removed is trained again
-        requested("runs.parquet"),
-        rules.tables.output,
+        # named here, so that a job that was removed is run again
+        WORK.manifests(),
+        rules.exhibits.output,
         rules.site.output,
 
 
 onstart:
-    keep_declarations()
-    announce_training()
-    mention_kept_seeds()
-    mention_unbounded()
-    mention_outdated()
+    begin()
 
 
 onsuccess:
@@ -40,4 +34,4 @@ onsuccess:
 
 
 onerror:
-    explain_failures()
+    explain()

@@ -62,18 +62,18 @@ def test_templates_of_a_reached_subpackage_belong_to_its_data(package: Path) -> 
 
 
 def test_fingerprint_changes_with_code_inside_the_closure_only(package: Path) -> None:
-    before = code_fingerprint("demo.inner.fourth", package)
+    before = code_fingerprint("demo.inner.fourth", package=package)
     assert len(before) == 16
     (package / "lonely.py").write_text("x = 2\n")
-    assert code_fingerprint("demo.inner.fourth", package) == before
+    assert code_fingerprint("demo.inner.fourth", package=package) == before
     (package / "inner" / "fourth.py").write_text("x = 2\n")
-    assert code_fingerprint("demo.inner.fourth", package) != before
+    assert code_fingerprint("demo.inner.fourth", package=package) != before
 
 
 def test_fingerprint_does_not_depend_on_where_the_package_lies(package: Path) -> None:
     moved = package.parent / "elsewhere" / "demo"
     shutil.copytree(package, moved)
-    assert code_fingerprint("demo.first", moved) == code_fingerprint("demo.first", package)
+    assert code_fingerprint("demo.first", package=moved) == code_fingerprint("demo.first", package=package)
 
 
 @pytest.mark.parametrize("start", ["demo.absent", "numpy", "scripts/absent.py"])
@@ -83,7 +83,7 @@ def test_unknown_start_is_an_error_that_names_it(package: Path, start: str) -> N
 
 
 def test_training_code_reaches_no_reporting_code(root: Path) -> None:
-    found = import_closure(root / "workflow" / "scripts" / "train.py")
+    found = import_closure(root / "workflow" / "scripts" / "run.py")
     folders = {path.relative_to(PACKAGE).parts[0] for path in found if path.is_relative_to(PACKAGE)}
-    assert {"methods", "training", "privacy", "datasets", "cells.py"} <= folders
-    assert not folders & {"reporting", "config.py", "cli.py"}
+    assert {"methods", "privacy", "datasets", "jobs.py", "run.py"} <= folders
+    assert not folders & {"report", "exhibits", "study.py", "workflow.py", "cli.py"}

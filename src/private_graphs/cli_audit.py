@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from private_graphs.cli_options import (
-    AuditedMethod,
-    AuditedProtocol,
-    AuditedSetting,
-    ProgressBar,
-    Threads,
-    Visits,
-    choice,
-)
-from private_graphs.cli_shared import print_json
+from private_graphs.cli_options import AsJson, Protocols, Threads, Visits
+from private_graphs.cli_terminal import ProgressBar, print_json
 from private_graphs.errors import UsageError, UserError
-from private_graphs.protocols import PROTOCOLS
-
-if TYPE_CHECKING:
-    from private_graphs.attacks.audit import Audit
 
 
 def audit(
-    protocol: AuditedProtocol = None,
-    method: AuditedMethod = None,
-    setting: AuditedSetting = None,
+    protocol: Annotated[
+        Protocols | None, typer.Option(help="The training code of this protocol.")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A proved method in its place, such as class_sums."),
+    ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(help="With --method: what is private and what is public; by default its "
+                     "first.", metavar="text|graph|edges"),
+    ] = None,
     epsilon: Annotated[float, typer.Option(help="The claim that is attacked.")] = 2.0,
     runs: Annotated[
         int | None,
@@ -34,7 +31,10 @@ def audit(
                      "sharper. Default 1000, with splits 250."),
     ] = None,
     splits: Annotated[int, typer.Option(help="Random parts of the training graph.")] = 1,
-    visits: Visits = "protocol",
+    visits: Annotated[
+        Visits,
+        typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
+    ] = "protocol",
     seed: Annotated[int, typer.Option(help="Of all draws: the same seed, the same answer.")] = 0,
     classes: Annotated[int, typer.Option(help="With --method: of the tiny problem.")] = 2,
     release: Annotated[
@@ -42,7 +42,7 @@ def audit(
         typer.Option("--release", help="Audit the releases themselves: of --method, or of all."),
     ] = False,
     threads: Threads = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Attack the training code or a proved method: a lower bound on its real epsilon.
 
@@ -58,7 +58,7 @@ def audit(
     that uses this is printed too. The verdict is passed at 99.9 %.
 
     With --method a proved method answers for a tiny problem again and again; the attacker sees
-    what it predicts for one node. Half of the runs have another label of the canary or, in setting
+    what it predicts for one node. Half of the runs have another label of the canary or, in scenario
     edges, one edge more.
 
     With --release the noise itself is audited, with 2, 3 and 7 classes: its size and correlations,
@@ -71,14 +71,12 @@ def audit(
 
     private-graphs audit --protocol sound --epsilon 2 --splits 10 --json
 
-    private-graphs audit --method class_sums --setting text --epsilon 2
+    private-graphs audit --method class_sums --scenario text --epsilon 2
 
     private-graphs audit --release --epsilon 2 --json
     """
-    if threads < 1:
-        raise UsageError(f"--threads is {threads}; expected at least 1")
-    others = (protocol, setting, runs, splits, visits, seed, classes)
     if release:
+        others = (protocol, scenario, runs, splits, visits, seed, classes)
         if others != (None, None, None, 1, "protocol", 0, 2):
             raise UsageError("--release takes --method, --epsilon and --json; leave the rest out")
         _audit_releases(method, epsilon, as_json)
@@ -91,61 +89,37 @@ def audit(
     if method is not None:
         if splits != 1 or visits != "protocol":
             raise UsageError("--splits and --visits are for --protocol; leave them out")
-        found = _audit_method(method, setting, epsilon, runs, seed, classes)
+        design = audits.method_design(
+            method, scenario, epsilon=epsilon, runs=runs, seed=seed, classes=classes
+        )
+        with ProgressBar("auditing", "run") as progress:
+            answer = audits.run_method_audit(design, progress=progress)
     else:
-        if setting is not None or classes != 2:
-            raise UsageError("--setting and --classes are for --method; leave them out")
-        checked = choice("--visits", visits, ("protocol", "epoch_sum", "poisson"))
-        found = _audit_protocol(protocol, epsilon, splits, checked, runs, seed, threads)
+        if scenario is not None or classes != 2:
+            raise UsageError("--scenario and --classes are for --method; leave them out")
+        design = audits.Design(protocol, epsilon, splits, visits, runs, seed=seed)
+        with ProgressBar("auditing", "epoch") as progress:
+            answer = audits.run_audit(design, threads=threads, progress=progress)
     if as_json:
-        print_json(found.document())
+        print_json(answer.document())
     else:
-        typer.echo(audits.describe(found))
-    audits.require_unbroken(found)
-
-
-def _audit_protocol(
-    protocol: str | None,
-    epsilon: float,
-    splits: int,
-    visits: str,
-    runs: int,
-    seed: int,
-    threads: int,
-) -> Audit:
-    from private_graphs.attacks import audit as audits
-
-    name = choice("--protocol", protocol, tuple(PROTOCOLS))
-    design = audits.Design(name, epsilon, splits, visits, runs, seed=seed)
-    with ProgressBar("auditing", "epoch") as progress:
-        return audits.run_audit(design, threads=threads, progress=progress)
-
-
-def _audit_method(
-    method: str, setting: str | None, epsilon: float, runs: int, seed: int, classes: int
-) -> Audit:
-    from private_graphs.attacks import audit as audits
-
-    design = audits.method_design(
-        method, setting, epsilon=epsilon, runs=runs, seed=seed, classes=classes
-    )
-    with ProgressBar("auditing", "run") as progress:
-        return audits.run_method_audit(design, progress=progress)
+        typer.echo(audits.describe(answer))
+    audits.require_unbroken(answer)
 
 
 def _audit_releases(method: str | None, epsilon: float, as_json: bool) -> None:
-    """Audit releases, print what was found, and raise UserError where a claim does not hold."""
+    """Audit releases, print the findings, and raise UserError where a claim does not hold."""
     from private_graphs.attacks import release_audit
 
     with ProgressBar("auditing", "audit") as progress:
-        found = release_audit.audit_releases(method, epsilon, progress=progress)
+        answers = release_audit.audit_releases(method, epsilon, progress=progress)
     if as_json:
-        print_json([each.document() for each in found])
+        print_json([answer.document() for answer in answers])
     else:
-        typer.echo(release_audit.describe(found))
-    failed = [f"{each.method} ({each.classes} classes)" for each in found if not each.passed]
+        typer.echo(release_audit.describe(answers))
+    failed = [answer for answer in answers if not answer.passed]
     if failed:
+        names = ", ".join(f"{answer.method} ({answer.classes} classes)" for answer in failed)
         raise UserError(
-            f"releases of {', '.join(failed)} do not keep what is proved of them: "
-            f"{next(each.findings[0] for each in found if not each.passed)}"
+            f"releases of {names} do not keep what is proved of them: {failed[0].findings[0]}"
         )

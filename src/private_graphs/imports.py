@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from private_graphs.errors import UserError
@@ -54,10 +56,21 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
     )
 
 
-def code_fingerprint(start: str | Path, package: Path = PACKAGE) -> str:
-    """Return 16 hexadecimal digits of a sha256 over names and contents of the import closure."""
+@cache
+def code_files(*starts: str | Path) -> list[str]:
+    """Return every file of the package, data included, that scripts or modules reach, as paths
+    below the working folder.
+
+    Asked for every job of a run: the answer is kept while the process lives.
+    """
+    closure = {path for start in starts for path in import_closure(start)}
+    return sorted(os.path.relpath(path) for path in {*closure, *package_data(closure)})
+
+
+def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:
+    """Return 16 hexadecimal digits of a sha256 over names and contents of the import closures."""
     digest = hashlib.sha256()
-    for path in import_closure(start, package):
+    for path in sorted({path for start in starts for path in import_closure(start, package)}):
         name = path.relative_to(package) if path.is_relative_to(package) else path.name
         content = path.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode())
@@ -68,7 +81,8 @@ def code_fingerprint(start: str | Path, package: Path = PACKAGE) -> str:
 def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]:
     """Return the files that the imports written in ``path`` load first-hand."""
     files: set[Path] = set()
-    for name in _imported_names(path, package):
+    status = path.stat()
+    for name in _imported_names(path, package, (status.st_mtime_ns, status.st_size)):
         files |= _module(name, package)
         sibling = beside / f"{name}.py" if beside else None
         if sibling is not None and sibling.is_file():
@@ -76,8 +90,16 @@ def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]
     return files
 
 
-def _imported_names(path: Path, package: Path) -> Iterator[str]:
-    """Yield absolute dotted names: modules, and ``module.name`` for what may be a submodule."""
+@cache
+def _imported_names(path: Path, package: Path, state: tuple[int, int]) -> tuple[str, ...]:
+    """Return absolute dotted names: modules, and ``module.name`` for what may be a submodule.
+
+    Closures overlap: each ``state`` of a file (time, size) is parsed once.
+    """
+    return tuple(_names(path, package))
+
+
+def _names(path: Path, package: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

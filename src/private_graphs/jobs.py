@@ -7,9 +7,18 @@ jobs, Snakemake passes them on as JSON, and ``job.json`` beside every result say
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
 
 
 def _read_epsilon(value: object) -> object:
@@ -125,3 +134,11 @@ class Job(_Frozen):
 
 
 Chosen.model_rebuild()
+
+
+def read_job(path: Path) -> Job | None:
+    """Return the job that a file describes; None where there is none that can be read."""
+    try:
+        return Job.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None

@@ -130,3 +130,15 @@ class JobResult:
             self.rows.to_parquet(temporary, index=False)
         code = self.rows["code_fingerprint"].iloc[0]
         write_manifest(folder, files, self.statements, code)
+
+
+def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return the rows of a finished job, those of ``without_dp`` included."""
+    paths = (Path(folder, part, "runs.parquet") for part in ("", WITHOUT_DP))
+    return pd.concat([pd.read_parquet(path) for path in paths if path.is_file()], ignore_index=True)
+
+
+def read_artifacts(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Return the artifacts of a finished job by ``<replica_id>/<name>``; none where it has none."""
+    path = Path(folder, ARTIFACTS)
+    return safetensors.numpy.load_file(path) if path.is_file() else {}

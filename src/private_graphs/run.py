@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
@@ -77,7 +78,9 @@ def execute(
     runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled)
     context = Context(progress, device, threads, artifacts or {})
     started = time.perf_counter()
-    outcomes = runner.method.run(runner.task, runner.requests, context)
+    # How BLAS cuts a product, and with it the last bits, follows from the number of threads.
+    with threadpool_limits(limits=threads):
+        outcomes = runner.method.run(runner.task, runner.requests, context)
     seconds = (time.perf_counter() - started) / len(outcomes)
     runs = [runner.run_of(*pair) for pair in zip(runner.requests, outcomes, strict=True)]
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}

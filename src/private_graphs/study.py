@@ -438,7 +438,7 @@ class _Expansion:
         job = Job(
             study=self.study.id,
             group=group,
-            name=_name(
+            name=job_name(
                 (dataset, features, method.name, scenario, protocol),
                 {name: full[name] for name in sorted({*method.named, *varied})}
                 | ({"epsilon": entry.epsilons[0]} if audit else {}),
@@ -532,7 +532,7 @@ def _chosen(job: Job, choosing: Job, epsilon: float) -> Job:
     return job.model_copy(update={"chosen": Chosen(job=choosing, epsilon=epsilon)})
 
 
-def _name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
+def job_name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
     """Return the name of a job: its place, and the settings that tell it from others."""
     words = [f"{key}={_value(value)}" for key, value in named.items()]
     words += [] if view == "protocol" else [f"view={view}"]
@@ -543,7 +543,7 @@ def _words(method_name: str, settings: Mapping[str, Any], view: str) -> str:
     """Return the last part of the name of a job that only chooses settings."""
     method = method_named(method_name)
     full = method.settings.model_validate(settings).model_dump(mode="json")
-    return _name((), {name: full[name] for name in sorted(method.named)}, view)
+    return job_name((), {name: full[name] for name in sorted(method.named)}, view)
 
 
 def _value(value: Any) -> str:

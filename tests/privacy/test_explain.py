@@ -19,8 +19,8 @@ from private_graphs.privacy.events import (
     NoisyGradients,
 )
 from private_graphs.privacy.explain import (
-    _RELEASES,
     _UNITS,
+    RELEASES,
     TEXTS,
     at_least,
     at_most,
@@ -42,6 +42,7 @@ from private_graphs.privacy.statements import (
     Unit,
     build_statement,
 )
+from private_graphs.report.statement import SECTIONS, headline, mechanisms, sections, terminal
 
 ABOUT = About(
     study="study", dataset="cora", features="raw", method="gcn", scenario="nodes", protocol="sound",
@@ -312,8 +313,8 @@ def test_what_else_the_file_holds_is_told(changes: dict, words: str) -> None:
 
 
 def test_every_inference_has_words_and_noisy_rows_are_covered() -> None:
-    assert set(get_args(Inference)) <= set(_RELEASES)
-    assert "public data, so that all of it is covered alike" in _RELEASES["noisy_rows"]
+    assert set(get_args(Inference)) <= set(RELEASES)
+    assert "public data, so that all of it is covered alike" in RELEASES["noisy_rows"]
 
 
 @given(st.floats(0, 1e12, allow_subnormal=False))
@@ -406,3 +407,44 @@ def test_every_statement_has_words_without_a_trace_of_code(statement: PrivacySta
     assert re.fullmatch(r"[A-Z].*", text)
     for name in TEXTS:
         assert isinstance(parts[name], str)
+
+
+@settings(max_examples=150, deadline=None)
+@given(made())
+def test_headline_and_terminal_say_no_more_than_the_statement(statement: PrivacyStatement) -> None:
+    line, text = headline(statement), " ".join(terminal(statement).split())
+    assert line.text in text and statement.statement_id in text
+    assert all(len(row) <= 88 for row in terminal(statement).splitlines())
+    if statement.status == "refuted":
+        lower = at_least(statement.audit.epsilon_lower)
+        assert line.tone == "refuted" and "Proved" not in line.text
+        assert "refuted by an audit" in line.text and f"ε ≥ {lower} " in line.text
+    elif statement.epsilon_proved is None:
+        assert line.tone in ("", "unproved") and "Proved" not in line.text
+    else:
+        assert line.tone == "proved"
+        assert f"ε = {at_most(statement.epsilon_proved)} at δ" in line.text
+        assert ("vacuous" in line.text) == statement.vacuous
+        assert ("if the seed" in line.text) == (statement.noise_source == "seeded")
+        assert ("not the predictions" in line.text) == (statement.inference == "leaks")
+        many = statement.n_runs_released > 1
+        assert (f"ε = {at_most(statement.epsilon_all_runs)}. " in f"{line.text} ") or not many
+
+
+def test_every_field_of_a_statement_stands_in_one_section_and_budgets_are_rounded_up() -> None:
+    named = [name for fields in SECTIONS.values() for name in fields]
+    assert sorted([*named, "statement_id", "mechanisms"]) == sorted(PrivacyStatement.model_fields)
+    also = (AlsoProved(relation="replace", epsilon=3.000001),)
+    statement = _statement(epsilon_proved=2.000001, also_proved=also, audit=_audit(1.99999))
+    shown = {name: text for _, fields in sections(statement) for name, text in fields}
+    assert shown["ε proved, one run with settings fixed in advance"] == "2.001"
+    assert shown["ε proved for other relations"] == ["relation: replace; epsilon: 3.001"]
+    assert "epsilon lower: 1.999;" in shown["audit"]
+    assert shown["ε aimed at"] == "2" and shown["δ"] == "1e-05"
+
+
+def test_mechanisms_are_a_row_each() -> None:
+    statement = _of_method(CHARGED, events=(_sums(),), apart=(CHOICE,), n_units=10**5)
+    table = mechanisms(statement)
+    assert len(table.frame) == 2 and "noise multiplier" in [each.head for each in table.columns]
+    assert mechanisms(_statement()).frame.empty

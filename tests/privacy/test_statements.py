@@ -29,7 +29,6 @@ from private_graphs.privacy.statements import (
     Selection,
     build_statement,
     check_row,
-    render_text,
     with_audit,
 )
 
@@ -457,21 +456,6 @@ def test_a_run_without_noise_has_no_claim_to_audit() -> None:
     plain = _statement(events=[], private=False, epsilon_target=None)
     with pytest.raises(UserError, match="without noise"):
         with_audit(plain, _audit())
-
-
-def test_text_tells_the_claim_and_its_limits() -> None:
-    chosen = Selection(n_configs=6, data="public validation nodes")
-    text = render_text(_statement(selection=chosen, n_runs_released=30))
-    for part in (
-        "epsilon 2 per run",
-        "node, replace, at delta 1e-05",
-        "for 30 runs",
-        "secret seed",
-    ):
-        assert part in text
-    assert "nothing for node" in render_text(_statement(events=[_event(clipping="none")]))
-    assert "(vacuous)" in render_text(_statement(events=[_event(noise=2.0)]))
-    assert "not private" in render_text(_statement(private=False, events=[]))
 
 
 def _choice(epsilon: float) -> ExponentialChoice:

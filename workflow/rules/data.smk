@@ -1,6 +1,7 @@
 # From raw files to datasets in one on-disk format. A dataset whose raw files can be read in several
 # ways has a folder per kind of features and view; a dataset with texts is read first, and features
-# are made of its texts.
+# are made of its texts. Receipts are older or newer for many reasons: what they tell of contents
+# decides (private_graphs.repairs).
 
 
 rule sources:
@@ -10,7 +11,7 @@ rule sources:
         manifest="data/sources.yaml",
         code=code("sources.py"),
     output:
-        receipts=expand(f"{RAW}/receipts/{{name}}.json", name=receipted()),
+        receipts=expand(f"{RECEIPTS}/{{name}}.json", name=WORK.receipted()),
     log:
         f"{RESULTS}/logs/sources.log",
     benchmark:
@@ -29,13 +30,13 @@ rule sources:
 rule dataset:
     input:
         receipt=lambda wildcards: ancient(
-            f"{RAW}/receipts/{wildcards.build.partition('/')[0]}.json"
+            flow.receipt_file(wildcards.build.partition("/")[0])
         ),
         code=code("dataset.py"),
     output:
-        graph=f"{PROCESSED}/{{build}}/graph.safetensors",
         info=f"{PROCESSED}/{{build}}/dataset.json",
         statistics=f"{PROCESSED}/{{build}}/statistics.json",
+        manifest=f"{PROCESSED}/{{build}}/manifest.json",
     log:
         f"{RESULTS}/logs/dataset/{{build}}.log",
     benchmark:
@@ -48,20 +49,19 @@ rule dataset:
     resources:
         mem_mb=lambda wildcards: 8000 if "/" in wildcards.build else 2000,
         runtime=30,
-    params:
-        files=lambda wildcards, input: received([input.receipt]),
     script:
         "../scripts/dataset.py"
 
 
 rule texts:
     input:
-        sources=text_sources,
+        sources=lambda wildcards: [
+            ancient(path) if path.startswith(RECEIPTS) else path
+            for path in flow.text_sources(wildcards.dataset)
+        ],
         code=code("texts.py"),
     output:
-        texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/texts.parquet",
-        structure=f"{PROCESSED}/{{dataset}}/texts/{{view}}/structure.safetensors",
-        info=f"{PROCESSED}/{{dataset}}/texts/{{view}}/text_graph.json",
+        manifest=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
     log:
         f"{RESULTS}/logs/texts/{{dataset}}/{{view}}.log",
     benchmark:
@@ -76,9 +76,6 @@ rule texts:
         mem_mb=3000,
         runtime=60,
     params:
-        files=lambda wildcards, input: received(
-            each for each in input.sources if each.startswith(RAW)
-        ),
-        declaration=declaration,
+        declaration=lambda wildcards: flow.declaration(wildcards.dataset),
     script:
         "../scripts/texts.py"

@@ -1,66 +1,42 @@
-# From finished cells to tables and the page. One job for all tables, one for the page: the start
+# From finished jobs to exhibits and pages. One job for all exhibits, one for the pages: the start
 # of a job costs more than a table.
 
 
-rule tables:
+rule exhibits:
     input:
-        runs=requested("runs.parquet"),
-        statements=requested("statement.json"),
-        statistics=[f"{folder}/statistics.json" for folder in shown_builds()],
-        audits=audit_files(),
-        published=[path for study in STUDIES for path in published(study.id)],
-        code=code("tables.py"),
+        jobs=WORK.manifests(),
+        statistics=[
+            f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()
+        ],
+        studies=flow.study_files(WORK),
+        code=code("exhibits.py", lambda wildcards: flow.exhibit_modules(WORK)),
     output:
-        table_files(),
+        rows=f"{RESULTS}/rows.parquet",
+        manifest=f"{RESULTS}/exhibits/manifest.json",
     log:
-        f"{RESULTS}/logs/tables.log",
+        f"{RESULTS}/logs/exhibits.log",
     benchmark:
-        f"{RESULTS}/benchmarks/tables.tsv"
+        f"{RESULTS}/benchmarks/exhibits.tsv"
     conda:
         "../../envs/reporting.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=2000,
+        runtime=30,
     params:
-        wanted=table_requests(),
-        cells=known_cells(),
-        audits=known_audits(),
+        exhibits=[".".join(names) for names in WORK.exhibits],
+        jobs=shown_jobs(WORK, REPAIRS),
     script:
-        "../scripts/tables.py"
-
-
-rule figures:
-    input:
-        tables=[f"{RESULTS}/tables/{study.id}_{each.name}.csv" for study, each in DRAWN],
-        code=code("figures.py"),
-    output:
-        figure_files(),
-    log:
-        f"{RESULTS}/logs/figures.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/figures.tsv"
-    conda:
-        "../../envs/reporting.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
-    params:
-        wanted=figure_requests(),
-    script:
-        "../scripts/figures.py"
+        "../scripts/exhibits.py"
 
 
 rule site:
     input:
-        tables=rules.tables.output,
-        figures=rules.figures.output,
-        studies=[f"studies/{study.id}.yaml" for study in STUDIES],
-        audits=audit_files(),
-        code=code("site.py"),
+        exhibits=rules.exhibits.output.manifest,
+        studies=flow.study_files(WORK),
+        code=code("site.py", lambda wildcards: flow.exhibit_modules(WORK)),
     output:
-        captioned("results/index.html", "site", "Page"),
+        report("results/index.html", caption="../report/site.rst", category="Page"),
     log:
         f"{RESULTS}/logs/site.log",
     benchmark:
@@ -69,10 +45,7 @@ rule site:
         "../../envs/reporting.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
-    params:
-        cells=known_cells(),
-        audits=known_audits(),
+        mem_mb=2000,
+        runtime=30,
     script:
         "../scripts/site.py"

@@ -1,20 +1,26 @@
 """Attack one mechanism; fail where the attack shows more than is proved."""
 
+from pathlib import Path
+
 from job import reported
 
 
-def main(job):
-    """Unpack the plan, attack, and write what was found."""
-    from private_graphs.attacks.audit import require_unbroken, run_planned
-    from private_graphs.cells import read_audit_plan
-    from private_graphs.files import write_json
+def main(snake):
+    """Unpack the job, attack, and write what was shown."""
+    from private_graphs.attacks.audit import require_unbroken, run_job
+    from private_graphs.files import MANIFEST, sha256_of, write_json
+    from private_graphs.jobs import Job
+    from private_graphs.verify import finish
 
-    plan = read_audit_plan(job.params.plan)
-    with reported(f"audited {plan.name}", job.log[0]) as note:
-        found = run_planned(plan, threads=job.threads)
-        require_unbroken(found)
-        write_json(job.output[0], found.document())
-        note(f"epsilon > {found.lower():.2f} without any assumption, {2 * plan.runs} runs")
+    job = Job.model_validate_json(snake.params.job)
+    folder = Path(snake.output.manifest).parent
+    with reported(f"audited {job.id}", snake.log[0], times=snake.params.times) as log:
+        audit = run_job(job, threads=snake.threads)
+        require_unbroken(audit)
+        write_json(folder / "audit.json", audit.document())
+        write_json(folder / MANIFEST, {"sha256": {"audit.json": sha256_of(folder / "audit.json")}})
+        finish(folder, job, [])
+        log.note(f"epsilon > {audit.lower():.2f} without any assumption")
 
 
 main(snakemake)  # noqa: F821

@@ -10,14 +10,17 @@ def main(job):
     from private_graphs.datasets.registry import build
     from private_graphs.datasets.views import VIEWS
     from private_graphs.files import write_json
+    from private_graphs.verify import write_build
 
     name, *rest = job.wildcards.build.split("/")
     view = VIEWS[rest[-1] if rest else "sound"]
-    with reported(f"dataset {job.wildcards.build}", job.log[0]) as note:
+    folder = Path(job.output.info).parent
+    with reported(f"dataset {job.wildcards.build}", job.log[0]) as log:
         dataset = build(name, Path(job.input.receipt).parents[1], view)
-        dataset.save(Path(job.output.graph).parent)
+        dataset.save(folder)
         write_json(job.output.statistics, dataset.statistics())
-        note(f"{dataset.n_nodes} nodes, {dataset.n_edges} edges")
+        write_build(folder, [job.input.receipt])
+        log.note(f"fingerprint {dataset.fingerprint}")
 
 
 main(snakemake)  # noqa: F821

@@ -1,17 +1,17 @@
-"""Write the page with all scales, one page per figure and one per privacy statement."""
+"""Write the page with all scales, one page per exhibit and one per privacy statement."""
 
 from pathlib import Path
 
 from job import reported
 
 
-def main(job):
+def main(snake):
     """Write ``results/index.html`` and what it links to."""
-    from private_graphs.reporting.site import write_site
+    from private_graphs.report.site import write_site
 
-    with reported("site", job.log[0]) as note:
-        written = write_site(Path(job.output[0]).parent)
-        note(f"{job.output[0]} and {len(written) - 1} pages behind it")
+    with reported("site", snake.log[0]) as log:
+        written = write_site(Path(snake.output[0]).parent)
+        log.note(f"{snake.output[0]} and {len(written) - 1} pages behind it")
 
 
 main(snakemake)  # noqa: F821

@@ -1,9 +1,8 @@
 """Supply every raw file that the run needs; write one receipt per dataset."""
 
-import contextlib
 from pathlib import Path
 
-from job import reported, terminal
+from job import reported
 
 
 def stamped(record, raw):
@@ -19,13 +18,12 @@ def main(job):
 
     raw = Path(job.output.receipts[0]).parents[1]
     names = [Path(path).stem for path in job.output.receipts]
-    with reported("raw files", job.log[0]) as note:
-        with contextlib.redirect_stderr(terminal()):  # the download bar is for the terminal
-            supply(names, raw, job.config.get("mirror"))
+    with reported("raw files", job.log[0]) as log:
+        supply(names, raw, job.config.get("mirror"), progress=log.progress)
         for name, receipt in zip(names, job.output.receipts, strict=True):
             files = [stamped(each.model_dump(mode="json"), raw) for each in raw_records(name, raw)]
             write_json(receipt, {"dataset": name, "files": files})
-        note(f"{', '.join(names)} in {raw}")
+        log.note(f"{', '.join(names)} in {raw}")
 
 
 main(snakemake)  # noqa: F821

@@ -2,31 +2,24 @@
 
 from pathlib import Path
 
-from job import reported, terminal
+from job import reported
 
 
 def main(job):
     """Read the raw files in one view and save the text graph."""
-    from tqdm import tqdm
-
     from private_graphs.datasets.registry import build_texts
     from private_graphs.datasets.views import VIEWS
+    from private_graphs.verify import write_hashes
 
     name, view = job.wildcards.dataset, VIEWS[job.wildcards.view]
-    with reported(f"texts of {name}, {view.name}", job.log[0]) as note:
-        with tqdm(
-            desc=f"{name}, {view.name}", unit="B", unit_scale=True, file=terminal(), disable=None,
-            leave=False,
-        ) as bar:  # fmt: skip
-
-            def progress(stage, done, total):
-                bar.total = total
-                bar.set_postfix_str(stage, refresh=False)
-                bar.update(done - bar.n)
-
-            graph = build_texts(name, Path("data/raw"), view, progress)
-        graph.save(Path(job.output.info).parent)
-        note(f"{graph.n_nodes} nodes, {graph.edge_index.shape[1]} edges")
+    with reported(f"texts of {name}, {view.name}", job.log[0]) as log:
+        graph = build_texts(name, Path("data/raw"), view, log.progress)
+        folder = Path(job.output.manifest).parent
+        graph.save(folder)
+        receipts = [path for path in job.input.sources if Path(path).suffix == ".json"]
+        files = ["texts.parquet", "structure.safetensors", "text_graph.json"]
+        write_hashes(folder, files, receipts)
+        log.note(f"{graph.n_nodes} nodes, {graph.edge_index.shape[1]} edges")
 
 
 main(snakemake)  # noqa: F821

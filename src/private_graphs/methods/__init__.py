@@ -13,12 +13,23 @@ from private_graphs.methods.method import Method
 @cache
 def all_methods() -> dict[str, Method]:
     """Return every method by name, in the order of modules and of their ``METHODS``."""
-    methods: dict[str, Method] = {}
+    return {name: method for name, (method, _) in _with_modules().items()}
+
+
+def module_of(name: str) -> str:
+    """Return the dotted name of the module that a method is defined in."""
+    method_named(name)
+    return _with_modules()[name][1]
+
+
+@cache
+def _with_modules() -> dict[str, tuple[Method, str]]:
+    methods: dict[str, tuple[Method, str]] = {}
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         for method in getattr(importlib.import_module(module.name), "METHODS", ()):
             if method.name in methods:
                 raise RuntimeError(f"{module.name}: there is a method {method.name!r} already")
-            methods[method.name] = method
+            methods[method.name] = (method, module.name)
     return methods
 
 

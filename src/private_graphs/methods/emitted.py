@@ -77,9 +77,7 @@ def check_released(planned: NoisyGradients, released: Released) -> NoisyGradient
     Poisson steps are one for each part and epoch in the plan, so that their number is compared like
     any other.
     """
-    return _as_planned(
-        planned, emitted_event(released, planned.clip_norm, planned.relabel_touches)
-    )
+    return _as_planned(planned, emitted_event(released, planned.clip_norm, planned.relabel_touches))
 
 
 def _as_planned(planned: NoisyGradients, made: NoisyGradients) -> NoisyGradients:

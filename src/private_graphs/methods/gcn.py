@@ -18,6 +18,8 @@ from private_graphs.methods.gcn_budget import (
     GcnSettings,
     calibrated_for,
     claim,
+    completed,
+    epsilon_of_noise,
     noise_multiplier,
     protocol_of,
     training_event,
@@ -224,6 +226,8 @@ METHODS = (
         named=("optimizer", "splits", "train_fraction"),
         prepares="degrees are counted inside each message-passing graph",
         identity=_identity,
+        completed=completed,
+        epsilon_of=epsilon_of_noise,
         planned=planned,
     ),
 )

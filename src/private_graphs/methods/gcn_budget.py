@@ -25,6 +25,8 @@ from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sa
 UNIT, RELATION = "node", "replace"
 PRINTED_EPOCHS = {"sgd": 2000, "adam": 500}
 """Epochs of the paper by optimizer."""
+LEARNING_RATES = {"sgd": (0.01,), "adam": (0.01, 0.1, 1.0, 10.0, 50.0, 100.0)}
+"""Grids of the paper for private training; validation nodes choose."""
 PRINTED_NOISE = {
     "sgd": {2: 112, 5: 48, 10: 26, 137: 4},
     "adam": {2: 56, 5: 24, 10: 13, 137: 2},
@@ -138,10 +140,18 @@ def training_event(
     )
 
 
-def epsilon_of_noise(
-    settings: GcnSettings, protocol: GcnProtocol, noise: float, delta: float
-) -> float:
-    """Return the ε that the protocol attaches to a given noise: published or proved."""
+def completed(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings with the epochs of the paper, and the learning rates to choose among."""
+    optimizer = GcnSettings.model_validate(settings).optimizer
+    rates = LEARNING_RATES[optimizer]
+    several = len(rates) > 1 and "learning_rate" not in settings
+    epochs = {"epochs": PRINTED_EPOCHS[optimizer]}
+    return {**epochs, **settings}, {"learning_rate": rates} if several else {}
+
+
+def epsilon_of_noise(settings: GcnSettings, protocol: GcnProtocol, delta: float) -> float:
+    """Return the ε that the protocol attaches to the noise of ``settings``: published or proved."""
+    protocol, noise = protocol_of(settings, protocol), settings.noise_multiplier
     if protocol.calibration == "published":
         rate, steps = 1 / settings.splits, settings.splits * settings.epochs
         return moments_epsilon(noise, steps, rate, delta)

@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]
 class Settings(BaseModel):
     """Settings of a method; its own are a subclass with typed, documented fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,13 @@ class Method:
     identity: Callable[..., dict[str, Any]] | None = None
     """``identity(fields, job, request)``: what the draws of a request depend on, made of the job's
     own ``fields`` (``run.identity``), where draws of earlier versions are to stay."""
+    completed: Callable[[dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]] | None = None
+    """``completed(settings)``: the settings of a single job as the method's source has them where
+    ``settings`` leave them open, and what its private runs choose among (``Job.choose``); None: the
+    defaults, and no choice."""
+    epsilon_of: Callable[..., float] | None = None
+    """``epsilon_of(settings, protocol, delta)``: what the protocol attaches to the noise that is
+    given in ``settings``; None where somebody has to say for what ε a run stands."""
     planned: Callable[..., tuple[Event, ...]] | None = None
     """``planned(task, request)``: the events that a request is going to release; needed where
     settings are chosen in another job (``Job.chosen``), whose runs are paid for too."""

@@ -1,7 +1,7 @@
 """Perceptron on single records by DP-SGD with given noise, as in Table 4 of LREC 2022.
 
-Igamberdiev & Habernal, LREC 2022, appendix on MNIST: 512 hidden units, dropout, plain SGD; the noise
-is given and ε follows from it. Per-record clipping is Abadi et al., CCS 2016, Algorithm 1, and
+Igamberdiev & Habernal, LREC 2022, Table 4: 512 hidden units, dropout, plain SGD; the noise is given
+and ε follows from it. Per-record clipping is Abadi et al., CCS 2016, Algorithm 1, and
 microbatches are McMahan et al. 2018. Section numbers refer to ``docs/privacy.md``.
 """
 

@@ -55,7 +55,7 @@ _CHANGES = {
 }
 """What an attacker cannot tell apart: 'whether ...'."""
 
-_RELEASES = {
+RELEASES = {
     "params_only": "Released are the trained parameters and whatever is computed from them without "
     "the private data; predictions that read the private data are not covered",
     "joint_dp_predictions": "Released are the trained parameters and each node's own prediction, "
@@ -67,6 +67,7 @@ _RELEASES = {
     "leaks": "Released are the trained parameters and predictions that read private nodes or "
     "edges; at most the parameters are covered: the predictions are a further query and leak",
 }
+"""What is released and how far it is covered, by ``inference``."""
 
 _PLAIN = {
     ONLY_THIS_FILE: "no other file of results from the same private data is released",
@@ -209,7 +210,7 @@ def _who(statement: PrivacyStatement) -> str:
 
 def _against(statement: PrivacyStatement) -> str:
     if statement.status == "not_private":
-        return f"{_RELEASES[statement.inference]}."
+        return f"{RELEASES[statement.inference]}."
     if _reads_nothing(statement):
         return (
             "What is released is the same whatever the private data are, so that it tells an "
@@ -221,7 +222,7 @@ def _against(statement: PrivacyStatement) -> str:
         asked += f"; an exception is the number of {_UNITS[statement.unit][1]}, which is public"
     return (
         "The attacker is supposed to know everything else (all other units, the method, its "
-        f"settings) and to ask of one unit {asked}. {_RELEASES[statement.inference]}."
+        f"settings) and to ask of one unit {asked}. {RELEASES[statement.inference]}."
     )
 
 

@@ -44,7 +44,14 @@ class Table:
     columns: Sequence[Column]
     notes: Sequence[str] = ()
     panel: str = ""
-    """Column of the frame that starts a new table on the page: ``dataset``."""
+    """Column of the rows that starts a new table on the page: ``dataset``."""
+    lines: pd.DataFrame | None = None
+    """What people see, where one of their rows stands for several of ``frame``."""
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The rows that people see."""
+        return self.frame if self.lines is None else self.lines
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,24 @@ class Chart:
 
     title: str
     frame: pd.DataFrame
-    """One row per point: ``x``, ``y``, ``spread``, ``line``, facets, ``statement_id``."""
+    """One row per point: ``x``, ``y``, ``spread``, ``line``, facets, ``status``, ``statement_id``.
+
+    Names of lines, facets and categories stand in the order of a categorical column, else as they
+    first come; a line that is a number has a rank among the numbers. A row without ``line`` and
+    ``y`` can hold a printed number of no line.
+    """
     x: str
     y: str = "mean"
     spread: str = "std"
     line: str = ""
     """Column with the name of the line or marker that a point belongs to."""
+    line_label: str = ""
+    """Words before the lines in the legend."""
+    words: str = ""
+    """Column with words about a line in one row of facets: what is proved there. Every row of
+    facets then has a legend of its own."""
     row: str = ""
+    """Column of the rows of facets; further lines of a name are explanations of it."""
     column: str = ""
     printed: str = ""
     """Column with the number that the paper prints at a point, drawn beside it."""
@@ -68,8 +86,10 @@ class Chart:
     x_label: str = ""
     y_label: str = ""
     log_x: bool = False
+    steps: bool = False
+    """Values of x stand at equal distances, whatever they are."""
     categories: bool = False
-    """The x values are names: markers without lines."""
+    """The x values are names: markers without lines, names from top to bottom."""
     notes: Sequence[str] = ()
 
 
@@ -115,3 +135,5 @@ class Exhibit:
     """``build(results)`` with a ``report.results.Results``."""
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
+    statistics: bool = False
+    """Whether it shows the sizes of the study's datasets, which are built for it then."""

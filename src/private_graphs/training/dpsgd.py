@@ -3,18 +3,19 @@
 Every step takes a lot of records, clips the norm of each record's gradient to C, adds one Gaussian
 noise to the sum and divides by a public number. The gradient of a linear layer at one record is an
 outer product, so that its norm has a closed form, |input|² |error|², and no record's gradient is
-ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as one
-(McMahan et al. 2018); its norm follows from the group's Gram matrices.
+ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as
+one (McMahan et al. 2018); its norm follows from the group's Gram matrices.
 
 Sums of clipped gradients and norms are float64, and noise is added before anything is rounded to
-float32 (docs/privacy.md §3). Records pass through the network in blocks of one fixed shape, padded
-with zeros, so that what one record contributes does not depend on who else is in the lot.
+float32 (docs/privacy.md §3). What a record contributes depends on its place in the lot, by
+rounding, but on no other record. A record without a label keeps its place and contributes nothing:
+such is one that vanishes, so that no other record moves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
@@ -24,12 +25,12 @@ from threadpoolctl import threadpool_limits
 
 from private_graphs.training.streams import Streams
 
-_BLOCK = 128
-"""Records that pass through a layer in one product, always as many."""
-_CHUNK = 16 * _BLOCK
+_CHUNK = 2048
 """Records whose arrays are held at a time, about."""
 _ROUNDING = 64
 """Clipped norms stay this many units of rounding below C, whatever rounding does."""
+_CANCELLED = 2.0**-40
+"""Rounding of a Gram matrix, in units of its largest possible sum; for layers of 8,000 inputs."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Net:
         return views
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
-        """Uniform within 1/sqrt(inputs), weights and biases, as ``torch.nn.Linear``; (P,) float32."""
+        """Return (P,) float32, uniform within 1/sqrt(inputs) as ``torch.nn.Linear`` starts."""
         flat = np.empty(self.n_parameters, dtype=np.float32)
         for (rows, columns), (weights, biases) in zip(
             self._shapes(), self.layers(flat), strict=True
@@ -213,7 +214,7 @@ class _Lots:
         )
         return cls(steps, n_records, generator, released)
 
-    def epoch(self):
+    def epoch(self) -> Iterator[np.ndarray]:
         """Yield the records of each lot of an epoch, groups of a microbatch together."""
         released = self.released
         visits = np.zeros(released.n_groups, dtype=np.int64)
@@ -225,12 +226,12 @@ class _Lots:
             if self.steps.microbatch == 1:
                 yield groups
             else:
-                members = groups[:, None] * self.steps.microbatch + np.arange(self.steps.microbatch)
-                yield members.ravel()  # the last group may lack members: gradient_sum leaves them out
+                group = np.arange(self.steps.microbatch)  # the last one may lack members
+                yield (groups[:, None] * self.steps.microbatch + group).ravel()
         released.epochs += 1
         released.visits |= set(np.unique(visits).tolist())
 
-    def _groups(self):
+    def _groups(self) -> Iterator[np.ndarray]:
         n_groups, per_lot = self.released.n_groups, self.steps.lot_size // self.steps.microbatch
         n_lots = -(-self.n_records // self.steps.lot_size)
         if self.released.lots == "full":
@@ -281,23 +282,14 @@ def predict(net: Net, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
         _forward(net.layers(parameters), _inputs(rows, everyone[at : at + _CHUNK]))[-1].argmax(-1)
         for at in range(0, len(rows), _CHUNK)
     ]
-    return np.concatenate(classes)[: len(rows)]
+    return np.concatenate(classes)
 
 
 def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:
-    """(padded, d) float32 inputs of a lot."""
-    inputs = np.zeros((-(-len(lot) // _BLOCK) * _BLOCK, rows.shape[1]), dtype=np.float32)
+    """(m, d) float32 inputs of a lot."""
     if rows.dtype == np.uint8:
-        np.multiply(rows[lot], np.float32(1 / 255), out=inputs[: len(lot)], dtype=np.float32)
-    else:
-        inputs[: len(lot)] = rows[lot]
-    return inputs
-
-
-def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """left @ right in blocks of a fixed number of rows, so that no row depends on its neighbours."""
-    blocks = left.reshape(-1, _BLOCK, left.shape[1]) @ right
-    return blocks.reshape(len(left), -1)
+        return np.multiply(rows[lot], np.float32(1 / 255), dtype=np.float32)
+    return rows[lot]
 
 
 def _forward(
@@ -309,7 +301,7 @@ def _forward(
     """Inputs of all layers, then the logits; ``keep`` draws which units are kept."""
     arrays = [inputs]
     for number, (weights, biases) in enumerate(layers):
-        outputs = _product(arrays[-1], weights)
+        outputs = arrays[-1] @ weights
         outputs += biases
         if number < len(layers) - 1:
             np.maximum(outputs, 0, out=outputs)
@@ -333,7 +325,7 @@ class _Pass:
         dropout: float,
         generator: np.random.Generator | None,
     ) -> None:
-        self.net, self.count = net, len(lot)
+        self.net = net
         there = lot < len(rows)  # others are not, in a last microbatch
         lot = np.where(there, lot, 0)
         there &= labels[lot] >= 0
@@ -342,12 +334,8 @@ class _Pass:
         self.scale = 256 / (256 - threshold)
 
         def keep(shape: tuple[int, int]) -> np.ndarray:
-            drawn = np.zeros(shape, dtype=bool)
-            count = self.count * shape[1]
-            drawn.reshape(-1)[:count] = (
-                np.frombuffer(generator.bytes(count), dtype=np.uint8) >= threshold
-            )
-            return drawn
+            drawn = np.frombuffer(generator.bytes(math.prod(shape)), dtype=np.uint8)
+            return (drawn >= threshold).reshape(shape)
 
         drops = keep if threshold else None
         *self.inputs, logits = _forward(layers, _inputs(rows, lot), drops, self.scale)
@@ -360,19 +348,17 @@ class _Pass:
         labels: np.ndarray,
         there: np.ndarray,
     ) -> list[np.ndarray]:
-        """Gradients by the outputs of all layers; zero for padding and where not finite."""
-        usable = np.isfinite(logits).all(axis=1)
-        usable[self.count :] = False
-        usable[: self.count] &= there
+        """Gradients by the outputs of all layers; zero where nobody is and where not finite."""
+        usable = np.isfinite(logits).all(axis=1) & there
         np.copyto(logits, 0.0, where=~usable[:, None])
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)
-        logits[np.arange(self.count), labels] -= 1
+        logits[np.arange(len(labels)), labels] -= 1
         np.copyto(logits, 0.0, where=~usable[:, None])
         errors = [logits]
         for (weights, _), inputs in zip(layers[:0:-1], self.inputs[:0:-1], strict=True):
-            inner = _product(errors[0], np.ascontiguousarray(weights.T))
+            inner = errors[0] @ weights.T
             inner *= inputs > 0
             inner *= np.float32(self.scale)
             errors.insert(0, inner)
@@ -380,41 +366,36 @@ class _Pass:
 
     def add(self, total: np.ndarray, clip_norm: float, microbatch: int) -> None:
         """Add the clipped gradients of the chunk to ``total`` (P,)."""
-        clips, count = math.isfinite(clip_norm), self.count
         pairs = list(zip(self.inputs, self.errors, strict=True))
-        if clips:  # products of what was float32 are exact in float64
-            pairs = [
-                (inputs[:count].astype(np.float64), errors[:count].astype(np.float64))
-                for inputs, errors in pairs
-            ]
+        if math.isfinite(clip_norm):
+            pairs = [[array.astype(np.float64) for array in pair] for pair in pairs]
             scale = _factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
             scale = np.repeat(scale, microbatch)[:, None]
             if not scale.all():  # what is not finite stays so times 0
                 pairs = [[np.where(scale > 0, array, 0.0) for array in pair] for pair in pairs]
             for _, errors in pairs:
                 errors *= scale
-        for (weights, biases), (inputs, errors) in zip(
-            self.net.layers(total), pairs, strict=True
-        ):
+        for (weights, biases), (inputs, errors) in zip(self.net.layers(total), pairs, strict=True):
             weights += inputs.T @ errors
             biases += errors.sum(axis=0)
 
 
-def _squared_norms(pairs: list[tuple[np.ndarray, np.ndarray]], microbatch: int) -> np.ndarray:
+def _squared_norms(pairs: list[list[np.ndarray]], microbatch: int) -> np.ndarray:
     """Squared norms of the mean gradients of groups, over all layers and biases."""
+    alone = sum(
+        (np.einsum("ij,ij->i", inputs, inputs) + 1) * np.einsum("ij,ij->i", errors, errors)
+        for inputs, errors in pairs
+    )
     if microbatch == 1:
-        return sum(
-            (np.einsum("ij,ij->i", inputs, inputs) + 1) * np.einsum("ij,ij->i", errors, errors)
-            for inputs, errors in pairs
-        )
+        return alone
     squared = 0.0
-    for inputs, errors in pairs:  # |Σ a ⊗ e|² = Σ (a·a′)(e·e′) over pairs of a group
-        grams = [
-            grouped @ grouped.transpose(0, 2, 1)
-            for grouped in (array.reshape(-1, microbatch, array.shape[1]) for array in (inputs, errors))
-        ]
-        squared = squared + ((grams[0] + 1) * grams[1]).sum(axis=(1, 2))
-    return np.maximum(squared, 0.0) / microbatch**2
+    for pair in pairs:  # |Σ a ⊗ e|² = Σ (a·a′)(e·e′) over the pairs of a group
+        grouped = [array.reshape(-1, microbatch, array.shape[1]) for array in pair]
+        inputs, errors = (array @ array.transpose(0, 2, 1) for array in grouped)
+        squared = squared + ((inputs + 1) * errors).sum(axis=(1, 2))
+    # Gradients that cancel leave rounding errors of their own size: the norm is never too small.
+    most = np.sqrt(alone).reshape(-1, microbatch).sum(axis=1) ** 2
+    return (np.maximum(squared, 0.0) + _CANCELLED * most) / microbatch**2
 
 
 def _factors(squared_norms: np.ndarray, clip_norm: float) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 A digit is a broken line. Its points are moved at random, the whole is turned, slanted, scaled and
 shifted, and a pixel is as dark as many of its four quarters lie within a pen's width of the line;
-then some pixels are flipped. All of it is integer arithmetic on draws of the legacy ``RandomState``,
-whose streams NumPy keeps unchanged (NEP 19): the bytes are the same on every machine.
+then some pixels are flipped. All of it is integer arithmetic on draws of the legacy
+``RandomState``, whose streams NumPy keeps unchanged (NEP 19): the bytes are the same on every
+machine.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +55,7 @@ def _images(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
     places = np.arange(2 * _SIDE) * _UNIT // 2 + _UNIT // 4
     row, column = places[None, :, None], places[None, None, :]
     inked = np.zeros((len(labels), 2 * _SIDE, 2 * _SIDE), dtype=bool)
-    for first, second in zip(lines.transpose(1, 0, 2)[:-1], lines.transpose(1, 0, 2)[1:]):
+    for first, second in pairwise(lines.transpose(1, 0, 2)):
         start, along = first[:, :, None, None], (second - first)[:, :, None, None]
         down, right = row - start[:, 0], column - start[:, 1]
         length = np.maximum(1, (along**2).sum(axis=1))

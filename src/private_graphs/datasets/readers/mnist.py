@@ -24,7 +24,8 @@ def read_mnist(folder: Path, suffix: str = ".gz") -> ParsedImages:
     Raises:
         UserError: a file is malformed, or numbers of images and labels differ.
     """
-    images, labels = zip(*(_read_side(folder, side, suffix) for side in ("train", "t10k")))
+    sides = [_read_side(folder, side, suffix) for side in ("train", "t10k")]
+    images, labels = zip(*sides, strict=True)
     if images[0].shape[1:] != images[1].shape[1:]:
         raise UserError(
             f"{folder}: training images of {images[0].shape[1:]} pixels, test images of "

@@ -1,0 +1,108 @@
+"""``private-graphs explain``: what a finished run promises, after a check of its files."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from private_graphs.cli_classify import PRIVATE, RELEASE
+from private_graphs.cli_options import AsJson
+from private_graphs.cli_terminal import print_json
+from private_graphs.errors import UserError, suggest
+
+
+def explain(
+    run: Annotated[
+        Path,
+        typer.Argument(help="Folder of --out (of classify also its release) or of a job of a "
+                       "study, or a statement.json."),
+    ],
+    statement: Annotated[
+        str | None,
+        typer.Option(help="Identifier of one statement; default: those of the selected runs.",
+                     metavar="ID"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Say in plain words what a finished run promises, to whom, and what it does not cover.
+
+    Examples:
+
+    private-graphs explain results/cora
+
+    private-graphs explain results/cora/statement.json --statement 0123456789ab --json
+    """
+    from private_graphs.privacy.explain import explain as parts_of
+    from private_graphs.privacy.explain import paragraph
+    from private_graphs.privacy.statements import PrivacyStatement
+
+    answers = []
+    for runs, document in statements_of(run, statement):
+        told = PrivacyStatement.model_validate(document)
+        heading = f"Statement {told.statement_id} ({told.status.replace('_', ' ')})"
+        texts = (": ".join(filter(None, [heading, runs])), paragraph(told))
+        answers.append(({"belongs_to": runs, **parts_of(told)},
+                        "\n".join(textwrap.fill(text, 88) for text in texts)))  # fmt: skip
+    if as_json:
+        print_json([parts for parts, _ in answers])
+    else:
+        typer.echo("\n\n".join(text for _, text in answers))
+
+
+def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """Return the runs, in words, and the statement of every budget, in the order of the rows.
+
+    ``run`` is the folder of a job, a ``statement.json``, or a folder that ``classify --out`` wrote
+    (or its ``release``). With rows beside them, the statements of those that are selected;
+    ``wanted`` asks for one by its identifier, selected or not. Statements of a study come with the
+    audits that they have by now. Raises UserError where files or the identifier are missing, where
+    a row is not what its statement is about, and where a file is not what the ``manifest.json``
+    beside it says.
+    """
+    from private_graphs.files import check_manifest
+    from private_graphs.report.rows import read_runs, read_statements
+    from private_graphs.report.statement import runs_of
+
+    for part in (RELEASE, PRIVATE):  # of a run without DP nothing may be released
+        if (run / part / "statement.json").is_file() and not (run / "statement.json").is_file():
+            run = run / part
+            break
+    file = run / "statement.json" if run.is_dir() else run
+    if not file.is_file():
+        raise UserError(
+            f"{run}: expected a folder with statement.json (train or classify --out DIR writes "
+            "one) or such a file; found neither"
+        )
+    rows = None
+    if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
+        rows, statements = read_runs(file.parent)
+        names = list(dict.fromkeys(rows.loc[rows["selected"], "statement_id"]))
+        statements = _with_audits(file.parent, rows, statements)
+    else:
+        check_manifest(file.parent)
+        statements = read_statements(file)
+        names = list(statements)
+    if wanted is not None and wanted not in statements:
+        raise UserError(
+            f"{file}: no statement {wanted!r}; it holds {', '.join(statements)}"
+            f"{suggest(wanted, statements)}"
+        )
+    return [
+        ("" if rows is None else "; ".join(runs_of(rows[rows["statement_id"] == name])),
+         statements[name])
+        for name in ([wanted] if wanted else names)
+    ]  # fmt: skip
+
+
+def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
+    """Return statements of a job of a study with the audits among the rows of its scale."""
+    from private_graphs.report.rows import audited, read_rows, tidy
+
+    for parent in folder.resolve().parents:
+        if parent.name == "jobs" and (parent.parent / "rows.parquet").is_file():
+            others = read_rows(parent.parent / "rows.parquet")
+            return audited(tidy([rows, others[others["source"] == "audit"]]), statements)
+    return statements

@@ -1,0 +1,100 @@
+"""What ``train`` and ``classify`` share: a job that is carried out on a dataset, and its files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from private_graphs.cli_terminal import ProgressBar, say
+from private_graphs.errors import UserError
+
+if TYPE_CHECKING:
+    from private_graphs.jobs import Job
+    from private_graphs.result import JobResult
+
+STUDY = "command-line"
+"""Study of the jobs of a command line; their group is the command."""
+
+
+def load_data(
+    name: str, features: str | None, view: Any, mirror: str | None, data: Path, device: str,
+    threads: int, declared: Any = None,
+):  # fmt: skip
+    """Supply the raw files of a dataset, make its features, and return it."""
+    from private_graphs.features.load import load_dataset
+
+    with ProgressBar("features", "text") as progress:
+        return load_dataset(
+            name, features, view, data, mirror,
+            threads=threads, device=device, progress=progress, declared=declared,
+        )  # fmt: skip
+
+
+def prepare_folder(out: Path) -> None:
+    """Make the folder of --out before training rather than find out after it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        writable = os.access(out, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise UserError(
+            f"--out is {out}, which cannot be made or written; expected a folder: choose another"
+        )
+
+
+def named(job: Job, features: str) -> Job:
+    """Return ``job`` with the features that its dataset has, and the name that follows."""
+    from private_graphs.methods import method_named
+    from private_graphs.study import job_name
+
+    method = method_named(job.method)
+    settings = method.settings.model_validate(job.settings).model_dump(mode="json")
+    told = {name: settings[name] for name in sorted({*method.named, *job.settings})}
+    place = (job.dataset, features, job.method, job.scenario, job.protocol)
+    return job.model_copy(update={"features": features, "name": job_name(place, told, job.view)})
+
+
+def carry_out(
+    job: Job, dataset: Any, noise_source: str, unit: str, device: str = "cpu", threads: int = 1
+) -> JobResult:
+    """Run a job with a progress bar; test records without a label are predicted too."""
+    from private_graphs.imports import code_fingerprint
+    from private_graphs.methods import module_of
+    from private_graphs.run import execute
+
+    if job.group == "train" and device == "cpu" and not _compiled():
+        say("compiling kernels, once per machine (about half a minute)")
+    with ProgressBar(job.method, unit, timed=noise_source == "seeded") as progress:
+        return execute(
+            job, dataset, noise_source=noise_source, device=device, threads=threads,
+            progress=progress, unlabelled=job.group == "classify",
+            code_fingerprint=code_fingerprint("private_graphs.run", module_of(job.method)),
+        )  # fmt: skip
+
+
+def _compiled() -> bool:
+    """Whether the kernels of training on a CPU were compiled before on this machine."""
+    import numba
+
+    import private_graphs.training  # noqa: F401  (it says where compiled code is kept)
+
+    return any(Path(numba.config.CACHE_DIR).rglob("kernels.train_step-*.nbi"))
+
+
+def save(result: JobResult, job: Job, folder: Path) -> None:
+    """Write the files of a result, and the job beside them."""
+    from private_graphs.verify import finish
+
+    prepare_folder(folder)
+    result.save(folder)
+    finish(folder, job, [])
+
+
+def statement_text(statement: dict[str, Any]) -> str:
+    """Return a privacy statement as a few lines for a terminal."""
+    from private_graphs.privacy.statements import PrivacyStatement
+    from private_graphs.report.statement import terminal
+
+    return terminal(PrivacyStatement.model_validate(statement))

@@ -1,0 +1,67 @@
+"""What commands of ``private-graphs`` print: results as JSON, messages, a progress bar."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from typing import Any
+
+import typer
+
+UNTIMED = "{l_bar}{bar}| {n_fmt}/{total_fmt}"
+"""Format of a bar of tqdm without times and rates."""
+
+
+def print_json(value: Any) -> None:
+    """Print a result on standard output."""
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def say(message: str) -> None:
+    """Print on standard error what is no result."""
+    typer.echo(message, err=True)
+
+
+class ProgressBar:
+    """A bar on standard error that opens when work starts, and only on a terminal.
+
+    ``timed`` False leaves out times and rates, which can be secret (docs/privacy.md §0.2). Ctrl-C
+    ends the work of other threads too, when they report next.
+    """
+
+    def __init__(self, work: str, unit: str, timed: bool = True) -> None:
+        self.work, self.unit, self.bar = work, unit, None
+        self.format = None if timed else UNTIMED
+        self.interrupted = False
+
+    def __call__(self, done: int, total: int) -> None:
+        from tqdm import tqdm
+
+        if self.interrupted:  # threads hear of Ctrl-C by this alone
+            raise KeyboardInterrupt
+        if self.bar is None:
+            self.bar = tqdm(
+                total=total, unit=self.unit, desc=self.work, file=sys.stderr, leave=False,
+                disable=None, bar_format=self.format,
+            )  # fmt: skip
+        if self.bar.total != total or done < self.bar.n:
+            self.bar.reset(total)
+        self.bar.update(done - self.bar.n)
+
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt
+
+    def __enter__(self) -> ProgressBar:
+        self._handler = None
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+        if self.bar is not None:
+            self.bar.close()

@@ -1,0 +1,294 @@
+"""``private-graphs train``: one job of a trainer of a paper, by default the GCN of LREC 2022."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from private_graphs.cli_classify import DEFAULT_METHODS
+from private_graphs.cli_options import (
+    DATA,
+    AsJson,
+    DataFolder,
+    Delta,
+    Device,
+    Epsilon,
+    FeatureKind,
+    FirstSeed,
+    Mirror,
+    ProtocolName,
+    Threads,
+    Visits,
+    checked_delta,
+    checked_epsilon,
+    checked_noise,
+)
+from private_graphs.cli_run import (
+    STUDY,
+    carry_out,
+    load_data,
+    named,
+    prepare_folder,
+    save,
+    statement_text,
+)
+from private_graphs.cli_terminal import print_json, say
+from private_graphs.errors import UsageError, suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from private_graphs.jobs import Job
+    from private_graphs.methods.method import Method
+    from private_graphs.result import JobResult
+
+_SETTINGS = {
+    "optimizer": "--optimizer",
+    "splits": "--splits",
+    "visits": "--visits",
+    "learning_rate": "--lr",
+    "epochs": "--epochs",
+    "noise_multiplier": "--noise-multiplier",
+    "dtype": "--dtype",
+    "patience": "--early-stopping",
+}
+"""Settings of methods that have a flag."""
+
+
+def train(
+    dataset: Annotated[
+        str,
+        typer.Option(help="Such as cora, synthetic-planetoid (offline), or a graph of your own."),
+    ],
+    features: FeatureKind = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="Default adam.", metavar="sgd|adam")
+    ] = None,
+    protocol: ProtocolName = "sound",
+    epsilon: Epsilon = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Noise in place of --epsilon.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="Any method that 'classify' does not have.", metavar="NAME")
+    ] = "gcn",
+    splits: Annotated[
+        int | None, typer.Option(help="Random parts of the training graph; default 1.")
+    ] = None,
+    visits: Annotated[
+        Visits | None,
+        typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Number of replicas.", min=1)] = 1,
+    seed: FirstSeed = None,
+    lr: Annotated[
+        float | None,
+        typer.Option(help="Learning rate. Default .01; Adam with DP: best of .01 … 100 on the "
+                     "validation nodes."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Default 2000 for sgd, 500 for adam.")
+    ] = None,
+    delta: Delta = 1e-5,
+    early_stopping: Annotated[
+        bool | None,
+        typer.Option("--early-stopping/--no-early-stopping", help="Only without DP; there the "
+                     "default."),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A further setting of the method, such as hidden=64; may be "
+                     "given several times.", metavar="NAME=VALUE"),
+    ] = None,
+    mirror: Mirror = None,
+    data: DataFolder = DATA,
+    device: Device = "auto",
+    dtype: Annotated[
+        str | None, typer.Option(help="Default float32.", metavar="float32|float64")
+    ] = None,
+    threads: Threads = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for runs.parquet, predictions.safetensors, statement.json, "
+                     "job.json.", metavar="DIR"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Train one job; print its scores and what privacy they really have.
+
+    Examples:
+
+    private-graphs train --dataset synthetic-planetoid --protocol sound --epsilon 2
+
+    private-graphs train --dataset my_graph --epsilon 2 --splits 100 --lr 0.01
+
+    private-graphs train --dataset cora --optimizer adam --protocol paper --epsilon 2 --splits 10
+    --seeds 5 --seed 0 --mirror DIR --out results/cora
+    """
+    job = planned(locals())
+    from private_graphs.devices import resolve_device
+    from private_graphs.methods import method_named
+    from private_graphs.study import data_view
+
+    proved = method_named(method).protocols[protocol].calibration == "proved"
+    noise_source = "os_entropy" if proved and seed is None else "seeded"
+    private = any(map(math.isfinite, job.epsilons))
+    used = resolve_device(device, secret_noise=private and noise_source == "os_entropy")
+    if out is not None:
+        prepare_folder(out)
+    built = load_data(dataset, features, data_view(job), mirror, data, device, threads)
+    job = named(job, built.info.features)
+    say(f"{job.name}: {job.n_replicas} runs")
+    result = carry_out(job, built, noise_source, "epoch", used, threads)
+    if out is not None:
+        save(result, job, out)
+        say(f"saved in {out}")
+    _report(result, as_json)
+
+
+def planned(flags: dict[str, Any]) -> Job:
+    """Turn the flags of ``train`` into a checked job, without its features and name."""
+    from private_graphs.jobs import Job
+    from private_graphs.methods import all_methods, method_named
+
+    method = method_named(flags["method"])
+    scenarios = [name for name in method.scenarios if name not in DEFAULT_METHODS]
+    if not scenarios:
+        others = [
+            other.name for other in all_methods().values()
+            if not DEFAULT_METHODS.keys() >= {*other.scenarios}
+        ]  # fmt: skip
+        raise UsageError(
+            f"--method is {method.name!r}, which 'private-graphs classify' runs; expected "
+            f"{' or '.join(others)}"
+        )
+    protocol = flags["protocol"]
+    if protocol not in method.protocols:
+        raise UsageError(
+            f"--protocol is {protocol!r}; {method.name} has {', '.join(method.protocols)}"
+        )
+    noise, epsilon = flags["noise_multiplier"], flags["epsilon"]
+    if noise is not None:
+        checked_noise(noise)
+    noise_is_enough = noise is not None and method.epsilon_of is not None
+    if noise_is_enough and epsilon is not None:
+        raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
+    delta = checked_delta(flags["delta"])
+    if not noise_is_enough:
+        epsilon = checked_epsilon(
+            epsilon, "give --epsilon (a number, or inf for no DP) or --noise-multiplier"
+        )
+    if flags["early_stopping"] and (noise_is_enough or math.isfinite(epsilon)):
+        raise UsageError(
+            "--early-stopping is for runs without DP: the stopping epoch of a private run would "
+            "be a further query; leave the flag out and fix --epochs"
+        )
+    settings, choose = _settings(method, flags)
+    if noise_is_enough:
+        epsilon = method.epsilon_of(
+            method.settings.model_validate(settings), method.protocols[protocol], delta
+        )
+    start = flags["seed"] or 0
+    return Job(
+        study=STUDY,
+        group="train",
+        name="",
+        dataset=flags["dataset"],
+        method=method.name,
+        scenario=scenarios[0],
+        protocol=protocol,
+        settings=settings,
+        epsilons=(epsilon,),
+        seeds=tuple(range(start, start + flags["seeds"])),
+        delta=delta,
+        choose=choose,
+    )
+
+
+def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings that flags give, completed as the method's source has them, and what
+    private runs choose among."""
+    from pydantic import ValidationError
+
+    of_flags = {name: flags.get(flag[2:].replace("-", "_")) for name, flag in _SETTINGS.items()}
+    given = {name: value for name, value in of_flags.items() if value is not None}
+    if given.pop("patience", None) is False:
+        given["patience"] = None
+    for entry in flags["more"] or ():
+        name, equals, value = entry.partition("=")
+        if not equals:
+            raise UsageError(f"--set is {entry!r}; expected NAME=VALUE, such as hidden=64")
+        given[name] = value
+    try:
+        read = method.settings.model_validate(given).model_dump(mode="json")
+    except ValidationError as error:
+        raise UsageError(_message(method, error.errors()[0])) from None
+    given = {name: read[name] for name in given}
+    return method.completed(given) if method.completed else (given, {})
+
+
+def _message(method: Method, error: Any) -> str:
+    """What is wrong with a setting, by the name of its flag."""
+    name = str(error["loc"][0])
+    flag = _SETTINGS.get(name, f"--set {name}")
+    if error["type"] == "extra_forbidden":
+        names = list(method.settings.model_fields)
+        return (
+            f"{flag}: {method.name} has no setting {name}; it has {', '.join(names)}"
+            f"{suggest(name, names)}"
+        )
+    expected = error["msg"].removeprefix("Input should be ")
+    nearest = suggest(error["input"], re.findall(r"'([^']+)'", expected))
+    return f"{flag} is {str(error['input'])!r}; expected {expected}{nearest}"
+
+
+def _report(result: JobResult, as_json: bool) -> None:
+    rows = result.rows[result.rows["selected"]]
+    statement = result.statements[rows["statement_id"].iloc[0]]
+    settings = [json.loads(text) for text in rows["settings"]]
+    scores = [
+        {
+            "seed": int(row["seed"]),
+            "lr": chosen.get("learning_rate"),
+            "test_micro_f1": float(row["test_micro_f1"]),
+            "validation_micro_f1": _number(row["validation_micro_f1"]),
+            "epochs": int(row["epochs"]),
+        }
+        for row, chosen in zip(rows.to_dict("records"), settings, strict=True)
+    ]
+    if as_json:
+        seconds = result.rows["seconds"].sum(skipna=False) / result.rows["epochs"].sum()
+        print_json(
+            {
+                "scores": scores,
+                "epochs": settings[0]["epochs"],
+                "noise_multiplier": float(rows["noise_multiplier"].iloc[0]),
+                "seconds_per_epoch": _number(seconds),  # None where the time of noise is secret
+                "statement": statement,
+            }
+        )
+        return
+    for score in scores:
+        validation = score["validation_micro_f1"]
+        known = "" if validation is None else f", validation {validation:.3f}"
+        typer.echo(
+            f"seed {score['seed']}: test micro-F1 {score['test_micro_f1']:.3f}{known} "
+            f"(lr {score['lr']:g}, {score['epochs']} epochs)"
+        )
+    typer.echo(f"{_mean(rows)}\n\n{statement_text(statement)}")
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _mean(rows: pd.DataFrame) -> str:
+    test = rows["test_micro_f1"]
+    spread = test.std(ddof=1) if len(rows) > 1 else 0.0
+    majority = rows["majority_micro_f1"].mean()
+    return f"mean {test.mean():.3f} ± {spread:.3f}; majority {majority:.3f}"

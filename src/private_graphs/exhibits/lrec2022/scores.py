@@ -1,0 +1,111 @@
+"""Score tables of LREC 2022: a row per setting, a pair of columns per source of runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import NOTHING, Cell, Column
+from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, missing, number, score
+
+KEY = ["dataset", "features", "setting", "optimizer", "epsilon"]
+"""What names a row; ``setting`` is in words."""
+BASELINES = {"majority class": "majority_micro_f1", "uniform random": "random_micro_f1"}
+"""Settings without training: they have neither features nor optimizer nor ε."""
+SETTINGS = [*BASELINES, "no DP", "no DP, graph splits", "DP, full graph"]
+"""In the order of rows; ``DP, 10 splits`` comes behind."""
+PRINTED_SPLITS = {"non_private": 1, "dp_full": 1, "dp_split": 10}
+"""Number of splits behind a setting that Table 1 prints (Section 6.3)."""
+TITLE = "{}: mean ± standard deviation over the seeds"
+
+
+def setting(splits: float, epsilon: float) -> str:
+    """Return the words for a training: ``DP, 10 splits``."""
+    if math.isinf(epsilon):
+        return "no DP" if splits == 1 else "no DP, graph splits"
+    return "DP, full graph" if splits == 1 else f"DP, {splits:.0f} splits"
+
+
+def points(results: Any) -> pd.DataFrame:
+    """Return the points of all trainings by run group, protocol and ``KEY``."""
+    by = ["group", "protocol", "dataset", "features", "optimizer", "splits", "epsilon"]
+    frame = results.points(by)
+    return frame.assign(setting=list(map(setting, frame["splits"], frame["epsilon"])))
+
+
+def with_baselines(results: Any, trained: pd.DataFrame) -> pd.DataFrame:
+    """Return ``trained`` and the baselines of every dataset."""
+    place = ["group", "protocol", "dataset"]
+    baselines = [
+        results.baseline(place, column).assign(setting=words, features="", optimizer="")
+        for words, column in BASELINES.items()
+    ]
+    return pd.concat([*baselines, trained], ignore_index=True)[trained.columns]
+
+
+def printed(results: Any, name: str) -> pd.DataFrame:
+    """Return what a table prints for datasets with runs: ``KEY`` and ``published``."""
+    rows = results.published(name).rename(columns={"test_micro_f1": "published"})
+    rows = rows[rows["dataset"].isin(results.datasets)]
+    splits = rows["setting"].map(PRINTED_SPLITS) if "setting" in rows else [1] * len(rows)
+    words = [
+        "majority class" if missing(optimizer) else setting(number_of_splits, epsilon)
+        for optimizer, number_of_splits, epsilon in zip(
+            rows["optimizer"], splits, rows["epsilon"], strict=True
+        )
+    ]
+    features = rows["features"] if "features" in rows else "raw"
+    rows = rows.assign(setting=words, features=features)
+    rows.loc[rows["setting"] == "majority class", ["features", "optimizer"]] = ""
+    return rows[[*KEY, "published"]]
+
+
+def lines(*frames: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that people see: every ``KEY`` of the frames once, in order."""
+    ranks = {"features": ["", *FEATURES], "setting": SETTINGS, "optimizer": ["", *OPTIMIZERS]}
+
+    def rank(column: pd.Series) -> pd.Series:
+        names = ranks.get(str(column.name))
+        if names is None:
+            return column.fillna(0)
+        return column.map(lambda name: names.index(name) if name in names else len(names))
+
+    both = pd.concat([frame[KEY] for frame in frames], ignore_index=True).drop_duplicates()
+    return both.sort_values(KEY[:3] + ["epsilon", "optimizer"], key=rank, ignore_index=True)
+
+
+def by_key(frame: pd.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Return the rows of a frame by ``key``."""
+    return {key(row): row for row in frame.to_dict("records")}
+
+
+def key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what names a row."""
+    return tuple(str(row[name]) for name in KEY)
+
+
+def heads(*, features: bool) -> list[Column]:
+    """Return the columns that name a row."""
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("setting", lambda row: row["setting"]),
+        Column("optimizer", lambda row: OPTIMIZERS.get(row["optimizer"], NOTHING)),
+        Column("ε", lambda row: number(row["epsilon"])),
+    ]
+    if features:
+        columns.insert(1, Column("features", lambda row: FEATURES.get(row["features"], NOTHING)))
+    return columns
+
+
+def source(heading: str, frame: pd.DataFrame) -> list[Column]:
+    """Return score and proved ε of the points of one source."""
+    at = by_key(frame)
+
+    def proved(row: dict[str, Any]) -> Cell:
+        return guarantee(at.get(key(row)))
+
+    return [Column("F1", lambda row: score(at.get(key(row))), heading),
+            Column("ε proved", proved, heading)]  # fmt: skip

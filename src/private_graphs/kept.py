@@ -1,0 +1,83 @@
+"""What earlier runs left, and what it means for a run: seeds are kept, choices are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from private_graphs.files import MANIFEST, WITHOUT_DP
+from private_graphs.jobs import JOB_FILE, Chosen, Job, read_job
+from private_graphs.verify import stale_input
+
+
+def job_folders(folder: Path) -> list[Path]:
+    """Return the folders below ``results/<scale>/jobs`` of jobs that have finished."""
+    manifests = folder.glob(f"*/*/**/{MANIFEST}")
+    return sorted(path.parent for path in manifests if path.parent.name != WITHOUT_DP)
+
+
+def finished_jobs(folder: Path) -> dict[str, Job]:
+    """Return the jobs below ``results/<scale>/jobs`` that have finished, by identifier."""
+    jobs = {}
+    for place in job_folders(folder):
+        job = read_job(place / JOB_FILE)
+        if job is not None and folder / job.id == place:
+            jobs[job.id] = job
+    return jobs
+
+
+def widened(job: Job, earlier: Job | None) -> Job:
+    """Return ``job`` with the seeds of ``earlier`` added, if else the two are alike.
+
+    A run never takes finished seeds away; one that asks for some of them finds its job finished.
+    This is exact: a replica's draws do not depend on what trains beside it.
+    """
+    if earlier is None or _without_seeds(earlier) != _without_seeds(job):
+        return job
+    seeds = tuple(sorted({*earlier.seeds, *job.seeds}))
+    return job.model_copy(update={"seeds": seeds})
+
+
+def _without_seeds(job: Job) -> Job:
+    chosen = job.chosen
+    if chosen is not None:
+        chosen = chosen.model_copy(update={"job": _without_seeds(chosen.job)})
+    return job.model_copy(update={"seeds": (0,), "chosen": chosen})
+
+
+def linked(job: Job, planned: Mapping[str, Job]) -> Job:
+    """Return ``job`` with the job in which its settings are chosen as it is planned now."""
+    if job.chosen is None or job.chosen.job.id not in planned:
+        return job
+    chosen = Chosen(job=planned[job.chosen.job.id], epsilon=job.chosen.epsilon)
+    return job.model_copy(update={"chosen": chosen})
+
+
+def followers(
+    planned: Mapping[str, Job], finished: Mapping[str, Job], studies: Collection[str]
+) -> dict[str, Job]:
+    """Return earlier jobs whose settings are chosen in one that is ``planned``.
+
+    Nobody asks for these jobs. They take part, with the seeds that they have, because scores and
+    statements would be of a choice that is no more once the job of the choice has run again.
+    """
+    return {
+        job.id: linked(job, planned)
+        for job in finished.values()
+        if job.id not in planned
+        and job.study in studies
+        and job.chosen is not None
+        and job.chosen.job.id in planned
+    }
+
+
+def outdated(folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]) -> list[Job]:
+    """Return finished jobs, not planned, whose settings were chosen anew since they ran.
+
+    The manifest of a job tells the contents of which its choice was made; dates tell nothing.
+    """
+    return [
+        job
+        for job in finished.values()
+        if job.id not in planned and job.chosen is not None and stale_input(folder / job.id)
+    ]

@@ -1,0 +1,95 @@
+"""Results of earlier runs that have to be made again: damaged, or made of other contents.
+
+Contents decide, not dates: Snakemake sees to what is missing or older than what it is made of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from private_graphs.files import MANIFEST
+from private_graphs.jobs import Job
+from private_graphs.kept import job_folders
+from private_graphs.verify import MADE_FROM, changed_file, damage, stale_input
+from private_graphs.workflow import PROCESSED, RAW, Workflow, build_of, receipt_file
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """What is wrong with results of earlier runs, in words."""
+
+    again: dict[str, str] = field(default_factory=dict)
+    """By the output (a receipt or manifest) that is made again."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """By the identifier of a job that is not part of the run: exhibits do not show it."""
+
+
+def find_repairs(work: Workflow) -> Repairs:
+    """Hold every result of earlier runs that a run reads against its manifest."""
+    repairs = Repairs()
+    again = repairs.again
+    changed = changed_receipts(work.receipted())
+    if changed:
+        again[changed[0]] = f"{RAW}: files are not those of {', '.join(changed)}"
+    for folder in map(Path, work.data_folders()):
+        if (folder / MANIFEST).is_file():
+            if reason := changed_file(folder) or stale_input(folder) or _reads(folder, changed):
+                again[(folder / MANIFEST).as_posix()] = reason
+    for folder in job_folders(work.folder):
+        name = folder.relative_to(work.folder).as_posix()
+        job = work.jobs.get(name)
+        if job is None:
+            if reason := damage(folder):
+                repairs.left_out[name] = reason
+        elif reason := damage(folder, _dataset(job, again)) or stale_input(folder):
+            again[(folder / MANIFEST).as_posix()] = reason
+    exhibits = work.results / "exhibits"
+    if (exhibits / MANIFEST).is_file():
+        if reason := changed_file(exhibits) or stale_input(exhibits):
+            again[(exhibits / MANIFEST).as_posix()] = reason
+    return repairs
+
+
+def shown_jobs(work: Workflow, repairs: Repairs) -> list[str]:
+    """Return the identifiers of the jobs that exhibits show: planned ones, and all others that
+    have finished and are not damaged."""
+    return sorted({*work.jobs, *work.finished} - set(repairs.left_out))
+
+
+def _dataset(job: Job, again: Mapping[str, str]) -> Path | None:
+    """The folder of the built dataset of a job, if scores can be held against it."""
+    if job.attack:
+        return None
+    folder = PROCESSED / build_of(job)
+    return None if (folder / MANIFEST).as_posix() in again else folder
+
+
+def _reads(folder: Path, receipts: Iterable[str]) -> str | None:
+    """Why a folder of data is made again with raw files that are checked again."""
+    made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
+    read = sorted(set(made_from) & set(receipts))
+    return f"{folder}: was made of the raw files of {', '.join(read)}" if read else None
+
+
+def changed_receipts(names: Iterable[str]) -> list[str]:
+    """Return the receipts that no longer fit their raw files, or cannot be read."""
+    receipts = map(receipt_file, names)
+    return [path for path in receipts if Path(path).is_file() and not _fits(Path(path))]
+
+
+def _fits(receipt: Path) -> bool:
+    try:
+        records = json.loads(receipt.read_text(encoding="utf-8"))["files"]
+        return all(map(_is_unchanged, records))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _is_unchanged(record: Mapping[str, Any]) -> bool:
+    """Whether a raw file has the size and the time that its receipt says."""
+    status = (RAW / record["file"]).stat()
+    return (status.st_size, status.st_mtime_ns) == (record["bytes"], record["mtime_ns"])

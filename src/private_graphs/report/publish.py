@@ -1,0 +1,63 @@
+"""Files of recorded results: for the site, and for ``docs/results``.
+
+Both are made of recorded rows by the exhibits that show a run's own; nothing reads a table that
+was written before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from private_graphs.report.shelf import Shelf, recorded_shelf, title_of
+from private_graphs.report.table import markdown_text
+from private_graphs.report.write import FORMS, write_exhibit
+
+_DOCS = ("csv", "md", "svg", "png")
+
+
+def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> list[Path]:
+    """Write all exhibits of a shelf to ``folder``; other files there are removed."""
+    written = [
+        path
+        for exhibit in shelf.exhibits
+        for path in write_exhibit(
+            exhibit, shelf.results, folder, forms, shelf.missing.get(exhibit.name, ())
+        )
+    ]
+    for path in {path for path in folder.glob("*") if path.is_file()} - set(written):
+        path.unlink()
+    return written
+
+
+def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results") -> list[Path]:
+    """Write ``docs/<study>/`` of every recorded study: exhibits, and a page that lists them."""
+    written = []
+    for rows in sorted(Path(recorded).glob("*/rows.parquet")):
+        shelf = recorded_shelf(rows.parent)
+        folder = Path(docs) / shelf.results.study.id
+        written += write_all(folder, shelf, _DOCS)
+        (folder / "README.md").write_text("\n\n".join(_page(shelf)) + "\n", encoding="utf-8")
+        written.append(folder / "README.md")
+    return written
+
+
+def _page(shelf: Shelf) -> Iterator[str]:
+    """Yield the parts of the page of a study."""
+    study, made = shelf.results.study, shelf.made
+    there = [exhibit.name for exhibit in shelf.exhibits]
+    yield f"# {markdown_text(study.title)}"
+    yield (
+        f"Recorded with private-graphs {made.version} on {made.date} "
+        f"({markdown_text(made.machine)}, {made.hours:g} hours). Rows, statements and predictions are in `recorded/{study.id}`."
+    )
+    yield "\n".join(["```", *made.commands, "```"])
+    yield "\n".join(f"- [{markdown_text(title_of(exhibit))}]({exhibit.name}.md)"
+                    for exhibit in shelf.exhibits)  # fmt: skip
+    if any(shelf.missing.values()):
+        yield "Not recorded, with the command that makes it:"
+        yield "\n".join(
+            f"- {name}{'' if name in there else ' (all of it)'}: {markdown_text(text)}"
+            for name, texts in shelf.missing.items()
+            for text in texts
+        )

@@ -1,0 +1,314 @@
+"""Recorded results: the rows, statements and predictions of a finished scale, kept small.
+
+``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``:
+``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
+``statements.json``, ``predictions.safetensors`` (class of every test record) and ``README.md``.
+Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
+other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pyarrow.parquet
+import safetensors
+import safetensors.numpy
+
+from private_graphs import __version__
+from private_graphs.errors import UserError
+from private_graphs.files import atomic_path, write_json, write_text
+from private_graphs.report.rows import (
+    check_scores,
+    check_statements,
+    collect,
+    read_statements,
+    read_statistics,
+    tidy,
+)
+
+ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
+_RECORDS = "test_records/"
+"""What the names of the tensors of test records begin with; others have the name of a job."""
+_MOST_CLASSES = 256
+
+
+@dataclass(frozen=True)
+class Made:
+    """How recorded results came about."""
+
+    version: str
+    date: str
+    machine: str
+    hours: float
+    """Of all jobs together."""
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The recorded results of one study."""
+
+    made: Made
+    rows: pd.DataFrame
+    """Tidy rows: runs, then audits (``source`` is audit), which have no statement."""
+    statements: dict[str, dict[str, Any]]
+    """Privacy statements by identifier."""
+    statistics: list[dict[str, Any]]
+    """Of the datasets."""
+    predictions: dict[str, np.ndarray]
+    """Of each job, ``<group>/<name>``: (R, M) uint8 classes of its R rows, in their order."""
+    test_records: dict[str, np.ndarray]
+    """Of each dataset (``dataset_of``): (M,) int64 numbers of the records that are predicted."""
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The rows that are no audits, with ``job`` as ``predictions`` names it."""
+        rows = self.rows[self.rows["source"] != "audit"]
+        return rows.assign(job=rows["group"] + "/" + rows["job"])
+
+    def check_scores(self, labels: Mapping[str, np.ndarray]) -> int:
+        """Compute the test scores of every run from its predictions; return how many runs.
+
+        ``labels`` are the (N,) labels of datasets by their names in ``test_records``, -1 where
+        there is none; runs on other datasets are left out. Raises UserError where a row says
+        otherwise.
+        """
+        checked = 0
+        for job, rows in self.runs.groupby("job"):
+            dataset = dataset_of(rows.iloc[0])
+            if dataset in labels:
+                truth = labels[dataset][self.test_records[dataset]]
+                try:
+                    check_scores(rows, self.predictions[job], truth)
+                except UserError as error:
+                    raise UserError(f"{job} on {dataset}: {error}; record the job again") from None
+                checked += len(rows)
+        return checked
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write the four files; return their paths."""
+        folder = Path(folder)
+        about = {"made": asdict(self.made), "statistics": self.statistics}
+        table = pyarrow.Table.from_pandas(self.rows, preserve_index=False)
+        text = json.dumps(about, sort_keys=True, allow_nan=False)
+        table = table.replace_schema_metadata({"private_graphs": text})
+        with atomic_path(folder / ROWS) as temporary:
+            pyarrow.parquet.write_table(table, temporary, compression="zstd", compression_level=19)
+        write_json(folder / STATEMENTS, dict(sorted(self.statements.items())))
+        tensors = {f"{_RECORDS}{name}": value for name, value in self.test_records.items()}
+        # one entry: the library writes several in an order that changes from run to run
+        order = {"replica_ids": json.dumps(_order(self.runs), sort_keys=True)}
+        with atomic_path(folder / PREDICTIONS) as temporary:
+            safetensors.numpy.save_file(tensors | self.predictions, temporary, metadata=order)
+        write_text(folder / "README.md", "\n".join([*_page(self), ""]))
+        return [folder / name for name in (ROWS, STATEMENTS, PREDICTIONS, "README.md")]
+
+
+def record(
+    scale_folder: str | Path,
+    target: str | Path,
+    *,
+    processed: str | Path = "data/processed",
+    commands: Sequence[str] = (),
+    day: str = "",
+    machine: str = "",
+) -> list[Path]:
+    """Write ``target/<study>/`` of every study that has finished jobs; return the paths.
+
+    ``processed`` is the folder of the built datasets: where that of a row is there, its scores are
+    computed from its predictions and compared. ``commands`` made the results; ``day`` and
+    ``machine`` are by default today and this machine. Raises UserError where nothing is finished,
+    a job lacks a file or contradicts itself, or its seeds are secret.
+    """
+    scale_folder, target = Path(scale_folder), Path(target)
+    rows, statements = collect(scale_folder, Path(processed))
+    if rows.empty:
+        raise UserError(
+            f"{scale_folder}: no finished job in jobs/; expected the results of a scale, such as "
+            "results/full: run snakemake first"
+        )
+    _refuse_secret_seeds(rows)
+    statistics = read_statistics(scale_folder)
+    written = []
+    for study, mine in rows.groupby("study", sort=True):
+        mine = mine.assign(source=mine["source"].replace("own", "recorded")).reset_index(drop=True)
+        hours = round(float(mine["seconds"].sum()) / 3600, 2)
+        recorded = Recorded(
+            Made(__version__, day or date.today().isoformat(), machine or machine_words(), hours,
+                 tuple(commands)),
+            mine,
+            {name: statements[name] for name in sorted(set(mine["statement_id"].dropna()))},
+            [each for each in statistics if each["name"] in set(mine["dataset"])],
+            *_predictions(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
+        )  # fmt: skip
+        written += recorded.save(target / str(study))
+        read_recorded(target / str(study))
+    return written
+
+
+def read_recorded(folder: str | Path) -> Recorded:
+    """Return what ``record`` wrote to ``recorded/<study>``.
+
+    Raises UserError where a file is missing or damaged, a statement is not valid, a run has no
+    statement, or the predictions are not those of the rows.
+    """
+    folder = Path(folder)
+    for name in (ROWS, STATEMENTS, PREDICTIONS):
+        if not (folder / name).is_file():
+            raise UserError(
+                f"{folder / name}: no such file; expected the recorded results of a study: write "
+                "them with private-graphs record results/full recorded"
+            )
+    try:
+        table = pyarrow.parquet.read_table(folder / ROWS)
+        about = json.loads(table.schema.metadata[b"private_graphs"])
+        made = about["made"] | {"commands": tuple(about["made"]["commands"])}
+        rows = tidy([table.replace_schema_metadata(None).to_pandas()])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{folder / ROWS}: not readable recorded rows ({error!r}); record again"
+        ) from error
+    statements = read_statements(folder / STATEMENTS)
+    predictions, order = _tensors(folder / PREDICTIONS)
+    records = {
+        name.removeprefix(_RECORDS): predictions.pop(name)
+        for name in [*predictions]
+        if name.startswith(_RECORDS)
+    }
+    recorded = Recorded(Made(**made), rows, statements, about["statistics"], predictions, records)
+    alone = sorted(set(recorded.runs["statement_id"]) ^ set(statements))
+    if alone:
+        raise UserError(
+            f"{folder / STATEMENTS}: {', '.join(alone[:3])} stand in it or in {ROWS} alone; "
+            "expected one statement for every run, and no other: record again"
+        )
+    check_statements(recorded.runs, statements)
+    if order != _order(recorded.runs) or set(predictions) != set(order):
+        raise UserError(
+            f"{folder / PREDICTIONS}: holds other runs than {ROWS}, or in another order; expected "
+            "the same: record again"
+        )
+    for job, group in recorded.runs.groupby("job"):
+        found, expected = predictions[job], (len(group), len(records[dataset_of(group.iloc[0])]))
+        if found.shape != expected or found.dtype != np.uint8:
+            raise UserError(
+                f"{folder / PREDICTIONS}: {job} is {found.dtype} of shape {found.shape}; expected "
+                f"uint8 of shape {expected}: record again"
+            )
+    return recorded
+
+
+def dataset_of(row: Any) -> str:
+    """Return the name under which ``test_records`` holds those of a row.
+
+    Records may differ between the views of the raw files.
+    """
+    return row["dataset"] if pd.isna(row["view"]) else f"{row['dataset']}/{row['view']}"
+
+
+def _order(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Identifiers of the replicas of every job."""
+    return {job: group["replica_id"].tolist() for job, group in runs.groupby("job")}
+
+
+def _tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+    """Return the tensors of a file of predictions and its ``replica_ids``."""
+    try:
+        with safetensors.safe_open(path, "numpy") as stored:
+            order = json.loads(stored.metadata()["replica_ids"])
+            return {name: stored.get_tensor(name) for name in stored.keys()}, order
+    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise UserError(
+            f"{path}: not readable predictions ({error}); delete {path.parent} and make it again"
+        ) from error
+
+
+def _predictions(
+    folder: Path, runs: pd.DataFrame
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the predictions of all jobs, in the order of ``runs``, and the records they are of."""
+    predictions, records = {}, {}
+    for (group, job), rows in runs.groupby(["group", "job"]):
+        path = folder / group / job / PREDICTIONS
+        tensors, order = _tensors(path)
+        classes, own = tensors["predictions"], tensors["test_records"]
+        dataset = dataset_of(rows.iloc[0])
+        if not np.array_equal(records.setdefault(dataset, own), own):
+            raise UserError(
+                f"{path}: other test records than those of an earlier job on {dataset}; expected "
+                f"one set of them per dataset: delete {path.parent} and run the job again"
+            )
+        if order != rows["replica_id"].tolist() or classes.shape != (len(rows), len(own)):
+            raise UserError(
+                f"{path}: {classes.shape} predictions of other runs than the {len(rows)} of "
+                f"runs.parquet; delete {path.parent} and run the job again"
+            )
+        if classes.min(initial=0) < 0 or classes.max(initial=0) >= _MOST_CLASSES:
+            raise UserError(
+                f"{path}: classes {classes.min()} to {classes.max()}; expected 0 to "
+                f"{_MOST_CLASSES - 1}, which one byte holds: such a dataset cannot be recorded"
+            )
+        predictions[f"{group}/{job}"] = classes.astype(np.uint8)
+    return predictions, records
+
+
+def _refuse_secret_seeds(rows: pd.DataFrame) -> None:
+    secret = rows[rows["noise_source"].notna() & (rows["noise_source"] != "seeded")]
+    if len(secret):
+        raise UserError(
+            f"{secret['job'].iloc[0]}: noise source {secret['noise_source'].iloc[0]}; expected "
+            "seeded: nobody can repeat runs with secret seeds, and their rows without DP and their "
+            "scores are private; record a scale without them"
+        )
+
+
+def machine_words() -> str:
+    """Return processor and cores: ``Intel(R) Xeon(R) Processor, 2 cores``."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        pass
+    cores = os.cpu_count() or 1
+    return f"{' '.join(name.split())}, {cores} core{'' if cores == 1 else 's'}"
+
+
+def _page(recorded: Recorded) -> Iterable[str]:
+    """Return the lines of README.md."""
+    runs, made = recorded.runs, recorded.made
+    counts = runs.groupby(["dataset", "group"]).agg(jobs=("job", "nunique"), rows=("job", "size"))
+    return [
+        f"# Recorded results of {runs['study'].iloc[0]}",
+        "",
+        f"private-graphs {made.version}, {made.date}. Machine: {made.machine}. All jobs: "
+        f"{made.hours:.2f} hours.",
+        "",
+        *(["```", *made.commands, "```", ""] if made.commands else []),
+        "| dataset | run group | jobs | rows |",
+        "|---|---|---:|---:|",
+        *(
+            f"| {name} | {group} | {row.jobs} | {row.rows} |"
+            for (name, group), row in zip(counts.index, counts.itertuples(), strict=True)
+        ),
+        "",
+        f"- `{ROWS}`: {len(runs)} runs and {len(recorded.rows) - len(runs)} audits, a row each.",
+        f"- `{STATEMENTS}`: {len(recorded.statements)} privacy statements by identifier.",
+        f"- `{PREDICTIONS}`: of each job the uint8 classes of its rows, in their order; of each "
+        "dataset the numbers of its test records.",
+        "",
+        "Every run has a published seed: these files show what the code does on public data, and "
+        "protect nobody. `private_graphs.report.record.read_recorded` reads them and checks that "
+        "they belong together.",
+    ]

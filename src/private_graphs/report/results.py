@@ -1,0 +1,231 @@
+"""What exhibits are made of: tidy rows, points over seeds, statements, printed numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from scipy.stats import t
+
+from private_graphs.datasets.registry import declared_graphs
+from private_graphs.errors import UserError
+from private_graphs.methods import all_methods
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.report.audits import audited
+from private_graphs.report.exhibit import Block, Exhibit, Table
+from private_graphs.report.published import published_rows
+from private_graphs.report.rows import collect, read_statistics, tidy, with_settings
+from private_graphs.study import Study
+
+POINT_COLUMNS = (
+    "mean", "n", "status", "epsilon_claimed", "authors_epsilon", "epsilon_proved",
+    "epsilon_all_runs", "n_runs_released", "unit", "relation", "inference", "vacuous",
+    "noise_multiplier", "statement_id", "audit_epsilon_lower",
+)  # fmt: skip
+"""Columns of ``Results.points`` beside its keys and the spread.
+
+``epsilon_proved`` is of one run with settings fixed in advance, ``epsilon_all_runs`` of the
+``n_runs_released`` runs together: all seeds and compared settings. ``audit_epsilon_lower`` is what
+an attack on the same code at the same claim shows at 99.9 % (docs/privacy.md §11).
+"""
+KEEP = "a graph of your own. This table holds scores and counts on private data: keep it."
+_CONSTANT = 1e-12
+"""A deviation below it is rounding."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results of a study at one scale, or those that are recorded."""
+
+    study: Study
+    scale: str
+    """``demo``, ``full`` or ``recorded``."""
+    rows: pd.DataFrame
+    """Tidy rows of every source, those of other studies among them; a column for every setting."""
+    statements: Mapping[str, Mapping[str, Any]]
+    """By identifier, with the audits of their claims."""
+    statistics: Sequence[Mapping[str, Any]] = ()
+    """Of the datasets, one for each view of their raw files."""
+
+    @classmethod
+    def of(
+        cls,
+        study: Study,
+        scale: str,
+        rows: pd.DataFrame,
+        statements: Mapping[str, Mapping[str, Any]],
+        statistics: Sequence[Mapping[str, Any]] = (),
+    ) -> Results:
+        """Join tidy ``rows`` with what the study's sources print, and statements with audits."""
+        whole = with_settings(tidy([rows, published_rows(study)]))
+        own = {*study.datasets, *study.other_datasets}
+        own |= {name for group in study.groups.values() for name in group.datasets or ()}
+        own |= set(rows.loc[rows["study"] == study.id, "dataset"])
+        about = [each for each in statistics if each["name"] in own]
+        return cls(study, scale, whole, audited(rows, statements), about)
+
+    @classmethod
+    def read(cls, study: Study, scale_folder: Path, processed: Path | None = None) -> Results:
+        """Read the finished jobs of a scale, with the checks of ``rows.collect``."""
+        scale_folder = Path(scale_folder)
+        statistics = read_statistics(scale_folder)
+        return cls.of(study, scale_folder.name, *collect(scale_folder, processed), statistics)
+
+    def build(self, exhibit: Exhibit) -> list[Block]:
+        """Return the blocks of an exhibit, made of the run groups that it reads.
+
+        Raises UserError where none of these has a finished job.
+        """
+        if exhibit.statistics and not self.statistics:
+            raise UserError(
+                f"{self.study.id}.{exhibit.name}: no dataset has been built at scale {self.scale}; "
+                f"run snakemake --config scale={self.scale} exhibits={self.study.id}.{exhibit.name}"
+            )
+        results = replace(self, rows=self.rows[self._read_by(exhibit) | self._is("published")])
+        if exhibit.groups and results.runs.empty and results.audits.empty:
+            raise UserError(
+                f"{self.study.id}.{exhibit.name}: no finished job of "
+                f"{' or '.join(exhibit.groups)}; "
+                f"run some first (snakemake --config scale={self.scale} "
+                f"exhibits={self.study.id}.{exhibit.name})"
+            )
+        return [_marked_private(block) for block in exhibit.build(results)]
+
+    def _is(self, *sources: str) -> pd.Series:
+        return self.rows["source"].isin(sources)
+
+    def _read_by(self, exhibit: Exhibit) -> pd.Series:
+        names = {name if "." in name else f"{self.study.id}.{name}" for name in exhibit.groups}
+        return (self.rows["study"] + "." + self.rows["group"]).isin(names)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """Rows that were run: neither printed nor audits."""
+        return self.rows[self._is("own", "recorded")]
+
+    @cached_property
+    def audits(self) -> pd.DataFrame:
+        """Rows of audits."""
+        return self.rows[self._is("audit")]
+
+    def published(self, name: str) -> pd.DataFrame:
+        """Return what the study's sources print under a name of the study file; columns with
+        values alone."""
+        printed = self.rows[self._is("published") & (self.rows["group"] == name)]
+        return printed[printed["study"] == self.study.id].dropna(axis=1, how="all")
+
+    @property
+    def datasets(self) -> list[str]:
+        """Datasets with runs, by name."""
+        return sorted(self.runs["dataset"].unique())
+
+    @property
+    def protocols(self) -> list[str]:
+        """Protocols with runs, in their order."""
+        used = set(self.runs["protocol"])
+        return [name for name in PROTOCOLS if name in used]
+
+    def title(self, method: str) -> str:
+        """Return a method's name in tables and legends."""
+        known = all_methods()
+        return known[method].title if method in known else method
+
+    def statement(self, statement_id: str) -> Mapping[str, Any]:
+        """Return a privacy statement with the audit of its claim."""
+        return self.statements[statement_id]
+
+    def points(
+        self, by: Sequence[str], score: str = "test_micro_f1", spread: str = "std"
+    ) -> pd.DataFrame:
+        """Return one row per combination of ``by``: keys, ``POINT_COLUMNS`` and the spread.
+
+        Runs with selected settings alone count; ``mean`` is NaN where none has the score, so that
+        the points of two scores are in one order. ``spread`` over the runs is ``std`` (n - 1; NaN
+        for one run) or ``ci95``, half of Student's 95 % interval of the mean. Raises UserError
+        where the runs of a point are of several jobs or statements, or repeat a seed: ``by`` then
+        lacks a column, or finished jobs contradict each other.
+        """
+        rows = self.runs[self.runs["selected"].fillna(True).astype(bool)]
+        points = [
+            dict(zip(by, key, strict=True)) | self._point(group, score, spread, by)
+            for key, group in rows.groupby(list(by), dropna=False, sort=True)
+        ]
+        columns = [*by, *(name for name in (*POINT_COLUMNS, spread) if name not in by)]
+        return pd.DataFrame(points, columns=columns)
+
+    def _point(
+        self, group: pd.DataFrame, score: str, spread: str, by: Sequence[str]
+    ) -> dict[str, Any]:
+        first = group.iloc[0]
+        place = ", ".join(f"{name} {first[name]}" for name in by)
+        for name in ("study", "group", "job", "statement_id", "noise_multiplier"):
+            values = sorted(map(str, group[name].unique()))
+            if len(values) > 1:
+                raise UserError(
+                    f"one place for {place}, but its runs have several values of {name}: "
+                    f"{', '.join(values)}; tell them apart, or remove the jobs that do not belong "
+                    "there"
+                )
+        if group["seed"].duplicated().any():
+            raise UserError(
+                f"{first['study']}/{first['group']}/{first['job']}: a seed twice for {place}; "
+                "tell the runs apart, or remove the job and run it again"
+            )
+        statement = self.statements[first["statement_id"]]
+        private = statement["status"] != "not_private"
+        values = {
+            "epsilon_claimed": statement["epsilon_published"],
+            "authors_epsilon": statement["authors_accountant_epsilon"],
+            **{name: statement[name] for name in (
+                "epsilon_proved", "epsilon_all_runs", "n_runs_released", "unit", "relation")},
+            "noise_multiplier": first["noise_multiplier"],
+            "audit_epsilon_lower": statement["audit"] and statement["audit"]["epsilon_lower"],
+        }  # fmt: skip
+        return _moments(group[score], spread) | {
+            **{name: value if private else None for name, value in values.items()},
+            **{name: statement[name] for name in ("status", "inference", "vacuous")},
+            "statement_id": first["statement_id"],
+        }
+
+    def baseline(self, by: Sequence[str], score: str, spread: str = "std") -> pd.DataFrame:
+        """Return keys, mean, n and spread of a baseline that every run carries, once per seed.
+
+        ``score`` is such as ``majority_micro_f1``. A baseline that is the same for all seeds has
+        no spread. Where the draws of runs differ, the first job at the smallest ε counts.
+        """
+        order = ["features", "job", "epsilon", "settings", "replica_id"]
+        once = self.runs.sort_values(order).drop_duplicates([*by, "seed"])
+        points = [
+            dict(zip(by, key, strict=True)) | _moments(group[score], spread)
+            for key, group in once.groupby(list(by), sort=True)
+        ]
+        frame = pd.DataFrame(points, columns=[*by, "mean", "n", spread])
+        return frame.assign(**{spread: frame[spread].where(frame[spread] > _CONSTANT)})
+
+    def protocol_notes(self) -> list[str]:
+        """Return a line for each protocol: what it stands for in the methods that ran."""
+        known, notes = all_methods(), []
+        for name in self.protocols:
+            methods = self.runs.loc[self.runs["protocol"] == name, "method"].unique()
+            summaries = {known[method].protocols[name].summary for method in methods}
+            own = summaries.pop() if len(summaries) == 1 else PROTOCOLS[name].summary
+            notes.append(f"{name}: {own}.")
+        return notes
+
+
+def _moments(values: pd.Series, spread: str) -> dict[str, float]:
+    n, std = values.count(), values.std(ddof=1)
+    half = t.ppf(0.975, n - 1) * std / n**0.5 if spread == "ci95" and n > 1 else std
+    return {"mean": values.mean(), "n": n, spread: half}
+
+
+def _marked_private(block: Block) -> Block:
+    """Say first which rows are of users' own graphs: no statement covers their scores."""
+    if not isinstance(block, Table) or "dataset" not in block.frame:
+        return block
+    notes = (f"{name}: {KEEP}" for name in declared_graphs(block.frame["dataset"].dropna()))
+    return replace(block, notes=(*notes, *block.notes))

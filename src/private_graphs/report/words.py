@@ -1,0 +1,193 @@
+"""Numbers in words, for terminal, Markdown, LaTeX and page alike.
+
+A proved ε is rounded up and what an attack shows is rounded down, so that no words promise more
+than a statement does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.privacy.explain import at_least, at_most
+from private_graphs.report.exhibit import NOTHING, Cell
+
+FEATURES = {"raw": "raw", "bow": "bag of words", "fasttext": "fastText", "bert": "BERT",
+            "sbert": "Sentence-BERT"}  # fmt: skip
+"""Words for kinds of features, in the order of tables."""
+OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
+"""Words for optimizers, in the order of tables."""
+
+PROVED_NOTE = (
+    "ε proved is of one run whose settings are fixed in advance and holds for the unit that stands "
+    "beside it, rounded up; none: no finite ε is proved. All seeds and settings of a row together "
+    "have epsilon_all_runs of the CSV."
+)
+REFUTED_NOTE = (
+    "refuted: ε > x: an attack on the same code at the same claim shows, at 99.9 % confidence, "
+    "that ε is above x and hence above the claim; the statement names what was attacked "
+    "(docs/privacy.md §10, §11)."
+)
+MODEL_ONLY_NOTE = (
+    "model only: the proved ε covers the trained parameters; the scored predictions were computed "
+    "from private edges and reveal more."
+)
+VACUOUS_NOTE = "vacuous: ε above 20, which promises next to nothing."
+SEED_NOTE = (
+    "ε proved supposes that the seeds were secret; these rows are made with published seeds, so "
+    "that they can be made again."
+)
+
+
+_LARGE = 1e6
+
+
+def missing(value: Any) -> bool:
+    """Return whether ``value`` stands for no value (None, NaN, NA or empty text)."""
+    return value is None or value is pd.NA or value == "" or value != value
+
+
+def number(value: Any, decimals: int | None = None) -> str:
+    """Return a number for people: infinity as ∞, at most ``decimals`` decimals, none as a dash."""
+    if missing(value):
+        return NOTHING
+    if math.isinf(value):
+        return "∞"
+    text = f"{value:.{decimals}f}" if decimals is not None else f"{value:.10g}"
+    return text.replace("e-0", "e-")
+
+
+def budget(epsilon: float) -> str:
+    """Return an ε that holds, rounded up to two decimals; four digits from a million."""
+    return at_most(epsilon) if epsilon >= _LARGE else _rounded(epsilon, ROUND_CEILING)
+
+
+def bound(epsilon: float) -> str:
+    """Return a lower bound on ε, rounded down likewise."""
+    return at_least(epsilon) if epsilon >= _LARGE else _rounded(epsilon, ROUND_FLOOR)
+
+
+def _rounded(value: float, rounding: str) -> str:
+    return f"{Decimal(repr(float(value))).quantize(Decimal('0.01'), rounding):f}"
+
+
+def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) -> Cell:
+    """Return mean and spread of a point, ``0.552 ± 0.021``; without ± for one run.
+
+    ``times`` is 100 where scores are shown in per cent.
+    """
+    if point is None or missing(point.get("mean")):
+        return Cell()
+    spread = next((point[name] for name in ("std", "ci95") if name in point), None)
+    around = "" if missing(spread) else f" ± {times * spread:.{decimals}f}"
+    return Cell(f"{times * point['mean']:.{decimals}f}{around}")
+
+
+def printed(value: Any) -> Cell:
+    """Return a published score with the paper's digits: two decimals, or three."""
+    if missing(value):
+        return Cell()
+    return Cell(number(value, 2 if round(value, 2) == value else 3), tone="published")
+
+
+def tone(point: Mapping[str, Any]) -> str:
+    """Return how the privacy of a point is to be taken (``Cell.tone``)."""
+    if missing(point.get("status")) or point["status"] == "not_private":
+        return ""
+    if point["status"] == "refuted":
+        return "refuted"
+    return "unproved" if missing(point["epsilon_proved"]) else "proved"
+
+
+def guarantee(point: Mapping[str, Any] | None) -> Cell:
+    """Return what is proved, refuted or open for a point, with its statement.
+
+    ``3.39 per node, model only``; ``none`` where nothing is proved, ``refuted: ε > 3.16`` where an
+    attack shows more than the claim, ``no DP`` without DP. A point has ``status``,
+    ``epsilon_proved``, ``unit``, ``inference``, ``vacuous`` and ``statement_id`` of its statement.
+    """
+    if point is None or missing(point.get("status")):
+        return Cell()
+    if point["status"] == "not_private":
+        return Cell("no DP", point["statement_id"])
+    proved, words = point["epsilon_proved"], []
+    if proved == 0:
+        return Cell("0: nothing private is read", point["statement_id"], tone(point))
+    if not missing(proved):
+        words.append(f"{budget(proved)} per {point['unit']}".replace("_", " "))
+    elif point["status"] != "refuted":
+        words.append("none")
+    if point["status"] == "refuted":
+        words.append(_refuted(point.get("audit_epsilon_lower")))
+    return Cell(", ".join([*words, *limits(point)]), point["statement_id"], tone(point))
+
+
+def _refuted(lower: Any) -> str:
+    return "refuted" if missing(lower) else f"refuted: ε > {bound(lower)}"
+
+
+def limits(point: Mapping[str, Any]) -> list[str]:
+    """Return what limits the ε of a point: ``authors’ accountant: …``, ``model only``, ``vacuous``.
+
+    The authors' own number is named where two decimals tell it from the claim.
+    """
+    limits = []
+    authors, claimed = (
+        number(point.get(name), 2) for name in ("authors_epsilon", "epsilon_claimed")
+    )
+    if authors not in (NOTHING, claimed):
+        limits.append(f"authors’ accountant: {authors}")
+    if not missing(point["epsilon_proved"]) and point["inference"] == "leaks":
+        limits.append("model only")
+    if not missing(point["vacuous"]) and point["vacuous"]:
+        limits.append("vacuous")
+    return limits
+
+
+def guarantees(points: pd.DataFrame) -> Cell:
+    """Return what is proved along several points: ``1.59 to 13.21 per node, model only``.
+
+    Ranges are of what is proved; ``none for some`` says that it is not so everywhere.
+    """
+    private = points[points["status"].notna() & (points["status"] != "not_private")]
+    if private.empty:
+        return Cell("no DP" if points["status"].notna().any() else NOTHING)
+    proved = private[private["epsilon_proved"].notna()]
+    refuted = private[private["status"] == "refuted"]
+    words = []
+    if len(proved):
+        low, high = budget(proved["epsilon_proved"].min()), budget(proved["epsilon_proved"].max())
+        units = " or ".join(sorted(proved["unit"].unique())).replace("_", " ")
+        words.append(f"{low if low == high else f'{low} to {high}'} per {units}")
+        words += ["none for some"] * (len(proved) < len(private))
+    elif refuted.empty:
+        words.append("none")
+    if len(refuted):
+        text = _refuted(refuted["audit_epsilon_lower"].min())
+        words.append(text if len(refuted) == len(private) else f"{text} for some")
+    if (proved["inference"] == "leaks").any():
+        words.append("model only")
+    vacuous = private["vacuous"].fillna(False).astype(bool)
+    if vacuous.any():
+        words.append("vacuous" if vacuous.all() else "vacuous in part")
+    all_proved = len(proved) == len(private) and refuted.empty
+    return Cell(", ".join(words), "", "refuted" if len(refuted) else
+                "proved" if all_proved else "unproved")  # fmt: skip
+
+
+def privacy_notes(points: pd.DataFrame) -> list[str]:
+    """Return what the words of ``guarantee`` mean, as far as ``points`` have them."""
+    private = points[points["status"].notna() & (points["status"] != "not_private")]
+    proved = private["epsilon_proved"].notna()
+    notes = {
+        PROVED_NOTE: len(private) > 0,
+        REFUTED_NOTE: (private["status"] == "refuted").any(),
+        MODEL_ONLY_NOTE: (proved & (private["inference"] == "leaks")).any(),
+        VACUOUS_NOTE: private["vacuous"].fillna(False).astype(bool).any(),
+        SEED_NOTE: (private["status"] == "proved_if_seed_secret").any(),
+    }
+    return [note for note, needed in notes.items() if needed]

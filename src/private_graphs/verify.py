@@ -1,0 +1,178 @@
+"""Whether the files of a result are what was written: by content, never by date.
+
+The hashes of a manifest find files that were cut, edited or exchanged; rows are held against
+their statements, and scores against the predictions that they were computed from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from private_graphs.errors import UserError
+from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of, write_json, write_text
+from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
+
+MADE_FROM = "made_from"
+"""In a manifest: other manifests or receipts -> their contents when the folder was made."""
+_COPIED = {
+    "epsilon_proved": "epsilon_proved", "epsilon_claimed": "epsilon_published", "status": "status",
+    "unit": "unit", "relation": "relation", "inference": "inference",
+}  # fmt: skip
+"""Columns of rows -> what of their statement they repeat, where they say anything."""
+
+
+def damage(folder: Path, dataset: Path | None = None) -> str | None:
+    """Return what is wrong with the files of a finished job; None where nothing is.
+
+    A folder without a manifest holds nothing finished, so nothing in it can be damaged. With the
+    folder of its built ``dataset`` scores are computed again.
+    """
+    if not (folder / MANIFEST).is_file():
+        return None
+    job = read_job(folder / JOB_FILE)
+    if job is None:
+        return f"{folder / JOB_FILE}: not the plan of a job"
+    parts = {folder: (JOB_FILE,) if job.attack else (JOB_FILE, *FILES)}
+    if (folder / WITHOUT_DP).is_dir():
+        parts[folder / WITHOUT_DP] = FILES
+    try:
+        for part, needed in parts.items():
+            if wrong := changed_file(part, needed):
+                return wrong
+            if not job.attack:
+                _check_rows(part, dataset)
+    except UserError as error:
+        return str(error)
+    except Exception as error:  # whatever a reader makes of bytes that are something else
+        return f"{part}: not readable ({type(error).__name__}: {error})"
+    return None
+
+
+def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
+    """Return which file of a folder is not what its manifest says; None without a manifest.
+
+    ``needed`` are files of which it has to say something.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    try:
+        hashes = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{path}: not a manifest"
+    if silent := [name for name in needed if name not in hashes]:
+        return f"{path}: says nothing of {', '.join(silent)}"
+    for name, expected in hashes.items():
+        if not (folder / name).is_file():
+            return f"{folder / name}: is gone"
+        if sha256_of(folder / name) != expected:
+            return f"{folder / name}: is not the file that was written ({MANIFEST})"
+    return None
+
+
+def stale_input(folder: Path) -> str | None:
+    """Return which of the files that a folder was made from has other contents now, if any.
+
+    Those that are gone do not count: they are made again before anybody reads them.
+    """
+    try:
+        made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
+        for path, digest in made_from.items():
+            if Path(path).is_file() and content_digest(path) != digest:
+                return f"{folder}: was made of other contents of {path}"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return f"{folder / MANIFEST}: does not say what the folder was made from"
+    return None
+
+
+def content_digest(path: str | Path) -> str | None:
+    """Return one hash of all files that a manifest or a receipt names; None if it is damaged."""
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        hashes = told.get("sha256") or {file["file"]: file["sha256"] for file in told["files"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
+
+
+def write_hashes(folder: Path, files: Iterable[str], made_from: Iterable[str]) -> None:
+    """Write a manifest of ``files`` of a folder and of the manifests that it was ``made_from``."""
+    write_json(folder / MANIFEST, {"sha256": {}})
+    vouch(folder, sorted(files), made_from)
+
+
+def write_build(folder: Path, made_from: Iterable[str]) -> None:
+    """Write the manifest of a built dataset: its arrays, and what describes them."""
+    arrays = (path.name for path in folder.glob("*.safetensors"))
+    write_hashes(folder, [*arrays, "dataset.json", "statistics.json"], made_from)
+
+
+def finish(folder: Path, job: Job, made_from: Iterable[str]) -> None:
+    """Put a job beside its saved files, and what it was made from into their manifest."""
+    write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
+    vouch(folder, [JOB_FILE], made_from)
+
+
+def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str]) -> None:
+    """Add to the manifest of a folder the hashes of ``files`` and what the folder was made from."""
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest["sha256"] |= {name: sha256_of(folder / name) for name in files}
+    manifest[MADE_FROM] = {path: content_digest(path) for path in made_from}
+    write_json(folder / MANIFEST, manifest)
+
+
+def _check_rows(folder: Path, dataset: Path | None) -> None:
+    """Raise UserError where rows contradict the statements or the predictions beside them."""
+    import pyarrow.parquet
+    import safetensors
+
+    path = folder / "runs.parquet"
+    rows = pyarrow.parquet.ParquetFile(path).read(use_threads=False).to_pylist()
+    statements = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
+    for row in rows:
+        statement = statements.get(row["statement_id"])
+        if statement is None:
+            raise UserError(f"{path}: statement {row['statement_id']} is not in statement.json")
+        for column, name in _COPIED.items():
+            told = row.get(column)
+            if not _missing(told) and told != statement[name]:
+                raise UserError(
+                    f"{path}: {column} is {told!r}, its statement says {statement[name]!r}"
+                )
+    with safetensors.safe_open(folder / "predictions.safetensors", framework="numpy") as tensors:
+        order = json.loads(tensors.metadata()["replica_ids"])
+        if order != [row["replica_id"] for row in rows]:
+            raise UserError(f"{path}: the rows are not those of predictions.safetensors")
+        labels = _labels(dataset)
+        if labels is None:
+            return
+        truth = labels[tensors.get_tensor("test_records")]
+        right = (tensors.get_tensor("predictions") == truth).mean(axis=1)
+    if (truth < 0).any():  # how records without a label count is the protocol's affair
+        return
+    for row, score in zip(rows, right, strict=True):
+        told = row["test_micro_f1"]
+        if not _missing(told) and abs(told - score) > 1e-9:
+            raise UserError(
+                f"{path}: test_micro_f1 is {told:.6g} where its predictions score {score:.6g}"
+            )
+
+
+def _labels(dataset: Path | None):
+    """Labels of a built dataset; None where it is not at hand."""
+    import safetensors
+
+    for name in ("graph.safetensors", "images.safetensors"):
+        if dataset is not None and (dataset / name).is_file():
+            with safetensors.safe_open(dataset / name, framework="numpy") as tensors:
+                return tensors.get_tensor("labels")
+    return None
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

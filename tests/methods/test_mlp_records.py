@@ -1,0 +1,260 @@
+"""Perceptron on records: events and prices, claims, what may be read, neighbours, microbatches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+from private_graphs.datasets.readers.digits import write_digits
+from private_graphs.datasets.registry import build
+from private_graphs.errors import UserError
+from private_graphs.exhibits import exhibits_by_name
+from private_graphs.jobs import Job
+from private_graphs.methods import method_named, mlp_records
+from private_graphs.methods.method import Request
+from private_graphs.methods.mlp_records import MlpSettings, claim, planned
+from private_graphs.privacy.accountants import moments_epsilon, price
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
+from private_graphs.report.results import Results
+from private_graphs.report.rows import tidy
+from private_graphs.report.table import cells
+from private_graphs.run import execute
+from private_graphs.study import Run, group_jobs, load_study
+from private_graphs.tasks import build_task
+from private_graphs.training.streams import Streams
+
+METHOD = method_named("mlp_records")
+PROTOCOLS = ("released", "paper", "sound")
+
+
+def images(n_train: int = 200, seed: int = 1) -> ImageDataset:
+    """Four classes told apart by the bright quarter of a picture."""
+    rng = np.random.default_rng(seed)
+    n = n_train + 60
+    labels = rng.integers(0, 4, size=n)
+    pixels = rng.integers(0, 90, size=(n, 1, 6, 6)).astype(np.uint8)
+    for image, label in zip(pixels, labels, strict=True):
+        image[0, 3 * (label // 2) :, 3 * (label % 2) :][:3, :3] += 160
+    place = np.arange(n)
+    info = ImageInfo(
+        name="quarters", title="", synthetic=True, classes=list("abcd"), n_images=n, channels=1,
+        height=6, width=6, sources=[], licence="", citation="", public_facts=[],
+    )  # fmt: skip
+    validation = (place >= n_train) & (place < n_train + 20)
+    return ImageDataset(pixels, labels, place < n_train, validation, place >= n_train + 20, info)
+
+
+def job(protocol: str, epsilons: tuple[float, ...] = (3.0,), **settings: object) -> Job:
+    return Job(
+        study="lrec2022", group="table4", name="quarters", dataset="quarters",
+        method="mlp_records", scenario="records", protocol=protocol, epsilons=epsilons,
+        settings={"lot_size": 20, "epochs": 3, "hidden": 16, **settings}, seeds=(0, 1),
+    )  # fmt: skip
+
+
+def task(protocol: str, dataset: ImageDataset | None = None):
+    return build_task(dataset or images(), "records", METHOD.protocols[protocol], 1e-5)[0]
+
+
+def request(epsilon: float = 3.0, **settings: object) -> Request:
+    values = {"lot_size": 20, "epochs": 3, "hidden": 16, **settings}
+    streams = Streams.of({"test": 1})
+    return Request(epsilon, 0, np.arange(20), streams, MlpSettings(**values))
+
+
+# §1 of the privacy specification: rate, noise, steps -> formula, add/remove, replace
+TABLE = [
+    (600, 4, 10_000, 1.258575, 0.94687, 1.99312),
+    (6_000, 4, 1_000, 4.244507, 3.44434, 7.48907),
+    (60_000, 4, 100, 15.131463, 13.20671, 33.10373),
+    (60_000, 50, 100, 0.979705, 0.72552, 1.55498),
+    (60_000, 100, 100, 0.524779, 0.34067, 0.72552),
+]
+
+
+@pytest.mark.parametrize(("lot", "noise", "steps", "formula", "vanishing", "replaced"), TABLE)
+def test_the_papers_settings_have_the_tabulated_prices(
+    lot: int, noise: float, steps: int, formula: float, vanishing: float, replaced: float
+) -> None:
+    settings = MlpSettings(lot_size=lot, noise_multiplier=noise)
+    asked = replace(request(), settings=settings)
+    big = replace(task("sound"), n_units=60_000)
+    (event,) = planned(big, asked)
+    assert (event.releases, event.epochs) == (steps, 100)
+    for relation, expected in (("add_remove", vanishing), ("replace", replaced)):
+        found = price(event, "record", relation, 1e-5).epsilon
+        assert -1e-5 < found - expected < 2e-4
+    for protocol in ("paper", "released"):
+        printed = claim(replace(big, protocol=METHOD.protocols[protocol]), settings)
+        assert printed.epsilon == pytest.approx(formula, abs=1e-6)
+        # the last published value is the authors' accountant's, whose sum cancels
+        authors = None if noise < 100 else pytest.approx(0.496044, abs=1e-6)
+        assert printed.authors_epsilon == authors
+    assert claim(big, settings) is None
+    (shuffled,) = planned(replace(big, protocol=METHOD.protocols["paper"]), asked)
+    assert price(shuffled, "record", "replace", 1e-5).mu == pytest.approx(20 / noise)
+
+
+def test_every_run_is_priced_as_what_it_is() -> None:
+    results = {name: execute(job(name, noise_multiplier=9.0), images()) for name in PROTOCOLS}
+    for name, expected in (("released", None), ("paper", "zero_out"), ("sound", "add_remove")):
+        result = results[name]
+        (statement,) = result.statements.values()
+        assert (statement["unit"], statement["relation"]) == ("record", "replace")
+        assert statement["epsilon_target"] is None
+        assert (statement["epsilon_published"] is None) == (name == "sound")
+        also = statement["also_proved"]
+        if expected is None:
+            assert statement["epsilon_proved"] is None and not also
+            assert "nothing is clipped" in statement["proof"]
+        else:
+            assert [each["relation"] for each in also] == [expected]
+            assert 0 < also[0]["epsilon"] <= statement["epsilon_proved"]
+        assert (result.rows["epsilon_proved"].notna() == (expected is not None)).all()
+        assert (result.rows["noise_multiplier"] == 9).all()
+        assert (result.rows["epsilon"] == 3).all()
+    sampled, shuffled = (results[name].rows["epsilon_proved"].iloc[0] for name in PROTOCOLS[:0:-1])
+    assert sampled < shuffled
+
+
+def event(sampling, clipping: str = "per_record") -> NoisyGradients:
+    steps = {FullBatch: 5, Shuffled: 50}.get(type(sampling), 50)
+    return NoisyGradients(clipping, 1.0, 6.0, steps, 5, sampling)
+
+
+def test_add_remove_never_costs_more_than_replace_and_fixed_lots_have_no_add_remove() -> None:
+    for sampling in (Poisson(0.1), FullBatch(200), Shuffled(10)):
+        added, vanished, replaced = (
+            price(event(sampling), "record", relation, 1e-5).epsilon
+            for relation in ("add_remove", "zero_out", "replace")
+        )
+        assert (added is None) == isinstance(sampling, Shuffled)
+        assert added in (None, vanished)
+        assert vanished < replaced
+
+
+def test_a_microbatch_costs_a_replacement_and_is_proved_under_poisson_sampling_alone() -> None:
+    grouped = event(Poisson(0.1), "per_group")
+    expected = price(event(Poisson(0.1)), "record", "replace", 1e-5).epsilon
+    for relation in ("zero_out", "replace"):
+        assert price(grouped, "record", relation, 1e-5).epsilon == expected
+    # a whole group that vanishes takes one term of norm C away
+    group = price(grouped, "subgraph", "zero_out", 1e-5).epsilon
+    assert group == price(event(Poisson(0.1)), "record", "zero_out", 1e-5).epsilon
+    assert price(grouped, "record", "add_remove", 1e-5).epsilon is None
+    for sampling in (FullBatch(200), Shuffled(10)):
+        assert price(event(sampling, "per_group"), "record", "replace", 1e-5).epsilon is None
+    result = execute(job("sound", microbatch=4), images())
+    (statement,) = result.statements.values()
+    assert statement["mechanisms"][0]["clipping"] == "per_group"
+    assert statement["mechanisms"][0]["sensitivity"] == 2.0
+    assert statement["epsilon_proved"] == pytest.approx(statement["also_proved"][0]["epsilon"])
+    (statement,) = execute(job("paper", microbatch=4), images()).statements.values()
+    assert statement["epsilon_proved"] is None and statement["status"] == "published_only"
+
+
+def test_neighbours_differ_by_one_clipped_term() -> None:
+    """One step of a full lot from the same draws: what one replaced record moves, at most."""
+    dataset, scale = images(), 0.01 / 200
+    labels, pixels = dataset.labels.copy(), dataset.images.copy()
+    labels[17], pixels[17] = (labels[17] + 1) % 4, 255 - pixels[17]
+    vanished = dataset.labels.copy()
+    vanished[17] = -1
+    settings = {"lot_size": 200, "epochs": 1, "dropout": 0.0}
+
+    def parameters(changed: ImageDataset) -> np.ndarray:
+        taken = []
+        train = mlp_records.dpsgd.train
+
+        def watched(*arguments, **named):
+            taken.extend(train(*arguments, **named))
+            return taken
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mlp_records.dpsgd, "train", watched)
+            METHOD.run(task("sound", changed), [request(**settings)])
+        return taken[0].parameters.astype(np.float64)
+
+    before = parameters(dataset)
+    for other, factor in (
+        (replace(dataset, labels=labels, images=pixels), 2),
+        (replace(dataset, labels=vanished), 1),
+    ):
+        moved = np.linalg.norm(parameters(other) - before) / scale
+        assert 0.2 < moved <= factor * (1 + 1e-2)  # parameters are rounded to float32
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_test_label_is_read_and_a_run_repeats(protocol: str) -> None:
+    dataset = images()
+    hidden = replace(dataset, labels=np.where(dataset.test_mask, 0, dataset.labels))
+    first, second = (
+        METHOD.run(task(protocol, each), [request(), replace(request(), epsilon=math.inf)])
+        for each in (dataset, hidden)
+    )
+    for mine, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(mine.test_predictions, other.test_predictions)
+        np.testing.assert_array_equal(mine.validation_predictions, other.validation_predictions)
+    assert len(first[0].test_predictions) == 40 and len(first[0].validation_predictions) == 20
+    assert first[0].events and not first[1].events
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_without_dp_it_learns(protocol: str) -> None:
+    settings = {"epochs": 60, "learning_rate": 0.2, "dropout": 0.2}
+    rows = execute(job(protocol, (math.inf,), **settings), images()).rows
+    assert rows["test_micro_f1"].min() > 0.9
+    assert (rows["status"] == "not_private").all()
+
+
+def test_lots_that_cannot_be_cut_and_wrong_data_are_refused() -> None:
+    for settings in ({"lot_size": 201}, {"lot_size": 20, "microbatch": 3}):
+        with pytest.raises(UserError, match="expected a multiple of microbatch"):
+            execute(job("sound", **settings), images())
+    with pytest.raises(UserError, match="units are images; expected records"):
+        build_task(images(), "text", METHOD.protocols["sound"], 1e-5)
+    with pytest.raises(UserError, match="delta x units"):
+        execute(job("sound").model_copy(update={"delta": 0.01}), images())
+
+
+def test_secret_runs_keep_no_time_and_draw_anew() -> None:
+    first, second = (execute(job("sound"), images(), noise_source="os_entropy") for _ in range(2))
+    assert first.rows["seconds"].isna().all()
+    assert set(first.rows["status"]) == {"proved"}
+    assert not set(first.rows["replica_id"]) & set(second.rows["replica_id"])
+    (statement,) = first.statements.values()
+    assert any("ChaCha20" in words for words in statement["assumptions"])
+
+
+def test_the_study_has_the_papers_rows(tmp_path) -> None:
+    for scale, dataset in (("full", "mnist"), ("demo", "digits")):
+        jobs = group_jobs(load_study("lrec2022", scale), "table4", Run(scale=scale))
+        assert {each.protocol for each in jobs} == set(PROTOCOLS)
+        assert {each.dataset for each in jobs} == {dataset}
+        assert len(jobs) == 15 and len({each.id for each in jobs}) == 15
+    write_digits(tmp_path)
+    digits = build("digits", tmp_path)
+    results = [
+        execute(each.model_copy(update={"settings": {**each.settings, "epochs": 2}}), digits)
+        for each in jobs
+        if each.settings["lot_size"] == 6000
+    ]
+    statements = {name: each for result in results for name, each in result.statements.items()}
+    rows = tidy([result.rows.assign(source="own") for result in results])
+    (table,) = Results.of(load_study("lrec2022", "demo"), "demo", rows, statements).build(
+        exhibits_by_name("lrec2022")["table4"]
+    )
+    words = [[cell.text for cell in row] for row in cells(table)]
+    published = [("4", "15.13", "0.45 ± 0.04"), ("50", "0.98", "0.39 ± 0.15"),
+                 ("100", "0.5", "0.10 ± 0.01")]  # fmt: skip
+    for row, (noise, *theirs) in zip(words, published, strict=True):
+        formula = moments_epsilon(float(noise), 2, 1.0, 1e-5)
+        assert row[:6] == ["digits", "6000", noise, f"{formula:.4f}", *theirs]
+    assert [column.group for column in table.columns[6::2]] == list(PROTOCOLS)
+    assert all("none" in row[7] for row in words)
+    assert all("added or removed" in row[9] and "added or removed" in row[11] for row in words)
+    assert len(table.frame) == 9 and table.frame["epsilon_vanishing"].notna().sum() == 6

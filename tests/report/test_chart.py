@@ -1,0 +1,206 @@
+"""Pictures: what is drawn are the points of the frame, and files are safe and repeatable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from private_graphs.report import chart as drawing
+from private_graphs.report.chart import WIDTH, draw_chart, draw_heatmap, draw_pictures, save
+from private_graphs.report.exhibit import Chart, Heatmap, Pictures
+
+SVG = "{http://www.w3.org/2000/svg}"
+ODD = ["<script>alert(1)</script>", "a & b \"'", "$x_1$ and $", "]]> – ε", r"\alpha_{2}", "x" * 90]
+
+
+def _frame(**columns: object) -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    index = pd.MultiIndex.from_product(
+        [("released", "sound"), ("SGD", "Adam"), (2.0, 137.0), (1, 4, 10)],
+        names=["protocol", "optimizer", "epsilon", "splits"],
+    )
+    frame = index.to_frame(index=False)
+    frame["mean"] = rng.uniform(0.2, 0.8, len(frame)).round(3)
+    frame["std"] = rng.uniform(0.01, 0.1, len(frame)).round(3)
+    frame["status"] = np.where(frame["protocol"] == "sound", "proved", "published_only")
+    frame["printed"] = np.where(frame["splits"] == 10, 0.55, np.nan)
+    frame["majority"] = 0.31
+    return frame.assign(**columns)
+
+
+CURVES = {"title": "Curves", "x": "splits", "line": "epsilon", "row": "protocol",
+          "column": "optimizer", "printed": "printed",
+          "references": {"majority": "majority"}}  # fmt: skip
+
+
+def _points(figure: Figure) -> list[list[tuple[float, float, str]]]:
+    """Return the markers of every panel: x, y, name of the line."""
+    panels = []
+    for axis in figure.axes:
+        lines = [line for line in axis.lines if line.get_gid() is not None]
+        panels.append([(x, y, line.get_gid()) for line in lines for x, y in line.get_xydata()])
+    return panels
+
+
+def test_every_point_of_the_frame_is_drawn_once_in_its_facet_and_line() -> None:
+    frame = _frame()
+    panels = _points(draw_chart(Chart(frame=frame, **CURVES)))
+    facets = frame.groupby(["protocol", "optimizer"], sort=False)
+    assert len(panels) == 4
+    for points, (_, rows) in zip(panels, facets, strict=True):
+        drawn = sorted((name, y) for _, y, name in points)
+        assert drawn == sorted((f"{row.epsilon:g}", row.mean) for row in rows.itertuples())
+        for x, y, _ in points:  # lines stand apart by less than half of the way to the next value
+            assert abs(x - rows.loc[rows["mean"] == y, "splits"].item()) < 1
+
+
+def test_bars_are_one_deviation_and_missing_ones_have_none() -> None:
+    frame = _frame()
+    frame.loc[0, "std"] = np.nan
+    figure = draw_chart(Chart(frame=frame, **CURVES))
+    bars = [segment for axis in figure.axes for item in axis.collections
+            if isinstance(item, LineCollection) for segment in item.get_segments()]  # fmt: skip
+    ends = sorted(
+        (low, high) for (_, low), (_, high) in (bar for bar in bars if len(bar)) if low == low
+    )
+    rows = frame.iloc[1:]
+    expected = sorted(zip(rows["mean"] - rows["std"], rows["mean"] + rows["std"], strict=True))
+    assert np.allclose(ends, expected)
+
+
+def test_markers_without_a_proof_are_hollow() -> None:
+    figure = draw_chart(Chart(frame=_frame(), **CURVES))
+    for axis, hollow in zip(figure.axes, (True, True, False, False), strict=True):
+        lines = [line for line in axis.lines if line.get_gid() is not None]
+        drawn = [line for line in lines if len(line.get_xdata())]
+        assert all((line.get_markerfacecolor() == "#ffffff") == hollow for line in drawn)
+
+
+def test_printed_numbers_and_references_stand_where_the_frame_says() -> None:
+    figure = draw_chart(Chart(frame=_frame(), **CURVES))
+    for axis in figure.axes:
+        marks = [line.get_xydata().tolist() for line in axis.lines if line.get_marker() == "_"]
+        assert marks == [[[10.0, 0.55]]]
+        assert any(set(line.get_ydata()) == {0.31} for line in axis.lines)
+
+
+def test_a_printed_number_of_no_line_is_drawn() -> None:
+    frame = pd.concat([_frame(), pd.DataFrame({"protocol": ["sound"], "optimizer": ["SGD"],
+                                               "splits": [4], "printed": [0.77]})])  # fmt: skip
+    axis = draw_chart(Chart(frame=frame, **CURVES)).axes[2]
+    assert [[4.0, 0.77]] in [line.get_xydata().tolist() for line in axis.lines]
+
+
+def test_categories_run_downwards_and_scores_across() -> None:
+    frame = _frame().query("optimizer == 'SGD' and splits == 4")
+    figure = draw_chart(Chart("Dots", frame, x="protocol", line="epsilon", categories=True))
+    (axis,) = figure.axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["released", "sound"]
+    assert axis.get_ylim()[0] > axis.get_ylim()[1]
+    assert sorted(x for x, _, _ in _points(figure)[0]) == sorted(frame["mean"])
+
+
+def test_infinity_stands_apart_and_is_joined_to_nothing() -> None:
+    frame = pd.DataFrame({"epsilon": [1.0, 2.0, np.inf], "mean": [0.5, 0.6, 0.9]})
+    figure = draw_chart(Chart("Frontier", frame, x="epsilon", spread="", log_x=True))
+    (points,) = _points(figure)
+    assert [x for x, _, _ in points] == [0.0, 1.0, 2.5]
+    joined = [line.get_xdata() for line in figure.axes[0].lines if line.get_marker() == ""]
+    assert [len(x) for x in joined] == [2, 1]
+    with pytest.raises(ValueError, match="'epsilon': found 0, expected positive"):
+        draw_chart(Chart("Frontier", frame.assign(epsilon=0.0), x="epsilon", spread="", log_x=True))
+
+
+@pytest.mark.parametrize("rows", [slice(0), slice(1), slice(2, 4)])
+@pytest.mark.parametrize("changes", [{}, {"steps": True}, {"categories": True}, {"log_x": True}])
+def test_few_rows_give_a_picture(rows: slice, changes: dict[str, bool], tmp_path: Path) -> None:
+    frame = _frame(std=np.nan).iloc[rows]
+    figure = draw_chart(Chart(frame=frame, **CURVES, **changes))
+    assert sum(map(len, _points(figure))) == len(frame)
+    assert all(path.stat().st_size for path in save(figure, tmp_path / "few"))
+    draw_chart(Chart(frame=frame.assign(mean=np.nan, printed=np.nan), **CURVES, **changes))
+
+
+def test_names_are_shown_as_they_are_and_stay_in_the_picture(tmp_path: Path) -> None:
+    frame = _frame(
+        epsilon=[ODD[place % 6] for place in range(24)], protocol=ODD[0], optimizer=ODD[1]
+    )
+    chart = Chart(**CURVES | {"title": " ".join(ODD), "references": {ODD[2]: "majority"}},
+                  frame=frame, x_label=ODD[3], y_label=ODD[4], line_label=ODD[2])  # fmt: skip
+    figure = draw_chart(chart)
+    with mpl.rc_context(drawing._STYLE):
+        assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in figure.texts)
+    root = ElementTree.parse(save(figure, tmp_path / "odd")[0]).getroot()
+    words = " ".join(item.text or "" for item in root.iter(f"{SVG}text"))
+    assert all(name in words for name in ODD[:5])
+    assert not list(root.iter(f"{SVG}script"))
+    assert root.find(f"{SVG}title").text == chart.title
+
+
+def test_equal_charts_give_equal_files(tmp_path: Path) -> None:
+    chart = Chart(frame=_frame(), **CURVES)
+    first, second = (save(draw_chart(chart), tmp_path / name / "figure") for name in "ab")
+    assert [path.suffix for path in first] == [".svg", ".png", ".pdf"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    text = first[0].read_text()
+    assert text.startswith("<svg") and not re.search(r"matplotlib|20\d\d-\d\d", text)
+
+
+def test_identifiers_have_their_use_and_differ_between_files(tmp_path: Path) -> None:
+    chart = Chart(frame=_frame(), **CURVES)
+    names = []
+    for stem in ("one", "two"):
+        text = save(draw_chart(chart), tmp_path / stem)[0].read_text()
+        names.append(set(re.findall(r' id="([^"]+)"', text)))
+        assert names[-1] == set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
+    assert names[0] and not names[0] & names[1]
+
+
+def test_text_can_be_read_on_a_phone(tmp_path: Path) -> None:
+    text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "phone")[0].read_text()
+    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", text)]
+    assert min(sizes) * 328 / (72 * WIDTH) > 11  # a phone of 360 px with margins of 16 px
+
+
+def _contrast(first: str, second: str) -> float:
+    def light(colour: str) -> float:
+        parts = [
+            c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)
+        ]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    high, low = sorted((light(first), light(second)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_can_be_seen_on_light_and_dark_pages(tmp_path: Path) -> None:
+    for light, dark in drawing._DARK.items():
+        if light not in (drawing._GRID, drawing._PAPER):
+            assert _contrast(light, "#ffffff") > 3 and _contrast(dark, "#14161a") > 3
+    text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "dark")[0].read_text()
+    style, _, body = text.partition("</style>")
+    for name, colour in set(re.findall(r"(fill|stroke): (#\w{6})", body)):
+        assert f'[style*="{name}: {colour}"]{{{name}:{drawing._DARK[colour]}' in style
+
+
+def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -> None:
+    values = np.array([[12, 0], [3, 250]])
+    figure = draw_heatmap(Heatmap("Confusion", values, ["a", ODD[0]], ["c", "d"]))
+    (axis,) = figure.axes
+    assert [text.get_text() for text in axis.texts] == ["12", "0", "3", "250"]
+    shades = [sum(patch.get_facecolor()[:3]) for patch in axis.patches]
+    assert np.argsort(shades).tolist() == [3, 0, 2, 1]
+    images = np.random.default_rng(0).random((2, 3, 4, 4))
+    figure = draw_pictures(Pictures("Digits", images, ["real", "private"], ["0", "1", "2"]))
+    drawn = [axis.images[0].get_array() for axis in figure.axes]
+    assert np.array_equal(np.stack(drawn).reshape(images.shape), images)
+    assert all(path.stat().st_size for path in save(figure, tmp_path / "digits"))

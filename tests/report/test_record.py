@@ -1,0 +1,158 @@
+"""Recording finished jobs: files that pages and later versions are made of and compared with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+
+from private_graphs.datasets.registry import build
+from private_graphs.errors import UserError
+from private_graphs.files import write_json, write_text
+from private_graphs.jobs import Job
+from private_graphs.report.record import dataset_of, read_recorded, record
+from private_graphs.run import execute
+
+GRAPH = "synthetic-planetoid"
+FILES = ["README.md", "predictions.safetensors", "rows.parquet", "statements.json"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two jobs as the workflow saves them: (their folder, results by group and name)."""
+    base, results = tmp_path_factory.mktemp("finished"), {}
+    graph = build(GRAPH, base / "raw")
+    graph.save(base / "processed" / GRAPH)
+    write_json(base / "processed" / GRAPH / "statistics.json", graph.statistics())
+    given = {"study": "lrec2022", "dataset": GRAPH}
+    trained = Job(**given, group="table1", name=f"{GRAPH}/raw/gcn/nodes/sound/splits=1",
+                  method="gcn", scenario="nodes", settings={"epochs": 3, "optimizer": "adam"},
+                  seeds=(0, 1), epsilons=(2.0, float("inf")))  # fmt: skip
+    proved = Job(**given, group="frontier", name=f"{GRAPH}/raw/class_sums/text/sound",
+                 method="class_sums", scenario="text", seeds=(0, 1, 2),
+                 epsilons=(1.0, 2.0))  # fmt: skip
+    for job in (trained, proved):
+        folder = base / "full" / "jobs" / job.id
+        result = execute(job, graph)
+        result.save(folder)
+        write_text(folder / "job.json", job.model_dump_json())
+        results[f"{job.group}/{job.name}"] = result
+    return base, results
+
+
+@pytest.fixture
+def results(finished, tmp_path):
+    """A copy of the finished jobs that a test may change."""
+    return shutil.copytree(finished[0] / "full", tmp_path / "full")
+
+
+def test_rows_statements_and_predictions_come_back_as_the_jobs_saved_them(finished, tmp_path):
+    base, jobs = finished
+    record(base / "full", tmp_path, processed=base / "processed", commands=["snakemake --x"],
+           day="2026-01-02", machine="a machine")  # fmt: skip
+    recorded = read_recorded(tmp_path / "lrec2022")
+    assert len(recorded.rows) == sum(len(job.rows) for job in jobs.values()) == 10
+    assert set(recorded.rows["source"]) == {"recorded"}
+    assert recorded.made.commands == ("snakemake --x",) and recorded.made.date == "2026-01-02"
+    for name, job in jobs.items():
+        rows = recorded.runs[recorded.runs["job"] == name]
+        np.testing.assert_array_equal(recorded.predictions[name], job.test_predictions)
+        records = recorded.test_records[dataset_of(rows.iloc[0])]
+        np.testing.assert_array_equal(records, job.test_records)
+        for column in ("replica_id", "test_macro_f1", "epsilon", "seed", "settings"):
+            assert rows[column].tolist() == job.rows[column].tolist()
+        assert {key: recorded.statements[key] for key in job.statements} == job.statements
+    assert recorded.check_scores({GRAPH: build(GRAPH, base / "raw").labels}) == 10
+    page = (tmp_path / "lrec2022" / "README.md").read_text(encoding="utf-8")
+    assert "snakemake --x" in page and f"| {GRAPH} | frontier | 1 | 6 |" in page
+
+
+def test_equal_results_give_equal_bytes(finished, tmp_path):
+    for name in ("a", "b"):
+        record(finished[0] / "full", tmp_path / name, day="2000-01-01", machine="a machine")
+    files = [sorted((tmp_path / name / "lrec2022").iterdir()) for name in ("a", "b")]
+    assert [path.name for path in files[0]] == FILES
+    for one, other in zip(*files, strict=True):
+        assert one.name == other.name and one.read_bytes() == other.read_bytes()
+
+
+def _change(path, change) -> None:
+    with safetensors.safe_open(path, "numpy") as stored:
+        metadata = stored.metadata()
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}
+    change(tensors)
+    safetensors.numpy.save_file(tensors, path, metadata=metadata)
+
+
+def test_predictions_that_do_not_give_the_scores_of_their_rows_are_refused(finished, tmp_path):
+    base, _ = finished
+    record(base / "full", tmp_path)
+    folder = tmp_path / "lrec2022"
+
+    def rolled(tensors):
+        for name in tensors:
+            if name.startswith("frontier"):
+                tensors[name] = np.ascontiguousarray(np.roll(tensors[name], 1, axis=1))
+
+    _change(folder / "predictions.safetensors", rolled)
+    recorded = read_recorded(folder)
+    with pytest.raises(UserError, match=r"frontier/.*says test_micro_f1 .* predictions score"):
+        recorded.check_scores({GRAPH: build(GRAPH, base / "raw").labels})
+    assert recorded.check_scores({}) == 0
+
+
+def test_a_job_whose_files_were_changed_is_not_recorded(finished, results, tmp_path):
+    (path,) = (results / "jobs").glob("lrec2022/frontier/**/runs.parquet")
+    pd.read_parquet(path).assign(test_micro_f1=0.99).to_parquet(path)
+    with pytest.raises(UserError, match="frontier"):
+        record(results, tmp_path / "out", processed=finished[0] / "processed")
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_with_secret_seeds_are_refused(finished, tmp_path):
+    base, _ = finished
+    job = Job.model_validate_json(
+        next((base / "full" / "jobs").glob("lrec2022/frontier/**/job.json")).read_text()
+    )
+    graph = build(GRAPH, base / "raw")
+    folder = tmp_path / "full" / "jobs" / job.id
+    execute(job, graph, noise_source="os_entropy").save(folder)
+    write_text(folder / "job.json", job.model_dump_json())
+    with pytest.raises(UserError, match="os_entropy"):
+        record(tmp_path / "full", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_finished_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="no finished job"):
+        record(tmp_path, tmp_path / "out")
+
+
+def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
+    record(finished[0] / "full", tmp_path)
+    folder = tmp_path / "lrec2022"
+    statements = folder / "statements.json"
+    text = statements.read_text(encoding="utf-8")
+    fewer = json.loads(text)
+    fewer.pop(next(iter(fewer)))
+    statements.write_text(json.dumps(fewer), encoding="utf-8")
+    with pytest.raises(UserError, match="one statement for every run"):
+        read_recorded(folder)
+    statements.write_text(text, encoding="utf-8")
+    predictions = folder / "predictions.safetensors"
+    whole = predictions.read_bytes()
+    _change(predictions, lambda tensors: tensors.pop(next(iter(tensors))))
+    with pytest.raises(UserError, match=r"predictions\.safetensors"):
+        read_recorded(folder)
+    predictions.write_bytes(whole)
+    rows = folder / "rows.parquet"
+    rows.write_bytes(rows.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"rows\.parquet: not readable"):
+        read_recorded(folder)
+    predictions.unlink()
+    with pytest.raises(UserError, match=r"predictions\.safetensors: no such file"):
+        read_recorded(folder)

@@ -1,0 +1,263 @@
+"""The pages: links, escaping, banners, recorded beside own, statements in full."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from small_shelves import AUDIT, FIGURE, shelf
+
+from private_graphs.errors import UserError
+from private_graphs.report.exhibit import Exhibit
+from private_graphs.report.overview import claims, glance
+from private_graphs.report.publish import write_all
+from private_graphs.report.site import write_pages
+
+VOID = {"meta", "link", "br", "img", "input"}
+HOSTILE = "<script>alert('x')</script>\"&"
+
+
+class Page(HTMLParser):
+    """Links, anchors, tags and visible text of a page; fails on tags that do not match."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.text = " ".join(self.text.split())
+        assert not self._open
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.tags.append((tag, values))
+        self.links += [values[name] for name in ("href", "src") if name in values]
+        assert values.get("id") not in self.anchors, values["id"]
+        self.anchors |= {values["id"]} if "id" in values else set()
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):  # of pictures
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self._open.pop()
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self._open):
+            self.text += f" {data}"
+
+
+def build(root: Path, *shelves) -> Page:
+    """Write the exhibits of shelves and the site; return the index page."""
+    for each in shelves:
+        write_all(root / each.name / "exhibits" / each.results.study.id, each)
+    write_pages(root, shelves)
+    return Page(root / "index.html")
+
+
+def exhibit_page(root: Path, name: str = "table1") -> Page:
+    return Page(root / "pages" / "small" / f"{name}.html")
+
+
+def statement_pages(root: Path, name: str = "full") -> list[Page]:
+    return [Page(path) for path in (root / "pages" / "statements" / name).glob("*.html")]
+
+
+def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(tmp_path):
+    build(tmp_path, shelf(), shelf("recorded"), shelf("demo", dataset="synthetic-npz"))
+    pages = [*tmp_path.rglob("*.html")]
+    assert len(pages) == 1 + 3 + 3 * 6  # index, exhibits and claims, statements
+    for path in pages:
+        for link in Page(path).links:
+            if link.startswith(("https://", "data:")):
+                continue
+            address, _, anchor = link.partition("#")
+            target = (path.parent / address) if address else path
+            assert target.is_file(), link
+            assert not anchor or anchor in Page(target).anchors, link
+
+
+def test_pages_load_nothing_but_the_style_and_the_script_beside_them(tmp_path):
+    build(tmp_path, shelf(), shelf("recorded"))
+    for path in tmp_path.rglob("*.html"):
+        page, up = Page(path), "../" * (len(path.relative_to(tmp_path).parts) - 1)
+        loaded = [values.get("src") for tag, values in page.tags if tag in ("script", "img")]
+        loaded += [values["href"] for tag, values in page.tags if tag == "link"]
+        assert set(loaded) == {f"{up}pages/site.css", f"{up}pages/site.js", "data:,"}
+        assert not {"iframe", "object"} & {tag for tag, _ in page.tags}
+    for name in ("site.css", "site.js"):
+        text = (tmp_path / "pages" / name).read_text()
+        assert "http" not in text and "url(" not in text and "@import" not in text
+
+
+def test_hostile_names_stay_text_on_every_page(tmp_path):
+    exhibit = Exhibit(
+        "table1", f"Table 1. {HOSTILE}", ["table"], lambda results: [HOSTILE], HOSTILE
+    )
+    changes = {"proof": HOSTILE, "assumptions": [HOSTILE], "preprocessing": HOSTILE}
+    hostile = shelf("demo", dataset=HOSTILE, title=HOSTILE, exhibits=(exhibit, FIGURE),
+                    missing={"table1": (HOSTILE,)}, **changes)  # fmt: skip
+    index = build(tmp_path, hostile)
+    for path in tmp_path.rglob("*.html"):
+        page = Page(path)
+        scripts = [values for tag, values in page.tags if tag == "script"]
+        assert len(scripts) == 1 and scripts[0]["src"].endswith("pages/site.js")
+        assert HOSTILE in page.text
+    assert index.text.count(HOSTILE) >= 4
+    assert exhibit_page(tmp_path).text.count(HOSTILE) >= 5
+    assert all(page.text.count(HOSTILE) >= 4 for page in statement_pages(tmp_path, "demo"))
+
+
+def test_equal_results_give_equal_bytes(tmp_path):
+    for name in ("a", "b"):
+        build(tmp_path / name, shelf(), shelf("recorded"))
+    files = [sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+             for name in ("a", "b")]  # fmt: skip
+    assert len(files[0]) == len(files[1]) > 20
+    for one, other in zip(*files, strict=True):
+        assert one.name == other.name and one.read_bytes() == other.read_bytes()
+
+
+def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
+    index = build(tmp_path, shelf(), shelf("recorded", missing={"table1": ("PubMed: none.",)}))
+    assert "exhibit your runs, full scale recorded, 2026-01-02" in index.text
+    page = exhibit_page(tmp_path)
+    own, _, recorded = page.text.partition("Recorded with private-graphs 0.1.0 on 2026-01-02")
+    assert "A paragraph of words." in own and "A paragraph of words." in recorded
+    assert "snakemake --config scale=full" in recorded and "PubMed: none." in recorded
+    assert {"full", "recorded"} <= page.anchors
+    for name in ("full", "recorded"):
+        links = {link for link in page.links if f"statements/{name}/" in link}
+        assert len(links) == 6
+
+
+def test_a_newcomer_sees_recorded_numbers_alone(tmp_path):
+    index = build(tmp_path, shelf("recorded"))
+    assert "cora nodes released 0.55 – 0.55 none" in index.text
+    assert "Your own numbers at full scale: snakemake" in index.text
+    assert exhibit_page(tmp_path).anchors >= {"recorded"}
+
+
+def test_synthetic_and_private_data_are_marked_and_published_data_are_not(tmp_path):
+    build(tmp_path / "a", shelf())
+    build(tmp_path / "b", shelf("demo", dataset="synthetic-npz", title="Made up"))
+    build(tmp_path / "c", shelf(dataset="my_graph", title="Mine"))
+    marks = ("embedded synthetic data (Made up)", "scores and counts of private data (my_graph)")
+    for folder, expected in (("a", None), ("b", marks[0]), ("c", marks[1])):
+        for path in (tmp_path / folder).rglob("*.html"):
+            text = Page(path).text
+            assert [mark for mark in marks if mark in text] == ([expected] if expected else [])
+
+
+def test_pictures_stand_in_the_page_and_files_can_be_downloaded(tmp_path):
+    build(tmp_path, shelf())
+    page = exhibit_page(tmp_path, "figure1")
+    pictures = [values for tag, values in page.tags if tag == "svg"]
+    assert len(pictures) == 2 and all(values["role"] == "img" for values in pictures)
+    for name in ("figure1.csv", "figure1_2.csv", "figure1.png", "figure1_2.pdf", "figure1.md"):
+        assert f"../../full/exhibits/small/{name}" in page.links
+    assert "../../full/exhibits/small/table1.tex" in exhibit_page(tmp_path).links
+
+
+def test_how_the_numbers_were_made_is_said(tmp_path):
+    build(tmp_path, shelf())
+    text = exhibit_page(tmp_path).text
+    assert "Command snakemake --cores all --config scale=full exhibits=small.table1" in text
+    assert "Seeds 0, 1; means and standard deviations" in text
+    assert "Settings of gcn optimizer adam; splits 1" in text
+    assert "Chosen among 3 by validation scores. as all runs" in text
+    assert "from seeds, so that a run can be repeated" in text and "row-normalised" in text
+
+
+def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
+    build(tmp_path, shelf(audit=AUDIT | {"epsilon_lower": 1.5}), shelf("recorded", audit=AUDIT))
+    pages = statement_pages(tmp_path)
+    texts = [page.text for page in pages]
+    (paper,) = [text for text in texts if "protocol paper, optimizer adam, splits 1, ε = 2" in text]
+    for words in (
+        "Proved if the seed of the noise were secret: ε = 3.381 at δ = 0.00001 per node (replace).",
+        "That covers the model, not the predictions that were scored.",
+        "All 3 runs together: ε = 6.761. ε = 2 is claimed.",
+        "Who is protected Protected, from whoever does not know the seed,",
+        "2 runs of table",
+        "gaussian_gradient gradient_global 1 2 56 2000 1 none replace",
+        "public by declaration the masks",
+        "epsilon lower: 1.5; confidence: 0.999",
+    ):
+        assert words in paper
+    assert sum("Nothing is proved: no finite ε holds." in text for text in texts) == 1
+    assert sum("Trained without differential privacy" in text for text in texts) == 3
+    refuted = [page for page in statement_pages(tmp_path, "recorded") if "refuted by" in page.text]
+    assert len(refuted) == 2
+    assert all("ε ≥ 3.281 at 99.9 % confidence" in page.text for page in refuted)
+
+
+@pytest.mark.parametrize("together", [None, 7.00001])
+def test_claims_and_overview_never_say_more_than_the_weakest_statement(together):
+    made = shelf("recorded", protocols=("sound",), epsilon_proved=2.00001,
+                 epsilon_all_runs=together)  # fmt: skip
+    table = claims(made)
+    (row,) = table.frame.to_dict("records")
+    shown = {each.head: each.show(row) for each in table.columns}
+    assert shown["ε proved"].text == "2.01" and shown["ε proved"].tone == "proved"
+    assert shown["all runs"] == ("none" if together is None else "7.01")
+    (row,) = glance(made).frame.to_dict("records")
+    assert row["privacy"].text == "2.01 per node" and row["privacy"].tone == "proved"
+
+
+def test_refuted_claims_stand_in_the_overview():
+    made = shelf(audit=AUDIT)
+    said = {row["protocol"]: row["privacy"] for row in glance(made).frame.to_dict("records")}
+    assert said["released"].text == "refuted: ε > 3.28"
+    assert said["paper"].tone == said["released"].tone == "refuted"
+    assert said["sound"].text == "2.00 per node" and said["sound"].tone == "proved"
+
+
+def test_pages_can_be_used_with_a_keyboard_and_read_aloud(tmp_path):
+    build(tmp_path, shelf())
+    for path in tmp_path.rglob("*.html"):
+        page = Page(path)
+        assert ("html", {"lang": "en"}) in page.tags
+        assert all("scope" in values for tag, values in page.tags if tag == "th")
+        for _, values in page.tags:
+            if "scroll" in (values.get("class") or "").split():
+                assert values["tabindex"] == "0" and values["role"] == "region"
+                assert values["aria-label"]
+
+
+def test_the_style_sheet_knows_phones_and_dark_screens(tmp_path):
+    build(tmp_path, shelf())
+    style = (tmp_path / "pages" / "site.css").read_text()
+    assert "prefers-color-scheme: dark" in style
+    phone = re.search(r"@media \(max-width: 52rem\) \{(.*?)\n\}", style, re.S)[1]
+    assert "nav ul { display: none; }" in phone and "#menu:checked ~ ul" in phone
+
+
+def test_pages_that_nothing_is_made_of_any_more_are_removed(tmp_path):
+    stale = tmp_path / "pages" / "statements" / "full" / "000000000000.html"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("old")
+    build(tmp_path, shelf())
+    build(tmp_path, shelf(exhibits=(FIGURE,)))
+    assert not stale.exists() and not (tmp_path / "pages" / "small" / "table1.html").exists()
+    assert not (tmp_path / "full" / "exhibits" / "small" / "table1.csv").exists()
+
+
+def test_nothing_to_show_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="no results to show"):
+        write_pages(tmp_path, [])
+
+
+def test_the_report_does_not_import_torch():
+    code = "import sys, private_graphs.report.publish; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

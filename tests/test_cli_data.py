@@ -1,0 +1,403 @@
+"""``private-graphs dataset``, and training on a user's own graph: from two CSV files to scores."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import os
+import re
+import runpy
+import shlex
+import shutil
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numba
+import pandas as pd
+import pytest
+import typer
+from command_line import refused
+
+from private_graphs import cli, cli_terminal
+from private_graphs.datasets import registry
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.views import VIEWS
+from private_graphs.features import load
+from private_graphs.privacy.statements import PrivacyStatement
+
+
+@pytest.fixture(scope="module")
+def example(root) -> Path:
+    return root / "examples" / "my_graph"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, example) -> Path:
+    """A working folder of its own with the two tables of the example."""
+    for name in ("nodes.csv", "edges.csv"):
+        shutil.copy(example / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FLAGS = ("--nodes", "nodes.csv", "--edges", "edges.csv", "--text", "title,body", "--label", "topic")
+
+
+@pytest.fixture
+def declared(run, here):
+    found = run("dataset", "my_graph", *FLAGS)
+    assert found.code == 0, found.err
+    return found
+
+
+def test_the_example_is_what_its_script_writes(root, example, tmp_path):
+    spec = importlib.util.spec_from_file_location("make", root / "examples" / "make_example.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.write(tmp_path)
+    for name in ("nodes.csv", "edges.csv"):
+        assert (tmp_path / name).read_bytes() == (example / name).read_bytes()
+    assert sum(path.stat().st_size for path in example.iterdir()) <= 500_000
+
+
+def test_dataset_prints_statistics_as_json_and_keeps_declaration_and_build(declared, here):
+    found = declared.json
+    assert found["name"] == "my_graph" and found["nodes"] == 1200 and found["classes"] == 3
+    assert found["masks"] == {"train": 960, "validation": 120, "test": 120}
+    assert found["loops_dropped"] >= 0 and found["duplicates_dropped"] >= 0
+    assert (found["features_kind"], found["view"]) == ("bow", "sound")
+    assert any("all validation and test nodes" in each for each in found["public_facts"])
+    with open(here / "edges.csv", encoding="utf-8") as stream:
+        entries = sum(1 for _ in csv.reader(stream)) - 1
+    counted = found["loops_dropped"] + found["duplicates_dropped"] - found["one_way_edges"]
+    assert entries == counted + 2 * found["edges"]
+    assert json.loads((here / "data/own/my_graph.json").read_text())["label"] == "topic"
+    built = GraphDataset.load(here / "data/processed/my_graph/bow/sound")
+    assert built.fingerprint == found["fingerprint"]
+    assert not list((here / "data").rglob("*.partial"))
+
+
+def test_train_accepts_the_graph_and_prints_scores_and_statement(run, declared):
+    flags = ("--epsilon", "2", "--splits", "50", "--lr", "0.01", "--epochs", "3", "--json")
+    found = run("train", "--dataset", "my_graph", *flags)
+    assert found.code == 0, found.err
+    assert 0 <= found.json["scores"][0]["test_micro_f1"] <= 1
+    statement = PrivacyStatement.model_validate(found.json["statement"])
+    assert statement.epsilon_proved == pytest.approx(2, abs=1e-3)
+    people = run("train", "--dataset", "my_graph", *flags[:-1])
+    assert people.code == 0 and "test micro-F1" in people.out and "public" in people.out
+
+
+def test_a_build_is_used_while_the_tables_stay_the_same_and_made_again_after(run, declared, here):
+    graph = here / "data/processed/my_graph/bow/sound/graph.safetensors"
+    written = graph.stat().st_mtime_ns
+    train = ("train", "--dataset", "my_graph", "--epsilon", "inf", "--epochs", "2", "--json")
+    run(*train, "--out", "first")
+    assert graph.stat().st_mtime_ns == written
+    with open("edges.csv", "a", encoding="utf-8") as stream:
+        stream.write("post0000,post0001\npost0000,post0002\n")
+    run(*train, "--out", "second")
+    assert graph.stat().st_mtime_ns != written
+    prints = [
+        pd.read_parquet(f"{out}/runs.parquet")["data_fingerprint"][0] for out in ("first", "second")
+    ]
+    assert prints[0] != prints[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--min-count", "10000"), "lower --min-count (10,000)"),
+        (("--features", "bert", "--model", "no/such"), "no/such: no such model"),
+        (("--features", "bert"), "bert-base-multilingual-cased"),
+    ],
+)
+def test_only_a_graph_that_was_built_is_declared(run, here, monkeypatch, flags, message):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    refused(run("dataset", "my_graph", *FLAGS, *flags), 1, message)
+    assert not (here / "data/own").exists()
+    declared = run("dataset", "my_graph", *FLAGS)
+    before = (here / "data/own/my_graph.json").read_text()
+    assert declared.code == 0 and "replaces" not in declared.err
+    refused(run("dataset", "my_graph", *FLAGS, *flags), 1, message)
+    assert (here / "data/own/my_graph.json").read_text() == before
+
+
+def test_a_declaration_that_replaces_another_says_in_what(run, declared, here):
+    assert "replaces" not in run("dataset", "my_graph", *FLAGS).err
+    flags = [each.replace("title,body", "body") for each in FLAGS]
+    err = run("dataset", "my_graph", *flags, "--seed", "3").err
+    assert "replaces the declaration of my_graph: text, seed; what an earlier version" in err
+    (here / "data/own/my_graph.json").write_text("{")
+    assert "my_graph: it could not be read;" in run("dataset", "my_graph", *FLAGS).err
+
+
+def test_what_looks_like_a_mistake_is_a_warning(run, here):
+    (here / "few.csv").write_text(
+        "id,body,topic,split\na,one one one,x,train\nb,two,X,train\nc,one,y,val\nd,one,x,test\n"
+        "e,one,z,val\n"
+    )
+    (here / "ends.csv").write_text("source,target\na,b\n")
+    files = ("--nodes", "few.csv", "--edges", "ends.csv", "--text", "body", "--label", "topic")
+    found = run("dataset", "few", *files, "--split", "split", "--min-count", "1")
+    assert found.code == 0, found.err
+    warned = [line for line in found.err.splitlines() if line.startswith("warning: ")]
+    assert len(warned) == 5
+    for line, words in zip(warned, [
+        "1 of 5 nodes without features",
+        "no training node has the class 'y', 'z'",
+        "'X', 'x' differ in case",
+        "4 classes of 5 nodes: is this the label column?",
+        "only 1 labelled test node: each is 100 points",
+    ], strict=True):  # fmt: skip
+        assert words in line
+
+
+def test_the_example_is_no_reason_for_a_warning(declared):
+    assert "warning" not in declared.err
+
+
+def test_a_graph_that_is_declared_elsewhere_is_found_from_every_folder(run, here, monkeypatch):
+    data = ("--data", str(here / "store" / "raw"))
+    assert run("dataset", "my_graph", *FLAGS, *data).code == 0
+    (here / "work").mkdir()
+    monkeypatch.chdir(here / "work")
+    assert run("dataset", "my_graph", *data).code == 0
+    refused(run("dataset", "My_Graph", *data), 2, "did you mean 'my_graph'", "store/own")
+    refused(run("dataset", "my_graph"), 2, "unknown dataset", "looked up in data/own")
+
+
+def test_another_declaration_of_the_same_name_is_built_again(run, declared):
+    found = run("dataset", "my_graph", *FLAGS, "--seed", "1", "--min-count", "9")
+    assert found.json["features"] < declared.json["features"]
+    assert found.json["fingerprint"] != declared.json["fingerprint"]
+
+
+@pytest.fixture
+def job_of_the_workflow(root, monkeypatch):
+    """Build bow features for ``sound`` as a job of the workflow does."""
+    scripts = root / "workflow" / "scripts"
+    monkeypatch.syspath_prepend(str(scripts))
+    texts = Path("data/processed/my_graph/texts/sound")
+    folder = Path("data/processed/my_graph/bow/sound")
+
+    def build() -> GraphDataset:
+        registry.build_texts("my_graph", "data/raw", VIEWS["sound"]).save(texts)
+        for name in ("graph.safetensors", "dataset.json", "statistics.json"):
+            (folder / name).unlink(missing_ok=True)  # as Snakemake does before a job
+        job = SimpleNamespace(
+            wildcards=SimpleNamespace(dataset="my_graph", kind="bow", view="sound"),
+            input=SimpleNamespace(texts=str(texts / "text_graph.json"), models=[]),
+            output=SimpleNamespace(info=str(folder / "dataset.json")),
+            log=["job.log"],
+            threads=1,
+            resources={},
+        )
+        runpy.run_path(str(scripts / "features.py"), init_globals={"snakemake": job})
+        return GraphDataset.load(folder)
+
+    yield build
+    sys.modules.pop("job", None)
+
+
+def test_a_build_that_the_workflow_made_of_another_declaration_is_not_taken_for_ones_own(
+    run, declared, here, job_of_the_workflow
+):
+    declaration = Path("data/own/my_graph.json")
+    before = declaration.read_text()
+    words = json.loads(before) | {"min_count": 9}
+    declaration.write_text(json.dumps(words))
+    other = job_of_the_workflow()
+    assert other.n_features < declared.json["features"]
+    declaration.write_text(before)
+    again = run("dataset", "my_graph")
+    assert again.json == declared.json
+    kept = json.loads((here / "data/processed/my_graph/bow/sound/statistics.json").read_text())
+    assert kept["fingerprint"] == again.json["fingerprint"], "statistics are those of the build"
+
+
+def test_a_build_that_the_workflow_made_of_the_same_declaration_is_used(
+    run, declared, job_of_the_workflow
+):
+    built = job_of_the_workflow()
+    written = Path("data/processed/my_graph/bow/sound/graph.safetensors").stat().st_mtime_ns
+    assert run("dataset", "my_graph").json["fingerprint"] == built.fingerprint
+    now = Path("data/processed/my_graph/bow/sound/graph.safetensors").stat().st_mtime_ns
+    assert now == written
+
+
+@pytest.mark.parametrize("file", ["graph.safetensors", "dataset.json", "build.json"])
+def test_a_build_whose_files_are_not_as_they_were_written_is_made_again(run, declared, file):
+    damaged = Path("data/processed/my_graph/bow/sound") / file
+    before = damaged.read_bytes()
+    damaged.write_bytes(before[:-20] + b"\0" * 20)
+    assert run("dataset", "my_graph").json == declared.json
+    assert damaged.read_bytes() == before
+
+
+def test_each_protocol_sees_its_own_vocabulary(run, here):
+    found = {"sound": run("dataset", "my_graph", *FLAGS, "--min-count", "60").json}
+    for protocol in ("released", "paper"):
+        found[protocol] = run("dataset", "my_graph", "--protocol", protocol).json
+    assert [each["view"] for each in found.values()] == ["sound", "released", "paper"]
+    # More words occur 61 times among all posts than among those that are public.
+    features = {protocol: each["features"] for protocol, each in found.items()}
+    assert features["sound"] < features["paper"] == features["released"]
+    assert len({each["edges"] for each in found.values()}) == 1
+
+
+def test_features_are_made_on_the_device_that_was_asked_for(run, declared, monkeypatch):
+    made = []
+    genuine = load.make_features
+
+    def make(texts, kind, view, options):
+        made.append(options.device)
+        return genuine(texts, kind, view, options)
+
+    monkeypatch.setattr(load, "make_features", make)
+    flags = ("--epsilon", "inf", "--epochs", "1", "--features", "fasttext", "--device", "cpu")
+    assert run("train", "--dataset", "my_graph", *flags).code == 0
+    found = run("dataset", "my_graph", "--protocol", "paper", "--device", "cpu")
+    assert found.code == 0 and made == ["cpu", "cpu"]
+    refused(run("dataset", "my_graph", "--device", "gpu"), 2, "'--device'", "'gpu'", "'cpu'")
+
+
+def test_the_first_training_on_a_machine_says_that_it_compiles(run, declared, here, monkeypatch):
+    train = ("train", "--dataset", "my_graph", "--epsilon", "inf", "--epochs", "1")
+    assert run(*train, "--device", "cpu").code == 0
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(here / "cache"))
+    first = run(*train, "--device", "cpu")
+    assert "compiling kernels, once per machine" in first.err
+    index = here / "cache" / "training" / "kernels.train_step-1.py311.nbi"
+    index.parent.mkdir(parents=True)
+    index.touch()
+    assert "compiling" not in run(*train, "--device", "cpu").err
+
+
+@pytest.mark.parametrize("command", [("dataset", "cora"), ("train", "--dataset", "cora")])
+def test_an_interrupt_is_one_line_and_exit_code_130(run, here, monkeypatch, command):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(load, "load_dataset", interrupted)
+    flags = ("--epsilon", "inf") if command[0] == "train" else ()
+    refused(run(*command, *flags), 130, "interrupted; no result was saved")
+
+
+def test_an_interrupt_ends_training_in_its_threads(run, declared, monkeypatch):
+    genuine = cli_terminal.ProgressBar.__call__
+    calls = []
+
+    def report(bar, done, total):
+        calls.append(done)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        genuine(bar, done, total)
+
+    monkeypatch.setattr(cli_terminal.ProgressBar, "__call__", report)
+    before = signal.getsignal(signal.SIGINT)
+    flags = ("--epsilon", "2", "--splits", "50", "--lr", "0.01", "--epochs", "3000")
+    found = run("train", "--dataset", "my_graph", *flags, "--device", "cpu", "--out", "out")
+    assert found.code == 130 and "interrupted; no result was saved" in found.err
+    assert 2 <= len(calls) < 1000 and list(Path("out").iterdir()) == []
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_features_can_be_named_at_training(run, declared):
+    flags = ("--features", "fasttext", "--epsilon", "2", "--lr", "0.01", "--epochs", "2")
+    found = run("train", "--dataset", "my_graph", *flags, "--out", "out")
+    assert found.code == 0, found.err
+    assert pd.read_parquet("out/runs.parquet")["features"].tolist() == ["fasttext"]
+
+
+def test_parquet_makes_the_same_graph_as_csv(run, declared):
+    for name in ("nodes", "edges"):
+        pd.read_csv(f"{name}.csv", dtype=str).to_parquet(f"{name}.parquet", index=False)
+    flags = [each.replace(".csv", ".parquet") for each in FLAGS]
+    found = run("dataset", "my_graph", *flags)
+    assert found.json["fingerprint"] == declared.json["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "words"),
+    [
+        ("mine", FLAGS[:4], ("--text, --label", "dataset --help")),
+        ("mine", ("--label", "topic"), ("--label without --nodes", "whole declaration again")),
+        ("mine", ("--min-count", "3"), ("--min-count without --nodes",)),
+        ("cora", FLAGS, ("'cora' is a built-in dataset",)),
+        ("My Graph", FLAGS, ("name: found 'My Graph'", "try 'my_graph'")),
+        ("mine", (*FLAGS, "--features", "word2vec"), ("features: found 'word2vec'", "bow")),
+        ("mine", (*FLAGS[:-1], "title"), ("label column 'title' is among the text columns",)),
+        ("mine", (*FLAGS, "--min-count", "-1"), ("--min-count: found -1",)),
+        ("all", FLAGS, ("'all'", "means something else")),
+        ("mine", (*FLAGS, "--text", "title,"), ("--text is 'title,'", "remove the comma")),
+        ("mine", (*FLAGS, "--text", "title,,body"), ("--text is 'title,,body'",)),
+        ("mine", (*FLAGS, "--model", "embedded"), ("'embedded'", "bow, which have no model")),
+    ],
+)
+def test_wrong_flags_are_wrong_usage_and_leave_no_declaration(run, here, name, flags, words):
+    refused(run("dataset", name, *flags), 2, *words)
+    assert not (here / "data").exists()
+
+
+def test_a_mistake_in_the_tables_fails_with_its_line_and_leaves_no_declaration(run, here):
+    text = (here / "nodes.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    text[5] = text[5].replace("post0004", "post0001")
+    (here / "nodes.csv").write_text("".join(text), encoding="utf-8")
+    refused(run("dataset", "my_graph", *FLAGS), 1, "nodes.csv: lines 3 and 6: ", "'post0001'")
+    assert not (here / "data").exists()
+    refused(run("dataset", "my_graph", "--epsilon", "2"), 2, "--epsilon")
+    refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 2, "unknown dataset")
+
+
+def test_features_that_a_dataset_does_not_have_are_wrong_usage(run, declared):
+    refused(run("dataset", "my_graph", "--features", "brt"), 2, "'brt'", "did you mean 'bert'")
+    refused(run("dataset", "cora", "--features", "bow"), 2, "cora has no features 'bow'")
+
+
+def test_an_embedded_dataset_of_texts_is_built_as_a_protocol_reads_it(run, here):
+    found = run("dataset", "pokec_demo", "--features", "bow", "--protocol", "paper")
+    assert found.code == 0, found.err
+    assert (found.json["name"], found.json["view"]) == ("pokec_demo", "paper")
+    assert found.json["features_kind"] == "bow" and found.json["synthetic"] is True
+
+
+def test_an_unknown_own_graph_is_suggested(run, declared):
+    refused(run("train", "--dataset", "my_grahp", "--epsilon", "2"), 2, "did you mean 'my_graph'")
+
+
+def test_a_table_that_went_away_is_named(run, declared, here):
+    (here / "edges.csv").unlink()
+    where = f"relative to {here}"
+    refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 1, "edges.csv", where)
+
+
+def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatch):
+    guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
+    command = re.search(r"```\n(private-graphs dataset .*?)\n```", guide, re.S).group(1)
+    shutil.copytree(root / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    found = run(*shlex.split(command.replace("\\\n", " "))[1:])
+    assert found.code == 0, found.err
+    block = re.search(r"begin: statistics -->\n```\n(.*?)\n```", guide, re.S).group(1)
+    shown = json.loads("{" + block.rstrip(",") + "}")
+    assert len(shown) > 5 and shown.items() <= found.json.items()
+    for file in re.findall(r"examples/[\w/]+\.\w+", guide):
+        assert (root / file).is_file()
+
+
+def test_every_flag_of_the_guide_is_one(root):
+    guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
+    commands = [command for command in typer.main.get_command(cli.app).commands.values()]
+    flags = {flag for command in commands for each in command.params for flag in each.opts}
+    of_snakemake = {"--config", "--cores"}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", guide))
+    assert named - of_snakemake <= flags, named - flags
+    declared = [flag for each in typer.main.get_command(cli.app).commands["dataset"].params
+                for flag in each.opts]  # fmt: skip
+    told = {*named, *(f"--{key.replace('_', '-')}" for key in re.findall(r"`(\w+)`", guide))}
+    of_datasets = {"--mirror", "--protocol", "--device", "--threads", "name"}
+    assert set(declared) - of_datasets <= told, set(declared) - told

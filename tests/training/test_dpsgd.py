@@ -1,0 +1,273 @@
+"""Per-record DP-SGD: autograd and Opacus as oracles, neighbours, lots, noise, streams."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from private_graphs.methods.emitted import ReleaseMismatch, check_records
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
+from private_graphs.training import dpsgd
+from private_graphs.training.dpsgd import Net, Steps, gradient_sum, predict, train
+from private_graphs.training.streams import Streams
+
+STREAMS = Streams.of({"test": "dpsgd"})
+NET = Net((20, 16, 12, 5))
+RNG = np.random.default_rng(7)
+ROWS = 3 * RNG.normal(size=(300, 20)).astype(np.float32)
+LABELS = RNG.integers(0, 5, size=300)
+STEPS = Steps(2, 60, "shuffled", 0.1, 0.5, 0.0)
+
+
+def module(net: Net, parameters: np.ndarray) -> torch.nn.Sequential:
+    """The same network in torch, in float64."""
+    layers: list[torch.nn.Module] = []
+    for weights, biases in net.layers(parameters):
+        linear = torch.nn.Linear(*weights.shape, dtype=torch.float64)
+        linear.weight.data = torch.from_numpy(weights.T.astype(np.float64))
+        linear.bias.data = torch.from_numpy(biases.astype(np.float64))
+        layers += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def flat(model: torch.nn.Module, of=lambda parameter: parameter.data) -> np.ndarray:
+    """Parameters, or what ``of`` makes of them, in the order of ``Net.layers``."""
+    return np.concatenate([of(each).numpy().T.ravel() for each in model.parameters()])
+
+
+def autograd_sum(lot: np.ndarray, parameters: np.ndarray, clip: float, group: int) -> np.ndarray:
+    total = np.zeros(NET.n_parameters)
+    for members in (lot[at : at + group] for at in range(0, len(lot), group)):
+        model = module(NET, parameters)
+        logits = model(torch.from_numpy(ROWS[members].astype(np.float64)))
+        loss = torch.nn.functional.cross_entropy(
+            logits, torch.from_numpy(LABELS[members]), reduction="sum"
+        )
+        (loss / group).backward()
+        gradient = flat(model, lambda parameter: parameter.grad)
+        total += gradient * min(1.0, clip / np.linalg.norm(gradient))
+    return total
+
+
+@pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.parametrize("clip", [0.5, 1e9, math.inf])
+def test_sums_are_those_of_autograd(group: int, clip: float) -> None:
+    parameters, lot = 3 * NET.start(RNG), np.arange(299)  # the last microbatch lacks a member
+    padded = np.arange(300 if group == 3 else 299)
+    rows, labels = ROWS[:299], LABELS[:299]
+    found = gradient_sum(NET, parameters, rows, labels, padded, clip_norm=clip, microbatch=group)
+    expected = autograd_sum(lot, parameters, clip, group)
+    if math.isinf(clip):  # no group is clipped, so none has a mean
+        expected *= group
+    np.testing.assert_allclose(found, expected, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("noise_std", [0.0, 0.7])
+def test_training_is_that_of_opacus(noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer, optimizer
+
+    steps = replace(STEPS, noise_std=noise_std)
+    (ours,) = train(NET, steps, ROWS, LABELS, [STREAMS])
+    model = GradSampleModule(module(NET, NET.start(STREAMS.generator("initial"))))
+    theirs = DPOptimizer(
+        torch.optim.SGD(model.parameters(), lr=steps.learning_rate),
+        noise_multiplier=0.0, max_grad_norm=steps.clip_norm, expected_batch_size=steps.lot_size,
+    )  # fmt: skip
+    noise = STREAMS.generator("noise")
+    queue: list[np.ndarray] = []
+
+    def drawn(std: float, reference: torch.Tensor, **_: object) -> torch.Tensor:
+        return torch.from_numpy(queue.pop(0).reshape(reference.T.shape).T.copy())
+
+    monkeypatch.setattr(optimizer, "_generate_noise", drawn)
+    lots = dpsgd._Lots.of(steps, 300, STREAMS.generator("lots"))
+    for _ in range(steps.epochs):
+        for lot in lots.epoch():
+            draws = noise_std * noise.standard_normal(NET.n_parameters) if noise_std else 0.0
+            sizes = np.cumsum([each.numel() for each in model.parameters()])[:-1]
+            queue[:] = np.split(draws + np.zeros(NET.n_parameters), sizes)
+            theirs.zero_grad()
+            torch.nn.functional.cross_entropy(
+                model(torch.from_numpy(ROWS[lot].astype(np.float64))),
+                torch.from_numpy(LABELS[lot]),
+            ).backward()
+            theirs.step()
+    np.testing.assert_allclose(ours.parameters, flat(model), atol=3e-6)
+
+
+def test_what_a_record_contributes_reads_no_other_record() -> None:
+    parameters, lot, place = NET.start(RNG), np.arange(300), np.arange(300) == 77
+
+    def errors(rows: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+        made = dpsgd._Pass(NET, parameters, rows, labels, lot, 0.0, None)
+        return [array[77] for array in (*made.inputs, *made.errors)]
+
+    others = np.where(place[:, None], ROWS, RNG.normal(size=ROWS.shape).astype(np.float32))
+    others[0], nobody = np.inf, np.where(place, LABELS, -1)
+    with np.errstate(invalid="ignore"):
+        for first, second in zip(errors(ROWS, LABELS), errors(others, nobody), strict=True):
+            np.testing.assert_array_equal(first, second)
+
+
+def test_the_norm_of_a_group_whose_gradients_cancel_is_not_too_small() -> None:
+    net = Net((3, 2))
+    labels, clip = np.zeros(2, dtype=np.int64), 0.3
+    for size in (1e4, 1e9, 1e14):
+        rows = np.array([[size, 1, 0], [-size * (1 + 1e-7), 1, 0]], dtype=np.float32)
+        zero = np.zeros(net.n_parameters, dtype=np.float32)
+        moved = gradient_sum(net, zero, rows, labels, np.arange(2), clip_norm=clip, microbatch=2)
+        assert np.linalg.norm(moved) <= clip
+
+
+def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it() -> None:
+    net, clip = Net((4, 2)), 0.3
+    zero = np.zeros(net.n_parameters, dtype=np.float32)
+    rows = np.full((6, 4), 1e3, dtype=np.float32)
+    labels = np.zeros(6, dtype=np.int64)
+
+    def moved(changed: np.ndarray, group: int = 1, rows: np.ndarray = rows) -> float:
+        sums = [
+            gradient_sum(net, zero, rows, each, np.arange(6), clip_norm=clip, microbatch=group)
+            for each in (labels, changed)
+        ]
+        return float(np.linalg.norm(sums[0] - sums[1]))
+
+    flipped, removed = labels.copy(), labels.copy()
+    flipped[2], removed[2] = 1, -1
+    assert moved(flipped) == pytest.approx(2 * clip, rel=1e-5)
+    assert moved(removed) == pytest.approx(clip, rel=1e-6)
+    # In a microbatch a record that vanishes turns the mean gradient of the others around.
+    opposed = rows.copy()
+    opposed[3] = -rows[3] / 2
+    assert moved(removed, 2, opposed) == pytest.approx(2 * clip, rel=1e-5)
+    random = np.random.default_rng(3)
+    for group in (1, 2, 3):
+        for _ in range(40):
+            other = labels.copy()
+            other[random.integers(6)] = random.integers(-1, 2)
+            scaled = (random.normal(size=(6, 4)) * 10.0 ** random.integers(-3, 20)).astype("f4")
+            assert moved(other, group, scaled) <= 2 * clip
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_contributes_nothing(bad: float, group: int) -> None:
+    parameters, lot = NET.start(RNG), np.arange(300)
+    rows, nobody = ROWS.copy(), LABELS.copy()
+    rows[4], nobody[4 : 4 + group] = bad, -1
+    found = gradient_sum(NET, parameters, rows, LABELS, lot, clip_norm=0.5, microbatch=group)
+    expected = gradient_sum(NET, parameters, ROWS, nobody, lot, clip_norm=0.5, microbatch=group)
+    np.testing.assert_array_equal(found, expected)
+    assert not gradient_sum(NET, parameters, rows, LABELS, lot).any()
+
+
+EVENT = NoisyGradients("per_record", 0.5, 4.0, 10, 2, Shuffled(5))
+
+
+@pytest.mark.parametrize(
+    ("lots", "size", "group", "event"),
+    [
+        ("shuffled", 60, 1, EVENT),
+        ("shuffled", 300, 1, replace(EVENT, releases=2, sampling=FullBatch(300))),
+        ("poisson", 60, 1, replace(EVENT, sampling=Poisson(0.2))),
+        ("poisson", 60, 3, replace(EVENT, clipping="per_group", sampling=Poisson(0.2))),
+    ],
+)
+def test_what_is_released_is_counted(
+    lots: str, size: int, group: int, event: NoisyGradients
+) -> None:
+    steps = replace(STEPS, lots=lots, lot_size=size, noise_std=2.0, microbatch=group)
+    (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS])
+    assert check_records(event, replica.released) == event
+    with pytest.raises(ReleaseMismatch, match="noise_multiplier is 4"):
+        check_records(replace(event, noise_multiplier=5.0), replica.released)
+    with pytest.raises(ReleaseMismatch, match="releases is"):
+        more = replace(event, releases=2 * event.releases, epochs=4)
+        check_records(more, replica.released)
+
+
+def test_lots_that_are_not_what_they_are_called_are_refused() -> None:
+    steps = replace(STEPS, lots="poisson", noise_std=2.0, epochs=20)
+    (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS])
+    planned = NoisyGradients("per_record", 0.5, 4.0, 100, 20, Poisson(0.2))
+    check_records(planned, replica.released)
+    for change in (
+        {"fewest": 60, "most": 60},  # lots of a fixed size
+        {"joined": 2 * replica.released.joined},  # another rate
+        {"bare_steps": 1},
+        {"lots": "shuffled"},
+    ):
+        with pytest.raises(ReleaseMismatch):
+            check_records(planned, replace(replica.released, **change))
+
+
+def test_poisson_coins_are_independent_and_groups_join_whole() -> None:
+    steps = replace(STEPS, lots="poisson", lot_size=30, microbatch=3, epochs=40)
+    lots = dpsgd._Lots.of(steps, 300, STREAMS.generator("lots"))
+    joined = np.zeros((400, 300), dtype=bool)
+    drawn = (lot for _ in range(40) for lot in lots.epoch())
+    for row, lot in zip(joined, drawn, strict=True):
+        row[lot] = True
+    groups = joined.reshape(400, 100, 3)
+    assert (groups.all(axis=2) == groups.any(axis=2)).all()
+    coins = groups[:, :, 0].astype(float)
+    assert abs(coins.mean() - 0.1) < 5 * math.sqrt(0.09 / coins.size)
+    assert coins.sum(axis=1).var() == pytest.approx(9, rel=0.35)  # fixed lots: 0
+    assert abs(np.corrcoef(coins[:-1].ravel(), coins[1:].ravel())[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize("secret", [None, b"secret"])
+def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None) -> None:
+    net = Net((100, 50, 10))
+    nobody = np.full(300, -1)  # contributes nothing: what moves is noise
+    steps = replace(STEPS, epochs=1, noise_std=3.0)
+    streams = [Streams.of({"replica": number}, secret) for number in range(2)]
+    rows = np.zeros((300, 100), dtype=np.uint8)
+    moves = []
+    for epochs in (0, 1, 2):
+        trained = train(net, replace(steps, epochs=epochs), rows, nobody, streams)
+        moves.append(np.stack([replica.parameters for replica in trained]))
+    scale = steps.noise_std * steps.learning_rate / steps.lot_size * math.sqrt(5)
+    noise = np.concatenate(np.diff(moves, axis=0)) / scale  # epochs and replicas
+    assert np.abs(noise.std(axis=1) - 1).max() < 0.04
+    assert np.abs(np.corrcoef(noise) - np.eye(4)).max() < 0.06
+
+
+def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:
+    streams = [Streams.of({"replica": number}) for number in range(3)]
+    steps = replace(STEPS, lots="poisson", noise_std=1.0, dropout=0.5)
+    together = train(NET, steps, ROWS, LABELS, streams, threads=2)
+    (alone,) = train(NET, steps, ROWS, LABELS, streams[1:2])
+    np.testing.assert_array_equal(together[1].parameters, alone.parameters)
+    assert not np.array_equal(together[0].parameters, alone.parameters)
+
+
+def test_dropout_keeps_the_mean_and_can_end_after_some_epochs() -> None:
+    layers, keep = NET.layers(NET.start(RNG)), 256 / (256 - 64)
+    draws = np.random.default_rng(1)
+    inputs = dpsgd._inputs(ROWS, np.arange(128))
+    whole = dpsgd._forward(layers, inputs)[1]
+    kept = [
+        dpsgd._forward(layers, inputs, lambda shape: draws.random(shape) < 0.75, keep)[1]
+        for _ in range(400)
+    ]
+    assert np.mean(kept) == pytest.approx(whole.mean(), rel=0.02)
+    first, never, always = (
+        train(NET, replace(STEPS, dropout=rate, dropout_epochs=epochs), ROWS, LABELS, [STREAMS])[0]
+        for rate, epochs in ((0.25, 1), (0.0, None), (0.25, None))
+    )
+    assert not np.array_equal(first.parameters, never.parameters)
+    assert not np.array_equal(first.parameters, always.parameters)
+
+
+def test_training_without_dp_learns_and_predicts_any_number_of_rows() -> None:
+    labels = (ROWS[:, :5]).argmax(axis=1)
+    steps = replace(STEPS, epochs=60, clip_norm=math.inf)
+    (replica,) = train(NET, steps, ROWS, labels, [STREAMS])
+    assert (predict(NET, replica.parameters, ROWS) == labels).mean() > 0.9
+    assert predict(NET, replica.parameters, ROWS[:3]).shape == (3,)

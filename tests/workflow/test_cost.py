@@ -1,0 +1,75 @@
+"""Estimates: by like jobs, else by a rough rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from private_graphs.cost import (
+    Costs,
+    counted,
+    duration,
+    duration_on,
+    finished_times,
+    rough_seconds,
+    times_file,
+)
+from private_graphs.files import write_text
+from private_graphs.jobs import Attack, Job
+
+from .finished_jobs import leave_job
+
+JOB = Job(study="s", group="g", name="cora/raw/m", dataset="cora", method="m", scenario="nodes",
+          epsilons=(1, 2), seeds=(0, 1, 2), settings={"epochs": 100})  # fmt: skip
+
+
+def changed(**fields: object) -> Job:
+    """The job with other fields."""
+    return JOB.model_copy(update=fields)
+
+
+def test_the_rough_rule_grows_with_runs_epochs_and_the_graph() -> None:
+    base = rough_seconds(JOB)
+    assert rough_seconds(changed(seeds=(0,))) < base
+    assert rough_seconds(changed(settings={"epochs": 2000})) > 10 * base / 2
+    assert rough_seconds(changed(dataset="pubmed")) > base
+    assert rough_seconds(changed(dataset="declared_no_more")) > 0
+    audit = changed(dataset="canary", attack=Attack(runs=200))
+    assert rough_seconds(audit) < rough_seconds(changed(dataset="canary", attack=Attack(runs=2000)))
+
+
+def test_like_jobs_correct_the_rule_the_more_alike_the_first() -> None:
+    assert Costs().seconds(JOB) == rough_seconds(JOB) and "rough rule" in Costs().source
+    slow, fast = 10 * rough_seconds(JOB), rough_seconds(changed(protocol="paper")) / 10
+    costs = Costs([(JOB, slow), (JOB, slow), (changed(protocol="paper"), fast)])
+    assert costs.seconds(JOB) == pytest.approx(slow)
+    assert costs.seconds(changed(protocol="paper")) == pytest.approx(fast)
+    more = changed(seeds=tuple(range(30)))
+    assert costs.seconds(more) == pytest.approx(10 * rough_seconds(more)), "in proportion"
+    other = changed(settings={"epochs": 50})
+    assert costs.seconds(other) == pytest.approx(10 * rough_seconds(other)), "the median of all"
+    unlike = changed(method="n")
+    assert costs.seconds(unlike) == rough_seconds(unlike)
+    assert costs.source == "from 3 finished jobs on this machine"
+
+
+def test_times_of_finished_jobs_are_read_and_secret_or_broken_ones_are_not(tmp_path: Path) -> None:
+    scale = tmp_path / "demo"
+    jobs = [changed(name=f"cora/raw/{name}") for name in ("told", "secret", "broken", "endless")]
+    for job in jobs:
+        leave_job(scale / "jobs", job)
+    write_text(times_file(scale, jobs[0]), "s\n12.5\n")
+    write_text(times_file(scale, jobs[2]), "s\n")
+    write_text(times_file(scale, jobs[3]), "s\ninf\n")
+    assert list(finished_times(tmp_path)) == [(jobs[0], 12.5)]
+
+
+def test_jobs_share_cores_and_none_is_shorter_than_the_longest() -> None:
+    assert duration_on([1, 2, 3], 2) == 3 and duration_on([10, 1], 4) == 10
+    assert duration_on([], 4) == 0
+
+
+def test_numbers_in_words() -> None:
+    assert (counted(1, "job"), counted(2, "job")) == ("1 job", "2 jobs")
+    assert [duration(s) for s in (0.2, 45, 600, 9000)] == ["1 s", "45 s", "10 min", "2.5 h"]

@@ -1,0 +1,55 @@
+"""The study of docs/extending.md: its files, written down as the page shows them, make a page."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+PARTS = ("src", "studies", "workflow", "profiles", "envs", "data/sources.yaml", "Snakefile",
+         "config.yaml")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def project(root: Path, tmp_path_factory) -> Path:
+    """A copy of the repository with the files that the page shows; nothing in it is edited."""
+    folder = tmp_path_factory.mktemp("extended")
+    for part in PARTS:
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (root / part).is_dir() else shutil.copy2
+        copy(root / part, folder / part)
+    page = (root / "docs" / "extending.md").read_text(encoding="utf-8")
+    files = re.findall(r"`([\w/.]+)`:\n\n```\w+\n(.*?)```", page, flags=re.DOTALL)
+    assert len(files) == 4
+    for name, text in files:
+        assert not (folder / name).exists()
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_study_of_three_files_and_a_csv_goes_from_yaml_to_its_page(project: Path) -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "snakemake"), "--config", "studies=tiny"],
+        cwd=project, env={**os.environ, "PYTHONPATH": str(project / "src")}, text=True, timeout=300,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    results = project / "results" / "demo"
+    rows = pd.read_parquet(results / "rows.parquet")
+    own = rows[rows["source"] == "own"]
+    assert set(own["study"]) == {"tiny"} and len(own) == 2 * (3 + 3)
+    private = own[own["epsilon"] == 1]
+    assert (private["epsilon_proved"] <= 1).all() and (private["epsilon_proved"] > 0.99).all()
+    assert len(rows[rows["source"] == "published"]) == 2
+    text = (results / "exhibits" / "tiny" / "counts.md").read_text(encoding="utf-8")
+    assert "noisy majority" in text and "0.25" in text
+    pages = [path.read_text(encoding="utf-8") for path in (project / "results").rglob("*.html")]
+    assert any("Accuracy of the noisy majority" in page for page in pages)
+    assert "A study of three small files" in (project / "results/index.html").read_text()

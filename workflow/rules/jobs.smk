@@ -1,0 +1,53 @@
+# One job computes all replicas (seed x epsilon x settings) of one method on one dataset. Its
+# manifest is the output: it names the other files with their hashes.
+
+
+rule run:
+    input:
+        dataset=lambda wildcards: WORK.dataset(wildcards.job),
+        choice=lambda wildcards: WORK.choice(wildcards.job),
+        needs=lambda wildcards: WORK.needs(wildcards.job),
+        code=code("run.py", lambda wildcards: WORK.modules(wildcards.job)),
+    output:
+        manifest=f"{JOBS}/{{job}}/manifest.json",
+    log:
+        f"{RESULTS}/logs/jobs/{{job}}.log",
+    wildcard_constraints:
+        job=flow.either(job.id for job in WORK.made_by(audits=False)),
+    conda:
+        "../../envs/training.yaml"
+    threads: 1
+    resources:
+        gpu=0,
+        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
+        runtime=lambda wildcards: WORK.minutes(wildcards.job),
+    params:
+        job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
+        noise_source=lambda wildcards: WORK.noise_source(wildcards.job),
+        # no benchmark: of a user's own data no time is kept
+        times=f"{RESULTS}/benchmarks/{{job}}.tsv",
+    script:
+        "../scripts/run.py"
+
+
+# Attacks; a job whose attack shows more than is proved fails, and with it the run.
+rule audit:
+    input:
+        code=code("audit.py", lambda wildcards: WORK.modules(wildcards.job)),
+    output:
+        manifest=f"{JOBS}/{{job}}/manifest.json",
+    log:
+        f"{RESULTS}/logs/jobs/{{job}}.log",
+    wildcard_constraints:
+        job=flow.either(job.id for job in WORK.made_by(audits=True)),
+    conda:
+        "../../envs/training.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
+        runtime=lambda wildcards: WORK.minutes(wildcards.job),
+    params:
+        job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
+        times=f"{RESULTS}/benchmarks/{{job}}.tsv",
+    script:
+        "../scripts/audit.py"

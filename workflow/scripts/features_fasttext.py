@@ -1,5 +1,0 @@
-"""Make fastText features of the texts of one dataset."""
-
-from featured import build
-
-build(snakemake, "fasttext")  # noqa: F821

@@ -1,5 +1,0 @@
-"""Make Sentence-BERT features of the texts of one dataset."""
-
-from featured import build
-
-build(snakemake, "sbert")  # noqa: F821
