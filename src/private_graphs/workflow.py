@@ -34,6 +34,7 @@ RAW = Path("data/raw")
 RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 PUBLISHED = Path("studies/published")
+RECORDED = Path("recorded")
 INTERRUPTED = (
     "\nInterrupted. Finished jobs are kept; the same command continues where this run stopped."
 )
@@ -223,6 +224,11 @@ def study_files(work: Workflow) -> list[str]:
     names = list(work.plan.studies)
     csvs = [path.as_posix() for name in names for path in PUBLISHED.glob(f"{name}_*.csv")]
     return [*(f"studies/{name}.yaml" for name in names), *sorted(csvs)]
+
+
+def recorded_files() -> list[str]:
+    """Return the files of recorded results, which pages show beside those of the run."""
+    return sorted(path.as_posix() for path in RECORDED.glob("*/*") if path.is_file())
 
 
 def exhibit_modules(work: Workflow) -> list[str]:

@@ -42,6 +42,12 @@ def code(script, modules=lambda wildcards: ()):
     return files
 
 
+def embedding_threads(wildcards):
+    """All cores for a real model: two jobs would embed twice the texts that views share."""
+    real = flow.embeds(wildcards.dataset, wildcards.kind)
+    return workflow.cores or 1 if real else 1
+
+
 def announcement():
     """What is going to run in words, and how long each job is expected to take."""
     jobs = {

@@ -33,6 +33,7 @@ rule exhibits:
 rule site:
     input:
         exhibits=rules.exhibits.output.manifest,
+        recorded=flow.recorded_files(),
         studies=flow.study_files(WORK),
         code=code("site.py", lambda wildcards: flow.exhibit_modules(WORK)),
     output:
