@@ -43,9 +43,9 @@ def explain(
     for runs, document in statements_of(run, statement):
         told = PrivacyStatement.model_validate(document)
         heading = f"Statement {told.statement_id} ({told.status.replace('_', ' ')})"
-        text = textwrap.fill(paragraph(told), 88)
+        texts = (": ".join(filter(None, [heading, runs])), paragraph(told))
         answers.append(({"belongs_to": runs, **parts_of(told)},
-                        f"{': '.join(filter(None, [heading, runs]))}\n{text}"))  # fmt: skip
+                        "\n".join(textwrap.fill(text, 88) for text in texts)))  # fmt: skip
     if as_json:
         print_json([parts for parts, _ in answers])
     else:
