@@ -7,12 +7,11 @@ from job import reported
 
 def main(snake):
     """Write ``results/index.html`` and what it links to."""
-    from private_graphs.report.shelf import read_shelves
     from private_graphs.report.site import write_site
 
     root = Path(snake.output[0]).parent
     with reported("site", snake.log[0]) as log:
-        written = write_site(root, read_shelves(root, Path("recorded")))
+        written = write_site(root, "recorded")
         log.note(f"{snake.output[0]} and {len(written) - 1} pages behind it")
 
 
