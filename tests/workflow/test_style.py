@@ -15,7 +15,8 @@ from packaging.utils import canonicalize_name
 
 from private_graphs.imports import import_closure
 from private_graphs.methods import all_methods, module_of
-from private_graphs.workflow import exhibit_modules, make_workflow
+from private_graphs.repairs import Repairs, exhibit_modules, shown_exhibits
+from private_graphs.workflow import make_workflow
 
 from .conftest import Project
 
@@ -91,7 +92,7 @@ def by_name(rule: str) -> list[str]:
     if rule in ("run", "audit"):
         return sorted({module_of(name) for name in all_methods()})
     if rule in ("exhibits", "site"):
-        return exhibit_modules(make_workflow({}))
+        return exhibit_modules(shown_exhibits(make_workflow({}), Repairs()))
     return []
 
 
