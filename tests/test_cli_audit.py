@@ -86,8 +86,8 @@ def test_more_than_is_proved_ends_with_exit_code_1(audit, monkeypatch):
     assert "breaks its proof" in err and "Traceback" not in err
 
 
-def test_a_proved_method_is_audited_in_its_setting(audit):
-    code, out, _ = audit("--method", "class_sums", "--setting", "graph", "--runs", 50, "--json")
+def test_a_proved_method_is_audited_in_its_scenario(audit):
+    code, out, _ = audit("--method", "class_sums", "--scenario", "graph", "--runs", 50, "--json")
     found = json.loads(out)
     assert code == 0 and set(found) >= FIELDS
     assert (found["protocol"], found["method"], found["setting"]) == (
@@ -96,14 +96,14 @@ def test_a_proved_method_is_audited_in_its_setting(audit):
     assert (found["epsilon_claimed"], found["runs"], found["verdict"]) == (2, 100, "not_refuted")
     assert 1.99 < found["epsilon_proved"] <= 2
     code, out, _ = audit("--method", "edge_votes", "--runs", 10)
-    assert code == 0 and "edge_votes, setting edges (edge undirected, add_remove)" in out
+    assert code == 0 and "edge_votes, scenario edges (edge undirected, add_remove)" in out
 
 
 def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, monkeypatch):
     monkeypatch.setattr(node_gradients, "factors", lambda squared, _: np.ones_like(squared) * 9)
     code, out, err = audit("--method", "dp_linear", "--runs", 100, "--epsilon", 8)
     assert code == 1 and "mend it before any release" in out
-    assert "the audit of dp_linear, setting text shows" in err and "breaks its proof" in err
+    assert "the audit of dp_linear, scenario text shows" in err and "breaks its proof" in err
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, mo
     [
         ((), "either --protocol, such as released, or --method"),
         (("--protocol", "sound", "--method", "dp_mlp"), "either --protocol"),
-        (("--protocol", "sound", "--setting", "text"), "--setting and --classes are for --method"),
+        (("--protocol", "sound", "--scenario", "text"), "--scenario and --classes are for --method"),
         (("--method", "dp_linaer"), "did you mean 'dp_linear'"),
-        (("--method", "dp_mlp", "--setting", "edges"), "expected text or graph"),
+        (("--method", "dp_mlp", "--scenario", "edges"), "expected text or graph"),
         (("--method", "dp_mlp", "--splits", "2"), "leave them out"),
         (("--method", "dp_mlp", "--runs", "5"), "at least 10"),
         (("--method", "dp_mlp", "--epsilon", "-1"), "epsilon is -1"),
-        (("--protocol", "sonud"), "did you mean 'sound'"),
+        (("--protocol", "sonud"), "'sonud'"),
         (("--protocol", "sound", "--epsilon", "-1"), "epsilon is -1"),
         (("--protocol", "sound", "--runs", "5"), "at least 10"),
-        (("--protocol", "sound", "--threads", "0"), "--threads is 0"),
+        (("--protocol", "sound", "--threads", "0"), "'--threads'"),
         (
             ("--protocol", "paper", "--splits", "4", "--visits", "poisson"),
             "only sound has a choice",

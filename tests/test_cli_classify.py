@@ -1,9 +1,15 @@
-"""``private-graphs classify``: one run of a proved method, beside what public data alone gives."""
+"""``private-graphs classify``: one run of a proved method, beside what public data alone gives.
+
+For what ``--out`` writes, neighbouring graphs are put in place of the one that is asked for; what
+differs between their releases, noise aside, is a function of private data that no ε pays for.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +17,18 @@ import pandas as pd
 import pytest
 import safetensors.numpy
 from command_line import Outcome, refused
+from small_graphs import random_graph, with_parts
 
-from private_graphs.cells import MethodPlan
-from private_graphs.cli_classify import Compared
-from private_graphs.methods.names import METHOD_NAMES
-from private_graphs.methods.result import CellResult
+from private_graphs import cli_classify
+from private_graphs.cli_classify import DEFAULT_METHODS, Compared
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.jobs import Job
+from private_graphs.methods import methods_of
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.result import JobResult
 
 NAME = "synthetic-npz"
+RELEASED = {"predictions.csv", "statement.json", "README.md", "manifest.json"}
 
 
 @pytest.fixture(scope="module")
@@ -37,41 +47,38 @@ def classify(run, data):
 
 
 def row_of(folder: Path) -> pd.Series:
-    runs = pd.read_parquet(folder / "runs.parquet")
-    assert len(runs) == 1
-    return runs.iloc[0]
+    rows = pd.read_parquet(folder / "runs.parquet")
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+# --- runs -------------------------------------------------------------------------------------
 
 
 def test_one_run_is_compared_with_public_data_alone_and_both_are_kept(classify, tmp_path):
-    found = classify("--epsilon", 2, "--out", tmp_path / "new")
-    assert found.code == 0, found.err
-    lines = found.out.splitlines()
+    answer = classify("--epsilon", 2, "--out", tmp_path / "new")
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
     private = tmp_path / "new" / "private"
     row, free = row_of(private), row_of(private / "public_only")
-    assert lines[0] == (
-        f"class_sums        epsilon 2     test micro-F1 {row.test_micro_f1:.3f}, "
-        f"validation {row.validation_micro_f1:.3f} on 500 public labels"
-    )
-    assert lines[1] == (
-        f"public_only       epsilon 0     test micro-F1 {free.test_micro_f1:.3f}, "
-        "fitted on 500 public validation labels"
-    )
+    for line, part in zip(lines, (row, free), strict=False):
+        assert line.startswith(f"{part.method:<18}epsilon {part.epsilon:g}")
+        assert f"test micro-F1 {part.test_micro_f1:.3f}" in line and "500" in line
     assert lines[2].endswith(f"test micro-F1 {row.majority_micro_f1:.3f}")
-    assert "rivate data" in lines[4] and "1,000 test nodes" in lines[4]
-    assert any(line.startswith("proved      epsilon 2 per run for node, replace") for line in lines)
-    assert (row.method, row.setting, row.epsilon, row.noise_source) == (
+    assert "1,000 test nodes" in lines[4] and lines[6].startswith("privacy     Proved: ε = 2")
+    assert (row.method, row.scenario, row.epsilon, row.noise_source) == (
         "class_sums", "text", 2.0, "os_entropy",
     )  # fmt: skip
     assert (free.method, free.epsilon) == ("public_only", 0.0)
     for folder, public in ((private, tmp_path / "new" / "release"), (private / "public_only",) * 2):
-        plan = MethodPlan.model_validate_json((folder / "plan.json").read_text())
-        assert plan.cell.dataset == NAME and plan.n_replicas == 1
+        saved = Job.model_validate_json((folder / "job.json").read_text())
+        assert (saved.dataset, saved.name, saved.n_replicas) == (NAME, row_of(folder).job, 1)
         statements = json.loads((folder / "statement.json").read_text())
         assert list(statements) == [row_of(folder).statement_id]
         predictions = safetensors.numpy.load_file(folder / "predictions.safetensors")
         assert predictions["predictions"].shape == (1, 1000)
         table = pd.read_csv(public / "predictions.csv", dtype={"predicted": str})
-        assert (table["node"] == predictions["test_nodes"]).all()
+        assert (table["node"] == predictions["test_records"]).all()
         assert table["predicted"].nunique() == len(np.unique(predictions["predictions"]))
 
 
@@ -87,85 +94,88 @@ def test_noise_is_fresh_unless_a_seed_is_given(classify, tmp_path):
         for pair in ("ab", "cd")
     }
     assert same == {"ab": False, "cd": True}
-    rows = [row_of(tmp_path / each / "private") for each in "ac"]
-    assert [each.noise_source for each in rows] == ["os_entropy", "seeded"]
-    assert [each.seed for each in rows] == [0, 3]
+    rows = [row_of(tmp_path / name / "private") for name in "ac"]
+    assert [row.noise_source for row in rows] == ["os_entropy", "seeded"]
+    assert [row.seed for row in rows] == [0, 3]
     assert math.isnan(rows[0].seconds) and rows[1].seconds > 0, "times of fresh noise are secret"
+    # As version 0.1.0 wrote it: what a replica is stays the same under new words.
+    assert rows[1].replica_id == "REPLICA"
 
 
 @pytest.mark.parametrize(
-    ("setting", "method", "free", "unit"),
+    ("scenario", "method", "free", "unit"),
     [
         ("text", "class_sums", "public_only", "node"),
         ("graph", "class_sums", "public_only", "node"),
         ("edges", "edge_votes", "text_only", "edge_undirected"),
     ],
 )
-def test_every_setting_has_a_method_and_a_row_without_private_data(
-    classify, setting, method, free, unit
+def test_every_scenario_has_a_method_and_a_row_without_private_data(
+    classify, scenario, method, free, unit
 ):
-    found = classify("--setting", setting, "--epsilon", 4, "--json")
-    assert found.code == 0, found.err
-    assert [each["method"] for each in found.json["scores"]] == [method, free]
-    assert {each["setting"] for each in found.json["scores"]} == {setting}
-    private, public = (each["test_micro_f1"] for each in found.json["scores"])
-    assert found.json["gain"] == pytest.approx(private - public)
-    statement = PrivacyStatement.model_validate(found.json["statement"])
+    answer = classify("--scenario", scenario, "--epsilon", 4, "--json")
+    assert answer.code == 0, answer.err
+    assert set(answer.json) == {
+        "scores", "majority_micro_f1", "gain", "standard_error", "verdict", "statement",
+    }  # fmt: skip
+    assert [score["method"] for score in answer.json["scores"]] == [method, free]
+    assert {score["scenario"] for score in answer.json["scores"]} == {scenario}
+    private, public = (score["test_micro_f1"] for score in answer.json["scores"])
+    assert answer.json["gain"] == pytest.approx(private - public)
+    statement = PrivacyStatement.model_validate(answer.json["statement"])
     assert (statement.status, statement.unit) == ("proved", unit)
     assert statement.epsilon_proved <= 4.0 and statement.n_runs_released == 1
 
 
 @pytest.mark.parametrize("known", [20, 0, 500])
 def test_only_the_public_labels_that_are_asked_for_are_known_and_none_is_charged(classify, known):
-    found = classify("--epsilon", 2, "--tuning-labels", known, "--json")
-    assert found.code == 0, found.err
-    assert [each["tuning_labels"] for each in found.json["scores"]] == [known, known]
-    private = found.json["scores"][0]
+    answer = classify("--epsilon", 2, "--validation-labels", known, "--json")
+    assert answer.code == 0, answer.err
+    assert [score["validation_labels"] for score in answer.json["scores"]] == [known, known]
+    private = answer.json["scores"][0]
     assert (private["validation_micro_f1"] is None) == (known == 0)
-    assert (found.json["majority_micro_f1"] is None) == (known == 0)
-    statement = PrivacyStatement.model_validate(found.json["statement"])
+    assert (answer.json["majority_micro_f1"] is None) == (known == 0)
+    statement = PrivacyStatement.model_validate(answer.json["statement"])
     assert statement.selection.public == (known > 0)
-    kinds = [each.type for each in statement.mechanisms]
+    kinds = [mechanism.type for mechanism in statement.mechanisms]
     assert ("exponential" in kinds) == (known == 0)
-    said = classify("--epsilon", 2, "--tuning-labels", known).out
+    said = classify("--epsilon", 2, "--validation-labels", known).out
     assert ("no public validation label" in said) == (known == 0)
 
 
 def test_methods_of_public_data_alone_need_no_epsilon_and_are_compared_with_nothing(classify):
-    found = classify("--method", "public_only", "--json")
-    assert found.code == 0, found.err
-    assert [each["epsilon"] for each in found.json["scores"]] == [0.0]
-    assert found.json["gain"] is None and found.json["verdict"] is None
-    assert "rivate data" not in classify("--method", "public_only").out.partition("privacy")[0]
-    refused(
-        classify("--method", "public_only", "--epsilon", 2), 2,
-        "--epsilon: public_only reads nothing private; leave the flag out",
-    )  # fmt: skip
+    answer = classify("--method", "public_only", "--json")
+    assert answer.code == 0, answer.err
+    assert [score["epsilon"] for score in answer.json["scores"]] == [0.0]
+    assert answer.json["gain"] is None and answer.json["verdict"] is None
+    assert "test nodes)" not in classify("--method", "public_only").out
+    refused(classify("--method", "public_only", "--epsilon", 2), 2, "--epsilon: public_only")
 
 
 def test_without_dp_the_statement_says_so(classify):
-    found = classify("--epsilon", "inf")
-    assert found.code == 0 and "not private: no noise was added" in found.out
-    assert "class_sums        epsilon inf" in found.out
+    answer = classify("--epsilon", "inf")
+    assert answer.code == 0 and "without differential privacy" in answer.out
+    assert "class_sums        epsilon inf" in answer.out
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--epsilon", 2, "--method", "gcn"), ("with --setting text there are class_sums, ",
-                                               "gcn needs --setting graph")),
-        (("--epsilon", 2, "--method", "edge_votes"), ("edge_votes needs --setting edges",)),
+        (("--epsilon", 2, "--method", "gcn_poisson"), ("--scenario text there are class_sums, ",
+                                                       "gcn_poisson needs --scenario graph")),
+        (("--epsilon", 2, "--method", "gcn"), ("gcn needs 'private-graphs train'",)),
+        (("--epsilon", 2, "--method", "edge_votes"), ("edge_votes needs --scenario edges",)),
         (("--epsilon", 2, "--method", "clas_sums"), ("did you mean 'class_sums'",)),
-        (("--epsilon", 2, "--setting", "edge"), ("--setting is 'edge'", "text, graph, edges")),
+        (("--epsilon", 2, "--scenario", "edge"), ("'--scenario'", "'edge'", "'edges'")),
         ((), ("give --epsilon: a number, or inf",)),
         (("--epsilon", 0), ("--epsilon is 0",)),
         (("--epsilon", 2, "--delta", 1), ("--delta is 1",)),
-        (("--epsilon", 2, "--tuning-labels", 501), ("--tuning-labels is 501; expected 0 to 500",)),
-        (("--epsilon", 2, "--tuning-labels", -1), ("--tuning-labels is -1",)),
-        (("--epsilon", 2, "--setting", "edges", "--tuning-labels", 5),
-         ("all labels but those of the test nodes are public",)),
-        (("--epsilon", 2, "--device", "tpu"), ("--device is 'tpu'",)),
-        (("--epsilon", 2, "--max-edges", 9), ("--max-edges is for --setting edges",)),
+        (("--epsilon", 2, "--validation-labels", 501), ("--validation-labels is 501", "0 to 500")),
+        (("--epsilon", 2, "--validation-labels", -1), ("--validation-labels is -1",)),
+        (("--epsilon", 2, "--scenario", "edges", "--validation-labels", 5),
+         ("--validation-labels: under --scenario edges",)),
+        (("--epsilon", 2, "--device", "tpu"), ("'--device'", "'tpu'")),
+        (("--epsilon", 2, "--max-edges", 9), ("--max-edges is for --scenario edges",)),
     ],
 )  # fmt: skip
 def test_a_wrong_flag_is_refused_with_what_to_do(classify, flags, words):
@@ -173,7 +183,9 @@ def test_a_wrong_flag_is_refused_with_what_to_do(classify, flags, words):
 
 
 def test_a_graph_that_nobody_knows_and_a_delta_that_proves_nothing(run, classify, data):
-    refused(run("classify", "nobody", "--epsilon", 2, "--data", data), 2, "unknown dataset")
+    for scenario in ("text", "edges"):
+        flags = ("--scenario", scenario, "--epsilon", 2, "--data", data)
+        refused(run("classify", "nobody", *flags), 2, "unknown dataset")
     refused(classify("--epsilon", 2, "--delta", 0.01), 1, "delta")
 
 
@@ -190,62 +202,210 @@ def test_documents_without_a_label_are_predicted_and_scores_are_of_the_others(
     flags = ("--nodes", "nodes.csv", "--edges", root / "examples" / "my_graph" / "edges.csv",
              "--text", "title,body", "--label", "topic", "--split", "part")  # fmt: skip
     assert run("dataset", "waiting", *flags).code == 0
-    for setting, method in (
-        ("text", "dp_linear"),
-        ("graph", "class_sums"),
-        ("edges", "edge_votes"),
+    for scenario, method, more in (
+        ("text", "dp_linear", ()),
+        ("graph", "class_sums", ()),
+        ("edges", "edge_votes", ("--max-edges", 9000)),
     ):
-        found = run("classify", "waiting", "--setting", setting, "--method", method,
-                    "--epsilon", 4, "--out", setting,
-                    *(("--max-edges", 9000) if setting == "edges" else ()))  # fmt: skip
-        assert found.code == 0, found.err
-        assert f"{150 - waiting.sum()} test nodes" in found.out
-        table = pd.read_csv(f"{setting}/release/predictions.csv").set_index("node")["predicted"]
+        answer = run("classify", "waiting", "--scenario", scenario, "--method", method,
+                     "--epsilon", 4, "--out", scenario, *more)  # fmt: skip
+        assert answer.code == 0, answer.err
+        assert f"{150 - waiting.sum()} test nodes" in answer.out
+        table = pd.read_csv(f"{scenario}/release/predictions.csv").set_index("node")["predicted"]
         assert list(table.index) == list(np.flatnonzero(nodes["part"] == "test"))
         hits = table == topics[table.index]
         assert hits[waiting[table.index]].mean() > 0.7, "unseen labels"
-        row = row_of(Path(setting, "private"))
+        row = row_of(Path(scenario, "private"))
         assert row.test_micro_f1 == pytest.approx(hits[~waiting[table.index]].mean())
 
 
-def test_help_names_every_method_under_its_settings_and_what_each_setting_protects(run):
+def test_help_names_every_method_of_every_scenario_and_what_it_protects(run):
     text = " ".join(run("classify", "--help").out.split())
-    for setting in ("text", "graph", "edges"):
-        assert f"--setting {setting}. Protected: " in text
-    for name in METHOD_NAMES:
-        assert name in text
+    for scenario in DEFAULT_METHODS:
+        assert f"--scenario {scenario}. Protected: " in text
+        assert f"Methods of {scenario}: {', '.join(methods_of(scenario))}." in text
     assert text.count("Public: ") == 3
     assert "bow and fasttext count the words of validation and test texts" in text
 
 
-def result(predictions: list[int]) -> CellResult:
-    return CellResult(pd.DataFrame(), {}, np.arange(len(predictions)), np.array([predictions]))
+def result(predictions: list[int]) -> JobResult:
+    return JobResult(pd.DataFrame(), {}, np.arange(len(predictions)), np.array([predictions]))
 
 
 @pytest.mark.parametrize(
-    ("private", "public", "words"),
+    ("private", "public", "verdict", "words"),
     [
-        (100, 50, "worth it: they add 50.0 points of test micro-F1 (standard error 5.0, 100 "),
-        (50, 100, "not worth it: public data alone are better by 50.0 points"),
-        (52, 50, "No clear gain: private data gave 2.0 points of test micro-F1 (standard error "
-                 "1.4, 100 test nodes) more than public"),
-        (50, 52, "less than public"),
-        (50, 50, "gave 0.0 points of test micro-F1 (standard error 0.0, 100 test nodes) more or"),
+        (100, 50, "gain", "worth it (+50.0 points of test micro-F1, standard error 5.0, 100 test"),
+        (50, 100, "loss", "public data alone, which cost nobody anything (-50.0 points"),
+        (52, 50, "none", "No clear gain"),
+        (50, 52, "none", "(-2.0 points of test micro-F1, standard error 1.4, 100 test nodes)"),
+        (50, 50, "none", "(+0.0 points of test micro-F1, standard error 0.0, 100 test nodes)"),
     ],
-)  # fmt: skip
-def test_a_verdict_needs_two_standard_errors_of_the_paired_difference(private, public, words):
+)
+def test_a_verdict_needs_two_standard_errors_of_the_paired_difference(
+    private, public, verdict, words
+):
     labels = np.ones(100, dtype=np.int64)
     hits = [result([1] * each + [0] * (100 - each)) for each in (private, public)]
     compared = Compared.of(*hits, labels)
-    assert words in compared.sentence, compared.sentence
+    assert compared.verdict == verdict and words in compared.sentence, compared.sentence
     assert compared.gain == pytest.approx((private - public) / 100)
     share = abs(private - public) / 100  # of nodes that one of them hits alone
     assert compared.error == pytest.approx(math.sqrt((share - share**2) / 100))
 
 
-def test_a_plan_of_no_run_is_refused():
-    cell = {"study": "s", "experiment": "e", "dataset": "d", "method": "m", "setting": "text"}
-    plan = {"cell": cell, "seeds": (0,), "epsilons": (), "tuning_labels": (3,)}
-    assert MethodPlan.model_validate({**plan, "tuning_epsilons": (1,)}).n_replicas == 1
-    with pytest.raises(ValueError, match="no run"):
-        MethodPlan.model_validate(plan)
+# --- what may be shared -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def graph() -> GraphDataset:
+    return random_graph(4, nodes=300, train=157, degree=9.0)
+
+
+@pytest.fixture
+def saved(run, graph, monkeypatch, tmp_path):
+    """Call ``classify`` on a graph in place of the embedded one; return the folder of ``--out``."""
+
+    def call(out: str, *flags: object, on: GraphDataset = graph) -> Path:
+        monkeypatch.setattr(cli_classify, "load_data", lambda *_: on)
+        answer = run("classify", NAME, *flags, "--out", tmp_path / out)
+        assert answer.code == 0, answer.err
+        return tmp_path / out
+
+    return call
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Content of every file below ``folder``; tables of rows as CSV."""
+    return {
+        path.relative_to(folder).as_posix(): (
+            pd.read_parquet(path).to_csv().encode()
+            if path.suffix == ".parquet"
+            else path.read_bytes()
+        )
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def without_marks(value):
+    """JSON without what may differ by noise alone: identifiers and keyed hashes."""
+    if isinstance(value, dict):
+        return {
+            key: without_marks(part)
+            for key, part in value.items()
+            if key != "statement_id" and "fingerprint" not in key
+        }
+    return value
+
+
+def claims(folder: Path) -> list:
+    statements = json.loads((folder / "release" / "statement.json").read_text())
+    return [without_marks(statement) for statement in statements.values()]
+
+
+def test_a_folder_holds_a_release_and_what_is_not_to_be_shared_and_nothing_else(saved):
+    out = saved("out", "--epsilon", 2)
+    assert {path.name for path in out.iterdir()} == {"release", "private"}
+    assert {path.name for path in (out / "release").iterdir()} == RELEASED
+    private = {"README.md", "runs.parquet", "predictions.safetensors", "job.json"}
+    assert private <= {path.name for path in (out / "private").iterdir()}
+    assert (out / "private" / "public_only" / "predictions.csv").is_file()
+    row = row_of(out / "private")
+    released = b"".join(contents(out / "release").values()).decode()
+    for name in ("test_micro_f1", "validation_micro_f1", "majority_micro_f1", "random_micro_f1"):
+        assert f"{row[name]:.3f}" not in released, name
+    manifest = json.loads((out / "release" / "manifest.json").read_text())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", manifest["date"]), "a day, no time"
+    assert manifest["statement_ids"] == [row["statement_id"]]
+
+
+@pytest.mark.parametrize("later", [("--epsilon", "inf"), ("--epsilon", 2, "--seed", 3)])
+def test_without_dp_or_with_a_kept_seed_nothing_may_be_shared_not_even_of_an_earlier_run(
+    saved, later
+):
+    """Who has the seed takes the noise off, and the statement holds the plain hash of the data."""
+    assert (saved("out", "--epsilon", 2) / "release").is_dir()
+    out = saved("out", *later)
+    assert not (out / "release").exists()
+    assert (out / "private" / "predictions.csv").is_file()
+
+
+@pytest.mark.parametrize("scenario", ["text", "graph"])
+def test_what_is_released_beside_predictions_does_not_depend_on_private_data(
+    saved, graph, scenario
+):
+    """Other labels, texts and links of all private units at once, the same words about them."""
+    rng = np.random.default_rng(5)
+    train = np.flatnonzero(graph.train_mask)
+    moved = np.arange(graph.n_nodes)
+    moved[train] = rng.permutation(train)
+    other = with_parts(graph, edges=graph.edge_index.T[:-200])
+    other = with_parts(other, features=graph.features.to_scipy()[moved].toarray())
+    other = dataclasses.replace(other, labels=np.where(graph.train_mask, 0, graph.labels))
+    flags = ("--scenario", scenario, "--epsilon", 1)
+    first, second = saved("a", *flags), saved("b", *flags, on=other)
+    assert claims(first) == claims(second)
+    first, second = contents(first / "release"), contents(second / "release")
+    assert set(first) == set(second) == RELEASED
+    assert first["README.md"] == second["README.md"]
+    nodes = [
+        [line.split(",")[0] for line in files["predictions.csv"].decode().splitlines()]
+        for files in (first, second)
+    ]
+    assert nodes[0] == nodes[1]
+
+
+@pytest.mark.parametrize("part", ["release", "private"])
+def test_nobody_who_knows_all_but_one_label_finds_it_by_hashing(saved, graph, part):
+    """K guesses of the label, K hashes of the whole data: none may stand in any file."""
+    node = int(np.flatnonzero(graph.train_mask & (graph.labels >= 0))[7])
+    guesses = []
+    for label in range(graph.n_classes):
+        labels = graph.labels.copy()
+        labels[node] = label
+        guesses.append(dataclasses.replace(graph, labels=labels).fingerprint)
+    for name, content in contents(saved("out", "--epsilon", 0.1) / part).items():
+        assert not [guess for guess in guesses if guess[:12].encode() in content], name
+
+
+def test_a_released_file_that_was_changed_is_named(saved, run):
+    out = saved("out", "--epsilon", 2)
+    said = run("explain", out)
+    assert said.code == 0 and said.out == run("explain", out / "release").out
+    assert "Protected are the 157 nodes" in said.out
+    with (out / "release" / "predictions.csv").open("a", encoding="utf-8") as stream:
+        stream.write("3,class 1\n")
+    for folder in (out, out / "release"):
+        refused(run("explain", folder), 1, "predictions.csv", "the file was changed")
+    (out / "release" / "predictions.csv").unlink()
+    refused(run("explain", out), 1, "predictions.csv", "no such file")
+
+
+def test_one_edge_more_or_less_changes_no_claim_and_no_file_tells_how_many_there_are(saved, graph):
+    fewer = with_parts(graph, edges=graph.edge_index.T[1:])
+    flags = ("--scenario", "edges", "--epsilon", 2)
+    with_edge, without = saved("a", *flags), saved("b", *flags, on=fewer)
+    assert claims(with_edge) == claims(without)
+    (claim,) = claims(with_edge)
+    assert claim["n_units"] == 5500, "declared with the dataset, not counted"
+    for folder, edges in ((with_edge, graph.n_edges), (without, fewer.n_edges)):
+        for name, content in contents(folder).items():
+            numbers = re.findall(r"[\d,]+", content.decode("utf-8", "ignore"))
+            assert not {str(edges), f"{edges:,}"} & {*numbers}, name
+
+
+def test_delta_is_checked_against_the_declared_bound_and_a_graph_above_it_is_refused(
+    run, graph, monkeypatch
+):
+    monkeypatch.setattr(cli_classify, "load_data", lambda *_: graph)
+    flags = ("classify", NAME, "--scenario", "edges", "--epsilon", 2)
+    refused(run(*flags, "--max-edges", 100_000), 1, "delta x units = 1;")
+    answer = run(*flags, "--max-edges", graph.n_edges - 1)
+    refused(answer, 1, "more edges than the declared bound", "--max-edges")
+    assert f"{graph.n_edges}" not in answer.err and f"{graph.n_edges:,}" not in answer.err
+    assert run(*flags, "--max-edges", graph.n_edges).code == 0
+    nobody = dataclasses.replace(graph, info=graph.info.model_copy(update={"name": "mine"}))
+    monkeypatch.setattr(cli_classify, "load_data", lambda *_: nobody)
+    monkeypatch.setattr(cli_classify, "declared_bound", lambda *_: None)
+    refused(run(*flags), 1, "mine", "--max-edges", "without looking at the links")

@@ -61,14 +61,14 @@ run without DP or with a kept seed does not have.
 _VERDICTS = {
     "gain": "Private data were worth it",
     "none": "No clear gain: use public data alone, which cost nobody anything",
-    "loss": "Private data were not worth it: public data alone are better, and cost nobody anything",
+    "loss": "Private data were not worth it: use public data alone, which cost nobody anything",
 }
 _CLEAR = 2.0
 """A difference of fewer standard errors is called none."""
 
 
 class WithMethods(TyperCommand):
-    """A command whose help ends with the methods of every scenario, which take a while to import."""
+    """A command whose help ends with the methods of every scenario; they take time to import."""
 
     def format_epilog(self, ctx, formatter) -> None:
         from private_graphs.methods import methods_of
@@ -238,9 +238,7 @@ def _public_job(job: Job) -> Job | None:
 
     if not method_named(job.method).reads_private:
         return None
-    free = next(
-        name for name in methods_of(job.scenario) if not method_named(name).reads_private
-    )
+    free = next(name for name in methods_of(job.scenario) if not method_named(name).reads_private)
     return named(job.model_copy(update={"method": free}), job.features)
 
 
@@ -264,8 +262,7 @@ class Compared:
         truth = labels[result.test_records]
         labelled = truth >= 0
         hits, others = (
-            (each.test_predictions[0] == truth)[labelled].astype(float)
-            for each in (result, public)
+            (each.test_predictions[0] == truth)[labelled].astype(float) for each in (result, public)
         )
         difference, size = hits - others, int(labelled.sum())
         return cls(float(difference.mean()), float(difference.std() / math.sqrt(size)), size)

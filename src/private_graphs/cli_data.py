@@ -98,7 +98,9 @@ def dataset(
     declared = _declaration(
         {key: value for key, value in flags.items() if key not in _OTHER_FLAGS}, data
     )
-    built = load_data(name, features, PROTOCOLS[protocol].data, mirror, data, device, threads, declared)
+    built = load_data(
+        name, features, PROTOCOLS[protocol].data, mirror, data, device, threads, declared
+    )
     if declared is not None:
         _remember(declared, built.n_nodes, data)
     _show(built)

@@ -50,9 +50,7 @@ ProtocolName = Annotated[
         "be proved.",
     ),
 ]
-Epsilon = Annotated[
-    str | None, typer.Option(help="Privacy budget, or inf for a run without DP.")
-]
+Epsilon = Annotated[str | None, typer.Option(help="Privacy budget, or inf for a run without DP.")]
 Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-DP.")]
 FirstSeed = Annotated[
     int | None,

@@ -61,6 +61,7 @@ def carry_out(
 ) -> JobResult:
     """Run a job with a progress bar; test records without a label are predicted too."""
     from private_graphs.imports import code_fingerprint
+    from private_graphs.methods import module_of
     from private_graphs.run import execute
 
     if job.group == "train" and device == "cpu" and not _compiled():
@@ -68,8 +69,8 @@ def carry_out(
     with ProgressBar(job.method, unit, timed=noise_source == "seeded") as progress:
         return execute(
             job, dataset, noise_source=noise_source, device=device, threads=threads,
-            progress=progress, code_fingerprint=code_fingerprint("private_graphs.run"),
-            unlabelled=job.group == "classify",
+            progress=progress, unlabelled=job.group == "classify",
+            code_fingerprint=code_fingerprint("private_graphs.run", module_of(job.method)),
         )  # fmt: skip
 
 
@@ -84,16 +85,16 @@ def _compiled() -> bool:
 
 def save(result: JobResult, job: Job, folder: Path) -> None:
     """Write the files of a result, and the job beside them."""
-    from private_graphs.files import write_text
-    from private_graphs.jobs import JOB_FILE
+    from private_graphs.verify import finish
 
     prepare_folder(folder)
     result.save(folder)
-    write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
+    finish(folder, job, [])
 
 
 def statement_text(statement: dict[str, Any]) -> str:
     """Return a privacy statement as a few lines for a terminal."""
-    from private_graphs.privacy.statements import PrivacyStatement, render_text
+    from private_graphs.privacy.statements import PrivacyStatement
+    from private_graphs.report.statement import terminal
 
-    return render_text(PrivacyStatement.model_validate(statement))
+    return terminal(PrivacyStatement.model_validate(statement))

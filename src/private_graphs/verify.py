@@ -102,9 +102,8 @@ def content_digest(path: str | Path) -> str | None:
 
 def write_hashes(folder: Path, files: Iterable[str], made_from: Iterable[str]) -> None:
     """Write a manifest of ``files`` of a folder and of the manifests that it was ``made_from``."""
-    hashes = {name: sha256_of(folder / name) for name in sorted(files)}
-    digests = {path: content_digest(path) for path in made_from}
-    write_json(folder / MANIFEST, {"sha256": hashes, MADE_FROM: digests})
+    write_json(folder / MANIFEST, {"sha256": {}})
+    vouch(folder, sorted(files), made_from)
 
 
 def write_build(folder: Path, made_from: Iterable[str]) -> None:
@@ -116,8 +115,13 @@ def write_build(folder: Path, made_from: Iterable[str]) -> None:
 def finish(folder: Path, job: Job, made_from: Iterable[str]) -> None:
     """Put a job beside its saved files, and what it was made from into their manifest."""
     write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
+    vouch(folder, [JOB_FILE], made_from)
+
+
+def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str]) -> None:
+    """Add to the manifest of a folder the hashes of ``files`` and what the folder was made from."""
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    manifest["sha256"][JOB_FILE] = sha256_of(folder / JOB_FILE)
+    manifest["sha256"] |= {name: sha256_of(folder / name) for name in files}
     manifest[MADE_FROM] = {path: content_digest(path) for path in made_from}
     write_json(folder / MANIFEST, manifest)
 

@@ -21,18 +21,20 @@ from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UsageError, UserError
 from private_graphs.features.load import load_dataset
 
-EMBEDDED = [name for name, each in DATASETS.items() if each.synthetic and not each.views]
+GRAPHS = {name: each for name, each in DATASETS.items() if each.data == "graph"}
+EMBEDDED = [name for name, each in GRAPHS.items() if each.synthetic and not each.views]
 
 
 def test_the_registered_names_are_these():
     assert list(DATASETS) == [
         "cora", "citeseer", "pubmed", "cora-ml", "ms-academic",
-        "synthetic-planetoid", "synthetic-npz", "pokec", "reddit", "pokec_demo",
+        "synthetic-planetoid", "synthetic-npz", "pokec", "reddit", "pokec_demo", "digits", "mnist",
+        "fashion-mnist",
     ]  # fmt: skip
 
 
 def test_bounds_on_edges_are_the_published_counts_rounded_up_to_two_digits():
-    for spec in DATASETS.values():
+    for spec in GRAPHS.values():
         if spec.name != "reddit":  # its edges are those of a sample; the bound is of the whole
             step = 10 ** (len(str(spec.size.edges)) - 2)
             assert spec.max_edges == -(-spec.size.edges // step) * step, spec.name
@@ -51,7 +53,7 @@ def test_planetoid_datasets_have_eight_raw_files_npz_ones_one_and_embedded_ones_
     sources = load_sources()
     assert {name: len(sources[name].files) for name in DATASETS if name in sources} == {
         "cora": 8, "citeseer": 8, "pubmed": 8, "cora-ml": 1, "ms-academic": 1, "pokec": 2,
-        "reddit": 1,
+        "reddit": 1, "mnist": 4, "fashion-mnist": 4,
     }  # fmt: skip
     assert {name for name, each in DATASETS.items() if each.synthetic} == set(DATASETS) - set(
         sources

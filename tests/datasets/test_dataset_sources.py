@@ -389,6 +389,14 @@ SHIPPED = {
     "ms-academic": ["citation-npz/ms_academic.npz"],
     "pokec": ["pokec/soc-pokec-profiles.txt.gz", "pokec/soc-pokec-relationships.txt.gz"],
     "reddit": ["reddit/reddit.zip"],
+    **{
+        name: [
+            f"{name}/{side}-{kind}-ubyte.gz"
+            for side in ("t10k", "train")
+            for kind in ("images-idx3", "labels-idx1")
+        ]
+        for name in ("mnist", "fashion-mnist")
+    },
 }
 NEVER_PUBLISHED = {"pokec", "reddit"}
 

@@ -1,4 +1,4 @@
-"""Images: idx files that lie, invariants on disk and in memory, the embedded digits, the registry."""
+"""Images: idx files that lie, invariants on disk and in memory, embedded digits, the registry."""
 
 from __future__ import annotations
 

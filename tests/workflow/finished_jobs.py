@@ -67,7 +67,7 @@ def leave_dataset(folder: Path) -> Path:
     return folder
 
 
-def vouch(folder: Path) -> None:
+def accept(folder: Path) -> None:
     """Write new hashes into the manifest of a folder, as somebody who edits files might."""
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["sha256"] = {name: sha256_of(folder / name) for name in manifest["sha256"]}

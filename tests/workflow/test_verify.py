@@ -15,7 +15,7 @@ from private_graphs.files import MANIFEST, write_json
 from private_graphs.jobs import Attack, Job
 from private_graphs.verify import changed_file, content_digest, damage, stale_input, write_hashes
 
-from .finished_jobs import leave_dataset, leave_job, save_predictions, vouch
+from .finished_jobs import accept, leave_dataset, leave_job, save_predictions
 
 JOB = Job(study="s", group="g", name="d/raw/m", dataset="d", method="m", scenario="nodes",
           epsilons=(2,))  # fmt: skip
@@ -54,9 +54,7 @@ def test_what_was_written_is_whole_and_what_has_not_finished_is_not_damaged(
     "name", ["runs.parquet", "statement.json", "predictions.safetensors", "job.json", MANIFEST]
 )
 @pytest.mark.parametrize("how", ["cut", "emptied", "removed"])
-def test_a_cut_or_absent_file_is_named_whatever_its_date(
-    folder: Path, name: str, how: str
-) -> None:
+def test_a_cut_or_absent_file_is_named_whatever_its_date(folder: Path, name: str, how: str) -> None:
     path = folder / name
     status, content = path.stat(), path.read_bytes()
     if how == "removed":
@@ -78,7 +76,7 @@ def test_an_edited_score_is_found_by_its_hash_and_by_its_predictions(
 ) -> None:
     edit_rows(folder, test_micro_f1=0.99)
     assert "runs.parquet: is not the file that was written" in damage(folder)
-    vouch(folder)
+    accept(folder)
     assert damage(folder) is None, "nothing to hold it against"
     assert "test_micro_f1 is 0.99 where its predictions score 1" in damage(folder, dataset)
 
@@ -112,13 +110,13 @@ def test_rows_that_contradict_what_lies_beside_them_are_named(
     folder: Path, change: Callable[[Path], None], words: str
 ) -> None:
     change(folder)
-    vouch(folder)
+    accept(folder)
     assert words in damage(folder)
 
 
 def test_unreadable_content_that_a_manifest_vouches_for_is_damage_too(folder: Path) -> None:
     (folder / "runs.parquet").write_bytes(b"PAR1 and nothing else PAR1")
-    vouch(folder)
+    accept(folder)
     assert "not readable" in damage(folder)
 
 

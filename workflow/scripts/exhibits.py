@@ -8,13 +8,20 @@ from job import reported
 def main(snake):
     """Gather the rows of all jobs, and write the exhibits of every study."""
     from private_graphs.report.write import write_exhibits
+    from private_graphs.verify import vouch
 
     scale = Path(snake.output.rows).parent
+    folder = Path(snake.output.manifest).parent
     with reported("exhibits", snake.log[0]) as log:
         written = write_exhibits(
-            scale, snake.params.exhibits, snake.params.jobs,
-            statistics=snake.input.statistics, processed=Path("data/processed"),
-        )  # fmt: skip
+            scale,
+            snake.params.exhibits,
+            snake.params.jobs,
+            statistics=map(Path, snake.input.statistics),
+            processed=Path("data/processed"),
+        )
+        manifests = [f"{scale}/jobs/{name}/manifest.json" for name in snake.params.jobs]
+        vouch(folder, ["../rows.parquet"], manifests)
         for path in written:
             log.note(str(path))
 

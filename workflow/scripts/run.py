@@ -7,7 +7,7 @@ from job import reported
 
 def main(snake):
     """Unpack the job, run it, and save its files with the job beside them."""
-    from private_graphs.datasets.graph_dataset import GraphDataset
+    from private_graphs.datasets.registry import load_built
     from private_graphs.imports import code_fingerprint
     from private_graphs.jobs import Job
     from private_graphs.methods import module_of
@@ -24,7 +24,7 @@ def main(snake):
     with reported(f"ran {job.id}", snake.log[0], times=snake.params.times, secret=secret) as log:
         result = execute(
             job,
-            GraphDataset.load(Path(snake.input.dataset).parent),
+            load_built(Path(snake.input.dataset).parent),
             chosen=read_rows(choice) if choice else None,
             artifacts={name: read_artifacts(Path(path).parent) for name, path in needed.items()},
             noise_source=source,

@@ -16,7 +16,12 @@ from private_graphs.datasets.graph_dataset import (
     RawFile,
     SparseFeatures,
 )
-from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo, ParsedImages
+from private_graphs.datasets.image_dataset import (
+    IMAGES_FILE,
+    ImageDataset,
+    ImageInfo,
+    ParsedImages,
+)
 from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.own import (
     EMBEDDED,
@@ -365,9 +370,12 @@ def build(
         )
     found = view_of(spec, view)
     sources = raw_records(name, raw_dir)
+    parsed: ParsedGraph | ParsedImages
     if spec.read is not None:
-        return _images(spec, spec.read(raw_dir / spec.raw), sources)
-    if spec.format == "planetoid":
+        parsed = spec.read(raw_dir / spec.raw)
+        if isinstance(parsed, ParsedImages):
+            return _images(spec, parsed, sources)
+    elif spec.format == "planetoid":
         parsed = read_planetoid(raw_dir / "planetoid", spec.raw, spec.n_validation)
     elif spec.format == "reddit":
         from private_graphs.datasets.reddit import read_reddit
@@ -376,6 +384,12 @@ def build(
     else:
         parsed = read_npz(raw_dir / spec.raw, spec.n_validation, spec.n_test, len(spec.classes))
     return _dataset(spec, parsed, sources, found)
+
+
+def load_built(folder: str | os.PathLike[str]) -> GraphDataset | ImageDataset:
+    """Read a built dataset of either kind; UserError as ``load`` of its class raises."""
+    images = (Path(folder) / IMAGES_FILE).is_file()
+    return ImageDataset.load(folder) if images else GraphDataset.load(folder)
 
 
 def build_texts(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from private_graphs.datasets.npz import N_TEST, N_VALIDATION
 
 if TYPE_CHECKING:
+    from private_graphs.datasets.graph_dataset import ParsedGraph
     from private_graphs.datasets.image_dataset import ParsedImages
     from private_graphs.datasets.own import OwnGraph
 
@@ -67,7 +68,7 @@ class DatasetSpec:
     """What a user declared, of a user's own graph."""
     data: Literal["graph", "images"] = "graph"
     """What one unit of it is."""
-    read: Callable[[Path], ParsedImages] | None = None
+    read: Callable[[Path], ParsedGraph | ParsedImages] | None = None
     """Reads the folder ``raw``, of a dataset of ``readers``."""
     write: Callable[[Path], list[Path]] | None = None
     """Generates the raw files of a synthetic dataset below a raw folder; returns their paths."""

@@ -1,0 +1,46 @@
+"""``private-graphs record`` and ``publish``: results of a full run, shipped with the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from private_graphs.cli_terminal import say
+
+
+def record(
+    results: Annotated[Path, typer.Argument(help="Results of a scale, such as results/full.")],
+    out: Annotated[
+        Path, typer.Argument(help="Folder with a folder for every study.")
+    ] = Path("recorded"),
+    command: Annotated[
+        list[str] | None,
+        typer.Option(help="A command that made the results; may be given several times."),
+    ] = None,
+    processed: Annotated[
+        Path, typer.Option(help="Built datasets: scores on them are computed again.", metavar="DIR")
+    ] = Path("data/processed"),
+) -> None:  # fmt: skip
+    """Keep rows, statements and predictions of all finished jobs of a scale, small and checked.
+
+    Example: private-graphs record results/full recorded --command "snakemake --config scale=full"
+    """
+    from private_graphs.report.record import record as write
+
+    for path in write(results, out, processed=processed, commands=command or ()):
+        say(f"wrote {path}")
+
+
+def publish(
+    recorded: Annotated[Path, typer.Argument(help="What 'record' wrote.")] = Path("recorded"),
+    docs: Annotated[
+        Path, typer.Argument(help="Folder with a folder for every study.")
+    ] = Path("docs/results"),
+) -> None:  # fmt: skip
+    """Write the exhibits of recorded results as tables and pictures for the documentation."""
+    from private_graphs.report.publish import publish as write
+
+    for path in write(recorded, docs):
+        say(f"wrote {path}")

@@ -1,0 +1,64 @@
+"""MNIST and Fashion-MNIST from the mirror: their files, and a few steps of training."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from private_graphs.datasets.image_dataset import ImageDataset
+from private_graphs.datasets.registry import DATASETS, GraphSize, build
+from private_graphs.datasets.sources import supply
+from private_graphs.run import execute
+from private_graphs.study import Run, group_jobs, load_study
+
+COUNTS = {
+    "mnist": [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
+    "fashion-mnist": [6000] * 10,
+}
+MD5 = ["6bbc9ace898e44ae57da46a324031adb", "2646ac647ad5339dbf082846283269ea"]
+"""Of MNIST's uncompressed image files, as published."""
+
+
+@pytest.fixture(scope="module")
+def datasets(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImageDataset]:
+    for name in COUNTS:
+        if not (mirror / name).is_dir():
+            pytest.skip(f"the mirror has no {name}")
+    folder = tmp_path_factory.mktemp("raw")
+    supply(COUNTS, folder, mirror, progress=lambda *_: None)
+    return {name: build(name, folder) for name in COUNTS}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_files_have_the_known_images_and_classes(
+    name: str, datasets: dict[str, ImageDataset], tmp_path: Path
+) -> None:
+    dataset = datasets[name]
+    assert dataset.images.shape == (70_000, 1, 28, 28)
+    assert np.bincount(dataset.labels[dataset.train_mask]).tolist() == COUNTS[name]
+    masks = (dataset.train_mask, dataset.validation_mask, dataset.test_mask)
+    assert [int(mask.sum()) for mask in masks] == [60_000, 1_000, 9_000]
+    assert DATASETS[name].size == GraphSize(70_000, 0, 70_000 * 784, 784, 10, 60_000)
+    assert list(dataset.info.classes) == list(DATASETS[name].classes)
+    dataset.save(tmp_path)
+    assert ImageDataset.load(tmp_path).fingerprint == dataset.fingerprint
+
+
+def test_mnist_has_the_published_pixels(datasets: dict[str, ImageDataset]) -> None:
+    images = datasets["mnist"].images
+    for part, published in zip((images[:60_000], images[60_000:]), MD5, strict=True):
+        header = bytes([0, 0, 8, 3]) + np.array([len(part), 28, 28], dtype=">u4").tobytes()
+        assert hashlib.md5(header + part.tobytes()).hexdigest() == published
+
+
+def test_two_epochs_on_mnist_learn_and_are_priced(datasets: dict[str, ImageDataset]) -> None:
+    jobs = group_jobs(load_study("lrec2022", "full"), "table4", Run(scale="full"))
+    (sound,) = (job for job in jobs if job.protocol == "sound" and job.settings["lot_size"] == 600)
+    small = {**sound.settings, "epochs": 2, "learning_rate": 0.5}
+    job = sound.model_copy(update={"settings": small, "seeds": (0,), "epsilons": (1.26,)})
+    rows = execute(job, datasets["mnist"]).rows
+    assert rows["test_micro_f1"].iloc[0] > 0.75
+    assert 0 < rows["epsilon_proved"].iloc[0] < 0.5

@@ -1,0 +1,343 @@
+"""``private-graphs train``: the job of its flags, its output, its files, its refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+from command_line import Outcome, refused
+from typer.main import get_command
+
+from private_graphs import cli, cli_train
+from private_graphs.jobs import Job
+from private_graphs.privacy.statements import PrivacyStatement
+
+NAME = "synthetic-planetoid"
+FILES = {"job.json", "manifest.json", "predictions.safetensors", "runs.parquet", "statement.json"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("raw")
+
+
+@pytest.fixture
+def train(run, data):
+    """Call ``train`` on embedded data for a few epochs."""
+
+    def call(*arguments: object) -> Outcome:
+        given = [] if "--epochs" in arguments else ["--epochs", 3]
+        return run("train", "--dataset", NAME, *given, "--data", data, *arguments)
+
+    return call
+
+
+def job(*flags: str) -> Job:
+    """The job of ``train`` with flags, without a run."""
+    command = get_command(cli.app).commands["train"]
+    context = command.make_context("train", ["--dataset", "cora", *flags])
+    return cli_train.planned(dict(context.params))
+
+
+# --- jobs -------------------------------------------------------------------------------------
+
+
+def test_defaults_are_those_of_the_paper():
+    for optimizer, epochs in (("sgd", 2000), ("adam", 500)):
+        planned = job("--optimizer", optimizer, "--epsilon", "2")
+        assert planned.settings == {"optimizer": optimizer, "epochs": epochs}
+        assert (planned.delta, planned.protocol, planned.scenario) == (1e-5, "sound", "nodes")
+    assert job("--optimizer", "sgd", "--epsilon", "2").choose == {}
+    assert job("--epsilon", "2").choose == {"learning_rate": (0.01, 0.1, 1, 10, 50, 100)}
+    assert job("--epsilon", "2").n_replicas == 6 and job("--epsilon", "inf").n_replicas == 1
+    for epsilon in ("2", "inf"):
+        chosen = job("--epsilon", epsilon, "--lr", "3")
+        assert chosen.choose == {} and chosen.settings["learning_rate"] == 3.0
+
+
+def test_early_stopping_is_the_default_without_dp_and_can_be_left_out():
+    assert "patience" not in job("--epsilon", "inf").settings
+    assert "patience" not in job("--epsilon", "inf", "--early-stopping").settings
+    assert job("--epsilon", "inf", "--no-early-stopping").settings["patience"] is None
+    assert job("--epsilon", "2", "--no-early-stopping").settings["patience"] is None
+
+
+def test_seeds_count_replicas_from_the_given_seed():
+    assert job("--epsilon", "2").seeds == (0,)
+    assert job("--epsilon", "2", "--seeds", "3").seeds == (0, 1, 2)
+    assert job("--epsilon", "2", "--seeds", "3", "--seed", "7").seeds == (7, 8, 9)
+
+
+def test_settings_without_a_flag_can_be_set():
+    planned = job("--epsilon", "2", "--set", "hidden=64", "--set", "dropout=0")
+    assert (planned.settings["hidden"], planned.settings["dropout"]) == (64, 0.0)
+
+
+@pytest.mark.parametrize("noise", ["0.001", "0.4", "80", "1e6"])
+@pytest.mark.parametrize("protocol", ["sound", "paper", "released"])
+@pytest.mark.parametrize("splits", ["1", "10"])
+def test_given_noise_is_never_taken_for_a_run_without_dp(protocol, noise, splits):
+    planned = job("--protocol", protocol, "--noise-multiplier", noise, "--splits", splits)
+    assert planned.settings["noise_multiplier"] == float(noise)
+    assert math.isfinite(planned.epsilons[0])
+
+
+def test_a_method_of_images_is_trained_by_the_same_command(run, data):
+    flags = ("--method", "mlp_records", "--epochs", 1, "--set", "hidden=8", "--json")
+    answer = run("train", "--dataset", "digits", "--data", data, "--epsilon", 1, *flags)
+    assert answer.code == 0, answer.err
+    assert answer.json["epochs"] == 1 and answer.json["statement"]["unit"] == "record"
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--epsilon", "0"), ("--epsilon is 0", "above 0")),
+        (("--epsilon", "-2"), ("--epsilon is -2",)),
+        (("--epsilon", "nan"), ("--epsilon is nan",)),
+        (("--epsilon", "two"), ("'two'", "a number or inf")),
+        ((), ("give --epsilon", "--noise-multiplier")),
+        (("--epsilon", "2", "--noise-multiplier", "3"), ("exclude each other",)),
+        (("--noise-multiplier", "0"), ("--noise-multiplier is 0",)),
+        (("--noise-multiplier", "inf"), ("--noise-multiplier is inf",)),
+        (("--noise-multiplier", "1e-4", "--protocol", "paper"), ("at least 0.001",)),
+        (("--noise-multiplier", "-1"), ("--noise-multiplier is -1",)),
+        (("--epsilon", "2", "--splits", "0"), ("--splits is '0'",)),
+        (("--epsilon", "2", "--seeds", "0"), ("'--seeds'",)),
+        (("--epsilon", "2", "--epochs", "0"), ("--epochs is '0'",)),
+        (("--epsilon", "2", "--threads", "0"), ("'--threads'",)),
+        (("--epsilon", "2", "--delta", "0"), ("--delta is 0",)),
+        (("--epsilon", "2", "--delta", "1"), ("--delta is 1",)),
+        (("--epsilon", "2", "--lr", "0"), ("--lr is '0",)),
+        (("--epsilon", "2", "--lr", "nan"), ("--lr is 'nan'",)),
+        (("--epsilon", "2", "--lr", "inf"), ("--lr is 'inf'",)),
+        (("--epsilon", "2", "--optimizer", "adamw"), ("'adamw'", "did you mean 'adam'")),
+        (("--epsilon", "2", "--protocol", "papers"), ("--protocol", "'papers'", "'paper'")),
+        (("--epsilon", "2", "--method", "gnc"), ("'gnc'", "did you mean 'gcn'")),
+        (("--epsilon", "2", "--method", "class_sums"), ("--method", "classify", "gcn")),
+        (("--epsilon", "2", "--device", "gpu"), ("--device", "'gpu'", "'cuda'")),
+        (("--epsilon", "2", "--dtype", "float16"), ("--dtype is 'float16'",)),
+        (("--epsilon", "2", "--visits", "shuffled"), ("--visits", "'shuffled'")),
+        (("--epsilon", "2", "--set", "hiden=4"), ("--set hiden", "did you mean 'hidden'")),
+        (("--epsilon", "2", "--set", "hidden"), ("--set is 'hidden'", "NAME=VALUE")),
+        (("--epsilon", "0.3", "--protocol", "paper"), ("0.3598", "ln(1/delta)/32")),
+        (("--epsilon", "2", "--protocol", "paper", "--visits", "poisson"), ("only sound",)),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else None,
+)  # fmt: skip
+def test_every_wrong_value_is_named(train, flags, words):
+    refused(train(*flags), 2, *words)
+
+
+@pytest.mark.parametrize("protocol", ["sound", "paper", "released"])
+@pytest.mark.parametrize("budget", [("--epsilon", 2), ("--noise-multiplier", 9)])
+def test_early_stopping_of_a_private_run_is_an_error(train, protocol, budget):
+    answer = train(*budget, "--protocol", protocol, "--early-stopping")
+    refused(answer, 2, "--early-stopping", "without DP")
+
+
+def test_more_splits_than_training_nodes_are_an_error(train):
+    refused(train("--epsilon", "2", "--splits", "901"), 1, "901", "900 training nodes")
+
+
+def test_a_delta_that_could_publish_a_node_is_refused_under_sound_and_only_published_otherwise(
+    train,
+):
+    flags = ("--epsilon", "2", "--delta", "0.01", "--json")
+    refused(train("--protocol", "sound", *flags), 1, "delta x units = 9", "less than 1")
+    answer = train("--protocol", "paper", *flags)
+    assert answer.code == 0
+    assert answer.json["statement"]["status"] == "published_only"
+    assert answer.json["statement"]["epsilon_proved"] is None
+
+
+def test_noise_without_a_seed_is_not_drawn_on_a_gpu(train, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    answer = train("--epsilon", "2", "--device", "cuda")
+    refused(answer, 1, "cryptographic", "--device cpu", "--seed")
+
+
+def test_a_gpu_that_is_not_there_is_named(train, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    refused(train("--epsilon", "2", "--seed", "0", "--device", "cuda"), 1, "no usable GPU")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_before_training(train, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    answer = train("--epsilon", "2", "--lr", "1", "--out", tmp_path / "file" / "out")
+    refused(answer, 1, "--out is", "cannot be made or written")
+    assert "1 runs" not in answer.err
+
+
+# --- what is printed and saved ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["released", "paper", "sound"])
+def test_json_goes_to_standard_output_and_nothing_else(train, protocol):
+    flags = ("--optimizer", "adam", "--splits", "3", "--seeds", "2", "--lr", "1", "--json")
+    answer = train("--protocol", protocol, "--epsilon", "2", *flags)
+    assert answer.code == 0 and "2 runs" in answer.err
+    assert set(answer.json) == {
+        "scores", "epochs", "noise_multiplier", "seconds_per_epoch", "statement",
+    }  # fmt: skip
+    assert answer.json["epochs"] == 3 and answer.json["noise_multiplier"] > 0
+    statement = PrivacyStatement.model_validate(answer.json["statement"])
+    secret = protocol == "sound"  # which draws secret noise unless a seed is given
+    assert statement.noise_source == ("os_entropy" if secret else "seeded")
+    assert any("secret seed" in text for text in statement.assumptions) != secret
+    assert (answer.json["seconds_per_epoch"] is None) == secret, "times of fresh noise are secret"
+    assert [score["seed"] for score in answer.json["scores"]] == [0, 1]
+    for score in answer.json["scores"]:
+        assert set(score) == {"seed", "lr", "test_micro_f1", "validation_micro_f1", "epochs"}
+        assert 0 <= score["test_micro_f1"] <= 1 and 0 <= score["validation_micro_f1"] <= 1
+
+
+@pytest.mark.parametrize("epsilon", ["2", "inf"])
+def test_scores_and_statement_are_printed_for_people(train, epsilon):
+    answer = train("--epsilon", epsilon, "--seeds", "2", "--lr", "0.1")
+    assert answer.code == 0
+    assert "seed 0: test micro-F1 0." in answer.out and "mean 0." in answer.out
+    assert ("without differential privacy" in " ".join(answer.out.split())) == (epsilon == "inf")
+    assert "epoch/s" not in answer.out  # the progress bar is on standard error
+
+
+def test_out_holds_the_files_of_the_job(train, tmp_path):
+    flags = ("--epsilon", "2", "--seed", "3", "--seeds", "2", "--lr", "1", "--json")
+    folder = tmp_path / "deep" / "out"
+    answer = train(*flags, "--out", folder)
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert FILES - set(json.loads((folder / "manifest.json").read_text())["sha256"]) == {
+        "manifest.json"
+    }
+    rows = pd.read_parquet(folder / "runs.parquet")
+    scores = [score["test_micro_f1"] for score in answer.json["scores"]]
+    assert rows["test_micro_f1"].tolist() == scores and rows["seed"].tolist() == [3, 4]
+    saved = Job.model_validate_json((folder / "job.json").read_text())
+    assert (saved.study, saved.group, saved.seeds) == ("command-line", "train", (3, 4))
+    assert set(rows["job"]) == {saved.name}
+    stored = json.loads((folder / "statement.json").read_text())
+    assert stored == {answer.json["statement"]["statement_id"]: answer.json["statement"]}
+    predictions = safetensors.numpy.load_file(folder / "predictions.safetensors")
+    assert predictions["predictions"].shape == (2, len(predictions["test_records"]))
+
+
+@pytest.mark.parametrize("protocol", ["paper", "sound"])
+def test_a_seed_makes_a_run_repeatable_to_the_last_bit(train, tmp_path, protocol):
+    flags = ("--protocol", protocol, "--epsilon", "2", "--splits", "3", "--lr", "1", "--json")
+    contents = []
+    for number in range(2):
+        out = tmp_path / str(number)
+        answer = train(*flags, "--seed", "5", "--out", out)
+        assert answer.json["statement"]["noise_source"] == "seeded"
+        rows = pd.read_parquet(out / "runs.parquet").drop(columns="seconds")
+        files = [(out / name).read_bytes() for name in sorted(FILES) if name.endswith("s")]
+        contents.append((files, rows.to_json(), (out / "statement.json").read_bytes()))
+    assert contents[0] == contents[1]
+
+
+def test_without_a_seed_sound_never_repeats(train, tmp_path):
+    losses = []
+    for number in range(2):
+        train("--epsilon", "2", "--lr", "1", "--out", tmp_path / str(number))
+        rows = pd.read_parquet(tmp_path / str(number) / "runs.parquet")
+        losses.append(rows["validation_loss"].item())
+    assert losses[0] != losses[1]
+
+
+def test_draws_are_those_of_earlier_versions(train, tmp_path):
+    """The identifier is one that version 0.1.0 wrote: what a replica is stays the same under new words."""
+    train("--epsilon", 2, "--splits", 3, "--lr", 1, "--seed", 3, "--out", tmp_path)
+    assert pd.read_parquet(tmp_path / "runs.parquet")["replica_id"].tolist() == ["247641a01585a38f"]
+
+
+# --- explain ----------------------------------------------------------------------------------
+
+
+def test_explain_says_what_a_finished_run_promises(run, train, tmp_path):
+    answer = train("--epsilon", "2", "--seeds", "2", "--json", "--out", tmp_path)
+    identifier = answer.json["statement"]["statement_id"]
+    told = run("explain", tmp_path)
+    assert told.code == 0 and told.err == ""
+    assert told.out.startswith(f"Statement {identifier} (proved): {NAME}, gcn (nodes), ")
+    assert "12 runs were made; all of them together keep" in " ".join(told.out.split())
+    assert all(len(line) <= 88 for line in told.out.splitlines())
+    [parts] = run("explain", tmp_path, "--json").json
+    assert parts["statement_id"] == identifier and parts["epsilon"] <= 2
+    assert parts["belief_at_most"] == pytest.approx(0.881, abs=1e-3)
+    (tmp_path / "alone.json").write_bytes((tmp_path / "statement.json").read_bytes())
+    [alone] = run("explain", tmp_path / "alone.json", "--statement", identifier, "--json").json
+    assert alone == {**parts, "belongs_to": ""}
+
+
+def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
+    identifier = train("--epsilon", "2", "--lr", 1, "--json", "--out", tmp_path).json["statement"][
+        "statement_id"
+    ]
+    refused(run("explain", tmp_path, "--statement", f"{identifier[:-1]}x"), 1, "did you mean")
+    refused(run("explain", tmp_path / "nowhere"), 1, "nowhere", "statement.json", "--out DIR")
+    statement = (tmp_path / "statement.json").read_text()
+    changed = statement.replace('"delta": 1e-05', '"delta": 1e-06')
+    (tmp_path / "alone.json").write_text(changed)
+    refused(run("explain", tmp_path / "alone.json"), 1, "alone.json", "changed")
+    (tmp_path / "statement.json").write_text(changed)
+    refused(run("explain", tmp_path), 1, "statement.json", "sha256")
+    (tmp_path / "statement.json").write_text(statement)
+    rows = pd.read_parquet(tmp_path / "runs.parquet")
+    rows.assign(epsilon_proved=1.0).to_parquet(tmp_path / "runs.parquet")
+    (tmp_path / "manifest.json").unlink()
+    refused(run("explain", tmp_path), 1, "runs.parquet", "epsilon_proved 1.0 in the row")
+
+
+def test_explain_tells_every_budget_of_a_job_apart_and_knows_its_audits(run, train, tmp_path):
+    """Rows of several budgets, below a scale whose rows hold an audit of the same claim."""
+    from private_graphs.attacks import audit
+    from private_graphs.report.rows import audit_row, tidy, write_rows
+
+    for epsilon in ("2", "inf"):
+        train("--epsilon", epsilon, "--lr", 1, "--protocol", "released", "--out",
+              tmp_path / epsilon)  # fmt: skip
+    folder = tmp_path / "results" / "demo" / "jobs" / "both"
+    folder.mkdir(parents=True)
+    parts = [tmp_path / epsilon for epsilon in ("2", "inf")]
+    tables = [pd.read_parquet(part / "runs.parquet") for part in parts]
+    pd.concat(tables).to_parquet(folder / "runs.parquet")
+    statements = [json.loads((part / "statement.json").read_text()) for part in parts]
+    (folder / "statement.json").write_text(json.dumps(statements[0] | statements[1]))
+    tensors = [safetensors.numpy.load_file(part / "predictions.safetensors") for part in parts]
+    order = [replica for table in tables for replica in table["replica_id"]]
+    safetensors.numpy.save_file(
+        {**tensors[0], "predictions": np.concatenate([each["predictions"] for each in tensors])},
+        folder / "predictions.safetensors",
+        metadata={"replica_ids": json.dumps(order)},
+    )
+    private, plain = run("explain", folder, "--json").json
+    assert private["status"] == "published_only" and "ε = 2" in private["belongs_to"]
+    assert plain["status"] == "not_private" and "without DP" in plain["belongs_to"]
+    assert run("explain", folder).out.count("Statement ") == 2
+    design = audit.Design("released", 2.0, runs=100, epochs=3)
+    attacked = Job.model_validate_json((tmp_path / "2" / "job.json").read_text())
+    row = audit_row(attacked, audit.run_audit(design).document())
+    write_rows(tidy([pd.DataFrame([row])]), tmp_path / "results" / "demo" / "rows.parquet")
+    assert [each["status"] for each in run("explain", folder, "--json").json] == [
+        "refuted", "not_private",
+    ]  # fmt: skip
+
+
+def test_the_privacy_notes_show_what_explain_prints(run, train, tmp_path, root):
+    train("--epsilon", "2", "--lr", "1", "--seeds", "1", "--out", tmp_path)
+    out = run("explain", tmp_path).out
+    text = out[out.index("\nProtected are") :]
+    notes = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert text in notes, f"put this into docs/privacy.md, section 11:\n{text}"
