@@ -102,8 +102,10 @@ def test_rows_without_a_place_are_left_out_and_every_reference_is_drawn() -> Non
     )
     assert sum(map(len, _points(figure))) == len(frame) - 1
     for axis in figure.axes:
-        levels = {line.get_ydata()[0] for line in axis.lines if [*line.get_xdata()] == [0, 1]}
-        assert levels >= {0.1 * rank for rank in range(6)}
+        levels = {
+            round(line.get_ydata()[0], 9) for line in axis.lines if [*line.get_xdata()] == [0, 1]
+        }
+        assert levels >= {round(0.1 * rank, 9) for rank in range(6)}
 
 
 def test_a_printed_number_of_no_line_is_drawn() -> None:
