@@ -257,7 +257,7 @@ def test_without_a_seed_sound_never_repeats(train, tmp_path):
 
 
 def test_draws_are_those_of_earlier_versions(train, tmp_path):
-    """The identifier is one that version 0.1.0 wrote: what a replica is stays the same under new words."""
+    """The identifier is one that version 0.1.0 wrote: a replica is the same under new words."""
     train("--epsilon", 2, "--splits", 3, "--lr", 1, "--seed", 3, "--out", tmp_path)
     assert pd.read_parquet(tmp_path / "runs.parquet")["replica_id"].tolist() == ["247641a01585a38f"]
 
@@ -341,3 +341,26 @@ def test_the_privacy_notes_show_what_explain_prints(run, train, tmp_path, root):
     text = out[out.index("\nProtected are") :]
     notes = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
     assert text in notes, f"put this into docs/privacy.md, section 11:\n{text}"
+
+
+# --- record and publish -----------------------------------------------------------------------
+
+
+def test_finished_jobs_are_recorded_with_the_commands_that_made_them(run, train, tmp_path):
+    from private_graphs.report.record import read_recorded
+
+    flags = ("--epsilon", "2", "--lr", "1", "--seed", "0")
+    train(*flags, "--out", tmp_path / "first")
+    name = Job.model_validate_json((tmp_path / "first" / "job.json").read_text()).id
+    folder = tmp_path / "results" / "demo"
+    train(*flags, "--out", folder / "jobs" / name)
+    more = ("--command", "one", "--command", "two", "--processed", tmp_path / "none")
+    answer = run("record", folder, tmp_path / "recorded", *more)
+    assert answer.code == 0 and answer.out == "", answer.err
+    kept = read_recorded(tmp_path / "recorded" / "command-line")
+    assert kept.made.commands == ("one", "two") and len(kept.rows) == 1
+
+
+@pytest.mark.parametrize("command", ["record", "publish"])
+def test_nothing_to_record_or_publish_is_an_error(run, tmp_path, command):
+    refused(run(command, tmp_path / "nowhere", tmp_path / "out"), 1, "nowhere")
