@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 
 STATE = Path(".snakemake")
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 
 def processes_here() -> list[psutil.Process]:
@@ -90,7 +92,10 @@ def main(arguments: list[str]) -> int:
     except SystemExit as end:
         if end.code not in (0, None):
             return end.code if isinstance(end.code, int) else 1
-    print("Done. Open results/index.html in a browser; the tables are in results/*/tables/.")
+    except KeyboardInterrupt:  # before the first job; later the workflow itself says so
+        print("\nInterrupted before anything ran.", file=sys.stderr)
+        return INTERRUPTED
+    print("Done. Open results/index.html in a browser; the files are in results/*/exhibits/.")
     return 0
 
 

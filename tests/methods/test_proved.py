@@ -22,7 +22,7 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
 from private_graphs.privacy.events import ExponentialChoice, GaussianQuery
 from private_graphs.privacy.statements import PrivacyStatement, check_row
-from private_graphs.reporting.runs import METHOD_COLUMNS
+from 
 from private_graphs.training.streams import Streams
 
 CASES = [(name, setting) for name in METHODS for setting in METHOD_NAMES[name].settings]

@@ -36,7 +36,7 @@ def statement(protocol: str, epsilon: float, **changes: Any) -> PrivacyStatement
     }  # fmt: skip
     values = {
         "study": "small", "dataset": "cora", "features": "raw", "method": "gcn",
-        "scenario": "graph", "protocol": protocol, "data_fingerprint": "da7a", "unit": "node",
+        "scenario": "nodes", "protocol": protocol, "data_fingerprint": "da7a", "unit": "node",
         "relation": "replace", "delta": 1e-5, "n_units": 1208,
         "epsilon_target": epsilon if private else None,
         "epsilon_published": epsilon if private and protocol != "sound" else None,
@@ -84,9 +84,9 @@ def shelf(
             for seed, score in enumerate((0.5, 0.6)):
                 rows.append({
                     "source": "recorded" if name == "recorded" else "own", "study": "small",
-                    "group": "table", "job": f"{dataset}/raw/gcn/graph/{protocol}",
+                    "group": "table", "job": f"{dataset}/raw/gcn/nodes/{protocol}",
                     "dataset": dataset, "features": "raw", "view": None, "method": "gcn",
-                    "scenario": "graph", "protocol": protocol, "epsilon": epsilon, "seed": seed,
+                    "scenario": "nodes", "protocol": protocol, "epsilon": epsilon, "seed": seed,
                     "settings": json.dumps({"optimizer": "adam", "splits": 1}), "delta": 1e-5,
                     "validation_labels": 500, "validation_nodes": 500, "selected": True,
                     "epsilon_proved": made.epsilon_proved, "status": made.status,

@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
-from private_graphs.files import write_text
+from private_graphs.files import write_json, write_text
 from private_graphs.jobs import Job
 from private_graphs.report.record import dataset_of, read_recorded, record
 from private_graphs.run import execute
@@ -27,9 +27,10 @@ def finished(tmp_path_factory):
     base, results = tmp_path_factory.mktemp("finished"), {}
     graph = build(GRAPH, base / "raw")
     graph.save(base / "processed" / GRAPH)
+    write_json(base / "processed" / GRAPH / "statistics.json", graph.statistics())
     given = {"study": "lrec2022", "dataset": GRAPH}
-    trained = Job(**given, group="table1", name=f"{GRAPH}/raw/gcn/graph/sound/splits=1",
-                  method="gcn", scenario="graph", settings={"epochs": 3, "optimizer": "adam"},
+    trained = Job(**given, group="table1", name=f"{GRAPH}/raw/gcn/nodes/sound/splits=1",
+                  method="gcn", scenario="nodes", settings={"epochs": 3, "optimizer": "adam"},
                   seeds=(0, 1), epsilons=(2.0, float("inf")))  # fmt: skip
     proved = Job(**given, group="frontier", name=f"{GRAPH}/raw/class_sums/text/sound",
                  method="class_sums", scenario="text", seeds=(0, 1, 2),

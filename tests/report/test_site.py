@@ -14,8 +14,8 @@ from small_shelves import AUDIT, FIGURE, shelf
 from private_graphs.errors import UserError
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.report.overview import claims, glance
-from private_graphs.report.publish import write_exhibits
-from private_graphs.report.site import write_site
+from private_graphs.report.publish import write_all
+from private_graphs.report.site import write_pages
 
 VOID = {"meta", "link", "br", "img", "input"}
 HOSTILE = "<script>alert('x')</script>\"&"
@@ -60,8 +60,8 @@ class Page(HTMLParser):
 def build(root: Path, *shelves) -> Page:
     """Write the exhibits of shelves and the site; return the index page."""
     for each in shelves:
-        write_exhibits(root / each.name / "exhibits" / each.results.study.id, each)
-    write_site(root, shelves)
+        write_all(root / each.name / "exhibits" / each.results.study.id, each)
+    write_pages(root, shelves)
     return Page(root / "index.html")
 
 
@@ -101,7 +101,9 @@ def test_pages_load_nothing_but_the_style_and_the_script_beside_them(tmp_path):
 
 
 def test_hostile_names_stay_text_on_every_page(tmp_path):
-    exhibit = Exhibit("table1", f"Table 1. {HOSTILE}", ["table"], lambda results: [HOSTILE], HOSTILE)
+    exhibit = Exhibit(
+        "table1", f"Table 1. {HOSTILE}", ["table"], lambda results: [HOSTILE], HOSTILE
+    )
     changes = {"proof": HOSTILE, "assumptions": [HOSTILE], "preprocessing": HOSTILE}
     hostile = shelf("demo", dataset=HOSTILE, title=HOSTILE, exhibits=(exhibit, FIGURE),
                     missing={"table1": (HOSTILE,)}, **changes)  # fmt: skip
@@ -141,7 +143,7 @@ def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
 
 def test_a_newcomer_sees_recorded_numbers_alone(tmp_path):
     index = build(tmp_path, shelf("recorded"))
-    assert "cora graph released 0.55 – 0.55 none" in index.text
+    assert "cora nodes released 0.55 – 0.55 none" in index.text
     assert "Your own numbers at full scale: snakemake" in index.text
     assert exhibit_page(tmp_path).anchors >= {"recorded"}
 
@@ -253,7 +255,7 @@ def test_pages_that_nothing_is_made_of_any_more_are_removed(tmp_path):
 
 def test_nothing_to_show_is_an_error(tmp_path):
     with pytest.raises(UserError, match="no results to show"):
-        write_site(tmp_path, [])
+        write_pages(tmp_path, [])
 
 
 def test_the_report_does_not_import_torch():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import hashlib
 import os
 import re
 import shutil
@@ -16,12 +16,13 @@ import psutil
 import pytest
 import yaml
 
-PARTS = ("src", "studies", "workflow", "profiles", "envs", "Snakefile", "config.yaml")
+PARTS = ("src", "studies", "workflow", "profiles", "envs", "recorded", "Snakefile", "config.yaml")
 UNREACHABLE = {
     name: "http://127.0.0.1:9"
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 }
 """Proxies that refuse every connection: nothing can be had from the network."""
+STUDY = "lrec2022"
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Project:
         """Run Snakemake to its end; standard output and error come together."""
         return subprocess.run(
             [str(Path(sys.executable).parent / "snakemake"), *arguments],
-            cwd=self.path, env=self.environment(**variables), text=True, timeout=200,
+            cwd=self.path, env=self.environment(**variables), text=True, timeout=300,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -48,7 +49,7 @@ class Project:
         """Start what ``make reproduce`` starts after the installation."""
         process = subprocess.Popen(
             [sys.executable, "workflow/reproduce.py"],
-            cwd=self.path, env=self.environment(), text=True,
+            cwd=self.path, env=self.environment(), text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         self.started.append(process)
@@ -67,53 +68,59 @@ class Project:
         path.write_text(path.read_text() + text)
 
     @property
-    def runs(self) -> Path:
-        """Folder of all cells of the study."""
-        return self.path / "results" / "demo" / "runs" / "lrec2022"
+    def demo(self) -> Path:
+        """Folder of the results of the scale."""
+        return self.path / "results" / "demo"
 
-    def cell(self, protocol: str, dataset: str = "synthetic-planetoid") -> Path:
-        """Return the folder of a cell of the tiny study."""
-        return self.runs / f"table1/{dataset}/raw/gcn/sgd/{protocol}/s1/f1"
+    def job(self, protocol: str, dataset: str = "synthetic-planetoid") -> Path:
+        """Return the folder of a job of the tiny study."""
+        name = f"{dataset}/raw/gcn/nodes/{protocol}/optimizer=sgd,splits=1,train_fraction=1"
+        return self.demo / "jobs" / STUDY / "table1" / name
 
     def edit_study(self, change: Callable[[dict], object]) -> None:
         """Change the ``demo`` scale of the study."""
-        path = self.path / "studies" / "lrec2022.yaml"
+        path = self.path / "studies" / f"{STUDY}.yaml"
         study = yaml.safe_load(path.read_text())
         change(study["scales"]["demo"])
         path.write_text(yaml.safe_dump(study))
 
+    def contents(self) -> dict[str, str]:
+        """Return the hash of every file of data and results."""
+        files = (path for part in ("data", "results") for path in (self.path / part).rglob("*"))
+        return {
+            path.relative_to(self.path).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in files
+            if path.is_file()
+        }
 
-def _tiny(scale: dict) -> None:
-    scale["datasets"] = ["synthetic-planetoid"]
-    scale["seeds"] = 2
-    scale["training"]["epochs"] = {"sgd": 3, "adam": 3}
-    table1 = scale["experiments"]["table1"]
-    table1["optimizers"] = ["sgd"]
-    table1["grid"] = [{"splits": 1, "epsilons": [2]}]
-    for name in ("table2", "leak", "A", "B", "C", "audit", "frontier"):
-        scale["experiments"][name]["default"] = False
-    scale["experiments"]["audit"] |= {"runs": 40, "splits": [1]}
-    for name in ("table2", "leak"):
-        scale["experiments"][name] |= {"features": ["bow"], "optimizers": ["sgd"]}
-        scale["experiments"][name]["grid"] = [{"splits": 1, "epsilons": [math.inf, 2]}]
-    scale["experiments"]["frontier"] |= {
-        "methods": {
-            "text": ["class_sums", "dp_linear", "public_only"],
-            "graph": ["class_sums", "class_sums_text", "public_only"],
-            "edges": ["edge_votes", "text_only"],
-        },
-        "epsilons": [1, 2, math.inf],
-        "draws": 3,
-        "tuning_labels": [20, 0],
-        "tuning_epsilons": [2],
+
+def _tiny(demo: dict) -> None:
+    """One dataset, three epochs; exhibits that need no audit."""
+    demo["datasets"] = ["synthetic-planetoid"]
+    demo["seeds"] = 2
+    demo["exhibits"] = ["table1", "table3", "table5"]
+    for configuration in demo["configurations"].values():
+        configuration["settings"]["epochs"] = 3
+    demo["groups"]["table1"] = {"jobs": [{"use": ["sgd"], "vary": {"splits": [1]}, "epsilons": [2]}]}
+    demo["groups"]["audit"] = {
+        "attack": {"runs": 40},
+        "jobs": [
+            {"use": ["sgd"], "vary": {"splits": [1]}, "settings": {"epochs": 100}, "epsilons": [2]}
+        ],
     }
-    scale["experiments"]["table5"]["datasets"] = ["synthetic-planetoid"]
-    # Table 1 has no Adam here: its learning rate is chosen in a cell of its own
-    scale["training"]["private_learning_rates"]["adam"] = [0.1, 1]
-    scale["experiments"]["B"] |= {
-        "optimizers": ["adam"],
-        "grid": [{"splits": 1, "epsilons": [2, 5]}],
-        "train_fractions": [0.5],
+    demo["groups"]["frontier"] = {
+        "datasets": ["synthetic-planetoid"],
+        "jobs": [
+            {
+                "methods": ["class_sums", "public_only"],
+                "scenario": "text",
+                "epsilons": [1, float("inf")],
+                "seeds": 2,
+                "validation_labels": [20, 0],
+                "validation_epsilons": [1],
+            },
+            {"methods": ["text_only"], "scenario": "edges", "epsilons": [1], "seeds": 2},
+        ],
     }
 
 
@@ -131,7 +138,8 @@ def _make(root: Path, path: Path) -> Project:
     project.edit_study(_tiny)
     text = (path / "config.yaml").read_text()
     narrowed = text.replace("protocols: all", "protocols: released,paper")
-    assert narrowed != text
+    narrowed = narrowed.replace("studies: all", f"studies: {STUDY}")
+    assert "protocols: released,paper" in narrowed and f"studies: {STUDY}" in narrowed
     (path / "config.yaml").write_text(narrowed)
     return project
 
@@ -140,8 +148,8 @@ def _end(project: Project) -> None:
     for process in project.started:
         if process.poll() is None:
             children = psutil.Process(process.pid).children(recursive=True)
-            for each in [psutil.Process(process.pid), *children]:
-                each.kill()
+            for child in [psutil.Process(process.pid), *children]:
+                child.kill()
         process.communicate()
 
 
@@ -179,7 +187,7 @@ def finished(first_run: FirstRun) -> Iterator[Project]:
 
 @pytest.fixture
 def shipped(root: Path, project: Project) -> Project:
-    """A project in which nothing has run, with the study and the configuration as they are."""
+    """A project in which nothing has run, with the studies and the configuration as they are."""
     shutil.copytree(root / "studies", project.path / "studies", dirs_exist_ok=True)
     shutil.copy2(root / "config.yaml", project.path)
     return project
@@ -187,7 +195,7 @@ def shipped(root: Path, project: Project) -> Project:
 
 @pytest.fixture
 def project(root: Path, first_run: FirstRun) -> Iterator[Project]:
-    """A project in which nothing has run; one dataset, two cells of three epochs."""
+    """A project in which nothing has run; one dataset, two jobs of three epochs."""
     shutil.rmtree(first_run.place, ignore_errors=True)
     made = _make(root, first_run.place)
     for compiled in first_run.project.path.glob("src/**/__pycache__/compiled-*"):

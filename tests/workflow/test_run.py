@@ -2,152 +2,275 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import os
+import shutil
 import time
 from pathlib import Path
 
-from .conftest import UNREACHABLE, FirstRun, Project
+import pandas as pd
+import pytest
+import yaml
 
-TABLES = [f"lrec2022_table{n}.{kind}" for n in (1, 3, 5) for kind in ("csv", "md", "tex")]
+from .conftest import STUDY, UNREACHABLE, FirstRun, Project
+
+BUILD = "data/processed/synthetic-planetoid"
+OWN = """\
+datasets:
+  - {name: my_graph, nodes: nodes.csv, edges: edges.csv, text: [title, body], label: topic}
+"""
 
 
-def trained(folder: Path) -> dict[str, int]:
-    """Return the time of every file of a cell."""
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+def edit_score(path: Path) -> None:
+    """Write a better score into the rows of a job; the date of the file stays."""
+    status = path.stat()
+    rows = pd.read_parquet(path)
+    rows.loc[0, "test_micro_f1"] = 0.99
+    rows.to_parquet(path, index=False)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def test_a_first_run_without_network_leaves_tables_figures_and_page(
-    first_run: FirstRun,
-) -> None:
+def rows_of(project: Project) -> pd.DataFrame:
+    """The tidy rows that exhibits are made of."""
+    return pd.read_parquet(project.demo / "rows.parquet")
+
+
+def test_a_first_run_without_network_leaves_rows_exhibits_and_pages(first_run: FirstRun) -> None:
     project, run = first_run.project, first_run.result
     assert run.returncode == 0, run.stdout
-    results = project.path / "results"
-    assert sorted(path.name for path in (results / "demo" / "tables").iterdir()) == TABLES
-    assert (results / "index.html").stat().st_size > 1000
-    assert (results / "demo" / "figures" / "lrec2022_table1.png").exists()
-    for name in ("runs.parquet", "predictions.safetensors", "statement.json", "plan.json"):
-        assert (project.cell("paper") / name).exists()
-    assert list((results / "demo" / "logs").rglob("*.log"))
-    assert list((results / "demo" / "benchmarks").rglob("*.tsv"))
+    announced = run.stdout.index("To run: 2 jobs with 4 runs, about")
+    assert announced < run.stdout.index("Results: results/index.html")
+    assert (project.path / "results" / "index.html").stat().st_size > 1000
+    exhibits = project.demo / "exhibits"
+    told = json.loads((exhibits / "manifest.json").read_text())["sha256"]
+    assert {f"{STUDY}/table1.csv", f"{STUDY}/table1.md", f"{STUDY}/table1.tex"} <= set(told)
+    assert all((exhibits / name).stat().st_size > 0 for name in told)
+    assert set(rows_of(project)["protocol"]) == {"released", "paper"}
+    for protocol in ("released", "paper"):
+        names = {path.name for path in project.job(protocol).iterdir()}
+        assert names == {"job.json", "runs.parquet", "statement.json", "predictions.safetensors",
+                         "manifest.json"}  # fmt: skip
+    assert list((project.demo / "logs").rglob("*.log"))
+    assert len(list((project.demo / "benchmarks" / STUDY).rglob("*.tsv"))) == 2
 
 
-def test_number_of_jobs_and_time_are_said_before_training_and_the_place_at_the_end(
-    first_run: FirstRun,
+def test_a_dry_run_touches_neither_data_nor_results(finished: Project) -> None:
+    assert finished.jobs() == {}, "nothing is left to do"
+    raw = next(path for path in (finished.path / "data/raw").rglob("*") if path.is_file()
+               and path.parent.name != "receipts")  # fmt: skip
+    raw.write_bytes(raw.read_bytes() + b" ")
+    edit_score(finished.job("paper") / "runs.parquet")
+    before = finished.contents()
+    jobs = finished.jobs()
+    assert jobs == {"sources": 1, "dataset": 1, "run": 2, "exhibits": 1, "site": 1}
+    assert finished.contents() == before
+
+
+@pytest.mark.parametrize("study", sorted(p.stem for p in Path("studies").glob("*.yaml")))
+def test_every_study_can_be_planned_without_network_or_files(shipped: Project, study: str) -> None:
+    for scale in ("demo", "full"):
+        jobs = shipped.jobs("--config", f"scale={scale}", f"studies={study}", **UNREACHABLE)
+        assert jobs["sources"] == jobs["exhibits"] == jobs["site"] == 1 and jobs["run"] > 1
+    assert not (shipped.path / "results").exists()
+    assert [path.name for path in (shipped.path / "data").iterdir()] == ["sources.yaml"]
+
+
+def test_a_damaged_result_is_named_and_made_again_and_the_exhibits_with_it(
+    finished: Project,
 ) -> None:
-    run = first_run.result
-    announced = run.stdout.index("Training: 2 jobs with 4 runs, about")
-    first = run.stdout.index("trained table1/synthetic-planetoid")
-    last = run.stdout.index("Results: results/index.html")
-    assert announced < first < last
-    assert run.stdout.count("trained table1/") == 2
+    before = rows_of(finished).drop(columns="seconds")
+    rows = finished.job("paper") / "runs.parquet"
+    good = rows.read_bytes(), rows.stat()
+    edit_score(rows)
+    assert finished.jobs()["run"] == 1
+    rows.write_bytes(good[0])
+    os.utime(rows, ns=(good[1].st_atime_ns, good[1].st_mtime_ns))
+    assert finished.jobs() == {}, "the good file is back"
+    rows.write_bytes(good[0][:100])
+    (finished.demo / "exhibits" / STUDY / "table1.csv").write_text("")
+    run = finished.snakemake()
+    assert run.returncode == 0, run.stdout
+    assert "To run: 1 job with 2 runs" in run.stdout and "1 finished job kept" in run.stdout
+    assert "runs.parquet: is not the file that was written" in run.stdout
+    pd.testing.assert_frame_equal(rows_of(finished).drop(columns="seconds"), before)
+    assert (finished.demo / "exhibits" / STUDY / "table1.csv").stat().st_size > 0
+    assert finished.jobs() == {}, "once is enough"
 
 
-def test_a_finished_run_has_nothing_left_to_do(finished: Project) -> None:
-    assert finished.jobs() == {}
-
-
-def test_a_narrowed_run_adds_its_cells_and_keeps_the_others(finished: Project) -> None:
-    before = {name: trained(finished.cell(name)) for name in ("released", "paper")}
+def test_a_narrowed_run_adds_its_jobs_and_keeps_the_others(finished: Project) -> None:
+    folders = [finished.job(name) for name in ("released", "paper")]
+    before = [path.stat().st_mtime_ns for folder in folders for path in sorted(folder.iterdir())]
+    assert "run" not in finished.jobs("--config", "seeds=1"), "fewer seeds find it finished"
     run = finished.snakemake("--config", "protocols=sound")
     assert run.returncode == 0, run.stdout
-    assert run.stdout.count("trained table1/") == 1
-    assert {name: trained(finished.cell(name)) for name in before} == before
-    with open(finished.path / "results" / "demo" / "tables" / "lrec2022_table1.csv") as stream:
-        rows = list(csv.DictReader(stream))
-    scores = [row for row in rows if row["setting"] == "dp_full"]
-    for protocol in ("released", "paper", "sound"):
-        assert any(row[f"{protocol}_mean"] for row in scores)
+    assert "To run: 1 job with 2 runs" in run.stdout
+    after = [path.stat().st_mtime_ns for folder in folders for path in sorted(folder.iterdir())]
+    assert after == before
+    assert set(rows_of(finished)["protocol"]) == {"released", "paper", "sound"}
+    assert finished.jobs("--config", "seeds=3")["run"] == 2
 
 
-def test_fewer_seeds_find_the_cell_finished_and_more_train_it_again(finished: Project) -> None:
-    assert "train" not in finished.jobs("--config", "seeds=1")
-    assert finished.jobs("--config", "seeds=3")["train"] == 2
-
-
-def test_another_dataset_reruns_nothing_of_the_first(finished: Project) -> None:
-    jobs = finished.jobs("--config", "datasets=synthetic-planetoid,synthetic-npz")
-    assert jobs == {"sources": 1, "dataset": 1, "train": 2, "tables": 1, "figures": 1, "site": 1}
-
-
-def test_a_changed_grid_trains_again(finished: Project) -> None:
-    finished.edit_study(lambda scale: scale["training"].update(epochs={"sgd": 4, "adam": 4}))
-    assert finished.jobs()["train"] == 2
-
-
-def test_editing_a_reporting_module_trains_nothing(finished: Project) -> None:
-    finished.append("src/private_graphs/reporting/tables.py", "\n# edited\n")
-    jobs = finished.jobs()
-    assert jobs["tables"] == 1 and jobs["site"] == 1
-    assert not {"train", "dataset", "sources"} & set(jobs)
-
-
-def test_editing_a_template_writes_the_page_alone(finished: Project) -> None:
-    template = next((finished.path / "src/private_graphs/reporting/templates").glob("index*"))
-    finished.append(str(template.relative_to(finished.path)), "\n")
-    jobs = finished.jobs()
-    assert jobs["site"] == 1 and "train" not in jobs
-
-
-def test_editing_training_code_trains_again_and_builds_no_dataset(finished: Project) -> None:
-    finished.append("src/private_graphs/methods/gcn.py", "\n# edited\n")
-    jobs = finished.jobs()
-    assert jobs["train"] == 2 and jobs["tables"] == 1
-    assert not {"dataset", "sources"} & set(jobs)
-
-
-def test_touching_a_module_without_a_change_reruns_nothing(finished: Project) -> None:
+def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
+    finished: Project,
+) -> None:
+    package = "src/private_graphs"
     time.sleep(0.05)
-    (finished.path / "src/private_graphs/methods/gcn.py").touch()
+    (finished.path / package / "methods" / "gcn.py").touch()
+    assert finished.jobs() == {}, "a date alone changes nothing"
+    finished.append(f"{package}/methods/class_sums.py", "\n# of another method\n")
     assert finished.jobs() == {}
+    finished.append(f"{package}/exhibits/{STUDY}/table1.py", "\n# edited\n")
+    assert finished.jobs() == {"exhibits": 1, "site": 1}
+    template = next((finished.path / package / "report" / "templates").glob("*.j2"))
+    finished.append(template.relative_to(finished.path).as_posix(), "\n")
+    assert "run" not in finished.jobs()
+    finished.append(f"{package}/methods/gcn.py", "\n# edited\n")
+    assert finished.jobs() == {"run": 2, "exhibits": 1, "site": 1}
+    finished.edit_study(lambda demo: demo["configurations"]["sgd"]["settings"].update(epochs=4))
+    assert finished.jobs()["run"] == 2
 
 
-def test_tables_from_finished_runs_take_seconds(finished: Project) -> None:
-    for path in (finished.path / "results" / "demo" / "tables").iterdir():
-        path.unlink()
-    started = time.monotonic()
-    run = finished.snakemake("tables", "--config", "scale=demo")
-    assert run.returncode == 0, run.stdout
-    assert time.monotonic() - started < 20
-    assert "trained" not in run.stdout
-    tables = finished.path / "results" / "demo" / "tables"
-    assert sorted(path.name for path in tables.iterdir()) == TABLES
-
-
-def test_one_table_alone_trains_nothing(project: Project) -> None:
-    jobs = project.jobs("tables", "--config", "experiments=table3")
-    assert jobs == {"tables": 1}
-
-
-def test_a_receipt_whose_raw_files_are_gone_is_withdrawn(finished: Project) -> None:
-    receipt = finished.path / "data" / "raw" / "receipts" / "cora.json"
-    receipt.write_text(json.dumps({"dataset": "cora", "files": [{"file": "planetoid/absent"}]}))
-    assert finished.jobs("--config", "datasets=cora")["sources"] == 1
-    assert not receipt.exists()
-
-
-def test_a_raw_file_that_changed_in_place_is_checked_again(finished: Project) -> None:
-    (receipt,) = (finished.path / "data" / "raw" / "receipts").glob("*.json")
-    record = json.loads(receipt.read_text())["files"][0]
-    assert finished.jobs() == {}
-    raw = finished.path / "data" / "raw" / record["file"]
-    raw.write_bytes(raw.read_bytes() + b" ")
-    assert finished.jobs()["sources"] == 1 and not receipt.exists()
-
-
-def test_adding_a_dataset_keeps_raw_files_that_are_there(finished: Project, mirror: Path) -> None:
-    first = finished.snakemake(
-        "data/processed/cora/dataset.json", "--config", "datasets=cora", f"mirror={mirror}",
-        **UNREACHABLE,
-    )  # fmt: skip
+def test_adding_a_dataset_reruns_nothing_of_the_first_and_keeps_raw_files(
+    finished: Project, mirror: Path
+) -> None:
+    asked = ("--config", "datasets=synthetic-planetoid,cora", f"mirror={mirror}")
+    jobs = finished.jobs(*asked)
+    assert jobs == {"sources": 1, "dataset": 1, "run": 2, "exhibits": 1, "site": 1}
+    first = finished.snakemake("data/processed/cora/manifest.json", *asked, **UNREACHABLE)
     assert first.returncode == 0, first.stdout
     raw = finished.path / "data" / "raw" / "planetoid"
     before = {path: path.stat().st_mtime_ns for path in raw.glob("ind.cora.*")}
+    wider = (f"{asked[1]},citeseer", asked[2])
     second = finished.snakemake(
-        "data/processed/citeseer/dataset.json", "--config", "datasets=cora,citeseer",
-        f"mirror={mirror}", **UNREACHABLE,
-    )  # fmt: skip
+        "data/processed/citeseer/manifest.json", "--config", *wider, **UNREACHABLE
+    )
     assert second.returncode == 0, second.stdout
     assert len(before) == 8
     assert {path: path.stat().st_mtime_ns for path in raw.glob("ind.cora.*")} == before
-    assert len(list(raw.glob("ind.citeseer.*"))) == 8
+
+
+def test_an_audit_is_a_job_and_a_broken_proof_fails_the_run(finished: Project) -> None:
+    asked = ("exhibits", "--config", "exhibits=audit", "protocols=paper")
+    assert finished.jobs(*asked)["audit"] == 1
+    path = finished.path / "src" / "private_graphs" / "training" / "engine.py"
+    honest = path.read_text()
+    stated = "each.noise_multiplier * settings.clip_norm"
+    bug = honest.replace(stated, f"{stated} / 10")  # the accounting knows nothing of it
+    assert bug != honest
+    path.write_text(bug)
+    run = finished.snakemake("--cores", "1", *asked, **UNREACHABLE)
+    assert run.returncode != 0
+    assert "breaks its proof; mend it before publishing any result" in run.stdout
+    assert not list((finished.demo / "jobs" / STUDY / "audit").rglob("manifest.json"))
+    path.write_text(honest)
+    run = finished.snakemake("--cores", "1", *asked, **UNREACHABLE)
+    assert run.returncode == 0, run.stdout
+    audits = rows_of(finished).query("source == 'audit'")
+    assert len(audits) == 1 and (audits["epsilon_lower"] < audits["epsilon_proved"]).all()
+    assert finished.jobs(*asked) == {}
+
+
+def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
+    root: Path, project: Project
+) -> None:
+    for name in ("nodes.csv", "edges.csv"):
+        shutil.copy2(root / "examples" / "my_graph" / name, project.path)
+    (project.path / "my.yaml").write_text(OWN)
+    wanted = ("exhibits=table1,frontier", "protocols=sound", "seeds=2")
+    asked = ("--configfile", "my.yaml", "--config", *wanted)
+    run = project.snakemake("--cores", "2", *asked)
+    assert run.returncode == 0, run.stdout
+    assert "Scenario edges is left out for my_graph" in run.stdout
+    rows = rows_of(project).query("source == 'own'")
+    assert set(rows["dataset"]) == {"my_graph"} and set(rows["features"]) == {"bow"}
+    assert set(rows["noise_source"]) == {"os_entropy"} and rows["seconds"].isna().all()
+    assert not list((project.demo / "benchmarks" / STUDY).rglob("*.tsv")), "times are secret"
+    for log in (project.demo / "logs" / "jobs").rglob("*.log"):
+        text = log.read_text()
+        assert text.endswith("\nfinished\n") and "progress" not in text, "no duration"
+    assert project.jobs(*asked) == {}
+    named = ("--config", *wanted, "datasets=my_graph")
+    assert project.jobs(*named) == {}, "once declared, its name is enough"
+    with (project.path / "edges.csv").open("a") as stream:
+        stream.write("no-such-post,neither\n")
+    again = project.snakemake("--cores", "2", *named)
+    assert again.returncode != 0 and "edges.csv" in again.stdout and "no-such-post" in again.stdout
+
+
+def test_profiles_become_features_in_the_view_of_each_protocol(project: Project) -> None:
+    asked = ("--config", "exhibits=table2,leak", "protocols=paper,sound", "features=bow")
+    wanted = [f"data/processed/pokec_demo/bow/{view}/manifest.json"
+              for view in ("paper", "sound", "sound-with-label")]  # fmt: skip
+    run = project.snakemake("--cores", "2", *wanted, *asked)
+    assert run.returncode == 0, run.stdout
+    assert project.jobs(*wanted, *asked) == {}
+    wider = ("--config", "exhibits=table2,leak", "protocols=released,paper,sound", "features=bow")
+    jobs = project.jobs(*wider)
+    assert (jobs["texts"], jobs["features"]) == (1, 1), "the other views are there"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("dataset=cora", "unknown name 'dataset'"),
+        ("datasets=coral", "did you mean 'cora'"),
+        ("scale=fulll", "did you mean 'full'"),
+        ("experiments=table1", "experiments is now exhibits"),
+        ("mirror=no/such/folder", "'no/such/folder' is not a folder"),
+    ],
+)
+def test_a_wrong_setting_is_an_error_before_the_jobs_are_planned(
+    project: Project, setting: str, message: str
+) -> None:
+    run = project.snakemake("--config", setting)
+    assert run.returncode != 0
+    assert message in run.stdout
+    assert "Traceback" not in run.stdout and "To run" not in run.stdout
+
+
+def test_missing_raw_files_are_one_message_and_no_other_job_runs(project: Project) -> None:
+    started = time.monotonic()
+    run = project.snakemake("--config", "datasets=cora,synthetic-planetoid", **UNREACHABLE)
+    assert time.monotonic() - started < 100
+    assert run.returncode != 0
+    files = yaml.safe_load((project.path / "data" / "sources.yaml").read_text())
+    for file in files["datasets"]["cora"]["files"]:
+        assert run.stdout.count(f"{file['file']}  {file['url']}") == 1
+    assert "mirror=DIR" in run.stdout and "by hand" in run.stdout
+    assert "failed: sources (log: results/demo/logs/sources.log)" in run.stdout
+    assert "Traceback" not in run.stdout and "CalledProcessError" not in run.stdout
+    assert not (project.path / BUILD).exists() and not project.job("paper").exists()
+    assert not list((project.path / "data" / "raw").rglob("ind.cora.*"))
+
+
+def test_a_raw_file_with_a_wrong_checksum_is_refused_and_named(
+    project: Project, tmp_path: Path, mirror: Path
+) -> None:
+    broken = tmp_path / "mirror" / "planetoid"
+    broken.mkdir(parents=True)
+    for path in (mirror / "planetoid").glob("ind.cora.*"):
+        (broken / path.name).symlink_to(path)
+    (broken / "ind.cora.y").unlink()
+    content = bytearray((mirror / "planetoid" / "ind.cora.y").read_bytes())
+    content[-1] ^= 1
+    (broken / "ind.cora.y").write_bytes(content)
+    settings = ("--config", "datasets=cora", f"mirror={broken.parent}")
+    run = project.snakemake("data/processed/cora/manifest.json", *settings, **UNREACHABLE)
+    assert run.returncode != 0
+    assert "planetoid/ind.cora.y: wrong sha256" in run.stdout
+    assert "Traceback" not in run.stdout
+    assert not (project.path / "data" / "raw" / "planetoid" / "ind.cora.y").exists()
+
+
+def test_an_unexpected_error_keeps_its_traceback_in_the_log(finished: Project) -> None:
+    script = finished.path / "workflow" / "scripts" / "exhibits.py"
+    text = script.read_text()
+    broken = text.replace("        written = ", "        1 / 0\n        written = ")
+    assert broken != text
+    script.write_text(broken)
+    run = finished.snakemake("exhibits")
+    assert run.returncode != 0
+    assert "ZeroDivisionError: division by zero" in run.stdout
+    assert "(log: results/demo/logs/exhibits.log)" in run.stdout
+    assert "Traceback" not in run.stdout
+    assert "Traceback" in (finished.demo / "logs" / "exhibits.log").read_text()

@@ -295,7 +295,7 @@ def _legend(entries: Sequence[_Entry], title: str = "") -> _Block:
             figure.add_artist(Line2D(ends, [middle] * 3, markevery=[1], **style))
             _write(figure, left + _HANDLE, top - down, lines, color=_INK)
 
-    return (y + LINE + 0.1 if entries else 0.0), paint
+    return (y + LINE + 0.14 if entries else 0.0), paint
 
 
 def _line_entries(
@@ -397,18 +397,21 @@ def _places(chart: Chart) -> dict[Any, float]:
     return places
 
 
-def _ticks(chart: Chart) -> np.ndarray:
-    """Return the ticks of the values; the axis ends at the first and the last."""
+def _ticks(chart: Chart) -> tuple[tuple[float, float], list[float]]:
+    """Return the ends of the axis of values, and the ticks between them."""
     frame = chart.frame
     spread = frame[chart.spread].fillna(0) if chart.spread else 0.0
     others = [frame[name] for name in (chart.printed, *chart.references.values()) if name]
     values = pd.concat([frame[chart.y] - spread, frame[chart.y] + spread, *others]).dropna()
     low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
-    if low < 0.25 * high and pd.concat([frame[chart.y], *others]).min() >= 0:
-        low = 0.0  # a deviation may reach below zero where no score does
     if low == high:
         low, high = low - 0.5 * abs(low or 1), high + 0.5 * abs(high or 1)
-    return MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    margin = 0.05 * (high - low)
+    scores = pd.concat([frame[chart.y], *others]).dropna()
+    zero = low < 0.25 * high and scores.min() >= 0  # a deviation reaches below it, no score does
+    ends = (0.0 if zero else low - margin, high + margin)
+    ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
+    return ends, [float(tick) for tick in ticks if ends[0] <= tick <= ends[1]]
 
 
 def _panels(
@@ -419,14 +422,14 @@ def _panels(
 ) -> _Block:
     """Return one row of facets."""
     columns = _order(chart.frame[chart.column]) if chart.column else [None]
-    ticks = _ticks(chart)
+    ends, ticks = _ticks(chart)
     labels = [[number(tick)] for tick in ticks]
     if chart.categories:
         here = _order(rows[chart.x])
         places = {name: float(place) for place, name in enumerate(here)}
         labels = [_wrap(_name(name), 0.42 * WIDTH) for name in here]
     left = _margin([line for lines in labels for line in lines])
-    width = (WIDTH - left - 0.08 + _GAP) / len(columns) - _GAP
+    width = (WIDTH - left - 0.12 + _GAP) / len(columns) - _GAP
     tall = max(1.3, 0.6 * width)
     if chart.categories:
         tall = len(labels) * (0.06 + max(LINE * max(map(len, labels)), 0.1 * len(styles)))
@@ -440,7 +443,7 @@ def _panels(
                 _write(figure, start, top, [_name(column)])
             mine = rows[rows[chart.column] == column] if chart.column else rows
             _points(axis, chart, mine, places, styles)
-            _scales(axis, chart, places, ticks, width)
+            _scales(axis, chart, places, ends, ticks, width)
             shown = ["\n".join(lines) if rank == 0 else "" for lines in labels]
             axis.set_yticks(list(places.values()) if chart.categories else ticks, shown)
 
@@ -470,11 +473,16 @@ def _points(
     ends = sorted(places.values())
     nearest = min((b - a for a, b in zip(ends, ends[1:], strict=False)), default=1.0)
     most = 0.75 * nearest if chart.categories else min(0.4 * nearest, 0.05 * (ends[-1] - ends[0]))
-    for rank, line in enumerate(names):
+    shifts = {}
+    for value in places:
+        used = set(lines[rows[chart.x] == value]) if chart.categories else names
+        beside = [line for line in names if line in used]
+        for rank, line in enumerate(beside):
+            shifts[value, line] = most * ((rank + 0.5) / len(beside) - 0.5)
+    for line in names:
         mine, style = rows[(lines == line) & rows[chart.y].notna()], styles[line]
-        shift = most * ((rank + 0.5) / len(names) - 0.5)
-        place = mine[chart.x].map(places).astype(float) + shift
-        mine = mine.assign(place=place).sort_values("place", kind="stable")
+        mine = mine.assign(place=[places[value] + shifts[value, line] for value in mine[chart.x]])
+        mine = mine.sort_values("place", kind="stable")
         if chart.spread:
             bars = [mine[chart.y] - mine[chart.spread], mine[chart.y] + mine[chart.spread]]
             across = axis.hlines if chart.categories else axis.vlines
@@ -494,25 +502,32 @@ def _points(
 
 
 def _scales(
-    axis: Axes, chart: Chart, places: Mapping[Any, float], ticks: np.ndarray, width: float
+    axis: Axes,
+    chart: Chart,
+    places: Mapping[Any, float],
+    ends: tuple[float, float],
+    ticks: Sequence[float],
+    width: float,
 ) -> None:
     axis.tick_params(length=0, pad=3)
     if chart.categories:
-        axis.set(xlim=(ticks[0], ticks[-1]), ylim=(len(places) - 0.5, -0.5))
-        names = {number(tick): tick for tick in ticks}
+        axis.set(xlim=ends, ylim=(len(places) - 0.5, -0.5))
+        names, span = {number(tick): tick for tick in ticks}, ends[1] - ends[0]
     else:
         first, last = min(places.values()), max(places.values())
         margin = 0.07 * (last - first) or 0.5
-        axis.set(xlim=(first - margin, last + margin), ylim=(ticks[0], ticks[-1]))
-        names = {_name(value): place for value, place in places.items()}
-        axis.axhline(ticks[0], color=_SOFT, linewidth=0.8, zorder=0)
+        axis.set(xlim=(first - margin, last + margin), ylim=ends)
+        names, span = (
+            {_name(value): place for value, place in places.items()},
+            1.14 * (last - first),
+        )
+        axis.axhline(ends[0], color=_SOFT, linewidth=0.8, zorder=0)
     axis.grid(axis="both" if chart.categories else "y", color=_GRID, linewidth=0.8, zorder=0)
     axis.set_axisbelow(True)
     # Names that would touch their neighbours are left out, never the last one.
-    span = (max(names.values()) - min(names.values())) or 1.0
     for every in range(1, len(names) + 1):
         kept = list(names.items())[::-1][::every][::-1]
-        ends = [(place / span * 0.86 * width, _width(name) / 2 + 0.03) for name, place in kept]
-        if all(a + b <= c - d for (a, b), (c, d) in zip(ends, ends[1:], strict=False)):
+        sides = [(place / (span or 1) * width, _width(name) / 2 + 0.03) for name, place in kept]
+        if all(a + b <= c - d for (a, b), (c, d) in zip(sides, sides[1:], strict=False)):
             break
     axis.set_xticks([place for _, place in kept], [name for name, _ in kept])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pandas as pd
-from private_graphs.report.words import bound, budget, guarantees, missing, number
 
 from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.report.shelf import Shelf
 from private_graphs.report.statement import headline, said, words
+from private_graphs.report.words import bound, budget, guarantees, missing, number
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "
@@ -23,10 +23,10 @@ NOISE_SOURCES = {
 
 def glance(shelf: Shelf) -> Table:
     """Return the range of the scores and of the proved ε, by dataset, scenario and protocol."""
-    runs, keys = shelf.results.runs, ["dataset", "scenario", "protocol"]
+    runs, keys = shelf.own.runs, ["dataset", "scenario", "protocol"]
     score = "test_micro_f1" if runs["test_micro_f1"].notna().any() else "test_accuracy"
     setting = ["method", "features", "group", "job", "epsilon", "validation_labels"]
-    points = shelf.results.points(by=[*keys, *setting], score=score)
+    points = shelf.own.points(by=[*keys, *setting], score=score)
     found = []
     for place, group in points.groupby(keys, sort=True):
         private = _private(group["epsilon"])
@@ -63,7 +63,7 @@ def claims(shelf: Shelf) -> Table:
     counts.
     """
     keys = ["dataset", "method", "scenario", "protocol", "epsilon"]
-    runs, found = shelf.results.runs, []
+    runs, found = shelf.own.runs, []
     for place, group in runs[_private(runs["epsilon"])].groupby(keys, sort=True):
         held = shelf.statements_of(group)
         weakest = max(held, key=lambda each: _weakness(each.epsilon_proved))

@@ -15,15 +15,10 @@ from private_graphs.datasets.registry import declared_graphs
 from private_graphs.errors import UserError
 from private_graphs.methods import all_methods
 from private_graphs.protocols import PROTOCOLS
+from private_graphs.report.audits import audited
 from private_graphs.report.exhibit import Block, Exhibit, Table
-from private_graphs.report.rows import (
-    audited,
-    collect,
-    published_rows,
-    read_statistics,
-    tidy,
-    with_settings,
-)
+from private_graphs.report.published import published_rows
+from private_graphs.report.rows import collect, read_statistics, tidy, with_settings
 from private_graphs.study import Study
 
 POINT_COLUMNS = (
@@ -67,7 +62,11 @@ class Results:
     ) -> Results:
         """Join tidy ``rows`` with what the study's sources print, and statements with audits."""
         whole = with_settings(tidy([rows, published_rows(study)]))
-        return cls(study, scale, whole, audited(rows, statements), statistics)
+        own = {*study.datasets, *study.other_datasets}
+        own |= {name for group in study.groups.values() for name in group.datasets or ()}
+        own |= set(rows.loc[rows["study"] == study.id, "dataset"])
+        about = [each for each in statistics if each["name"] in own]
+        return cls(study, scale, whole, audited(rows, statements), about)
 
     @classmethod
     def read(cls, study: Study, scale_folder: Path, processed: Path | None = None) -> Results:
@@ -81,6 +80,11 @@ class Results:
 
         Raises UserError where none of these has a finished job.
         """
+        if exhibit.statistics and not self.statistics:
+            raise UserError(
+                f"{self.study.id}.{exhibit.name}: no dataset has been built at scale {self.scale}; "
+                f"run snakemake --config scale={self.scale} exhibits={self.study.id}.{exhibit.name}"
+            )
         results = replace(self, rows=self.rows[self._read_by(exhibit) | self._is("published")])
         if exhibit.groups and results.runs.empty and results.audits.empty:
             raise UserError(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from private_graphs.report.results import Results
 
 from private_graphs.datasets.registry import declared_graphs
+from private_graphs.exhibits import exhibits_by_name
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Exhibit
-from private_graphs.report.record import Made
+from private_graphs.report.record import ROWS, Made, read_recorded
+from private_graphs.report.results import Results
+from private_graphs.report.rows import collect, read_statistics
+from private_graphs.study import Run, Study, group_jobs, load_study
 
 _WORDS = {"full": "your runs, full scale", "demo": "your runs, demo"}
 
@@ -49,13 +52,27 @@ class Shelf:
 
     @property
     def _statistics(self) -> list[Mapping[str, Any]]:
-        used = set(self.results.datasets)
+        used = set(self.own.datasets)
         return [each for each in self.results.statistics if each["name"] in used]
 
     @cached_property
+    def own(self) -> Results:
+        """Its results without those of other studies."""
+        rows = self.results.rows
+        return replace(self.results, rows=rows[rows["study"] == self.results.study.id])
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """Runs of its study, and those of others that its exhibits read."""
+        runs, study = self.results.runs, self.results.study.id
+        shown = {name for exhibit in self.exhibits for name in self._groups(exhibit)}
+        names = runs["study"] + "." + runs["group"]
+        return runs[(runs["study"] == study) | names.isin(shown)]
+
+    @cached_property
     def statements(self) -> dict[str, PrivacyStatement]:
-        """Statements of its rows by identifier, with their audits."""
-        names = self.results.runs["statement_id"].dropna().unique()
+        """Statements of its runs by identifier, with their audits."""
+        names = self.runs["statement_id"].dropna().unique()
         return {name: PrivacyStatement.model_validate(self.results.statement(name))
                 for name in names}  # fmt: skip
 
@@ -63,24 +80,92 @@ class Shelf:
         """Return the statements of some of its rows, in their order."""
         return [self.statements[name] for name in rows["statement_id"].dropna().unique()]
 
-    def rows_of(self, exhibit: Exhibit) -> pd.DataFrame:
-        """Runs of the run groups that an exhibit reads."""
-        study, runs = self.results.study.id, self.results.runs
-        groups = {name if "." in name else f"{study}.{name}" for name in exhibit.groups}
-        return runs[(runs["study"] + "." + runs["group"]).isin(groups)]
+    def rows_of(self, exhibit: Exhibit, rows: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Those of ``rows``, by default the runs, that are of the run groups of an exhibit."""
+        rows = self.results.runs if rows is None else rows
+        return rows[(rows["study"] + "." + rows["group"]).isin(self._groups(exhibit))]
+
+    def _groups(self, exhibit: Exhibit) -> set[str]:
+        study = self.results.study.id
+        return {name if "." in name else f"{study}.{name}" for name in exhibit.groups}
+
+
+def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
+    """Return the shelves of all studies: full scale, recorded, demo.
+
+    Own results are those whose exhibits have been written (``report.write``), with the jobs that
+    these show; ``recorded`` may be absent. Raises UserError for damaged results.
+    """
+    folders = sorted(path.parent for path in Path(recorded).glob("*/rows.parquet"))
+    return [
+        *_own(results_root / "full"),
+        *map(recorded_shelf, folders),
+        *_own(results_root / "demo"),
+    ]
+
+
+def _own(folder: Path) -> list[Shelf]:
+    """Return a shelf for every study that has exhibits below ``<folder>/exhibits``."""
+    studies = sorted({path.parent.name for path in (folder / "exhibits").glob("*/*.md")})
+    if not studies or not (folder / ROWS).is_file():
+        return []
+    shown = pd.read_parquet(folder / ROWS, columns=["study", "group", "job"])
+    jobs = set(shown["study"] + "/" + shown["group"] + "/" + shown["job"].fillna(""))
+    rows, statements = collect(folder, jobs=jobs)
+    shelves = []
+    for study_id in studies:
+        study = load_study(study_id, folder.name)
+        there = {path.stem for path in (folder / "exhibits" / study_id).glob("*.md")}
+        exhibits = [exhibit for exhibit in _exhibits(study) if exhibit.name in there]
+        results = Results.of(study, folder.name, rows, statements, read_statistics(folder))
+        shelves.append(Shelf(folder.name, results, exhibits))
+    return shelves
+
+
+def recorded_shelf(folder: Path) -> Shelf:
+    """Return what ``recorded/<study>`` holds, and what it lacks of the study's full scale."""
+    found = read_recorded(folder)
+    study = load_study(Path(folder).name)
+    results = Results.of(study, "recorded", found.rows, found.statements, found.statistics)
+    jobs = set(found.rows["study"] + "/" + found.rows["group"] + "/" + found.rows["job"])
+    missing = {each.name: tuple(_missing(study, each, jobs)) for each in _exhibits(study)}
+    shelf = Shelf("recorded", results, (), found.made, missing)
+    there = [exhibit for exhibit in _exhibits(study)
+             if not exhibit.groups or len(shelf.rows_of(exhibit, found.rows))]  # fmt: skip
+    return replace(shelf, exhibits=there)
+
+
+def _exhibits(study: Study) -> list[Exhibit]:
+    """All exhibits of a study, those that are made by default first."""
+    there = exhibits_by_name(study.id)
+    return [there[name] for name in dict.fromkeys([*study.exhibits, *there])]
+
+
+def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:
+    """Say which jobs of an exhibit are not among ``done``, with the command that makes them."""
+    counts: dict[str, int] = {}
+    for group in exhibit.groups:
+        owner, name = group.split(".", 1) if "." in group else (study.id, group)
+        for job in group_jobs(load_study(owner), name, Run(scale="full")):
+            if job.id not in done:
+                counts[job.dataset] = counts.get(job.dataset, 0) + 1
+    for dataset, count in counts.items():
+        yield (
+            f"Not recorded: {count} job{'s' if count > 1 else ''} on {dataset}. To make them: "
+            f"snakemake --cores all --config scale=full exhibits={study.id}.{exhibit.name} "
+            f"datasets={dataset}"
+        )
 
 
 def exhibit_files(root: Path, shelf: Shelf, exhibit: Exhibit) -> list[Path]:
-    """Return the files of an exhibit below ``root`` in order: tables, then pictures by number."""
+    """Return the files of an exhibit below ``root``: by number, then by kind."""
     folder = root / shelf.name / "exhibits" / shelf.results.study.id
     name = re.compile(rf"{re.escape(exhibit.name)}(_(\d+))?$")
-    found = [(path, name.match(path.stem)) for path in folder.glob(f"{exhibit.name}*")]
-    return [
-        path for path, _ in sorted(
-            ((path, match) for path, match in found if match),
-            key=lambda pair: (int(pair[1][2] or 1), pair[0].suffix),
-        )
-    ]  # fmt: skip
+    files = {path: name.match(path.stem) for path in folder.glob(f"{exhibit.name}*")}
+    return sorted(
+        (path for path, match in files.items() if match),
+        key=lambda path: (int(files[path][2] or 1), path.suffix),
+    )
 
 
 def title_of(exhibit: Exhibit) -> str:

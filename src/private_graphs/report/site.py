@@ -16,7 +16,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from private_graphs.report.table import html
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
@@ -25,7 +24,9 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import claims, glance, notes
-from private_graphs.report.shelf import Shelf, exhibit_files, title_of
+from private_graphs.report.publish import write_all
+from private_graphs.report.shelf import Shelf, exhibit_files, read_shelves, title_of
+from private_graphs.report.table import html
 
 PAGES, CLAIMS = "pages", "claims"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -73,15 +74,29 @@ class Entry:
         return f"{PAGES}/{self.study.id}/{name}.html"
 
 
-def write_site(results_root: str | Path, shelves: Iterable[Shelf]) -> list[Path]:
+def write_site(results_root: str | Path, recorded: str | Path = "recorded") -> list[Path]:
     """Write ``index.html`` and the pages behind it; return their paths.
+
+    Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, which are
+    written to ``recorded/exhibits``. Raises UserError where there is nothing to show.
+    """
+    root = Path(results_root)
+    shelves = read_shelves(root, Path(recorded))
+    for shelf in shelves:
+        if shelf.made:
+            write_all(root / shelf.name / "exhibits" / shelf.results.study.id, shelf)
+    return write_pages(root, shelves)
+
+
+def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
+    """Write the pages of shelves whose exhibits are written; return their paths.
 
     ``pages/<study>/<exhibit>.html`` has an exhibit from every shelf, ``pages/<study>/claims.html``
     all claims, ``pages/statements/<shelf>/<statement_id>.html`` a statement. Pictures and files to
     download are those of ``<shelf>/exhibits/<study>``. Pages that nothing is made of any more are
-    removed. Raises UserError where there is nothing to show.
+    removed. Raises UserError where there is nothing to show, and where a picture is missing.
     """
-    root, studies = Path(results_root), {}
+    studies: dict[str, list[Shelf]] = {}
     for shelf in shelves:
         studies.setdefault(shelf.results.study.id, []).append(shelf)
     if not studies:
@@ -105,7 +120,11 @@ def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    templates.globals |= {"studies": entries, "protocols": PROTOCOLS.values(), "version": __version__}
+    templates.globals |= {
+        "studies": entries,
+        "protocols": PROTOCOLS.values(),
+        "version": __version__,
+    }
 
     def page(address: str, kind: str, shelves: Iterable[Shelf], **values: Any) -> tuple[Path, str]:
         up = "../" * address.count("/")
@@ -138,7 +157,7 @@ def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
         yield page(entry.address(CLAIMS), "exhibit", entry.shelves, entry=entry,
                    title="Claims and proofs", meaning=meaning, sections=sections)  # fmt: skip
         for shelf in entry.shelves:
-            rows = dict(iter(shelf.results.runs.groupby("statement_id")))
+            rows = dict(iter(shelf.runs.groupby("statement_id")))
             for name, statement in shelf.statements.items():
                 table = html(says.mechanisms(statement)) if statement.mechanisms else ""
                 yield page(
@@ -183,7 +202,7 @@ def _section(root: Path, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
 
 
 def _part(block: Block, statements: str) -> dict[str, Any]:
-    """Return a block as the templates draw it; one of ``text``, ``tables``, ``picture`` is there."""
+    """Return a block as the templates draw it; with ``text``, ``tables`` or ``picture``."""
     if isinstance(block, str):
         return {"text": block}
     part = {"title": block.title, "notes": block.notes}

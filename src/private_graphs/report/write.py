@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.report import table as tables
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
+from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_statistics, write_rows
+from private_graphs.report.rows import collect, read_statistics, tidy, write_rows
+from private_graphs.report.shelf import title_of
 from private_graphs.study import load_study
+
+FORMS = ("csv", "md", "tex", "svg", "png", "pdf")
 
 
 def write_exhibits(
@@ -21,72 +24,78 @@ def write_exhibits(
     exhibits: Iterable[str],
     jobs: Collection[str] | None = None,
     *,
-    statistics: Iterable[Path] = (),
+    statistics: Iterable[str | Path] = (),
     processed: Path | None = None,
 ) -> list[Path]:
     """Write the tidy rows of a scale and the exhibits that are named; return the paths.
 
-    ``exhibits`` are such as ``lrec2022.table1``; ``jobs`` are the identifiers of those that count,
-    None: all that have finished. ``statistics`` are files of built datasets, which are kept in
-    ``<scale_folder>/datasets``. Files of exhibits that nothing writes any more are removed;
-    ``exhibits/manifest.json`` holds the sha256 of the others. Raises UserError for damaged results
-    and for an exhibit without a finished job.
+    ``exhibits`` are such as ``lrec2022.table1``; ``jobs`` and ``processed`` as in ``rows.collect``.
+    ``statistics`` are files of built datasets, which are kept in ``<scale_folder>/datasets``. Files
+    of exhibits that nothing writes any more are removed; ``exhibits/manifest.json`` holds the
+    sha256 of the others. Raises UserError for damaged results and for an exhibit without a run.
     """
     scale_folder, folder = Path(scale_folder), Path(scale_folder) / "exhibits"
-    for path in map(Path, statistics):
-        _keep_statistics(path, scale_folder / "datasets")
-    rows, statements = collect(scale_folder, processed, None if jobs is None else set(jobs))
-    write_rows(rows, scale_folder / "rows.parquet")
+    for path in statistics:
+        about = json.loads(Path(path).read_text(encoding="utf-8"))
+        name = ".".join(filter(None, (about["name"], about.get("view"))))
+        write_json(scale_folder / "datasets" / f"{name}.json", about)
+    rows, statements = collect(scale_folder, processed, jobs)
+    exhibits = [name.split(".", 1) for name in exhibits]
+    studies = {name: load_study(name, scale_folder.name) for name, _ in exhibits}
+    printed = map(published_rows, studies.values())
+    write_rows(tidy([rows, *printed]), scale_folder / "rows.parquet")
     written: list[Path] = []
     results: dict[str, Results] = {}
-    for name in exhibits:
-        study, _, exhibit = name.partition(".")
+    for study, exhibit in exhibits:
         if study not in results:
             results[study] = Results.of(
-                load_study(study, scale_folder.name), scale_folder.name, rows, statements,
+                studies[study], scale_folder.name, rows, statements,
                 read_statistics(scale_folder),
             )  # fmt: skip
         written += write_exhibit(exhibits_by_name(study)[exhibit], results[study], folder / study)
-    for path in set(folder.rglob("*.*")) - set(written) - {folder / MANIFEST}:
+    for path in {path for path in folder.rglob("*") if path.is_file()} - set(written):
         path.unlink()
     hashes = {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(written)}
     write_json(folder / MANIFEST, {"sha256": hashes})
     return [scale_folder / "rows.parquet", *written, folder / MANIFEST]
 
 
-def _keep_statistics(path: Path, folder: Path) -> None:
-    statistics = json.loads(path.read_text(encoding="utf-8"))
-    view = f".{statistics['view']}" if statistics.get("view") else ""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, folder / f"{statistics['name']}{view}.json")
+def write_exhibit(
+    exhibit: Exhibit,
+    results: Results,
+    folder: Path,
+    forms: Collection[str] = FORMS,
+    remarks: Sequence[str] = (),
+) -> list[Path]:
+    """Write an exhibit to ``folder`` in some of ``FORMS``; return the paths.
 
-
-def write_exhibit(exhibit: Exhibit, results: Results, folder: Path) -> list[Path]:
-    """Write the blocks of an exhibit to ``folder``; return the paths.
-
-    Tables and charts have a CSV each: ``table1.csv``, then ``table1_2.csv``; pictures likewise
-    ``.svg``, ``.png`` and ``.pdf``. One ``.md`` holds all blocks, one ``.tex`` all tables.
+    ``<exhibit>.md`` holds all of it, below its meaning and ``remarks``; ``.tex`` its tables. The
+    first frame of numbers is ``<exhibit>.csv``, the second ``<exhibit>_2.csv``, pictures likewise.
     """
-    blocks = results.build(exhibit)
-    written = []
-    frames = [block.frame for block in blocks if isinstance(block, (Table, Chart))]
-    for number, frame in enumerate(frames, 1):
-        written.append(_stem(folder, exhibit, number).with_suffix(".csv"))
-        write_text(written[-1], tables.csv(frame))
-    written.append(folder / f"{exhibit.name}.md")
-    write_text(written[-1], markdown(blocks))
+    blocks, written = results.build(exhibit), []
+    numbered = [block for block in blocks if isinstance(block, (Table, Chart))]
+    drawn = [block for block in blocks if isinstance(block, (Chart, Heatmap, Pictures))]
+    texts = {f"{_stem(exhibit, index)}.csv": tables.csv(block.frame)
+             for index, block in enumerate(numbered, 1)}  # fmt: skip
+    texts[f"{exhibit.name}.md"] = markdown(exhibit, blocks, remarks)
     if any(isinstance(block, Table) for block in blocks):
-        written.append(folder / f"{exhibit.name}.tex")
-        texts = [tables.tex(block) for block in blocks if isinstance(block, Table)]
-        write_text(written[-1], "\n".join(texts))
-    drawn = [block for block in blocks if not isinstance(block, (Table, str))]
-    for number, block in enumerate(drawn, 1):
-        written += _draw(block, _stem(folder, exhibit, number))
+        parts = (tables.tex(block) for block in blocks if isinstance(block, Table))
+        texts[f"{exhibit.name}.tex"] = "\n".join(parts)
+    for name, text in texts.items():
+        if name.rsplit(".", 1)[1] in forms:
+            write_text(folder / name, text)
+            written.append(folder / name)
+    for index, block in enumerate(drawn, 1):
+        for path in _draw(block, folder / _stem(exhibit, index)):
+            if path.suffix[1:] in forms:
+                written.append(path)
+            else:
+                path.unlink()
     return written
 
 
-def _stem(folder: Path, exhibit: Exhibit, number: int) -> Path:
-    return folder / (exhibit.name if number == 1 else f"{exhibit.name}_{number}")
+def _stem(exhibit: Exhibit, index: int) -> str:
+    return exhibit.name if index == 1 else f"{exhibit.name}_{index}"
 
 
 def _draw(block: Chart | Heatmap | Pictures, stem: Path) -> list[Path]:
@@ -96,14 +105,21 @@ def _draw(block: Chart | Heatmap | Pictures, stem: Path) -> list[Path]:
     return chart.save(draw[type(block)](block), stem)
 
 
-def markdown(blocks: Iterable[Block]) -> str:
-    """Return all blocks as Markdown: tables, paragraphs, titles and notes of pictures."""
-    texts = []
+def markdown(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = ()) -> str:
+    """Return an exhibit as Markdown; pictures are links to the SVG beside it."""
+    return "\n\n".join(part.strip() for part in _parts(exhibit, blocks, remarks)) + "\n"
+
+
+def _parts(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str]) -> Iterator[str]:
+    yield f"# {tables.markdown_text(title_of(exhibit))}"
+    yield from (tables.markdown_text(text) for text in (exhibit.meaning, *remarks) if text)
+    pictures = 0
     for block in blocks:
         if isinstance(block, Table):
-            texts.append(tables.markdown(block))
+            yield tables.markdown(block)
         elif isinstance(block, str):
-            texts.append(f"{tables.markdown_text(block)}\n")
+            yield tables.markdown_text(block)
         else:
-            texts.append(tables.markdown_titled(block.title, [], block.notes))
-    return "\n".join(texts)
+            pictures += 1
+            yield f"![{tables.markdown_text(block.title)}]({_stem(exhibit, pictures)}.svg)"
+            yield "\n".join(f"- {tables.markdown_text(note)}" for note in block.notes)

@@ -65,12 +65,18 @@ def curve_points(results: Any, figure: str, group: str, private: bool) -> pd.Dat
 
 
 def printed_points(results: Any, figure: str) -> pd.DataFrame:
-    """Return what the text says about points of a figure, else what Table 1 prints for them."""
-    claims = results.published("claims").rename(columns={"value": "published"})
-    claims = claims[claims["figure"] == figure]
-    both = pd.concat([claims, printed_gcns(results).assign(where="Table 1")]).dropna(subset=PLACE)
-    columns = [*PLACE, "published", "where"]
-    return both.drop_duplicates(PLACE)[columns].rename(columns={"where": "published_where"})
+    """Return what the text says about points of a figure, else what Table 1 prints for them.
+
+    ``published_where`` names Table 1 too where the paper contradicts itself.
+    """
+    claims = results.published("claims").dropna(subset=PLACE).query("figure == @figure")
+    table = printed_gcns(results)[[*PLACE, "published"]]
+    both = claims[[*PLACE, "value", "where"]].merge(table, how="outer", on=PLACE)
+    where = both["where"].str.replace("fig", "text on Figure ").str.replace("sec", "Section ")
+    other = (both["value"] - both["published"]).abs() > 0.005
+    where[other] += [f" (Table 1: {value:g})" for value in both.loc[other, "published"]]
+    published = both["value"].fillna(both["published"])
+    return both[PLACE].assign(published=published, published_where=where.fillna("Table 1"))
 
 
 def _with_privacy(rows: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from private_graphs.exhibits.lrec2022.scores import (
     with_baselines,
 )
 from private_graphs.report.exhibit import Cell, Column, Exhibit, Table
-from private_graphs.report.words import missing, number, privacy_notes
+from private_graphs.report.words import number, privacy_notes
 
 
 def score_table(results: Any, name: str, title: str, *, features: bool = False) -> Table:

@@ -65,10 +65,11 @@ def build(results: Any) -> list[Block]:
     charts = []
     for dataset, group in frame.groupby("dataset", sort=False):
         same = ~group["epsilon"].isin(EPSILONS)  # one dot where ε makes no difference
-        line = ("ε = " + group["asked"].map(number)).mask(same, "without DP, or nothing private")
+        names = [*(f"ε = {number(epsilon)}" for epsilon in EPSILONS), "no DP, or nothing private"]
+        line = ("ε = " + group["asked"].map(number)).mask(same, names[-1])
         charts.append(Chart(
             f"Beside Table 1: {titles[dataset]}",
-            group.assign(line=line)[~same | (group["asked"] == EPSILONS[0])],
+            group.assign(line=pd.Categorical(line, names))[~same | (group["asked"] == EPSILONS[0])],
             x="source", line="line", categories=True, y_label="test micro-F1",
         ))  # fmt: skip
     return [*charts, _table(frame)]

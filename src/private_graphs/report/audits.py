@@ -1,0 +1,120 @@
+"""Audits as rows, joined by their claim to the statements of all runs that make it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.errors import UserError
+from private_graphs.jobs import Job
+from private_graphs.methods import method_named
+from private_graphs.privacy.statements import Audit, PrivacyStatement, with_audit
+
+
+def audit_row(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a finished audit (``attacks.audit.Audit.document``).
+
+    Raises UserError for a document that lacks a field.
+    """
+    try:
+        settings = {**job.settings, "epochs": document["epochs"]}
+        if "splits" in method_named(job.method).settings.model_fields:
+            settings |= {"splits": document["n_splits"], "visits": document["visits"]}
+        one_run = document["one_run"] and document["one_run"]["epsilon_lower"]
+        copied = ("delta", "seed", "unit", "relation", "noise_multiplier", "epsilon_proved",
+                  "epsilon_lower", "epsilon_lower_gaussian", "confidence", "runs", "errors",
+                  "verdict", "verdict_epsilon_lower", "verdict_confidence", "design")  # fmt: skip
+        return {
+            "source": "audit", "study": job.study, "group": job.group, "job": job.name,
+            "method": job.method, "scenario": job.scenario, "protocol": job.protocol,
+            "settings": json.dumps(settings, sort_keys=True),
+            "epsilon": document["epsilon_claimed"],
+            "epsilon_claimed": document["epsilon_published"],
+            "one_run_epsilon_lower": one_run, "n_classes": document.get("n_classes"),
+            **{name: document[name] for name in copied},
+        }  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            f"{job.id}/audit.json: an audit without {error}; expected what audits write: delete "
+            "its folder and run the job again"
+        ) from None
+
+
+def audited(
+    rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return the statements with the audits among ``rows`` that speak of their claims.
+
+    An audit attacks a tiny task of its own. What it shows may be set against the claim of another
+    run where both claims are one: the same code (method, scenario, protocol, visits, splits), the
+    same ε asked for, the same unit and δ, and an equal or stronger relation. A claim is about
+    every dataset and about all noisy gradients, which an optimizer only processes further, so that
+    dataset, train fraction and optimizer may differ; another number of steps, and with it another
+    noise, is another mechanism under the same rule, so that ``design`` names what was attacked
+    (docs/privacy.md §11). Identifiers stay. Raises UserError where an audit breaks a proof.
+    """
+    audits = rows[rows["source"] == "audit"].to_dict("records")
+    joined = dict(statements)
+    if not audits:
+        return joined
+    runs = rows[rows["statement_id"].isin(list(statements))].drop_duplicates("statement_id")
+    for row in runs.to_dict("records"):
+        statement = PrivacyStatement.model_validate(statements[row["statement_id"]])
+        if statement.epsilon_target is None or statement.audit is not None:
+            continue
+        bounds = [_as_audit(audit) for audit in audits if _same_claim(audit, row, statement)]
+        strongest = max(bounds, key=lambda audit: audit.epsilon_lower, default=None)
+        if strongest is not None:
+            document = with_audit(statement, strongest).model_dump(mode="json")
+            joined[statement.statement_id] = document
+    return joined
+
+
+def _same_claim(
+    audit: Mapping[str, Any], row: Mapping[str, Any], statement: PrivacyStatement
+) -> bool:
+    attacked, settings = json.loads(audit["settings"]), json.loads(row["settings"])
+    same = ("method", "scenario", "protocol", "epsilon")
+    return (
+        all(audit[name] == row[name] for name in same)
+        and all(
+            attacked[name] == settings[name]
+            for name in ("visits", "splits")
+            if name in attacked and name in settings
+        )
+        and (audit["unit"], audit["delta"]) == (statement.unit, statement.delta)
+        and statement.relation in ("replace", audit["relation"])
+        and _falls_alike(audit, audit["epsilon_claimed"], statement.epsilon_published)
+        and _falls_alike(audit, audit["epsilon_proved"], statement.epsilon_proved)
+    )
+
+
+def _falls_alike(audit: Mapping[str, Any], theirs: float, ours: float | None) -> bool:
+    """Return whether the bound is on one side of both values of a budget.
+
+    The same ε asked for gives slightly different budgets at different steps: between the two an
+    audit would refute a claim that was not attacked.
+    """
+    lower = audit["verdict_epsilon_lower"]
+    return ours is None or np.isnan(theirs) or (lower > theirs) == (lower > ours)
+
+
+def _as_audit(audit: Mapping[str, Any]) -> Audit:
+    attacked = json.loads(audit["settings"])
+    named = [f"{name.replace('_', ' ')} {value}" for name, value in attacked.items()]
+    return Audit(
+        design=(
+            f"{audit['design']} of the same code at the same claim, not of these runs: "
+            f"{', '.join(named)}, noise multiplier {audit['noise_multiplier']:g}"
+        ),
+        unit=audit["unit"],
+        relation=audit["relation"],
+        delta=audit["delta"],
+        runs=int(audit["runs"]),
+        epsilon_lower=audit["verdict_epsilon_lower"],
+        confidence=audit["verdict_confidence"],
+    )
