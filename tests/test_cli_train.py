@@ -106,10 +106,11 @@ def test_a_method_of_images_is_trained_by_the_same_command(run, data):
         (("--epsilon", "two"), ("'two'", "a number or inf")),
         ((), ("give --epsilon", "--noise-multiplier")),
         (("--epsilon", "2", "--noise-multiplier", "3"), ("exclude each other",)),
-        (("--noise-multiplier", "0"), ("--noise-multiplier is 0",)),
-        (("--noise-multiplier", "inf"), ("--noise-multiplier is inf",)),
-        (("--noise-multiplier", "1e-4", "--protocol", "paper"), ("at least 0.001",)),
-        (("--noise-multiplier", "-1"), ("--noise-multiplier is -1",)),
+        (("--noise-multiplier", "0"), ("--noise-multiplier is",)),
+        (("--noise-multiplier", "inf"), ("--noise-multiplier is",)),
+        (("--noise-multiplier", "1e-4", "--protocol", "paper"), ("noise multiplier", "0.001")),
+        (("--noise-multiplier", "1e-200"), ("noise multiplier is 1e-200", "0.001")),
+        (("--noise-multiplier", "-1"), ("--noise-multiplier is",)),
         (("--epsilon", "2", "--splits", "0"), ("--splits is '0'",)),
         (("--epsilon", "2", "--seeds", "0"), ("'--seeds'",)),
         (("--epsilon", "2", "--epochs", "0"), ("--epochs is '0'",)),
@@ -122,7 +123,7 @@ def test_a_method_of_images_is_trained_by_the_same_command(run, data):
         (("--epsilon", "2", "--optimizer", "adamw"), ("'adamw'", "did you mean 'adam'")),
         (("--epsilon", "2", "--protocol", "papers"), ("--protocol", "'papers'", "'paper'")),
         (("--epsilon", "2", "--method", "gnc"), ("'gnc'", "did you mean 'gcn'")),
-        (("--epsilon", "2", "--method", "class_sums"), ("--method", "classify", "gcn")),
+        (("--epsilon", "2", "--method", "class_sums"), ("--method", "classify")),
         (("--epsilon", "2", "--device", "gpu"), ("--device", "'gpu'", "'cuda'")),
         (("--epsilon", "2", "--dtype", "float16"), ("--dtype is 'float16'",)),
         (("--epsilon", "2", "--visits", "shuffled"), ("--visits", "'shuffled'")),
@@ -303,7 +304,8 @@ def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
 def test_explain_tells_every_budget_of_a_job_apart_and_knows_its_audits(run, train, tmp_path):
     """Rows of several budgets, below a scale whose rows hold an audit of the same claim."""
     from private_graphs.attacks import audit
-    from private_graphs.report.rows import audit_row, tidy, write_rows
+    from private_graphs.report.audits import audit_row
+    from private_graphs.report.rows import tidy, write_rows
 
     for epsilon in ("2", "inf"):
         train("--epsilon", epsilon, "--lr", 1, "--protocol", "released", "--out",
