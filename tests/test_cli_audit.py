@@ -111,7 +111,7 @@ def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, mo
     [
         ((), "either --protocol, such as released, or --method"),
         (("--protocol", "sound", "--method", "dp_mlp"), "either --protocol"),
-        (("--protocol", "sound", "--scenario", "text"), "--scenario and --classes are for --method"),
+        (("--protocol", "sound", "--scenario", "text"), "--scenario and --classes"),
         (("--method", "dp_linaer"), "did you mean 'dp_linear'"),
         (("--method", "dp_mlp", "--scenario", "edges"), "expected text or graph"),
         (("--method", "dp_mlp", "--splits", "2"), "leave them out"),

@@ -78,7 +78,8 @@ def test_imports_point_downwards(root: Path) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and id(node) not in skipped and node.module:
                 parts = node.module.split(".")
-                if parts[0] == "private_graphs" and len(parts) > 1:
+                # the package that finds exhibits imports none of them by name
+                if parts[0] == "private_graphs" and len(parts) > 1 and parts[1:] != ["exhibits"]:
                     other = "cli" if parts[1].startswith("cli") else parts[1]
                     if floor.get(other, 0) > own:
                         upward.append(f"{path.relative_to(package)} imports {node.module}")
