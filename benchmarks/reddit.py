@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-
 from private_graphs.cost.probe import machine_words
+
 from private_graphs.datasets.reddit import DATA_FILE, GRAPH_FILE, N_CLASSES, read_reddit
 from private_graphs.datasets.views import RELEASED, SOUND
 from private_graphs.files import atomic_path, write_json

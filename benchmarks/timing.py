@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numba
 import torch
-
 from private_graphs.cost.probe import machine_words
 
 SLOW_SECONDS, SLOW_ROUNDS = 1.0, 3

@@ -19,9 +19,9 @@ from private_graphs.attacks.canary import (
     one_run,
 )
 from private_graphs.errors import UsageError, UserError
+from private_graphs.methods.gcn_protocols import PAPER
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.audits import Errors, gaussian_mu
-from private_graphs.methods.gcn_protocols import PAPER
 from private_graphs.training import engine
 
 CLIPPED = ["paper", "sound"]

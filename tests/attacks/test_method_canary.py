@@ -15,8 +15,7 @@ from private_graphs.attacks.method_canary import (
     guesses,
     outcomes,
 )
-from private_graphs.methods import class_sums, edge_votes, lattice, node_gradients
-from private_graphs.methods import all_methods
+from private_graphs.methods import all_methods, class_sums, edge_votes, lattice, node_gradients
 from private_graphs.methods.public_text import Axes
 from private_graphs.privacy.accountants import gdp_delta
 from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile

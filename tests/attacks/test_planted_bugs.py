@@ -15,9 +15,9 @@ from small_graphs import fit, start, with_parts
 
 from private_graphs.attacks.audit import EACH_CONFIDENCE, Audit, run_audit
 from private_graphs.attacks.canary import Design, canary_graph, displacements, label_scores
+from private_graphs.methods.gcn_protocols import PAPER
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
 from private_graphs.privacy.audits import Errors, refutes_profile, two_point_epsilon
-from private_graphs.methods.gcn_protocols import PAPER
 from private_graphs.training import blocks, engine
 from private_graphs.training.cpu_backend import CpuBackend
 from private_graphs.training.kernels import Step

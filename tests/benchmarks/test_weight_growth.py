@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from private_graphs.attacks.growth import EPOCHS, SHOWN, gradients, growth, main, table
 from small_graphs import part_gradients, parts_of, random_graph, start, streams
 
-from private_graphs.attacks.growth import EPOCHS, SHOWN, gradients, growth, main, table
 from private_graphs.methods.gcn_protocols import PAPER
 
 NOISE = 112.0

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon, gdp_mu
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
-from tables import selected_delta  # noqa: E402
+from tables import selected_delta
 
 DELTA = 1e-5
 K = 6
