@@ -49,7 +49,8 @@ def _page(shelf: Shelf) -> Iterator[str]:
     yield f"# {markdown_text(study.title)}"
     yield (
         f"Recorded with private-graphs {made.version} on {made.date} "
-        f"({markdown_text(made.machine)}, {made.hours:g} hours). Rows, statements and predictions are in `recorded/{study.id}`."
+        f"({markdown_text(made.machine)}, {made.hours:g} hours). "
+        f"Rows, statements and predictions are in `recorded/{study.id}`."
     )
     yield "\n".join(["```", *made.commands, "```"])
     yield "\n".join(f"- [{markdown_text(title_of(exhibit))}]({exhibit.name}.md)"

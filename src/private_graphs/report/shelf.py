@@ -168,8 +168,14 @@ def exhibit_files(root: Path, shelf: Shelf, exhibit: Exhibit) -> list[Path]:
     )
 
 
+def label_of(exhibit: Exhibit) -> str:
+    """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``."""
+    words = re.sub(r"(?<=[a-z])(?=\d)", " ", exhibit.name.replace("_", " "))
+    return words[:1].upper() + words[1:]
+
+
 def title_of(exhibit: Exhibit) -> str:
-    """Return the title with the name, such as ``table1``, if it does not begin with it."""
-    label = exhibit.name.replace("_", " ")
-    begins = exhibit.title.lower().replace(" ", "").startswith(label.replace(" ", "").lower())
-    return exhibit.title if begins else f"{label}: {exhibit.title}"
+    """Return label and title of an exhibit, once where the title begins with the label."""
+    label = label_of(exhibit)
+    begins = exhibit.title.lower().startswith(label.lower())
+    return exhibit.title if begins else f"{label}. {exhibit.title}"
