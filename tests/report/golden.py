@@ -41,6 +41,16 @@ def results() -> Results:
     return Results.of(load_study(STUDY, "demo"), "demo", rows, statements, statistics)
 
 
+def golden_exhibits() -> list[str]:
+    """Return the exhibits of the demo that read no run group, or one with golden rows."""
+    rows = results().rows
+    groups = set(rows.loc[rows["source"] != "published", "group"])
+    exhibits = exhibits_by_name(STUDY)
+    names = load_study(STUDY, "demo").exhibits
+    return [name for name in names
+            if not exhibits[name].groups or groups & set(exhibits[name].groups)]  # fmt: skip
+
+
 def exhibit_texts(name: str) -> dict[str, str]:
     """Return the Markdown of an exhibit and the data of its charts, by file name."""
     exhibit = exhibits_by_name(STUDY)[name]
@@ -103,13 +113,15 @@ def renew(scale_folder: Path | None) -> None:
                  "predictions.json": predictions_of(scale_folder)}  # fmt: skip
         for name, value in about.items():
             (GOLDEN / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    texts = {}
+    for name in load_study(STUDY, "demo").exhibits:
+        texts |= exhibit_texts(name)
     folder = GOLDEN / "exhibits"
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         path.unlink()
-    for name in load_study(STUDY, "demo").exhibits:
-        for file, text in exhibit_texts(name).items():
-            (folder / file).write_text(text, encoding="utf-8")
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

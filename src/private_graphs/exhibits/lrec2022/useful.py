@@ -20,7 +20,15 @@ from private_graphs.exhibits.lrec2022.proved import (
 )
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.report.words import budget, guarantee, missing, number, printed, privacy_notes, score
+from private_graphs.report.words import (
+    budget,
+    guarantee,
+    missing,
+    number,
+    printed,
+    privacy_notes,
+    score,
+)
 from private_graphs.tasks import SCENARIOS
 
 EPSILONS = (1.0, 2.0)
