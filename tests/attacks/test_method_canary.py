@@ -16,6 +16,7 @@ from private_graphs.attacks.method_canary import (
     outcomes,
 )
 from private_graphs.methods import all_methods, class_sums, edge_votes, lattice, node_gradients
+from private_graphs.methods.method import Canary
 from private_graphs.methods.public_text import Axes
 from private_graphs.privacy.accountants import gdp_delta
 from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile
@@ -24,7 +25,7 @@ from private_graphs.training import exact
 AUDITED = [
     (name, scenario)
     for name, method in all_methods().items()
-    if method.canary is not None
+    if isinstance(method.canary, Canary)
     for scenario in method.scenarios
 ]
 

@@ -214,6 +214,7 @@ METHODS = (
         one_run=False,
         named=("optimizer", "splits", "train_fraction"),
         prepares="degrees are counted inside each message-passing graph",
+        canary="training",
         identity=_identity,
         completed=completed,
         epsilon_of=epsilon_of_noise,
