@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from private_graphs.attacks.growth import EPOCHS, SHOWN, gradients, growth, main
 from small_graphs import part_gradients, parts_of, random_graph, start, streams
 from weight_growth import EPOCHS, SHOWN, gradients, growth, main
 
