@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import safetensors.numpy
 from command_line import Outcome, refused
+from small_graphs import random_graph
 from typer.main import get_command
 
 from private_graphs import cli, cli_train
@@ -166,6 +167,16 @@ def test_noise_without_a_seed_is_not_drawn_on_a_gpu(train, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     answer = train("--epsilon", "2", "--device", "cuda")
     refused(answer, 1, "cryptographic", "--device cpu", "--seed")
+
+
+def test_a_job_that_may_choose_its_device_runs_where_there_is_no_gpu(monkeypatch):
+    import torch
+
+    from private_graphs.run import execute
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    planned = job("--epsilon", "inf", "--epochs", "1")
+    assert set(execute(planned, random_graph(4), device="auto").rows["device"]) == {"cpu"}
 
 
 def test_a_gpu_that_is_not_there_is_named(train, monkeypatch):

@@ -502,8 +502,7 @@ def test_private_edges_have_a_declared_bound_and_all_labels_public() -> None:
 def test_audits_cover_every_protocol_and_both_schedules_of_sound() -> None:
     found = of_group("audit")
     gcn = [job for job in found if job.method == "gcn"]
-    assert set(axes(gcn, "protocol", "splits", "visits")) \
-        == {
+    assert set(axes(gcn, "protocol", "splits", "visits")) == {
             *((protocol, splits, "protocol") for protocol in ("released", "paper", "sound")
               for splits in (1, 10)),
             ("sound", 10, "poisson"),

@@ -99,11 +99,15 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
     """Return statements of a job of a study with the audits among the rows of its scale."""
+    import pandas as pd
+
     from private_graphs.report.audits import audited
-    from private_graphs.report.rows import read_rows, tidy
+    from private_graphs.report.rows import readable, tidy
 
     for parent in folder.resolve().parents:
-        if parent.name == "jobs" and (parent.parent / "rows.parquet").is_file():
-            others = read_rows(parent.parent / "rows.parquet")
+        path = parent.parent / "rows.parquet"
+        if parent.name == "jobs" and path.is_file():
+            with readable(path):
+                others = pd.read_parquet(path)
             return audited(tidy([rows, others[others["source"] == "audit"]]), statements)
     return statements

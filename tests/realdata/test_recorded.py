@@ -6,10 +6,10 @@ import pytest
 from private_graphs.config import RunConfig, load_study
 from private_graphs.grids import method_plans, plans
 from private_graphs.methods.names import METHOD_NAMES
+from private_graphs.reporting.record import read_recorded
 
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
-from private_graphs.reporting.record import read_recorded
 
 STUDY = "lrec2022"
 MADE_BY = (
