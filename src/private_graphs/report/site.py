@@ -60,7 +60,7 @@ class Entry:
     @cached_property
     def pages(self) -> list[tuple[str, str]]:
         """(name, label) of its pages."""
-        exhibits = ((exhibit.name, label_of(exhibit)) for exhibit, _ in self.contents)
+        exhibits = ((exhibit.name, label_of(exhibit.name)) for exhibit, _ in self.contents)
         return [*exhibits, (CLAIMS, "Claims and proofs")]
 
     @property
@@ -138,7 +138,7 @@ def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
         id(shelf): _part(glance(shelf), f"{PAGES}/statements/{shelf.name}/") for shelf in everything
     }
     yield page("index.html", "index", everything, glance=lambda shelf: glances[id(shelf)],
-               title_of=title_of)  # fmt: skip
+               title_of=title_of, label_of=label_of)  # fmt: skip
     for entry in entries:
         for shown, _ in entry.contents:
             sections = [
