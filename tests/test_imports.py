@@ -73,7 +73,9 @@ def test_fingerprint_changes_with_code_inside_the_closure_only(package: Path) ->
 def test_fingerprint_does_not_depend_on_where_the_package_lies(package: Path) -> None:
     moved = package.parent / "elsewhere" / "demo"
     shutil.copytree(package, moved)
-    assert code_fingerprint("demo.first", package=moved) == code_fingerprint("demo.first", package=package)
+    assert code_fingerprint("demo.first", package=moved) == code_fingerprint(
+        "demo.first", package=package
+    )
 
 
 @pytest.mark.parametrize("start", ["demo.absent", "numpy", "scripts/absent.py"])

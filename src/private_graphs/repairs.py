@@ -11,11 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from private_graphs.exhibits import exhibits_by_name
 from private_graphs.files import MANIFEST
 from private_graphs.jobs import Job
 from private_graphs.kept import job_folders
+from private_graphs.study import study_ids
 from private_graphs.verify import MADE_FROM, changed_file, damage, stale_input
-from private_graphs.workflow import PROCESSED, RAW, Workflow, build_of, receipt_file
+from private_graphs.workflow import (
+    PROCESSED,
+    RAW,
+    Workflow,
+    build_of,
+    groups_read,
+    receipt_file,
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,29 @@ def shown_jobs(work: Workflow, repairs: Repairs) -> list[str]:
     """Return the identifiers of the jobs that exhibits show: planned ones, and all others that
     have finished and are not damaged."""
     return sorted({*work.jobs, *work.finished} - set(repairs.left_out))
+
+
+def shown_exhibits(work: Workflow, repairs: Repairs) -> list[tuple[str, str]]:
+    """Return (study, name) of the exhibits to write, those that read jobs where one is shown.
+
+    Beside those asked for these are the ones that earlier runs have made: a run may repeat a job
+    that they read, and they may not keep its old scores.
+    """
+    groups = {tuple(name.split("/", 2)[:2]) for name in shown_jobs(work, repairs)}
+    shown = []
+    for study_id in study_ids():
+        asked = {exhibit.name for exhibit in work.plan.exhibits.get(study_id, ())}
+        for name, exhibit in exhibits_by_name(study_id).items():
+            made = work.results / "exhibits" / study_id / f"{name}.md"
+            reads = groups_read(study_id, exhibit)
+            if (name in asked or made.is_file()) and (groups & reads or not reads):
+                shown.append((study_id, name))
+    return shown
+
+
+def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the modules of exhibits."""
+    return [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in exhibits]
 
 
 def _dataset(job: Job, again: Mapping[str, str]) -> Path | None:

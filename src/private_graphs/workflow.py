@@ -1,4 +1,4 @@
-"""What the Snakemake workflow asks of Python: which jobs, made of which files, and what to say.
+"""What the Snakemake workflow asks of Python: which jobs, made of which files.
 
 ``Snakefile`` and ``workflow/rules`` hold the rules; everything that they compute is here, as
 functions of the configuration and of the files that earlier runs have left. Nothing here writes.
@@ -19,7 +19,6 @@ from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
-from private_graphs.exhibits import exhibits_by_name
 from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST
 from private_graphs.jobs import Job
@@ -34,9 +33,7 @@ RAW = Path("data/raw")
 RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 PUBLISHED = Path("studies/published")
-INTERRUPTED = (
-    "\nInterrupted. Finished jobs are kept; the same command continues where this run stopped."
-)
+RECORDED = Path("recorded")
 
 # --- the plan --------------------------------------------------------------------------------
 
@@ -137,7 +134,7 @@ class Workflow:
         """Return the folders of built datasets, and of the texts that they are made of."""
         builds = [build for builds in self.builds.values() for build in builds]
         parts = [Path(build).parts for build in builds]
-        texts = {f"{name}/texts/{view}" for name, kind, view in (p for p in parts if len(p) == 3)}
+        texts = {f"{p[0]}/texts/{p[2]}" for p in parts if p[1:2] and p[1] in registry.TEXT_FEATURES}
         return [(PROCESSED / name).as_posix() for name in [*sorted(texts), *builds]]
 
     def shown_builds(self) -> list[str]:
@@ -159,22 +156,6 @@ class Workflow:
                 kind = [*Path(build).parts, ""][1]
                 names |= set(models_of(registry.dataset_spec(dataset), kind))
         return sorted(names)
-
-    # exhibits
-
-    @cached_property
-    def exhibits(self) -> dict[tuple[str, str], Exhibit]:
-        """Exhibits to write, by study and name: those asked for, and those with rows of earlier
-        runs. A run may repeat a job that another exhibit reads, which may not keep old scores.
-        """
-        left = {(job.study, job.group) for job in self.finished.values()}
-        shown = {}
-        for study_id in self.plan.studies:
-            asked = {exhibit.name for exhibit in self.plan.exhibits[study_id]}
-            for name, exhibit in exhibits_by_name(study_id).items():
-                if name in asked or left & groups_read(study_id, exhibit):
-                    shown[study_id, name] = exhibit
-        return shown
 
     # resources
 
@@ -225,9 +206,9 @@ def study_files(work: Workflow) -> list[str]:
     return [*(f"studies/{name}.yaml" for name in names), *sorted(csvs)]
 
 
-def exhibit_modules(work: Workflow) -> list[str]:
-    """Return the modules of the exhibits of a run."""
-    return [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in work.exhibits]
+def recorded_files() -> list[str]:
+    """Return the files of recorded results, which pages show beside those of the run."""
+    return sorted(path.as_posix() for path in RECORDED.glob("*/*") if path.is_file())
 
 
 def groups_read(study_id: str, exhibit: Exhibit) -> set[tuple[str, str]]:
@@ -247,6 +228,12 @@ def either(names: Iterable[str]) -> str:
 def build_of(job: Job) -> str:
     """Return the build of the dataset of a job, such as ``pokec/bow/sound``."""
     return registry.build_name(job.dataset, job.features, data_view(job))
+
+
+def reader_modules(build: str) -> list[str]:
+    """Return the modules that a dataset is read by, where they are found by name."""
+    read = registry.dataset_spec(Path(build).parts[0]).read
+    return [read.__module__] if read else []
 
 
 def receipt_file(name: str) -> str:

@@ -35,7 +35,12 @@ _ROUTINE = (
     "Complete log(s)", "Elapsed time", "Full Traceback", "Unlocking", "Job ",
 )  # fmt: skip
 """Beginnings of messages that say what Snakemake always does."""
-_OF_A_JOB = ("CalledProcessError", "At least one job did not complete", "Exiting because a job")
+_OF_A_JOB = (
+    "CalledProcessError",
+    "At least one job did not complete",
+    "Exiting because a job",
+    "Shutting down",
+)
 """Parts of errors that repeat that a job failed, which was printed with its reason by then."""
 
 

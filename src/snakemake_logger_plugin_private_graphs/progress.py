@@ -74,7 +74,8 @@ class Progress:
     def seconds_left(self, now: float) -> float | None:
         """Return the seconds that the rest may take; None where nothing is expected.
 
-        Estimates are corrected by what finished jobs took, the more so the more have finished.
+        Estimates are corrected by what finished jobs took, the more so the more have finished. A
+        job that takes longer than expected may take a quarter of its time more.
         """
         past = sum(self.expected.get(number, 0) for number in self.finished)
         whole = sum(self.expected.values())
@@ -82,10 +83,14 @@ class Progress:
             return None
         weight = past / whole
         factor = weight * (self.spent / past if past else 1) + (1 - weight)
-        rest = whole - past
-        for number, job in self.running.items():
-            rest -= min(now - job.started, self.expected.get(number, 0))
-        return max(0.0, rest * factor / self.cores)
+        rest = 0.0
+        for number, seconds in self.expected.items():
+            if number in self.running:
+                elapsed = now - self.running[number].started
+                rest += max(seconds * factor - elapsed, elapsed / 4)
+            elif number not in self.finished:
+                rest += seconds * factor
+        return rest / self.cores
 
     def line(self, now: float, read: Callable[[str], list[str]]) -> str:
         """Return the line that says it; ``read`` gives the last lines of a log."""

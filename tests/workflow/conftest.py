@@ -101,7 +101,9 @@ def _tiny(demo: dict) -> None:
     demo["exhibits"] = ["table1", "table3", "table5"]
     for configuration in demo["configurations"].values():
         configuration["settings"]["epochs"] = 3
-    demo["groups"]["table1"] = {"jobs": [{"use": ["sgd"], "vary": {"splits": [1]}, "epsilons": [2]}]}
+    demo["groups"]["table1"] = {
+        "jobs": [{"use": ["sgd"], "vary": {"splits": [1]}, "epsilons": [2]}]
+    }
     demo["groups"]["audit"] = {
         "attack": {"runs": 40},
         "jobs": [

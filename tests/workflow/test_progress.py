@@ -41,7 +41,7 @@ def test_the_line_says_jobs_done_the_present_job_and_the_time_left() -> None:
         "0 of 4 jobs done · about 3 min left · run table1/job1 (41 %) and 1 more"
     )
     finished(progress, 1, 1, 4, now=200)
-    assert progress.line(200, logs.get) == "1 of 4 jobs done · about 2 min left · run table1/job2"
+    assert progress.line(200, logs.get) == "1 of 4 jobs done · about 3 min left · run table1/job2"
     progress.read(LogEvent.JOB_ERROR, {"jobid": 2}, 210)
     assert progress.line(210, logs.get).startswith("1 of 4 jobs done")
 

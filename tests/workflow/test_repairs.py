@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -9,7 +10,14 @@ import pandas as pd
 import pytest
 
 from private_graphs.files import MANIFEST, write_json
-from private_graphs.repairs import changed_receipts, find_repairs, shown_jobs
+from private_graphs.repairs import (
+    Repairs,
+    changed_receipts,
+    exhibit_modules,
+    find_repairs,
+    shown_exhibits,
+    shown_jobs,
+)
 from private_graphs.verify import write_hashes
 from private_graphs.workflow import Workflow, make_workflow, receipt_file
 
@@ -133,3 +141,23 @@ def test_a_changed_dataset_is_built_again_and_its_jobs_follow_its_contents(
     assert set(find_repairs(work).again) == {(build / MANIFEST).as_posix()}
     write_hashes(build, ["dataset.json"], [receipt_file(NAME)])
     assert set(find_repairs(work).again) == set(work.manifests())
+
+
+def test_exhibits_of_a_run_are_those_with_a_job_and_what_earlier_runs_made(
+    work: Workflow,
+) -> None:
+    assert shown_exhibits(work, Repairs()) == [("lrec2022", "table1")]
+    figure2 = make_workflow(ASKED | {"exhibits": "figure2"})
+    for job in (job for job in figure2.jobs.values() if job.id not in work.jobs):
+        leave_job(work.folder, job)
+    for name in ("figure2", "table5"):
+        (work.results / "exhibits" / "lrec2022" / f"{name}.md").write_text("made earlier")
+    later = make_workflow(ASKED)
+    shown = shown_exhibits(later, find_repairs(later))
+    assert set(shown) == {("lrec2022", name) for name in ("table1", "figure2", "table5")}
+    gone = Repairs(left_out={name: "cut" for name in later.finished if "/B/" in name})
+    kept = shown_exhibits(dataclasses.replace(later, jobs=work.jobs), gone)
+    assert set(kept) == {("lrec2022", name) for name in ("table1", "table5")}
+    assert exhibit_modules(kept)[0].startswith("private_graphs.exhibits.lrec2022.table")
+    nothing = make_workflow({"exhibits": "table3", "datasets": NAME, "scale": "full"})
+    assert shown_exhibits(nothing, Repairs()) == [("lrec2022", "table3")]

@@ -1,4 +1,5 @@
-"""`make reproduce` after the installation: what a killed run leaves, and how it continues."""
+"""`make reproduce` after the installation: what a killed or interrupted run leaves, and how it
+continues."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .conftest import Project
 
 GATE = """
 import os, time
-while os.path.exists("gate") and '"protocol":"paper"' in snakemake.params.plan:
+while os.path.exists("gate") and '"protocol":"paper"' in snakemake.params.job:
     time.sleep(0.05)
 
 main(snakemake)"""
@@ -32,11 +33,11 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 90) -> Non
 
 
 def held_jobs(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Return the training scripts that a run has started and that are alive."""
+    """Return the scripts of jobs that a run has started and that are alive."""
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has just ended
-            runs_script = any(word.endswith(".train.py") for word in child.cmdline())
+            runs_script = any(word.endswith(".run.py") for word in child.cmdline())
             if runs_script and child.name().startswith("python"):
                 found.append(child)
     return found
@@ -44,18 +45,23 @@ def held_jobs(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 @pytest.fixture
 def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
-    """A run whose first cell has finished and whose second cannot finish while ``gate`` exists."""
-    script = project.path / "workflow" / "scripts" / "train.py"
+    """A run whose first job has finished and whose second cannot finish while ``gate`` exists."""
+    script = project.path / "workflow" / "scripts" / "run.py"
     text = script.read_text()
     assert text.count("\nmain(snakemake)") == 1
     script.write_text(text.replace("\nmain(snakemake)", GATE))
     (project.path / "gate").touch()
     process = project.reproduce()
-    first = project.cell("released") / "plan.json"
-    wait_until(lambda: first.exists() or process.poll() is not None, "the first cell has finished")
+    first = project.demo / "logs" / "jobs" / (project.job("released").relative_to(
+        project.demo / "jobs").as_posix() + ".log")  # fmt: skip
+
+    def has_finished() -> bool:
+        return first.is_file() and "\nfinished" in first.read_text()
+
+    wait_until(lambda: has_finished() or process.poll() is not None, "the first job has finished")
     assert process.poll() is None, process.communicate()[0]
-    wait_until(lambda: len(held_jobs(process)) == 1, "only the held cell is still training")
-    time.sleep(1.5)  # Snakemake notices that the first cell has finished
+    wait_until(lambda: len(held_jobs(process)) == 1, "only the held job is still running")
+    time.sleep(1.5)  # Snakemake notices that the first job has finished
     return project, process
 
 
@@ -64,7 +70,7 @@ def test_a_killed_run_continues_and_repeats_only_what_was_interrupted(
 ) -> None:
     project, process = held
     orphan = held_jobs(process)[0]
-    finished = project.cell("released") / "runs.parquet"
+    finished = project.job("released") / "runs.parquet"
     before = finished.stat().st_mtime_ns
     os.kill(process.pid, signal.SIGKILL)
     process.wait(timeout=20)
@@ -79,11 +85,32 @@ def test_a_killed_run_continues_and_repeats_only_what_was_interrupted(
     assert again.returncode == 0, output
     assert "Ended 1 job that a killed run had left behind" in output
     assert "An earlier run was killed: removed its lock" in output
-    assert "Training: 1 job with 2 runs" in output and "1 finished job kept" in output
-    assert output.count("trained table1/") == 1
+    assert "To run: 1 job with 2 runs" in output and "1 finished job kept" in output
     assert finished.stat().st_mtime_ns == before
     assert "results/index.html" in output.strip().splitlines()[-1]
     assert (project.path / "results" / "index.html").exists()
+
+
+def test_an_interrupted_run_says_so_once_and_continues_by_the_same_command(
+    held: tuple[Project, subprocess.Popen[str]],
+) -> None:
+    project, process = held
+    finished = project.job("released") / "runs.parquet"
+    before = finished.stat().st_mtime_ns
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, output
+    said = "Interrupted. Finished jobs are kept; the same command continues where this run stopped."
+    assert output.count(said) == 1
+    for noise in ("Traceback", "KeyboardInterrupt", "Error", "failed", "Terminating"):
+        assert noise not in output, output
+    assert not (project.job("paper") / "manifest.json").exists()
+    (project.path / "gate").unlink()
+    again = project.reproduce()
+    output = again.communicate(timeout=120)[0]
+    assert again.returncode == 0, output
+    assert "removed its lock" not in output and "To run: 1 job with 2 runs" in output
+    assert finished.stat().st_mtime_ns == before
 
 
 def test_a_live_lock_is_an_error_that_names_unlock(

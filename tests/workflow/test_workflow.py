@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.errors import UserError
+from private_graphs.exhibits import exhibits_by_name
 from private_graphs.study import data_view
 from private_graphs.workflow import (
     Workflow,
@@ -18,6 +20,7 @@ from private_graphs.workflow import (
     groups_read,
     make_workflow,
     model_receipts,
+    reader_modules,
     receipt_file,
     study_files,
     text_sources,
@@ -53,9 +56,9 @@ def groups(work: Workflow) -> dict[str, int]:
 
 def test_the_shipped_demo_is_small_and_has_every_group() -> None:
     work = make_workflow({"studies": "lrec2022"})
-    assert len(work.made_by(audits=False)) <= 130 and len(work.made_by(audits=True)) == 12
+    assert len(work.made_by(audits=False)) <= 150 and len(work.made_by(audits=True)) == 12
     assert set(groups(work)) >= {"table1", "table2", "leak", "A", "B", "C", "audit", "frontier"}
-    assert {"synthetic-planetoid", "synthetic-npz", "pokec_demo"} == set(work.datasets)
+    assert {"synthetic-planetoid", "synthetic-npz", "pokec_demo"} <= set(work.datasets)
     texts = [folder for folder in work.data_folders() if "/texts/" in folder]
     assert len(texts) == 4, "a view for each protocol, and one with the label"
 
@@ -136,8 +139,6 @@ def test_finished_seeds_stay_and_jobs_that_follow_a_choice_take_part() -> None:
     assert other.following == chosen_there
     for name in other.following:
         assert other.jobs[name].seeds == (0, 1, 2, 3, 4)
-    shown = {name for _, name in other.exhibits}
-    assert {"table1", "figure2"} <= shown, "rows of earlier runs may change"
 
 
 def test_a_users_graph_is_private_and_read_from_its_tables(place: Path) -> None:
@@ -165,5 +166,9 @@ def test_names_of_files() -> None:
     files = study_files(work)
     assert "studies/lrec2022.yaml" in files
     assert re.fullmatch(either(["a+b", "c"]), "a+b") and not re.match(either([]), "")
-    exhibit = work.exhibits["lrec2022", "table1"]
+    exhibit = exhibits_by_name("lrec2022")["table1"]
     assert groups_read("lrec2022", exhibit) == {("lrec2022", "table1")}
+    foreign = dataclasses.replace(exhibit, groups=("table1", "another.B"))
+    assert groups_read("lrec2022", foreign) == {("lrec2022", "table1"), ("another", "B")}
+    (module,) = reader_modules("digits")
+    assert module.startswith("private_graphs.datasets.readers.") and not reader_modules("cora")

@@ -12,7 +12,13 @@ from private_graphs import announce, workflow as flow
 from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
 from private_graphs.imports import code_files
-from private_graphs.repairs import Repairs, find_repairs, shown_jobs
+from private_graphs.repairs import (
+    Repairs,
+    exhibit_modules,
+    find_repairs,
+    shown_exhibits,
+    shown_jobs,
+)
 
 STARTED = time.time()
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
@@ -23,6 +29,8 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 REPAIRS = find_repairs(WORK) if workflow.is_main_process else Repairs()
+EXHIBITS = shown_exhibits(WORK, REPAIRS)
+
 RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 RECEIPTS = flow.RECEIPTS.as_posix()
@@ -40,6 +48,12 @@ def code(script, modules=lambda wildcards: ()):
         return code_files(SCRIPTS / script, *modules(wildcards))
 
     return files
+
+
+def embedding_threads(wildcards):
+    """All cores for a real model: two jobs would embed twice the texts that views share."""
+    real = flow.embeds(wildcards.dataset, wildcards.kind)
+    return workflow.cores or 1 if real else 1
 
 
 def announcement():

@@ -32,7 +32,7 @@ rule dataset:
         receipt=lambda wildcards: ancient(
             flow.receipt_file(wildcards.build.partition("/")[0])
         ),
-        code=code("dataset.py"),
+        code=code("dataset.py", lambda wildcards: flow.reader_modules(wildcards.build)),
     output:
         info=f"{PROCESSED}/{{build}}/dataset.json",
         statistics=f"{PROCESSED}/{{build}}/statistics.json",

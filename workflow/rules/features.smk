@@ -1,10 +1,4 @@
 # From texts to features: one job per dataset, kind of features and view.
-def embedding_threads(wildcards):
-    """All cores for a real model: two jobs would embed twice the texts that views share."""
-    real = flow.embeds(wildcards.dataset, wildcards.kind)
-    return workflow.cores or 1 if real else 1
-
-
 rule features:
     input:
         texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",

@@ -9,7 +9,7 @@ rule exhibits:
             f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()
         ],
         studies=flow.study_files(WORK),
-        code=code("exhibits.py", lambda wildcards: flow.exhibit_modules(WORK)),
+        code=code("exhibits.py", lambda wildcards: exhibit_modules(EXHIBITS)),
     output:
         rows=f"{RESULTS}/rows.parquet",
         manifest=f"{RESULTS}/exhibits/manifest.json",
@@ -24,7 +24,7 @@ rule exhibits:
         mem_mb=2000,
         runtime=30,
     params:
-        exhibits=[".".join(names) for names in WORK.exhibits],
+        exhibits=[".".join(names) for names in EXHIBITS],
         jobs=shown_jobs(WORK, REPAIRS),
     script:
         "../scripts/exhibits.py"
@@ -33,8 +33,9 @@ rule exhibits:
 rule site:
     input:
         exhibits=rules.exhibits.output.manifest,
+        recorded=flow.recorded_files(),
         studies=flow.study_files(WORK),
-        code=code("site.py", lambda wildcards: flow.exhibit_modules(WORK)),
+        code=code("site.py", lambda wildcards: exhibit_modules(EXHIBITS)),
     output:
         report("results/index.html", caption="../report/site.rst", category="Page"),
     log:

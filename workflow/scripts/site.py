@@ -9,8 +9,9 @@ def main(snake):
     """Write ``results/index.html`` and what it links to."""
     from private_graphs.report.site import write_site
 
+    root = Path(snake.output[0]).parent
     with reported("site", snake.log[0]) as log:
-        written = write_site(Path(snake.output[0]).parent)
+        written = write_site(root, "recorded")
         log.note(f"{snake.output[0]} and {len(written) - 1} pages behind it")
 
 
