@@ -14,7 +14,8 @@ import numpy as np
 
 from private_graphs.attacks.audit import run_method_audit
 from private_graphs.attacks.method_canary import MethodDesign
-from private_graphs.methods import lattice, node_gradients
+from private_graphs.methods import node_gradients
+from private_graphs.training import exact
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "audits.md"
 BEGIN, END = "<!-- begin: power -->", "<!-- end: power -->"
@@ -42,7 +43,7 @@ class _Less:
 @contextmanager
 def less_noise(factor: float):
     """Multiply the noise of the lattice and of gradient steps by ``factor``."""
-    draw, descend = lattice.discrete_gaussian, node_gradients.descend
+    draw, descend = exact.discrete_gaussian, node_gradients.descend
 
     def fewer(generator, steps, shape):
         return draw(generator, max(1, round(factor * steps)), shape)
@@ -52,18 +53,18 @@ def less_noise(factor: float):
         return descend(*front, [_Less(each, factor) for each in generators], **named)
 
     with (
-        mock.patch.object(lattice, "discrete_gaussian", fewer),
+        mock.patch.object(exact, "discrete_gaussian", fewer),
         mock.patch("private_graphs.methods.text_gradients.descend", quiet),
     ):
         yield
 
 
-def largest_noticed(method: str, setting: str, epsilon: float, classes: int) -> str:
+def largest_noticed(method: str, scenario: str, epsilon: float, classes: int) -> str:
     """Return the largest of FACTORS at which the audit says that the proof is broken."""
     for factor in FACTORS:
         runs = RUNS.get(method, 1000)
         with less_noise(factor):
-            design = MethodDesign(method, setting, epsilon, runs=runs, classes=classes)
+            design = MethodDesign(method, scenario, epsilon, runs=runs, classes=classes)
             if run_method_audit(design).breaks_proof:
                 return f"{factor:g}"
     return "none"
@@ -75,9 +76,9 @@ def table() -> str:
         "| method | ε | " + " | ".join(f"{k} classes" for k in CLASSES) + " |",
         "| --- | --- |" + " --- |" * len(CLASSES),
     ]
-    for method, setting in METHODS:
+    for method, scenario in METHODS:
         for epsilon in EPSILONS:
-            cells = [largest_noticed(method, setting, epsilon, k) for k in CLASSES]
+            cells = [largest_noticed(method, scenario, epsilon, k) for k in CLASSES]
             lines.append(f"| `{method}` | {epsilon:g} | {' | '.join(cells)} |")
             print(lines[-1], flush=True)
     return "\n".join(lines)

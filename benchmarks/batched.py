@@ -8,7 +8,7 @@ import numpy as np
 from timing import Side
 
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.protocols import PAPER, Protocol
+from private_graphs.methods.gcn_protocols import PAPER, GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import build_structure
 from private_graphs.training.kernels import n_parameters
@@ -23,7 +23,7 @@ WHOLE_GRAPH_DP = replace(PAPER, message_passing="whole_graph")
 class Training:
     """How the replicas of a case train."""
 
-    protocol: Protocol
+    protocol: GcnProtocol
     optimizer: str
     noise: float
     """Noise multiplier; 0: not private."""

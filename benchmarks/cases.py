@@ -11,7 +11,7 @@ from batched import WHOLE_GRAPH_DP, Batched, Training
 from timing import Side
 
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.protocols import PROTOCOLS
+from private_graphs.methods.gcn_protocols import PROTOCOLS
 
 F64, F32 = "float64 loop", "float32 loop"
 FULL64, INDUCED32 = "float64 loop, full forward", "float32 loop, induced parts"

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from timing import command, in_turns, machine
 
 from private_graphs.files import atomic_path
-from private_graphs.protocols import PAPER, RELEASED, SOUND
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 
 AIM = 1.1
 BASE, REPLICAS = Size(nodes=8000, edges=20_000, nonzeros=200_000), 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import matplotlib as mpl
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from pages import FLOOR_TEXT
@@ -45,7 +45,8 @@ def draw(rows: Rows) -> Figure:
     """Return one panel per axis: milliseconds per epoch of all replicas, both axes logarithmic."""
     frame = pd.DataFrame(rows)
     titles = list(dict.fromkeys(frame["axis"]))
-    with sns.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#888888"}):
+    style = {"axes.grid": True, "axes.axisbelow": True, "grid.color": "#e6e6e6"}
+    with mpl.rc_context(style | {"axes.edgecolor": "#888888"}):
         figure = Figure(figsize=(11.0, 7.2), layout="constrained")
         panels = figure.subplots(2, 3, sharey=True).ravel()
     for panel, title in zip(panels, titles, strict=False):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import Outcome
 
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # on small arrays threads only wait
+    os.environ.setdefault(_name, "1")
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import safetensors.numpy
 from command_line import Outcome, refused
+from small_graphs import random_graph
 from typer.main import get_command
 
 from private_graphs import cli, cli_train
@@ -106,10 +107,11 @@ def test_a_method_of_images_is_trained_by_the_same_command(run, data):
         (("--epsilon", "two"), ("'two'", "a number or inf")),
         ((), ("give --epsilon", "--noise-multiplier")),
         (("--epsilon", "2", "--noise-multiplier", "3"), ("exclude each other",)),
-        (("--noise-multiplier", "0"), ("--noise-multiplier is 0",)),
-        (("--noise-multiplier", "inf"), ("--noise-multiplier is inf",)),
-        (("--noise-multiplier", "1e-4", "--protocol", "paper"), ("at least 0.001",)),
-        (("--noise-multiplier", "-1"), ("--noise-multiplier is -1",)),
+        (("--noise-multiplier", "0"), ("--noise-multiplier is",)),
+        (("--noise-multiplier", "inf"), ("--noise-multiplier is",)),
+        (("--noise-multiplier", "1e-4", "--protocol", "paper"), ("noise multiplier", "0.001")),
+        (("--noise-multiplier", "1e-200"), ("noise multiplier is 1e-200", "0.001")),
+        (("--noise-multiplier", "-1"), ("--noise-multiplier is",)),
         (("--epsilon", "2", "--splits", "0"), ("--splits is '0'",)),
         (("--epsilon", "2", "--seeds", "0"), ("'--seeds'",)),
         (("--epsilon", "2", "--epochs", "0"), ("--epochs is '0'",)),
@@ -122,7 +124,7 @@ def test_a_method_of_images_is_trained_by_the_same_command(run, data):
         (("--epsilon", "2", "--optimizer", "adamw"), ("'adamw'", "did you mean 'adam'")),
         (("--epsilon", "2", "--protocol", "papers"), ("--protocol", "'papers'", "'paper'")),
         (("--epsilon", "2", "--method", "gnc"), ("'gnc'", "did you mean 'gcn'")),
-        (("--epsilon", "2", "--method", "class_sums"), ("--method", "classify", "gcn")),
+        (("--epsilon", "2", "--method", "class_sums"), ("--method", "classify")),
         (("--epsilon", "2", "--device", "gpu"), ("--device", "'gpu'", "'cuda'")),
         (("--epsilon", "2", "--dtype", "float16"), ("--dtype is 'float16'",)),
         (("--epsilon", "2", "--visits", "shuffled"), ("--visits", "'shuffled'")),
@@ -165,6 +167,16 @@ def test_noise_without_a_seed_is_not_drawn_on_a_gpu(train, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     answer = train("--epsilon", "2", "--device", "cuda")
     refused(answer, 1, "cryptographic", "--device cpu", "--seed")
+
+
+def test_a_job_that_may_choose_its_device_runs_where_there_is_no_gpu(monkeypatch):
+    import torch
+
+    from private_graphs.run import execute
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    planned = job("--epsilon", "inf", "--epochs", "1")
+    assert set(execute(planned, random_graph(4), device="auto").rows["device"]) == {"cpu"}
 
 
 def test_a_gpu_that_is_not_there_is_named(train, monkeypatch):
@@ -257,7 +269,7 @@ def test_without_a_seed_sound_never_repeats(train, tmp_path):
 
 
 def test_draws_are_those_of_earlier_versions(train, tmp_path):
-    """The identifier is one that version 0.1.0 wrote: what a replica is stays the same under new words."""
+    """The identifier is one that version 0.1.0 wrote: a replica is the same under new words."""
     train("--epsilon", 2, "--splits", 3, "--lr", 1, "--seed", 3, "--out", tmp_path)
     assert pd.read_parquet(tmp_path / "runs.parquet")["replica_id"].tolist() == ["247641a01585a38f"]
 
@@ -303,7 +315,8 @@ def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
 def test_explain_tells_every_budget_of_a_job_apart_and_knows_its_audits(run, train, tmp_path):
     """Rows of several budgets, below a scale whose rows hold an audit of the same claim."""
     from private_graphs.attacks import audit
-    from private_graphs.report.rows import audit_row, tidy, write_rows
+    from private_graphs.report.audits import audit_row
+    from private_graphs.report.rows import tidy, write_rows
 
     for epsilon in ("2", "inf"):
         train("--epsilon", epsilon, "--lr", 1, "--protocol", "released", "--out",
@@ -341,3 +354,26 @@ def test_the_privacy_notes_show_what_explain_prints(run, train, tmp_path, root):
     text = out[out.index("\nProtected are") :]
     notes = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
     assert text in notes, f"put this into docs/privacy.md, section 11:\n{text}"
+
+
+# --- record and publish -----------------------------------------------------------------------
+
+
+def test_finished_jobs_are_recorded_with_the_commands_that_made_them(run, train, tmp_path):
+    from private_graphs.report.record import read_recorded
+
+    flags = ("--epsilon", "2", "--lr", "1", "--seed", "0")
+    train(*flags, "--out", tmp_path / "first")
+    name = Job.model_validate_json((tmp_path / "first" / "job.json").read_text()).id
+    folder = tmp_path / "results" / "demo"
+    train(*flags, "--out", folder / "jobs" / name)
+    more = ("--command", "one", "--command", "two", "--processed", tmp_path / "none")
+    answer = run("record", folder, tmp_path / "recorded", *more)
+    assert answer.code == 0 and answer.out == "", answer.err
+    kept = read_recorded(tmp_path / "recorded" / "command-line")
+    assert kept.made.commands == ("one", "two") and len(kept.rows) == 1
+
+
+@pytest.mark.parametrize("command", ["record", "publish"])
+def test_nothing_to_record_or_publish_is_an_error(run, tmp_path, command):
+    refused(run(command, tmp_path / "nowhere", tmp_path / "out"), 1, "nowhere")

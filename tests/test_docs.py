@@ -61,7 +61,7 @@ def test_the_audit_that_refutes_the_released_code_prints_what_the_page_shows():
 
 def test_the_table_of_growth_is_in_step_with_itself():
     """The command takes minutes; its signal and noise follow from its other columns."""
-    heads, *rows = block_of(PAGES[0], "python -m private_graphs.attacks.growth --dataset cora")
+    heads, *rows = block_of(PAGES[0], "python benchmarks/weight_growth.py --dataset cora")
     assert heads.split() == "protocol epoch weights gradient as used noise signal F1".split()
     assert len(rows) == 15
     for row in rows:

@@ -11,7 +11,15 @@ import pytest
 
 from private_graphs import protocols
 from private_graphs.datasets import views
-from private_graphs.protocols import PAPER, PROTOCOLS, RELEASED, SOUND, SOUND_POISSON, Protocol
+from private_graphs.methods import all_methods, gcn_protocols
+from private_graphs.methods.gcn_protocols import (
+    PAPER,
+    PROTOCOLS,
+    RELEASED,
+    SOUND,
+    SOUND_POISSON,
+    GcnProtocol,
+)
 
 TABLE = {  # field: released, paper, sound
     "clipping": ("none", "global_norm", "global_norm"),
@@ -42,7 +50,7 @@ VIEWS = {  # field: released, paper, sound, sound with label
 
 
 def test_the_protocols_have_the_stated_fields():
-    names = {field.name for field in dataclasses.fields(Protocol)}
+    names = {field.name for field in dataclasses.fields(GcnProtocol)}
     assert names == {"name", "summary", *TABLE}
     for field, values in TABLE.items():
         assert tuple(getattr(each, field) for each in (RELEASED, PAPER, SOUND)) == values
@@ -60,7 +68,7 @@ def test_the_views_have_the_stated_fields():
 def test_the_poisson_variant_differs_from_sound_in_its_visits_alone():
     changed = {
         field.name
-        for field in dataclasses.fields(Protocol)
+        for field in dataclasses.fields(GcnProtocol)
         if getattr(SOUND, field.name) != getattr(SOUND_POISSON, field.name)
     }
     assert changed == {"visits", "summary"} and SOUND_POISSON.visits == "poisson"
@@ -71,20 +79,34 @@ def test_a_protocol_cannot_be_changed():
         SOUND.clipping = "none"
 
 
+def test_every_method_takes_its_protocols_from_the_three():
+    for method in all_methods().values():
+        assert set(method.protocols) <= set(protocols.PROTOCOLS)
+        for name, protocol in method.protocols.items():
+            base = protocols.PROTOCOLS[name]
+            assert (protocol.name, protocol.data) == (name, base.data)
+            assert protocol.calibration == base.calibration
+
+
 def test_every_field_is_documented():
-    tree = ast.parse(inspect.getsource(protocols))
-    body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Protocol").body
-    documented = {
-        before.target.id
-        for before, after in zip(body, body[1:], strict=False)
-        if isinstance(before, ast.AnnAssign)
-        and isinstance(after, ast.Expr)
-        and isinstance(after.value, ast.Constant)
-    }
+    documented = set()
+    for module in (protocols, gcn_protocols):
+        for body in (
+            node.body
+            for node in ast.parse(inspect.getsource(module)).body
+            if isinstance(node, ast.ClassDef)
+        ):
+            documented |= {
+                before.target.id
+                for before, after in zip(body, body[1:], strict=False)
+                if isinstance(before, ast.AnnAssign)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            }
     assert documented == {"summary", *TABLE}
 
 
-@pytest.mark.parametrize("folder", ["training", "methods", "graphs", "privacy"])
+@pytest.mark.parametrize("folder", ["training", "methods", "graphs", "privacy", "attacks"])
 def test_no_trainer_compares_with_a_name_of_a_protocol(root: Path, folder):
     for path in (root / "src" / "private_graphs" / folder).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,19 +22,18 @@ from private_graphs.cli_options import (
     FirstSeed,
     MaxEdges,
     Mirror,
-    checked_delta,
     checked_epsilon,
 )
+from private_graphs.cli_release import save_public, save_run
 from private_graphs.cli_run import (
     STUDY,
     carry_out,
     load_data,
     named,
     prepare_folder,
-    save,
     statement_text,
 )
-from private_graphs.cli_terminal import print_json, say
+from private_graphs.cli_terminal import number, print_json, say
 from private_graphs.errors import UsageError, suggest
 
 if TYPE_CHECKING:
@@ -48,16 +44,6 @@ if TYPE_CHECKING:
 
 DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
 """The scenarios of this command, and the method where none is named."""
-RELEASE, PRIVATE = "release", "private"
-"""Folders of ``--out``: what may be shared, and what is for the owner of the data."""
-_RELEASED = ("predictions.csv", "statement.json", "README.md", "manifest.json")
-"""Files of ``release``, the manifest of the others last; ``private`` has all the rest."""
-_KEEP = """# Not to be shared
-
-No privacy statement covers this folder. It is for the owner of the data: scores on the test labels,
-the job of the run, and the same of public data alone. What may be shared is in `release`, which a
-run without DP or with a kept seed does not have.
-"""
 _VERDICTS = {
     "gain": "Private data were worth it",
     "none": "No clear gain: use public data alone, which cost nobody anything",
@@ -155,15 +141,13 @@ def classify(
     job = _with_labels(named(job, built.info.features), validation_labels, built)
     noise_source = "os_entropy" if seed is None else "seeded"
     result = carry_out(job, built, noise_source, "run")
-    if out is not None:
-        _save(result, job, built.info.classes, out)
+    if out is not None:  # at once: its privacy is spent
+        save_run(result, job, built.info.classes, out)
     free = _public_job(job)
     public = free and carry_out(free, built, noise_source, "run")
     if out is not None:
         if public:
-            folder = out / PRIVATE / free.method
-            save(public, free, folder)
-            _save_predictions(public, built.info.classes, folder)
+            save_public(public, free, built.info.classes, out)
         say(f"saved in {out}")
     _report(result, public, public and Compared.of(result, public, built.labels), as_json)
 
@@ -206,7 +190,7 @@ def planned(flags: dict[str, Any]) -> Job:
         scenario=scenario,
         epsilons=(epsilon,),
         seeds=(flags["seed"] or 0,),
-        delta=checked_delta(flags["delta"]),
+        delta=flags["delta"],
         max_edges=flags["max_edges"],
     )
 
@@ -242,9 +226,6 @@ def _public_job(job: Job) -> Job | None:
     return named(job.model_copy(update={"method": free}), job.features)
 
 
-# --- the comparison ---
-
-
 @dataclass(frozen=True)
 class Compared:
     """A run and the row of its scenario that needs no private data, on the same test nodes."""
@@ -260,12 +241,10 @@ class Compared:
     def of(cls, result: JobResult, public: JobResult, labels: np.ndarray) -> Compared:
         """Compare two results of one run each; ``labels`` (N,) are those of all nodes."""
         truth = labels[result.test_records]
-        labelled = truth >= 0
-        hits, others = (
-            (each.test_predictions[0] == truth)[labelled].astype(float) for each in (result, public)
-        )
-        difference, size = hits - others, int(labelled.sum())
-        return cls(float(difference.mean()), float(difference.std() / math.sqrt(size)), size)
+        hits = [(one.test_predictions[0] == truth)[truth >= 0] for one in (result, public)]
+        difference = hits[0].astype(float) - hits[1]
+        error = difference.std() / math.sqrt(len(difference))
+        return cls(float(difference.mean()), float(error), len(difference))
 
     @property
     def verdict(self) -> str:
@@ -283,123 +262,17 @@ class Compared:
         )
 
 
-# --- the files of --out ---
-
-
-def _save(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
-    """Write ``release`` (may be shared) and ``private`` below ``out`` (docs/privacy.md §5)."""
-    from private_graphs.files import write_text
-
-    for name in _RELEASED:  # of an earlier run: a release is whole or not there
-        (out / RELEASE / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        (out / RELEASE).rmdir()
-    save(result, job, out / PRIVATE)
-    write_text(out / PRIVATE / "README.md", _KEEP)
-    (out / PRIVATE / "predictions.csv").unlink(missing_ok=True)
-    (statement,) = result.statements.values()
-    if statement["status"] == "not_private" or statement["noise_source"] == "seeded":
-        # Who has the seed takes the noise off, and the plain hash of the data confirms guesses.
-        _save_predictions(result, classes, out / PRIVATE)
-    else:
-        _save_release(result, job, classes, out / RELEASE)
-
-
-def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> None:
-    """Write the predictions as a table for people."""
-    from private_graphs.files import write_text
-
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["node", "predicted"])
-    for node, predicted in zip(result.test_records, result.test_predictions[0], strict=True):
-        writer.writerow([int(node), classes[predicted]])
-    write_text(folder / "predictions.csv", table.getvalue())
-
-
-def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
-    """Write what the statement covers, and nothing else."""
-    from private_graphs.files import write_json, write_text
-    from private_graphs.result import write_manifest
-
-    prepare_folder(folder)
-    _save_predictions(result, classes, folder)
-    write_json(folder / "statement.json", result.statements)
-    write_text(folder / "README.md", _released_words(result, job))
-    code = result.rows["code_fingerprint"].iloc[0]
-    write_manifest(folder, _RELEASED[:-1], result.statements, code)
-
-
-def _released_words(result: JobResult, job: Job) -> str:
-    """Return the README of a release: what it is and what is promised, in plain words."""
-    from private_graphs.privacy.explain import TEXTS, explain
-    from private_graphs.privacy.statements import PrivacyStatement
-
-    (statement,) = result.statements.values()
-    texts = explain(PrivacyStatement.model_validate(statement))
-    promised = "\n\n".join(texts[name] for name in TEXTS[:-1] if texts[name])
-    return f"""# Predictions of {job.method} on {job.dataset}
-
-`predictions.csv` has the predicted class of every test node (`node`: row of the data, from 0).
-`statement.json` says what is guaranteed, number by number. `manifest.json` has the sha256 of the
-files: it finds mistakes, not forgers.
-
-## What is promised
-
-{promised}
-
-## What is not covered
-
-{texts["not_covered"]}
-
-`private-graphs explain FOLDER` checks the files of this folder and says this again.
-"""
-
-
-# --- what is printed ---
-
-
-def _score(result: JobResult) -> dict[str, Any]:
-    from private_graphs.methods import method_named
-
-    row = result.rows.iloc[0]
-    validation = row["validation_micro_f1"]
-    return {
-        "method": row["method"],
-        "scenario": row["scenario"],
-        "epsilon": "inf" if math.isinf(row["epsilon"]) else row["epsilon"],
-        "test_micro_f1": float(row["test_micro_f1"]),
-        "validation_micro_f1": None if math.isnan(validation) else float(validation),
-        "fits_validation_labels": method_named(row["method"]).fits_validation_labels,
-        "validation_labels": int(row["validation_labels"]),
-    }
-
-
-def _line(score: dict[str, Any]) -> str:
-    known = score["validation_labels"]
-    if not known:
-        seen = "no public validation label"
-    elif score["fits_validation_labels"]:
-        seen = f"fitted on {known} public validation labels"
-    else:
-        seen = f"validation {score['validation_micro_f1']:.3f} on {known} public labels"
-    return (
-        f"{score['method']:<18}epsilon {float(score['epsilon']):<5g} "
-        f"test micro-F1 {score['test_micro_f1']:.3f}, {seen}"
-    )
-
-
 def _report(
     result: JobResult, public: JobResult | None, compared: Compared | None, as_json: bool
 ) -> None:
     (statement,) = result.statements.values()
-    majority = result.rows["majority_micro_f1"].iloc[0]
+    majority = number(result.rows["majority_micro_f1"].iloc[0])
     scores = [_score(each) for each in (result, public) if each is not None]
     if as_json:
         print_json(
             {
                 "scores": scores,
-                "majority_micro_f1": None if math.isnan(majority) else float(majority),
+                "majority_micro_f1": majority,
                 "gain": compared and compared.gain,
                 "standard_error": compared and compared.error,
                 "verdict": compared and compared.verdict,
@@ -407,9 +280,41 @@ def _report(
             }
         )
         return
-    lines = [_line(score) for score in scores]
-    if not math.isnan(majority):
+    lines = [_line(**score) for score in scores]
+    if majority is not None:
         lines.append(f"{'majority':<32}test micro-F1 {majority:.3f}")
-    if compared is not None:
-        lines += ["", compared.sentence]
+    lines += ["", compared.sentence] if compared else []
     typer.echo("\n".join([*lines, "", statement_text(statement)]))
+
+
+def _score(result: JobResult) -> dict[str, Any]:
+    from private_graphs.methods import method_named
+
+    row = result.rows.iloc[0]
+    return {
+        "method": row["method"],
+        "scenario": row["scenario"],
+        "epsilon": "inf" if math.isinf(row["epsilon"]) else row["epsilon"],
+        "test_micro_f1": float(row["test_micro_f1"]),
+        "validation_micro_f1": number(row["validation_micro_f1"]),
+        "fits_validation_labels": method_named(row["method"]).fits_validation_labels,
+        "validation_labels": int(row["validation_labels"]),
+    }
+
+
+def _line(
+    method: str,
+    epsilon: float | str,
+    test_micro_f1: float,
+    validation_micro_f1: float | None,
+    fits_validation_labels: bool,
+    validation_labels: int,
+    **_: str,
+) -> str:
+    if not validation_labels:
+        seen = "no public validation label"
+    elif fits_validation_labels:
+        seen = f"fitted on {validation_labels} public validation labels"
+    else:
+        seen = f"validation {validation_micro_f1:.3f} on {validation_labels} public labels"
+    return f"{method:<18}epsilon {float(epsilon):<5g} test micro-F1 {test_micro_f1:.3f}, {seen}"

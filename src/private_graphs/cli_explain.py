@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from private_graphs.cli_classify import PRIVATE, RELEASE
 from private_graphs.cli_options import AsJson
+from private_graphs.cli_release import PRIVATE, RELEASE
 from private_graphs.cli_terminal import print_json
 from private_graphs.errors import UserError, suggest
 
@@ -99,10 +99,15 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
     """Return statements of a job of a study with the audits among the rows of its scale."""
-    from private_graphs.report.rows import audited, read_rows, tidy
+    import pandas as pd
+
+    from private_graphs.report.audits import audited
+    from private_graphs.report.rows import readable, tidy
 
     for parent in folder.resolve().parents:
-        if parent.name == "jobs" and (parent.parent / "rows.parquet").is_file():
-            others = read_rows(parent.parent / "rows.parquet")
+        path = parent.parent / "rows.parquet"
+        if parent.name == "jobs" and path.is_file():
+            with readable(path):
+                others = pd.read_parquet(path)
             return audited(tidy([rows, others[others["source"] == "audit"]]), statements)
     return statements

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from private_graphs.errors import UsageError
-from private_graphs.privacy.checks import SMALLEST_NOISE
 
 DATA = Path("data/raw")
 """Where raw files are kept if nothing else is said."""
 Protocols = Literal["released", "paper", "sound"]
 Visits = Literal["protocol", "epoch_sum", "poisson"]
 NEEDS_EPSILON = "give --epsilon: a number, or inf for a run without DP"
+
+
+def checked_delta(delta: float) -> float:
+    """Return ``delta`` if it lies between 0 and 1; UsageError if not."""
+    if not 0 < delta < 1:
+        raise UsageError(f"--delta is {delta}; expected a number between 0 and 1")
+    return delta
+
 
 Mirror = Annotated[
     str | None, typer.Option(help="Folder (or URL) with the raw files, tried before the network.")
@@ -51,7 +57,9 @@ ProtocolName = Annotated[
     ),
 ]
 Epsilon = Annotated[str | None, typer.Option(help="Privacy budget, or inf for a run without DP.")]
-Delta = Annotated[float, typer.Option(help="The delta of (epsilon, delta)-DP.")]
+Delta = Annotated[
+    float, typer.Option(help="The delta of (epsilon, delta)-DP.", callback=checked_delta)
+]
 FirstSeed = Annotated[
     int | None,
     typer.Option(
@@ -60,22 +68,6 @@ FirstSeed = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
-
-def checked_delta(delta: float) -> float:
-    """Return ``delta`` if it lies between 0 and 1; UsageError if not."""
-    if not 0 < delta < 1:
-        raise UsageError(f"--delta is {delta}; expected a number between 0 and 1")
-    return delta
-
-
-def checked_noise(noise_multiplier: float) -> float:
-    """Return a noise multiplier that hides something; UsageError if it does not."""
-    if not (math.isfinite(noise_multiplier) and noise_multiplier >= SMALLEST_NOISE):
-        raise UsageError(
-            f"--noise-multiplier is {noise_multiplier}; expected at least {SMALLEST_NOISE}"
-        )
-    return noise_multiplier
 
 
 def checked_epsilon(epsilon: str | None, needed: str = NEEDS_EPSILON) -> float:

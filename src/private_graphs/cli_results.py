@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from private_graphs.cli_terminal import say
+from private_graphs.errors import UserError
 
 
 def record(
@@ -42,5 +43,11 @@ def publish(
     """Write the exhibits of recorded results as tables and pictures for the documentation."""
     from private_graphs.report.publish import publish as write
 
-    for path in write(recorded, docs):
+    paths = write(recorded, docs)
+    if not paths:
+        raise UserError(
+            f"{recorded}: no recorded results; expected folders of studies: write them with "
+            "'private-graphs record'"
+        )
+    for path in paths:
         say(f"wrote {path}")

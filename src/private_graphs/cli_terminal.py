@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sys
 import threading
@@ -22,6 +23,11 @@ def print_json(value: Any) -> None:
 def say(message: str) -> None:
     """Print on standard error what is no result."""
     typer.echo(message, err=True)
+
+
+def number(value: float) -> float | None:
+    """Return a number of a row for JSON: None where there is none."""
+    return None if math.isnan(value) else float(value)
 
 
 class ProgressBar:

@@ -24,9 +24,7 @@ from private_graphs.cli_options import (
     ProtocolName,
     Threads,
     Visits,
-    checked_delta,
     checked_epsilon,
-    checked_noise,
 )
 from private_graphs.cli_run import (
     STUDY,
@@ -37,12 +35,11 @@ from private_graphs.cli_run import (
     save,
     statement_text,
 )
-from private_graphs.cli_terminal import print_json, say
+from private_graphs.cli_terminal import number, print_json, say
 from private_graphs.errors import UsageError, suggest
+from private_graphs.privacy.checks import check_noise
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from private_graphs.jobs import Job
     from private_graphs.methods.method import Method
     from private_graphs.result import JobResult
@@ -154,44 +151,22 @@ def train(
 def planned(flags: dict[str, Any]) -> Job:
     """Turn the flags of ``train`` into a checked job, without its features and name."""
     from private_graphs.jobs import Job
-    from private_graphs.methods import all_methods, method_named
+    from private_graphs.methods import method_named
 
-    method = method_named(flags["method"])
-    scenarios = [name for name in method.scenarios if name not in DEFAULT_METHODS]
-    if not scenarios:
-        others = [
-            other.name for other in all_methods().values()
-            if not DEFAULT_METHODS.keys() >= {*other.scenarios}
-        ]  # fmt: skip
-        raise UsageError(
-            f"--method is {method.name!r}, which 'private-graphs classify' runs; expected "
-            f"{' or '.join(others)}"
-        )
-    protocol = flags["protocol"]
+    method, protocol = method_named(flags["method"]), flags["protocol"]
+    scenario = method.scenarios[0]
+    if scenario in DEFAULT_METHODS:
+        raise UsageError(f"--method is {method.name!r}, which 'private-graphs classify' runs")
     if protocol not in method.protocols:
         raise UsageError(
             f"--protocol is {protocol!r}; {method.name} has {', '.join(method.protocols)}"
         )
-    noise, epsilon = flags["noise_multiplier"], flags["epsilon"]
-    if noise is not None:
-        checked_noise(noise)
-    noise_is_enough = noise is not None and method.epsilon_of is not None
-    if noise_is_enough and epsilon is not None:
-        raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
-    delta = checked_delta(flags["delta"])
-    if not noise_is_enough:
-        epsilon = checked_epsilon(
-            epsilon, "give --epsilon (a number, or inf for no DP) or --noise-multiplier"
-        )
-    if flags["early_stopping"] and (noise_is_enough or math.isfinite(epsilon)):
+    settings, choose = _settings(method, flags)
+    epsilon = _epsilon(method, settings, flags)
+    if flags["early_stopping"] and math.isfinite(epsilon):
         raise UsageError(
             "--early-stopping is for runs without DP: the stopping epoch of a private run would "
             "be a further query; leave the flag out and fix --epochs"
-        )
-    settings, choose = _settings(method, flags)
-    if noise_is_enough:
-        epsilon = method.epsilon_of(
-            method.settings.model_validate(settings), method.protocols[protocol], delta
         )
     start = flags["seed"] or 0
     return Job(
@@ -200,14 +175,29 @@ def planned(flags: dict[str, Any]) -> Job:
         name="",
         dataset=flags["dataset"],
         method=method.name,
-        scenario=scenarios[0],
+        scenario=scenario,
         protocol=protocol,
         settings=settings,
         epsilons=(epsilon,),
         seeds=tuple(range(start, start + flags["seeds"])),
-        delta=delta,
+        delta=flags["delta"],
         choose=choose,
     )
+
+
+def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) -> float:
+    """Return the ε that is asked for, or that the protocol attaches to the noise that is given."""
+    noise, epsilon = flags["noise_multiplier"], flags["epsilon"]
+    if noise is not None:
+        check_noise(noise)
+    if noise is None or method.epsilon_of is None:
+        return checked_epsilon(
+            epsilon, "give --epsilon (a number, or inf for no DP) or --noise-multiplier"
+        )
+    if epsilon is not None:
+        raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
+    own = method.settings.model_validate(settings)
+    return method.epsilon_of(own, method.protocols[flags["protocol"]], flags["delta"])
 
 
 def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -253,13 +243,13 @@ def _report(result: JobResult, as_json: bool) -> None:
     settings = [json.loads(text) for text in rows["settings"]]
     scores = [
         {
-            "seed": int(row["seed"]),
-            "lr": chosen.get("learning_rate"),
-            "test_micro_f1": float(row["test_micro_f1"]),
-            "validation_micro_f1": _number(row["validation_micro_f1"]),
-            "epochs": int(row["epochs"]),
+            "seed": row.seed,
+            "lr": chosen["learning_rate"],
+            "test_micro_f1": row.test_micro_f1,
+            "validation_micro_f1": number(row.validation_micro_f1),
+            "epochs": row.epochs,
         }
-        for row, chosen in zip(rows.to_dict("records"), settings, strict=True)
+        for row, chosen in zip(rows.itertuples(), settings, strict=True)
     ]
     if as_json:
         seconds = result.rows["seconds"].sum(skipna=False) / result.rows["epochs"].sum()
@@ -268,27 +258,17 @@ def _report(result: JobResult, as_json: bool) -> None:
                 "scores": scores,
                 "epochs": settings[0]["epochs"],
                 "noise_multiplier": float(rows["noise_multiplier"].iloc[0]),
-                "seconds_per_epoch": _number(seconds),  # None where the time of noise is secret
+                "seconds_per_epoch": number(seconds),  # None where the time of noise is secret
                 "statement": statement,
             }
         )
         return
     for score in scores:
-        validation = score["validation_micro_f1"]
-        known = "" if validation is None else f", validation {validation:.3f}"
         typer.echo(
-            f"seed {score['seed']}: test micro-F1 {score['test_micro_f1']:.3f}{known} "
-            f"(lr {score['lr']:g}, {score['epochs']} epochs)"
+            "seed {seed}: test micro-F1 {test_micro_f1:.3f}, validation {validation_micro_f1:.3f} "
+            "(lr {lr:g}, {epochs} epochs)".format_map(score)
         )
-    typer.echo(f"{_mean(rows)}\n\n{statement_text(statement)}")
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-def _mean(rows: pd.DataFrame) -> str:
-    test = rows["test_micro_f1"]
+    test, majority = rows["test_micro_f1"], rows["majority_micro_f1"].mean()
     spread = test.std(ddof=1) if len(rows) > 1 else 0.0
-    majority = rows["majority_micro_f1"].mean()
-    return f"mean {test.mean():.3f} ± {spread:.3f}; majority {majority:.3f}"
+    typer.echo(f"mean {test.mean():.3f} ± {spread:.3f}; majority {majority:.3f}\n")
+    typer.echo(statement_text(statement))

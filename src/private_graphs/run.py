@@ -19,6 +19,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
@@ -71,11 +72,15 @@ def execute(
 
     ``chosen`` are the rows of ``job.chosen.job``, ``artifacts`` those of the jobs that it needs.
     ``unlabelled`` predicts test records without a label too; scores are of those that have one.
+    ``device`` auto is a GPU where there is one that may draw the noise.
     Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated. Raises
     UserError for a job that cannot be carried out (no such scenario, too many splits, an impossible
     budget, delta · units >= 1), and for a method that releases more than it was asked to.
     """
     runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled)
+    if device == "auto":
+        private = any(request.private for request in runner.requests)
+        device = resolve_device(device, secret_noise=private and noise_source == "os_entropy")
     context = Context(progress, device, threads, artifacts or {})
     started = time.perf_counter()
     # How BLAS cuts a product, and with it the last bits, follows from the number of threads.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -137,16 +137,6 @@ class Study(_Strict):
     groups: dict[str, Group] = Field(min_length=1)
     published: dict[str, Published] = {}
 
-    @model_validator(mode="after")
-    def _names_of_its_own(self) -> Study:
-        if SELECTION in self.groups or ALL in self.groups:
-            raise ValueError(f"groups: {SELECTION} and {ALL} have meanings of their own; rename")
-        for name, group in self.groups.items():
-            for entry in group.jobs:
-                _known("configurations", entry.use or (), self.configurations, f"groups.{name}: ")
-                _known("needs", entry.needs.values(), self.groups, f"groups.{name}: ")
-        return self
-
 
 class _StudyFile(Study):
     """A study file: the full scale, and what other scales change in it."""
@@ -178,14 +168,36 @@ def read_study(path: Path, scale: str) -> Study:
         raise UserError(f"{where}: id is {full.id!r}; expected {path.stem!r}")
     changes = full.scales.get(scale, {})
     merged = _merged({key: value for key, value in raw.items() if key != "scales"}, changes)
+    # A run may name what the study has at any scale.
+    merged["other_datasets"] = list(_datasets(full) | dict.fromkeys(full.other_datasets))
     study = validated(Study, merged, f"{where}, scale {scale}" if changes else where)
-    named = [*study.datasets, *study.other_datasets]
-    named += [name for group in study.groups.values() for name in group.datasets or ()]
-    _known("datasets", named, dataset_names(), f"{where}: ", UserError)
-    for name in study.groups:  # every method, scenario and setting that it names
-        for entry, configuration in _configured(study, name):
-            _check_entry(entry, configuration, f"{where}: groups.{name}: ")
+    _check_names(study, f"{where}: ")
     return study
+
+
+def _datasets(study: Study) -> dict[str, None]:
+    """Return the datasets of a study and of its run groups, in order."""
+    groups = (group.datasets or () for group in study.groups.values())
+    return dict.fromkeys(chain(study.datasets, *groups))
+
+
+def _check_names(study: Study, where: str) -> None:
+    """UserError for what a study names and there is not: every method, setting and dataset."""
+    for name in (SELECTION, ALL):
+        if name in study.groups:
+            raise UserError(f"{where}groups.{name}: the name has a meaning of its own; rename it")
+    named = [*_datasets(study), *study.other_datasets]
+    _known("datasets", named, dataset_names(), where, UserError)
+    audited = [key for key, method in all_methods().items() if method.canary is not None]
+    for name, group in study.groups.items():
+        place = f"{where}groups.{name}: "
+        for entry in group.jobs:
+            _known("use", entry.use or (), study.configurations, place, UserError)
+            _known("needs", entry.needs.values(), study.groups, place, UserError)
+        for entry, configuration in _configured(study, name):
+            _check_entry(entry, configuration, place)
+            if group.attack is not None:
+                _known("methods of an audit", (configuration.method,), audited, place, UserError)
 
 
 def _merged(base: Any, changes: Any) -> Any:
@@ -310,8 +322,7 @@ def with_choices(study: Study, jobs: Iterable[Job], run: Run) -> list[Job]:
 
 def accepted(study: Study, run: Run) -> list[str]:
     """Return the datasets that a run names and the study takes; graphs of users always."""
-    own = {*study.datasets, *study.other_datasets}
-    own |= {name for group in study.groups.values() for name in group.datasets or ()}
+    own = {*_datasets(study), *study.other_datasets}
     return [name for name in run.datasets or () if name in own or dataset_spec(name).own]
 
 
@@ -386,15 +397,20 @@ class _Expansion:
         )
         for (dataset, features), protocol, values, epsilons in axes:
             varied = dict(zip(entry.vary, values, strict=True))
-            if self.run.splits and varied.get("splits", self.run.splits[0]) not in self.run.splits:
-                continue
             settings = {**configuration.settings, **entry.settings, **varied}
+            if not self._has_splits(method, settings):
+                continue
             job = self._job(
                 group, entry.model_copy(update={"epsilons": epsilons}), configuration, dataset,
                 features, protocol, settings, list(varied),
             )  # fmt: skip
             if job is not None:
                 yield job
+
+    def _has_splits(self, method: Method, settings: Mapping[str, Any]) -> bool:
+        """Whether the run asks for the splits of ``settings``; other methods have none."""
+        asked = getattr(method.settings.model_validate(settings), "splits", None)
+        return not self.run.splits or asked is None or asked in self.run.splits
 
     def _budgets(self, group: str, entry: Entry) -> list[tuple[float, ...]]:
         """All budgets together, but one for each audit."""

@@ -10,37 +10,33 @@ import scipy.sparse as sp
 
 from private_graphs.attacks.audit import EACH_CONFIDENCE, run_method_audit
 from private_graphs.attacks.method_canary import (
-    SHAPES,
     MethodDesign,
     canary_task,
     guesses,
     outcomes,
 )
-from private_graphs.methods import class_sums, edge_votes, lattice, node_gradients
-from private_graphs.methods.names import METHOD_NAMES
+from private_graphs.methods import all_methods, class_sums, edge_votes, lattice, node_gradients
+from private_graphs.methods.method import Canary
 from private_graphs.methods.public_text import Axes
 from private_graphs.privacy.accountants import gdp_delta
 from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile
+from private_graphs.training import exact
 
 AUDITED = [
-    (name, setting)
-    for name, each in METHOD_NAMES.items()
-    if each.audited
-    for setting in each.settings
+    (name, scenario)
+    for name, method in all_methods().items()
+    if isinstance(method.canary, Canary)
+    for scenario in method.scenarios
 ]
 
 
-def test_every_method_that_is_said_to_be_audited_has_a_canary():
-    assert {name for name, _ in AUDITED} == set(SHAPES)
-
-
 @pytest.mark.parametrize("classes", [2, 3, 7])
-@pytest.mark.parametrize(("method", "setting"), AUDITED)
-def test_neighbours_differ_in_one_unit(method, setting, classes):
-    design = MethodDesign(method, setting, 2.0, classes=classes)
+@pytest.mark.parametrize(("method", "scenario"), AUDITED)
+def test_neighbours_differ_in_one_unit(method, scenario, classes):
+    design = MethodDesign(method, scenario, 2.0, classes=classes)
     first, second = (canary_task(design, arm) for arm in (0, 1))
     assert first.n_classes == classes == len(set(first.train_labels))
-    if setting == "edges":
+    if scenario == "edges":
         different = (first.adjacency != second.adjacency).tocoo()
         assert different.nnz == 2, "one undirected edge"
         assert set(zip(different.row, different.col, strict=True)) == set(
@@ -55,17 +51,17 @@ def test_neighbours_differ_in_one_unit(method, setting, classes):
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
-@pytest.mark.parametrize(("method", "setting"), AUDITED)
-def test_without_noise_the_prediction_tells_the_neighbours_apart(method, setting, classes):
-    design = MethodDesign(method, setting, np.inf, runs=1, classes=classes)
+@pytest.mark.parametrize(("method", "scenario"), AUDITED)
+def test_without_noise_the_prediction_tells_the_neighbours_apart(method, scenario, classes):
+    design = MethodDesign(method, scenario, np.inf, runs=1, classes=classes)
     # Without its edge the test node has a tie, which goes to class 0.
     assert guesses(outcomes(design, 0)).tolist() == [False]
     assert guesses(outcomes(design, 1)).tolist() == [True]
 
 
-@pytest.mark.parametrize(("method", "setting"), AUDITED)
-def test_the_audit_comes_near_what_is_proved_and_does_not_exceed_it(method, setting):
-    found = run_method_audit(MethodDesign(method, setting, 8.0, runs=150))
+@pytest.mark.parametrize(("method", "scenario"), AUDITED)
+def test_the_audit_comes_near_what_is_proved_and_does_not_exceed_it(method, scenario):
+    found = run_method_audit(MethodDesign(method, scenario, 8.0, runs=150))
     assert found.verdict == "not_refuted"
     assert found.epsilon_proved == pytest.approx(8, abs=0.02) and found.epsilon_proved <= 8
     assert 0 < found.lower_gaussian() < found.epsilon_proved
@@ -74,15 +70,15 @@ def test_the_audit_comes_near_what_is_proved_and_does_not_exceed_it(method, sett
 
 
 @pytest.mark.parametrize("classes", [3, 7])
-@pytest.mark.parametrize(("method", "setting"), [("class_sums", "text"), ("edge_votes", "edges")])
-def test_with_more_classes_the_audit_shows_less_and_still_something(method, setting, classes):
-    found = run_method_audit(MethodDesign(method, setting, 8.0, runs=150, classes=classes))
+@pytest.mark.parametrize(("method", "scenario"), [("class_sums", "text"), ("edge_votes", "edges")])
+def test_with_more_classes_the_audit_shows_less_and_still_something(method, scenario, classes):
+    found = run_method_audit(MethodDesign(method, scenario, 8.0, runs=150, classes=classes))
     assert found.verdict == "not_refuted" and found.epsilon_proved <= 8
     assert 0 < found.lower_gaussian() < found.epsilon_proved
     assert found.document()["n_classes"] == classes
 
 
-def test_the_document_names_method_setting_unit_and_relation():
+def test_the_document_names_method_scenario_unit_and_relation():
     found = run_method_audit(MethodDesign("class_sums", "graph", 2.0, runs=20)).document()
     assert (found["protocol"], found["method"], found["setting"]) == (
         "sound", "class_sums", "graph",
@@ -95,16 +91,16 @@ def test_the_document_names_method_setting_unit_and_relation():
 # --- planted bugs ------------------------------------------------------------------------------
 
 
-def broken(method: str, setting: str, epsilon: float, runs: int) -> bool:
-    return run_method_audit(MethodDesign(method, setting, epsilon, runs=runs)).breaks_proof
+def broken(method: str, scenario: str, epsilon: float, runs: int) -> bool:
+    return run_method_audit(MethodDesign(method, scenario, epsilon, runs=runs)).breaks_proof
 
 
 def test_noise_halved_in_class_sums_is_caught(monkeypatch):
     """The event states the noise that it should have been."""
-    honest = lattice.discrete_gaussian
+    honest = exact.discrete_gaussian
     assert not broken("class_sums", "text", 4.0, 1000)
     monkeypatch.setattr(
-        lattice, "discrete_gaussian", lambda source, steps, shape: honest(source, steps // 2, shape)
+        exact, "discrete_gaussian", lambda source, steps, shape: honest(source, steps // 2, shape)
     )
     assert broken("class_sums", "text", 4.0, 1000)
 

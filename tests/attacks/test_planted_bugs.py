@@ -15,9 +15,9 @@ from small_graphs import fit, start, with_parts
 
 from private_graphs.attacks.audit import EACH_CONFIDENCE, Audit, run_audit
 from private_graphs.attacks.canary import Design, canary_graph, displacements, label_scores
+from private_graphs.methods.gcn_protocols import PAPER
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
 from private_graphs.privacy.audits import Errors, refutes_profile, two_point_epsilon
-from private_graphs.methods.gcn_protocols import PAPER
 from private_graphs.training import blocks, engine
 from private_graphs.training.cpu_backend import CpuBackend
 from private_graphs.training.kernels import Step
@@ -42,7 +42,7 @@ def plant_half_the_noise(monkeypatch) -> None:
 
 @pytest.mark.parametrize("protocol", ["paper", "sound"])
 def test_noise_halved_is_caught_by_the_audit_of_many_runs(monkeypatch, protocol):
-    design = Design(protocol, 2.0, runs=500)
+    design = Design(protocol, 2.0, runs=1000)
     assert not run_audit(design).breaks_proof
     plant_half_the_noise(monkeypatch)
     assert run_audit(design).verdict == "proof_broken"
@@ -104,7 +104,7 @@ def hub_graph(feature: float):
 
 def hub_scores(feature: float, noise: float) -> np.ndarray:
     """Displacements towards label 1, of the sum of the parts, when the hub has this feature."""
-    dataset, hidden, rows = hub_graph(feature), HUB.plan.hidden, HUB.runs
+    dataset, hidden, rows = hub_graph(feature), HUB.settings.hidden, HUB.runs
     streams = [Streams.of({"hub": feature, "replica": row}) for row in range(rows)]
     starts = np.stack(
         [engine.initial_parameters(each, dataset.n_features, hidden, 2) for each in streams]

@@ -1,48 +1,39 @@
-"""Each benchmark command in its smallest form: the pages are whole; nothing here judges speed."""
+"""Benchmarks in their smallest form: pages are whole; nothing here judges speed."""
 
 from __future__ import annotations
 
-import os
+import argparse
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import growth
 import numpy as np
 import pandas as pd
 import pytest
+import training as training_command
+from batched import Batched, Training
+from cases import cases
+from floor import Rates, count_products
+from growth_page import draw, growth_page
+from pages import write_index, write_page
 from small_graphs import random_graph
 
+from private_graphs.errors import UserError
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
-
-CASES_WITH_ONE_BASELINE = 3  # the per-epoch sum, at 10 splits and, twice, at 100
 
 
 @pytest.fixture(scope="module")
-def pages(root: Path, tmp_path_factory) -> Path:
-    """Folder that both commands have written to."""
+def pages(tmp_path_factory) -> Path:
+    """Folder with the page of two cases; one of their baselines is measured in part."""
     folder = tmp_path_factory.mktemp("benchmarks")
-    quick = ("--rounds", "1", "--seconds", "0", "--out", "pages")
-    training = ("--dataset", "synthetic-planetoid", "--replicas", "2", "--longest", "0.1")
-    growth = ("--scale", "0.05", "--replicas", "1,2", "--factors", "1,2")
-    for name, arguments in (("training", training), ("growth", growth)):
-        done = run(root, folder, name, *arguments, *quick)
-        assert done.returncode == 0, done.stderr
-    return folder / "pages"
-
-
-def run(root: Path, folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a benchmark command in ``folder``."""
-    script = root / "benchmarks" / f"{name}.py"
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, str(script), *arguments],
-        cwd=folder, env=environment, text=True, capture_output=True, timeout=300,
+    options = argparse.Namespace(
+        replicas=2, longest=0.02, rounds=1, seconds=0.0, only="100 splits, paper", mirror=None,
+        out=folder / "pages",
     )  # fmt: skip
-
-
-def sections(page: str) -> list[str]:
-    return re.findall(r"^#+ (.*)$", page, flags=re.MULTILINE)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        training_command.run("synthetic-planetoid", "python benchmarks/training.py", options)
+    return folder / "pages"
 
 
 def table_rows(page: str, header: str) -> list[list[str]]:
@@ -56,23 +47,27 @@ def table_rows(page: str, header: str) -> list[list[str]]:
     return rows
 
 
-def test_training_page_compares_every_case_and_shows_floor_and_phases(pages: Path) -> None:
-    page = (pages / "training_synthetic-planetoid.md").read_text()
-    numbers = pd.read_csv(pages / "training_synthetic-planetoid.csv")
-    names = numbers["case"].drop_duplicates().tolist()
+def test_every_kind_of_training_is_compared_under_every_protocol() -> None:
+    made = cases(2, 0.1)
+    names = {case.training.title for case in made}
+    assert len(names) == len(made)
     protocols = ("released", "paper", "sound")
-    for setting, optimizers in (
+    for kind, optimizers in (
         ("non-private", ["SGD"]), ("DP full graph", ["SGD"]), ("DP, 10 splits", ["Adam"]),
         ("DP, 100 splits", ["SGD", "Adam"]),
     ):  # fmt: skip
-        for optimizer in optimizers:
-            assert {f"{setting}, {name}, {optimizer}" for name in protocols} <= set(names)
-    assert len(numbers) == 2 * len(names) - CASES_WITH_ONE_BASELINE
-    assert sections(page)[1:] == ["The floor", "Where the time goes"]
+        assert {f"{kind}, {name}, {each}" for name in protocols for each in optimizers} <= names
+    assert all(case.baselines for case in made)
+
+
+def test_the_training_page_shows_every_case_with_its_floor_and_phases(pages: Path) -> None:
+    page = (pages / "training_synthetic-planetoid.md").read_text()
+    numbers = pd.read_csv(pages / "training_synthetic-planetoid.csv")
+    names = numbers["case"].drop_duplicates().tolist()
+    assert len(names) == 2 and len(numbers) == 4
     assert len(table_rows(page, "| case | ours |")) == len(numbers)
     for header in ("| case | MFLOP |", "| case | forward |"):
         assert [row[0] for row in table_rows(page, header)] == names
-    assert "Closest to its floor: **" in page and "Farthest: **" in page
 
 
 def test_numbers_of_a_page_belong_together(pages: Path) -> None:
@@ -83,65 +78,67 @@ def test_numbers_of_a_page_belong_together(pages: Path) -> None:
     assert numbers["aim"].isna().all()  # the aims are those of the real graphs
 
 
-def test_a_long_baseline_is_measured_in_part_and_the_page_says_so(pages: Path) -> None:
+def test_a_long_baseline_is_measured_in_part_and_says_so(pages: Path) -> None:
     numbers = pd.read_csv(pages / "training_synthetic-planetoid.csv")
-    full = numbers[(numbers["splits"] == 100) & numbers["baseline"].str.contains("full forward")]
+    full = numbers[numbers["baseline"].str.contains("full forward")]
     assert set(full["baseline_measured"]) == {"10 of 100 steps, scaled"}
-    page = (pages / "training_synthetic-planetoid.md").read_text()
-    assert "(10 of 100 steps, scaled)" in page and "validation was timed apart" in page
 
 
-def test_growth_page_has_a_slope_for_every_axis_and_case(pages: Path) -> None:
-    numbers = pd.read_csv(pages / "growth.csv")
-    together = "nodes, edges and non-zeros"
-    assert set(numbers["axis"]) == {"replicas", "nodes", "edges", "non-zeros", together}
-    points = numbers.groupby(["axis", "case"]).size()
-    assert (points == 2).all() and len(points) == 5 * 5
-    for axis, column in (("nodes", "nodes"), ("edges", "edges"), ("non-zeros", "nonzeros")):
-        varied = numbers[numbers["axis"] == axis]
-        sizes = varied[["replicas", "nodes", "edges", "nonzeros"]].nunique()
-        assert sizes[sizes > 1].index.tolist() == [column]
-    assert (numbers["aim"].isna() == (numbers["axis"] == together)).all()
-    page = (pages / "growth.md").read_text()
-    assert len(table_rows(page, "| axis | case |")) == len(points)
-    assert (pages / "growth.png").read_bytes().startswith(b"\x89PNG")
+def test_growth_varies_one_axis_at_a_time_and_shows_a_slope_for_every_line(tmp_path: Path) -> None:
+    lines = growth.axes(0.05, (1, 2), (1.0, 2.0))
+    rates, rows = Rates(0.001), []
+    for points in lines:
+        column = {"nodes": "nodes", "edges": "edges", "non-zeros": "nonzeros"}.get(points[0].axis)
+        if column:
+            varied = {
+                name
+                for name in ("nodes", "edges", "nonzeros")
+                if len({getattr(point.size, name) for point in points}) > 1
+            }
+            assert varied == {column} and len({point.replicas for point in points}) == 1
+    measured = growth.measure_line(growth.LINES[0], lines[0], rates, 1, 0.0)
+    for points in lines:
+        rows += [
+            {**row, "axis": point.axis, "value": point.value, "machine": "here"}
+            for row, point in zip(measured, points, strict=True)
+        ]
+    page = growth_page(rows, "command")
+    assert len(table_rows(page, "| axis | case |")) == len(lines) == 5
+    assert len(draw(rows).axes) == 6
+    write_page(tmp_path, "growth", page, rows)
+    write_index(tmp_path)
+    assert "[growth](growth.md)" in (tmp_path / "README.md").read_text()
 
 
-def test_the_index_lists_every_page_and_pages_name_commands_without_folders(pages: Path) -> None:
+def test_the_slope_is_the_exponent_of_growth() -> None:
+    sizes = [1.0, 2.0, 4.0, 8.0]
+    assert growth.slope(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+
+
+def test_the_index_lists_every_page_and_pages_name_no_folder(pages: Path) -> None:
     index = (pages / "README.md").read_text()
     listed = [row[0] for row in table_rows(index, "| page |")]
     assert [re.match(r"\[(\w[\w-]*)\]", cell)[1] for cell in listed] == [
-        "growth", "training_synthetic-planetoid",
-    ]  # fmt: skip
-    assert sections(index)[1:] == ["What a ratio means", "Again"]
+        "training_synthetic-planetoid"
+    ]
     page = (pages / "training_synthetic-planetoid.md").read_text()
-    assert "Command: `python benchmarks/training.py --dataset synthetic-planetoid " in page
-    assert "--mirror DIR" in page and "--out docs/benchmarks" in page
     assert str(pages.parent) not in page + index
 
 
-def test_an_unknown_dataset_is_an_error_that_names_it(root, tmp_path) -> None:
-    done = run(root, tmp_path, "training", "--dataset", "corra")
-    assert done.returncode == 1
-    assert "did you mean 'cora'" in done.stderr and "Traceback" not in done.stderr
+def test_an_unknown_dataset_and_a_case_that_is_not_there_are_errors() -> None:
+    options = argparse.Namespace(replicas=1, longest=1.0, only="", mirror=None)
+    with pytest.raises(UserError, match="'cora'"):
+        training_command.run("corra", "", options)
+    options.only = "no such case"
+    with pytest.raises(UserError, match="no such case"):
+        training_command.run("cora", "", options)
 
 
-@pytest.fixture
-def modules(root: Path, monkeypatch):
-    """The benchmarks' own modules."""
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
-    from batched import Batched, Training
-    from floor import count_products
-
-    return Batched, Training, count_products
-
-
-def test_floor_counts_the_nonzeros_that_an_epoch_reads(modules) -> None:
+def test_floor_counts_the_nonzeros_that_an_epoch_reads() -> None:
     """On full-graph induced training: all features and edges of the training nodes, and the same
     of the validation nodes alone, forward only."""
-    batched, training, count_products = modules
     dataset = random_graph(nodes=60, features=20, classes=3)
-    ours = batched(dataset, training(PAPER, "sgd", 1.0, 1), 2)
+    ours = Batched(dataset, Training(PAPER, "sgd", 1.0, 1), 2)
     found = count_products(ours)
     x = dataset.features.to_scipy()
     edges = {
@@ -160,15 +157,13 @@ def test_floor_counts_the_nonzeros_that_an_epoch_reads(modules) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "draws"), [(PAPER, 4), (SOUND, 1)])
-def test_every_step_draws_noise_for_every_parameter(modules, protocol, draws) -> None:
-    batched, training, _ = modules
-    ours = batched(random_graph(nodes=60), training(protocol, "adam", 1.0, 4), 1)
+def test_every_step_draws_noise_for_every_parameter(protocol, draws) -> None:
+    ours = Batched(random_graph(nodes=60), Training(protocol, "adam", 1.0, 4), 1)
     assert ours.updates == draws * (20 * 32 + 32 + 32 * 3 + 3)
 
 
-def test_noise_that_waits_is_counted_where_rows_are_read_and_once_at_the_end(modules) -> None:
-    batched, training, _ = modules
-    ours = batched(random_graph(nodes=60), training(PAPER, "sgd", 4.0, 5), 1)
+def test_noise_that_waits_is_counted_where_rows_are_read_and_once_at_the_end() -> None:
+    ours = Batched(random_graph(nodes=60), Training(PAPER, "sgd", 4.0, 5), 1)
     parts, blocks = ours.structure.parts[0], ours.structure.blocks
     words = sum(int(blocks.words_start[b + 1] - blocks.words_start[b]) for b in parts)
     assert ours.updates == words * 32 + 5 * (32 + 32 * 3 + 3) + 20 * 32

@@ -12,7 +12,6 @@ import pytest
 @pytest.fixture
 def benchmark(root, monkeypatch):
     """The module of the command, with a model of another shape."""
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
     import embedding
 
     small = {"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}

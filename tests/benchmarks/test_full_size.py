@@ -8,7 +8,6 @@ import pytest
 @pytest.fixture
 def full_size(root, monkeypatch):
     """The module of the command."""
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
     import full_size
 
     return full_size

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 from small_graphs import part_gradients, parts_of, random_graph, start, streams
+from weight_growth import EPOCHS, SHOWN, gradients, growth, main
 
-from private_graphs.attacks.growth import EPOCHS, SHOWN, gradients, growth, main, table
 from private_graphs.methods.gcn_protocols import PAPER
 
 NOISE = 112.0
@@ -45,14 +45,6 @@ def test_only_the_clipped_signal_stays_bounded(shown):
         assert row.signal == pytest.approx(math.sqrt(row.epoch) / NOISE)
     assert min(free[2].signal, unclipped[2].signal) > 3 * bounded[2].signal
     assert free[0].noise_norm == pytest.approx(NOISE * math.sqrt(30 * 32 + 32 + 32 * 3 + 3))
-
-
-def test_the_table_has_a_line_per_row(shown):
-    lines = table(shown[1]).splitlines()
-    assert lines[0].split() == [
-        "protocol", "epoch", "weights", "gradient", "as", "used", "noise", "signal", "F1"
-    ]  # fmt: skip
-    assert [line.split()[:2] for line in lines[1:]] == [["paper", f"{e}"] for e in (1, 10, 100)]
 
 
 def test_the_command_reads_a_built_dataset_and_names_what_is_wrong(tmp_path, capsys):

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from private_graphs.cells import Cell, CellPlan
-from private_graphs.methods.budgets import training_event
 from small_graphs import fit, random_graph
+from small_jobs import job_of
 
+from private_graphs.jobs import Job
 from private_graphs.methods.emitted import ReleaseMismatch, check_released, emitted_event
-from private_graphs.methods.gcn import protocol_of, train_cell
-from private_graphs.methods.gcn_protocols import SOUND_POISSON
+from private_graphs.methods.gcn_budget import GcnSettings, protocol_of, training_event
+from private_graphs.methods.gcn_protocols import PROTOCOLS, SOUND_POISSON
 from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
+from private_graphs.run import execute
 from private_graphs.training import engine
 
 DATASET = random_graph(0, nodes=90, classes=3)
@@ -27,35 +28,29 @@ KINDS = {
 }
 
 
-def plan_of(kind: str, **changes: object) -> CellPlan:
+def job_of_kind(kind: str, epochs: int = 6, **changes: object) -> Job:
     protocol, visits, splits, optimizer = KINDS[kind]
-    cell = Cell(
-        study="lrec2022", experiment="table1", dataset="small", optimizer=optimizer,
-        protocol=protocol, visits=visits, splits=splits,
-    )  # fmt: skip
-    settings = dict(
-        seeds=(0, 1), epsilons=(2.0,), private_learning_rates=(0.1,), epochs=6, clip_norm=0.3
-    )
-    return CellPlan(cell=cell, **(settings | changes))
+    settings = {"visits": visits, "splits": splits, "optimizer": optimizer, "epochs": epochs}
+    settings |= {"clip_norm": 0.3, "learning_rate": 0.1}
+    return job_of(protocol=protocol, settings=settings, **({"epsilons": (2.0,)} | changes))
 
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Train a cell; return its plan and what the engine counted."""
-    found = []
+    """Run a job; return it and what the engine counted."""
+    results = []
     original = engine.train
 
     def spied(*arguments, **named):
-        found.append(original(*arguments, **named))
-        return found[-1]
+        results.append(original(*arguments, **named))
+        return results[-1]
 
     monkeypatch.setattr(engine, "train", spied)
 
-    def call(kind: str, **changes: object):
-        threads = changes.pop("threads", 1)
-        plan = plan_of(kind, **changes)
-        train_cell(plan, DATASET, device="cpu", threads=threads)
-        return plan, found[-1].released
+    def call(kind: str, threads: int = 1, **changes: object):
+        job = job_of_kind(kind, **changes)
+        execute(job, DATASET, threads=threads)
+        return job, results[-1].released
 
     return call
 
@@ -63,22 +58,24 @@ def counted(monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_event_is_that_of_the_steps_taken(counted, kind: str, threads: int) -> None:
-    plan, released = counted(kind, threads=threads)
+    job, released = counted(kind, threads=threads)
+    settings = GcnSettings(**job.settings)
     parts = KINDS[kind][2]
     steps = 6 if kind in ("full", "epoch_sum") else 6 * parts
     sampling = {"full": FullBatch(), "epoch_sum": FullBatch(5), "poisson": Poisson(0.2)}
     assert len(released) == 2
     for each in released:
         assert (each.noisy_steps, each.bare_steps, each.epochs) == (steps, 0, 6)
-        event = emitted_event(each, plan.clip_norm, 1)
+        event = emitted_event(each, settings.clip_norm, 1)
         assert event.sampling == sampling.get(kind, Shuffled(5))
         assert event.clipping == ("none" if kind == "unclipped" else "gradient_global")
-        protocol = protocol_of(plan.cell)
-        assert check_released(training_event(plan, protocol, event.noise_multiplier), each) == event
+        protocol = protocol_of(settings, PROTOCOLS[job.protocol])
+        planned = training_event(settings, protocol, event.noise_multiplier)
+        assert check_released(planned, each) == event
 
 
 def test_steps_without_noise_are_counted_apart(counted) -> None:
-    _, released = counted("full", epsilons=(math.inf,), learning_rates=(0.1,))
+    _, released = counted("full", epsilons=(math.inf,))
     for each in released:
         assert each.noisy_steps == 0 and each.bare_steps == each.epochs
         with pytest.raises(ReleaseMismatch, match="without noise"):
@@ -184,13 +181,13 @@ def _one_epoch_more(monkeypatch) -> None:
     ],
 )
 def test_a_planted_bug_stops_the_run(monkeypatch, plant, kind: str, message: str) -> None:
-    plan = plan_of(kind)
-    if plant is _without_empty_steps:
-        plan = plan.model_copy(update={"seeds": (0,), "epochs": 30})  # steps that nobody joins
-    train_cell(plan, DATASET, device="cpu")
+    job = job_of_kind(kind)
+    if plant is _without_empty_steps:  # there are steps that nobody joins
+        job = job_of_kind(kind, epochs=30, seeds=(0,))
+        execute(job, DATASET)
     plant(monkeypatch)
     with pytest.raises(ReleaseMismatch, match=message):
-        train_cell(plan, DATASET, device="cpu")
+        execute(job, DATASET)
 
 
 def test_the_counts_are_those_of_every_device() -> None:

@@ -24,8 +24,8 @@ def audit(method: str, classes: int) -> str:
 def test(name: str) -> str:
     """Return a test by ``folder/file::name``, without ``tests/``, ``test_`` and ``.py``."""
     path, _, function = name.partition("::")
-    folder, file = path.split("/")
-    return f"tests/{folder}/test_{file}.py::test_{function}"
+    folder, slash, file = path.rpartition("/")
+    return f"tests/{folder}{slash}test_{file}.py::test_{function}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ BUGS = (
     Bug(
         "5",
         "noisy choice without noise",
-        "methods/requests.py",
+        "methods/choice.py",
         'exponential_choice(request.streams.generator("choice"), hits, event.scale)',
         "int(hits.argmax())",
         (audit("noisy_choice", 3),),
@@ -105,18 +105,18 @@ BUGS = (
     Bug(
         "6",
         "noisy choice at half the scale that its event states",
-        "methods/requests.py",
+        "methods/choice.py",
         "hits, event.scale)",
         "hits, event.scale / 2)",
         (audit("noisy_choice", 7),),
     ),
     Bug(
         "7b",
-        "validation scores on tuning labels that are not known",
-        "methods/proved.py",
-        "validation = scores(labels, outcome.tuning_predictions[request.known])",
-        "validation = scores(task.tuning_labels, outcome.tuning_predictions)",
-        (test("methods/proved::tuning_labels_that_are_not_known_change_no_column"),),
+        "validation scores on labels that are not known",
+        "run.py",
+        "validation = scores(known, outcome.validation_predictions[request.known])",
+        "validation = scores(self.task.validation_labels, outcome.validation_predictions)",
+        (test("run::validation_labels_that_are_not_known_change_no_column"),),
     ),
     Bug(
         "8",
@@ -183,10 +183,10 @@ BUGS = (
     Bug(
         "15",
         "no secret in the noise where the operating system's entropy is asked for",
-        "methods/result.py",
+        "result.py",
         'return os.urandom(32) if noise_source == "os_entropy" else None',
         "return None",
-        (test("methods/proved::noise_of_the_operating_system_differs_every_time"),),
+        (test("run::noise_of_the_operating_system_differs_every_time_and_tells_no_hash"),),
     ),
     Bug(
         "16",
@@ -242,19 +242,19 @@ BUGS = (
     Bug(
         "26",
         "public graph: edges between public nodes that share a training neighbour",
-        "methods/task.py",
+        "tasks.py",
         _PUBLIC,
         "public_adjacency=(edges + edges @ edges).sign()[public][:, public] if",
-        (test("methods/task::the_public_graph_is_the_edges_between_public_nodes"),),
+        (test("tasks::the_public_graph_is_the_edges_between_public_nodes"),),
     ),
     Bug(
         "27",
         "public graph: degrees count training neighbours",
-        "methods/task.py",
+        "tasks.py",
         _PUBLIC,
         "public_adjacency=scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / (1 + edges[public].sum("
         "axis=1).A1)) @ edges[public][:, public]) if",
-        (test("methods/task::the_public_graph_is_the_edges_between_public_nodes"),),
+        (test("tasks::the_public_graph_is_the_edges_between_public_nodes"),),
     ),
     Bug(
         "28",

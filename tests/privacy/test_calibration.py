@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 
 from private_graphs.errors import UsageError, UserError
 from private_graphs.privacy import calibration
-from private_graphs.privacy.accountants import gdp_epsilon, moments_epsilon, pld_epsilon
+from private_graphs.privacy.accountants import moments_epsilon, pld_epsilon
 from private_graphs.privacy.calibration import (
-    PRINTED_EPOCHS,
-    PRINTED_NOISE,
     epsilon_for,
     gdp_noise,
     moments_noise,
     noise_for,
     pld_noise,
-    published_noise,
     refuse_large_delta,
-    target_epsilon,
 )
 
 DELTA = 1e-5
@@ -129,47 +125,6 @@ def test_pld_noise_is_the_smallest_that_holds(epsilon: float, steps: int, rate: 
     _check_safe_side(lambda x: pld_epsilon(x, steps, rate, DELTA, "replace"), noise, epsilon)
 
 
-@pytest.mark.parametrize(("published", "proved"), [(1, 5.889), (2, 13.371)])
-def test_shuffled_splits_of_the_paper_prove_far_less(published: int, proved: float) -> None:
-    noise = published_noise(published, "adam", 10, EPOCHS, DELTA)
-    assert not noise.printed
-    assert noise.epsilon_published <= published
-    assert noise.formula == "moments accountant (Abadi et al. 2016) with q = 0.1, T = 5000"
-    mu = 2 * math.sqrt(EPOCHS) / noise.noise_multiplier
-    assert gdp_epsilon(mu, DELTA) == pytest.approx(proved, abs=6e-4)
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize(
-    ("epsilon", "formula"), [(2, 1.9958), (5, 4.9068), (10, 9.7548), (137, 136.5129)]
-)
-def test_full_graph_takes_the_printed_noise(optimizer: str, epsilon: int, formula: float) -> None:
-    noise = published_noise(epsilon, optimizer, 1, PRINTED_EPOCHS[optimizer], DELTA)
-    assert noise.printed
-    assert noise.noise_multiplier == PRINTED_NOISE[optimizer][epsilon]
-    assert noise.epsilon_published == pytest.approx(formula, abs=6e-5)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "splits", "epochs", "delta"),
-    [(1, 1, 500, DELTA), (2, 1, 100, DELTA), (2, 10, 500, DELTA), (2, 1, 500, 1e-6)],
-)
-def test_everything_else_takes_the_formula(
-    epsilon: int, splits: int, epochs: int, delta: float
-) -> None:
-    noise = published_noise(epsilon, "adam", splits, epochs, delta)
-    assert not noise.printed
-    assert noise.noise_multiplier == moments_noise(epsilon, splits * epochs, 1 / splits, delta)
-
-
-def test_nominal_137_means_136_51_wherever_noise_is_calibrated() -> None:
-    assert target_epsilon(137) == 136.51
-    assert target_epsilon(2) == 2
-    for accountant, relation in (("moments", "add_remove"), ("gdp", "replace"), ("pld", "replace")):
-        noise = noise_for(accountant, 137, 100, 1, DELTA, relation)
-        assert epsilon_for(accountant, noise, 100, 1, DELTA, relation) <= 136.51
-
-
 def test_moments_floor_is_named() -> None:
     with pytest.raises(UsageError, match=r"0\.3598"):
         moments_noise(0.3, 2000, 1, DELTA)
@@ -225,11 +180,6 @@ def test_accountants_answer_for_what_they_cover() -> None:
 def test_noise_must_be_positive(noise: float) -> None:
     with pytest.raises(UsageError, match="noise multiplier is"):
         epsilon_for("moments", noise, 100, 1, DELTA, "add_remove")
-
-
-def test_unknown_optimizer_suggests_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'adam'"):
-        published_noise(2, "adams", 1, 500, DELTA)
 
 
 def test_delta_that_could_publish_a_unit_is_refused() -> None:

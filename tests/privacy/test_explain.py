@@ -45,7 +45,7 @@ from private_graphs.privacy.statements import (
 from private_graphs.report.statement import SECTIONS, headline, mechanisms, sections, terminal
 
 ABOUT = About(
-    study="study", dataset="cora", features="raw", method="gcn", scenario=None, protocol="sound",
+    study="study", dataset="cora", features="raw", method="gcn", scenario="nodes", protocol="sound",
     data_fingerprint="da7a",
 )  # fmt: skip
 ALONE = FileRows(2.0, "alone", 1, 0)

@@ -418,7 +418,7 @@ def test_a_statement_names_each_kind_of_release(name: str) -> None:
     event = _some()[name]
     statement = build_statement(
         about=About(
-            study="s", dataset="d", features="raw", method="m", scenario=None, protocol="sound",
+            study="s", dataset="d", features="raw", method="m", scenario="nodes", protocol="sound",
             data_fingerprint="0",
         ),
         file=FileRows(1.0, "alone", 1, 0),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -11,7 +13,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon, gdp_mu
-from private_graphs.privacy.document import selected_delta
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+from tables import selected_delta
 
 DELTA = 1e-5
 K = 6

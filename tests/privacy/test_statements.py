@@ -34,7 +34,7 @@ from private_graphs.privacy.statements import (
 
 DELTA = 1e-5
 ABOUT = About(
-    study="study", dataset="cora", features="raw", method="gcn", scenario=None, protocol="sound",
+    study="study", dataset="cora", features="raw", method="gcn", scenario="nodes", protocol="sound",
     data_fingerprint="da7a",
 )  # fmt: skip
 
@@ -289,7 +289,7 @@ def test_every_part_of_the_claim_is_in_the_identifier(field: str) -> None:
 
 
 ROW = {
-    **{name: value for name, value in ABOUT.model_dump().items() if name != "scenario"},
+    **ABOUT.model_dump(),
     "replica_id": "0123", "inference": "inductive_disjoint", "noise_source": "seeded",
     "unit": "node", "relation": "replace", "delta": DELTA, "epsilon": 2.0,
 }  # fmt: skip
@@ -301,8 +301,8 @@ ROW = {
         {"dataset": "reddit"}, {"method": "edge_votes"}, {"protocol": "paper"}, {"study": "x"},
         {"epsilon_proved": 0.1}, {"epsilon_proved": math.nan}, {"delta": 1e-9}, {"unit": "graph"},
         {"relation": "zero_out"}, {"data_fingerprint": "0"}, {"features": "bow"},
-        {"setting": "text"}, {"noise_source": "os_entropy"}, {"epsilon": 0.1},
-        {"epsilon_published": 0.5}, {"n_configurations": 7},
+        {"scenario": "text"}, {"noise_source": "os_entropy"}, {"epsilon": 0.1},
+        {"epsilon_claimed": 0.5}, {"n_configurations": 7},
     ],
 )  # fmt: skip
 def test_a_row_that_its_statement_is_not_about_is_named_with_it(changes: dict) -> None:

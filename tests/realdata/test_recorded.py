@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from private_graphs.config import RunConfig, load_study
-from private_graphs.grids import method_plans, plans
-from private_graphs.methods.names import METHOD_NAMES
 
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
-from private_graphs.reporting.record import read_recorded
+from private_graphs.methods import method_named
+from private_graphs.plan import Plan
+from private_graphs.report.record import read_recorded
+from private_graphs.study import Run
 
 STUDY = "lrec2022"
-MADE_BY = (
-    {"datasets": "cora,citeseer", "experiments": "all,A,B"},
-    {"datasets": "pubmed", "experiments": "frontier"},
-)
-"""What ``snakemake --config scale=full`` was given; recorded/lrec2022/README.md names the rest."""
 
 
 @pytest.fixture(scope="module")
@@ -25,24 +20,29 @@ def recorded(root):
     return read_recorded(root / "recorded" / STUDY)
 
 
-def test_every_cell_of_the_commands_is_recorded_with_all_its_rows(recorded):
-    study, planned = load_study(STUDY), {}
-    for words in MADE_BY:
-        run = RunConfig.parse({"scale": "full", **words}, [study])
-        for kind, made in (("runs", plans(study, run)), ("methods", method_plans(study, run))):
-            planned |= {f"{kind}/{STUDY}/{plan.cell.cell_id}": plan for plan in made}
-    rows = recorded.rows.groupby("cell")
-    assert set(rows.groups) == set(planned)
-    for cell, group in rows:
-        plan = planned[cell]
-        if cell.startswith("runs/"):
-            assert len(group) == plan.n_replicas
-        elif METHOD_NAMES[plan.cell.method].reads_private:
-            assert set(group["seed"]) == set(plan.seeds)
-            assert set(group["epsilon"]) == {*plan.epsilons, *plan.tuning_epsilons}
-        else:
+def _asked(command: str) -> Run:
+    """What a recorded ``snakemake --config`` command asks for."""
+    words = [word.split("=", 1) for word in command.split() if "=" in word and "[" not in word]
+    return Run.parse(dict(words))
+
+
+def test_every_job_of_the_commands_is_recorded_with_all_its_runs(recorded):
+    planned = {}
+    for command in recorded.made.commands:
+        planned |= {job.id: job for job in Plan(_asked(command)).jobs}
+    names = recorded.rows["study"] + "/" + recorded.rows["group"] + "/" + recorded.rows["job"]
+    assert set(names) == set(planned)
+    for name, group in recorded.rows.groupby(names):
+        job = planned[name]
+        if job.attack is not None:
+            assert len(group) == 1 and group["epsilon"].tolist() == list(job.epsilons)
+        elif not method_named(job.method).reads_private:
             assert set(group["epsilon"]) == {0.0}
-    assert recorded.rows["replica_id"].is_unique
+        else:
+            assert set(group["seed"]) == set(job.seeds)
+            assert set(group["epsilon"]) == {*job.epsilons, *job.validation_epsilons}
+            assert len(group) == job.n_replicas
+    assert recorded.runs["replica_id"].is_unique
 
 
 def test_the_folder_is_small(root):
@@ -54,4 +54,4 @@ def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, 
     names = ["cora", "citeseer", "pubmed"]
     supply(names, tmp_path, mirror, progress=lambda *_: None)
     labels = {name: build(name, tmp_path).labels for name in names}
-    assert recorded.check_scores(labels) == len(recorded.rows)
+    assert recorded.check_scores(labels) == len(recorded.runs)

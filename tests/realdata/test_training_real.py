@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from private_graphs.cells import Cell, CellPlan
 from small_graphs import HIDDEN, by_tensor, fit, start
+from small_jobs import job_of
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
-from private_graphs.methods.gcn import train_cell
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED
+from private_graphs.run import execute
 from private_graphs.training.blocks import training_labels
 
 
@@ -24,13 +24,10 @@ def real(mirror, tmp_path_factory):
     return {name: build(name, folder) for name in ("cora", "citeseer")}
 
 
-def train(dataset, protocol: str, optimizer: str, **settings):
-    cell = Cell(
-        study="s", experiment="e", dataset=dataset.info.name, optimizer=optimizer,
-        protocol=protocol, splits=settings.pop("splits", 1),
-    )  # fmt: skip
-    defaults = dict(seeds=(0,), epsilons=(float("inf"),), epochs=500)
-    return train_cell(CellPlan(cell=cell, **(defaults | settings)), dataset, device="cpu").runs
+def train(dataset, protocol: str, optimizer: str, epsilons=(float("inf"),), seeds=(0,), **settings):
+    settings = {"splits": 1, "epochs": 500, "dtype": "float32", "optimizer": optimizer} | settings
+    job = job_of(protocol=protocol, settings=settings, epsilons=epsilons, seeds=seeds)
+    return execute(job, dataset).rows
 
 
 def test_cora_is_learned_as_in_the_paper_and_better_than_its_majority(real):
@@ -63,7 +60,7 @@ def test_cora_ml_is_learned_under_every_protocol_and_budgeted_as_stated(mirror, 
 
 def test_joint_clipping_on_cora_leaves_little_of_what_released_learns(real):
     """The printed noise of ε = 2: unclipped gradients still learn, clipped ones do not."""
-    private = dict(epsilons=(2.0,), private_learning_rates=(10.0,))
+    private = dict(epsilons=(2.0,), learning_rate=10.0)
     released = train(real["cora"], "released", "adam", **private)
     paper = train(real["cora"], "paper", "adam", **private)
     assert released["noise_multiplier"].item() == paper["noise_multiplier"].item() == 56

@@ -93,6 +93,21 @@ def test_printed_numbers_and_references_stand_where_the_frame_says() -> None:
         assert any(set(line.get_ydata()) == {0.31} for line in axis.lines)
 
 
+def test_rows_without_a_place_are_left_out_and_every_reference_is_drawn() -> None:
+    names = [f"level_{rank}" for rank in range(6)]
+    frame = _frame(**{name: 0.1 * rank for rank, name in enumerate(names)})
+    frame.loc[0, "splits"] = np.nan
+    figure = draw_chart(
+        Chart(frame=frame, **CURVES | {"references": {name: name for name in names}})
+    )
+    assert sum(map(len, _points(figure))) == len(frame) - 1
+    for axis in figure.axes:
+        levels = {
+            round(line.get_ydata()[0], 9) for line in axis.lines if [*line.get_xdata()] == [0, 1]
+        }
+        assert levels >= {round(0.1 * rank, 9) for rank in range(6)}
+
+
 def test_a_printed_number_of_no_line_is_drawn() -> None:
     frame = pd.concat([_frame(), pd.DataFrame({"protocol": ["sound"], "optimizer": ["SGD"],
                                                "splits": [4], "printed": [0.77]})])  # fmt: skip

@@ -175,7 +175,7 @@ def test_how_the_numbers_were_made_is_said(tmp_path):
     assert "Command snakemake --cores all --config scale=full exhibits=small.table1" in text
     assert "Seeds 0, 1; means and standard deviations" in text
     assert "Settings of gcn optimizer adam; splits 1" in text
-    assert "Chosen among 3 by validation scores. as all runs" in text
+    assert "Chosen among 3 by validation scores; as all runs" in text
     assert "from seeds, so that a run can be repeated" in text and "row-normalised" in text
 
 

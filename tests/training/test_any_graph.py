@@ -20,10 +20,10 @@ from odd_graphs import (
     odd_graph,
 )
 from small_graphs import dense_logits, dense_propagation, fit, streams, structure_of, with_parts
+from small_jobs import job_of
 
-from private_graphs.cells import Cell, CellPlan
-from private_graphs.methods.gcn import train_cell
 from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, RELEASED, SOUND
+from private_graphs.run import execute
 from private_graphs.training.blocks import sample_training_nodes
 from private_graphs.training.metrics import majority_score, random_score, scores
 
@@ -46,26 +46,24 @@ def odd(monkeypatch, tmp_path):
 
 def train(dataset, protocol, optimizer="adam", splits=1, fraction=1.0):
     """Two seeds without DP (with early stopping) and at ε = 2, a few epochs, two rates."""
-    cell = Cell(
-        study="s", experiment="e", dataset=dataset.info.name, optimizer=optimizer,
-        protocol=protocol.name, splits=splits, train_fraction=fraction,
-    )  # fmt: skip
-    plan = CellPlan(
-        cell=cell, seeds=(0, 1), epsilons=(math.inf, 2.0), epochs=6, patience=3,
-        learning_rates=(0.01,), private_learning_rates=(0.01, 1.0),
+    settings = {"optimizer": optimizer, "splits": splits, "train_fraction": fraction}
+    settings |= {"epochs": 6, "patience": 3, "dtype": "float32"}
+    job = job_of(
+        protocol=protocol.name, settings=settings, epsilons=(math.inf, 2.0),
+        choose={"learning_rate": (0.01, 1.0)},
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return train_cell(plan, dataset, device="cpu")
+        return execute(job, dataset)
 
 
 def assert_sane(result, dataset):
     """Every score is a number in 0..1 and every prediction a class."""
-    runs = result.runs
-    assert len(runs) == 6 and runs["selected"].sum() == 4
+    rows = result.rows
+    assert len(rows) == 6 and rows["selected"].sum() == 4
     for column in SCORES:
-        assert runs[column].between(0, 1).all(), column  # false for NaN
-    assert np.isfinite(runs["validation_loss"]).all()
+        assert rows[column].between(0, 1).all(), column  # false for NaN
+    assert np.isfinite(rows["validation_loss"]).all()
     assert np.isin(result.test_predictions, np.arange(dataset.n_classes)).all()
     assert result.test_predictions.shape == (6, np.sum(dataset.test_mask))
 
@@ -172,8 +170,8 @@ def test_isolated_nodes_without_words_are_all_predicted_alike(odd, protocol):
 @each_protocol
 def test_a_class_missing_from_training_counts_zero_and_never_makes_nan(odd, protocol):
     result = train(odd, protocol)
-    labels = odd.labels[result.test_nodes]
-    for row, predictions in zip(result.runs.itertuples(), result.test_predictions, strict=True):
+    labels = odd.labels[result.test_records]
+    for row, predictions in zip(result.rows.itertuples(), result.test_predictions, strict=True):
         assert row.test_macro_f1 == pytest.approx(macro_f1(labels, predictions))
         assert row.test_micro_f1 == pytest.approx(np.mean(labels == predictions))
     learned = np.where(labels == UNTRAINED, 0, labels)
@@ -209,7 +207,7 @@ def test_baselines_are_defined_where_the_majority_is_missing_from_the_test_nodes
     labels[odd.train_mask] = UNTESTED
     changed = with_parts(odd, labels=labels)
     result = train(changed, protocol)
-    assert (result.runs["majority_micro_f1"] == 0).all()
+    assert (result.rows["majority_micro_f1"] == 0).all()
     assert_sane(result, changed)
     assert changed.statistics()["majority_share_on_test"] == 0
     test_labels = labels[odd.test_mask]
@@ -235,7 +233,7 @@ def test_a_graph_of_one_class_is_trained(odd, protocol):
     changed = type(odd)(**{**_fields(changed), "info": info})
     result = train(changed, protocol)
     assert_sane(result, changed)
-    assert (result.runs["test_micro_f1"] == 1).all()
+    assert (result.rows["test_micro_f1"] == 1).all()
 
 
 def _fields(dataset) -> dict:
@@ -247,4 +245,4 @@ def test_six_odd_nodes_go_from_file_to_scores(monkeypatch, tmp_path, name):
     dataset = build_own(monkeypatch, tmp_path, archive(*HAND), ("red", "blue", "green"), 1, 2)
     result = train(dataset, PROTOCOLS[name])
     assert_sane(result, dataset)
-    assert result.test_nodes.tolist() == [0, 4]
+    assert result.test_records.tolist() == [0, 4]

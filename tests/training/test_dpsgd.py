@@ -66,12 +66,14 @@ def test_sums_are_those_of_autograd(group: int, clip: float) -> None:
     np.testing.assert_allclose(found, expected, atol=2e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("noise_std", [0.0, 0.7])
-def test_training_is_that_of_opacus(noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("lots", "noise_std"), [("shuffled", 0.0), ("poisson", 0.7)])
+def test_training_is_that_of_opacus(
+    lots: str, noise_std: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer, optimizer
 
-    steps = replace(STEPS, noise_std=noise_std)
+    steps = replace(STEPS, lots=lots, noise_std=noise_std)
     (ours,) = train(NET, steps, ROWS, LABELS, [STREAMS])
     model = GradSampleModule(module(NET, NET.start(STREAMS.generator("initial"))))
     theirs = DPOptimizer(
@@ -85,9 +87,9 @@ def test_training_is_that_of_opacus(noise_std: float, monkeypatch: pytest.Monkey
         return torch.from_numpy(queue.pop(0).reshape(reference.T.shape).T.copy())
 
     monkeypatch.setattr(optimizer, "_generate_noise", drawn)
-    lots = dpsgd._Lots.of(steps, 300, STREAMS.generator("lots"))
+    drawn_lots = dpsgd._Lots.of(steps, 300, STREAMS.generator("lots"))
     for _ in range(steps.epochs):
-        for lot in lots.epoch():
+        for lot in drawn_lots.epoch():
             draws = noise_std * noise.standard_normal(NET.n_parameters) if noise_std else 0.0
             sizes = np.cumsum([each.numel() for each in model.parameters()])[:-1]
             queue[:] = np.split(draws + np.zeros(NET.n_parameters), sizes)

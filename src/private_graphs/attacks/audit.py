@@ -23,6 +23,7 @@ from private_graphs.methods.gcn_budget import (
     noise_multiplier,
     training_event,
 )
+from private_graphs.methods.method import Canary
 from private_graphs.privacy.accountants import gdp_delta, price
 from private_graphs.privacy.audits import (
     Errors,
@@ -199,7 +200,7 @@ def method_design(method: str, scenario: str | None, **fields: Any) -> MethodDes
 
     Without a scenario the first one of the method is taken. Raises UsageError for unknown names.
     """
-    audited = [each.name for each in all_methods().values() if each.canary is not None]
+    audited = [each.name for each in all_methods().values() if isinstance(each.canary, Canary)]
     if method not in audited:
         raise UsageError(
             f"no audit of method {method!r}; expected {', '.join(audited)}"
@@ -243,7 +244,7 @@ def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) 
 def run_job(job: Job, *, threads: int = 1, progress: Progress | None = None) -> Audit:
     """Carry out the audit that a study plans: ``job.attack`` says how often and from which seed."""
     (epsilon,), attack, method = job.epsilons, job.attack, method_named(job.method)
-    if method.canary is not None:
+    if isinstance(method.canary, Canary):
         design = MethodDesign(
             job.method, job.scenario, epsilon, attack.runs, attack.seed, job.delta
         )

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.attacks.method_canary import MethodDesign, Shape, canary_task
+from private_graphs.attacks.method_canary import MethodDesign, canary_task
 from private_graphs.methods import (
     class_sums,
     dp_linear,
@@ -27,8 +27,9 @@ from private_graphs.methods import (
     gcn_tuned,
     method_named,
 )
-from private_graphs.methods.gcn_tuned import TunedGcn, Tuning
-from private_graphs.methods.method import Request, choose
+from private_graphs.methods.choice import choose
+from private_graphs.methods.gcn_tuned import ProvedGcn, Tuning
+from private_graphs.methods.method import Canary, Request
 from private_graphs.methods.node_gradients import Model, Steps
 from private_graphs.methods.text_gradients import Configuration, TextGradients
 from private_graphs.methods.text_only import fit_text_model
@@ -48,7 +49,7 @@ _NEVER = -12.0
 _AWAKE = 8.0
 """Value of the hidden units of a canary, in units of the constant's."""
 _BATCH = 500
-_TURNED = Shape(words=8, units=500)
+_TURNED = Canary(words=8, units=500)
 """So many axes are released with three or seven classes, each of which has a canary."""
 _COPIES = 500
 """Canaries of one edge release, each an edge of its own between two nodes of its own."""
@@ -309,7 +310,7 @@ class GcnTask:
         return self._parts
 
     @cached_property
-    def _trainer(self) -> TunedGcn:
+    def _trainer(self) -> ProvedGcn:
         return gcn_tuned.POISSON if self._poisson else gcn_tuned.EPOCH_SUM
 
     @cached_property

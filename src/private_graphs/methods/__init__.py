@@ -43,10 +43,6 @@ def method_named(name: str) -> Method:
     return methods[name]
 
 
-def methods_of(scenario: str, *, audited: bool = False) -> list[str]:
-    """Return the methods that run under ``scenario``; of these, those that have an audit."""
-    return [
-        method.name
-        for method in all_methods().values()
-        if scenario in method.scenarios and (method.canary is not None or not audited)
-    ]
+def methods_of(scenario: str) -> list[str]:
+    """Return the methods that run under ``scenario``."""
+    return [method.name for method in all_methods().values() if scenario in method.scenarios]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.errors import UsageError
 from private_graphs.methods.gcn_budget import (
     GcnSettings,
     calibrated_for,
@@ -60,21 +59,11 @@ def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | N
     return lambda done, _: progress(offset + done, total)
 
 
-def _protocol(task: NodeTask, settings: GcnSettings) -> GcnProtocol:
-    """The protocol with the visits of the settings; UsageError where it leaves no choice."""
-    if settings.visits != "protocol" and task.protocol.calibration != "proved":
-        raise UsageError(
-            f"visits: {settings.visits!r} asked of the protocol {task.protocol.name!r}, whose own "
-            f"are {task.protocol.visits!r}; only sound has a choice: leave visits out"
-        )
-    return protocol_of(settings, task.protocol)
-
-
 def planned(task: NodeTask, request: Request) -> tuple[NoisyGradients, ...]:
     """Return the event of a request, before training."""
     if not request.private:
         return ()
-    protocol = _protocol(task, request.settings)
+    protocol = protocol_of(request.settings, task.protocol)
     noise = noise_multiplier(request.epsilon, request.settings, protocol, task.delta)
     return (training_event(request.settings, protocol, noise, task.graph.info.node_sample),)
 
@@ -88,7 +77,7 @@ def _train(
     from private_graphs.training.blocks import build_structure
 
     settings: GcnSettings = requests[0].settings
-    private, protocol = requests[0].private, _protocol(task, settings)
+    private, protocol = requests[0].private, protocol_of(settings, task.protocol)
     if private and protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
     noises = [
@@ -225,6 +214,7 @@ METHODS = (
         one_run=False,
         named=("optimizer", "splits", "train_fraction"),
         prepares="degrees are counted inside each message-passing graph",
+        canary="training",
         identity=_identity,
         completed=completed,
         epsilon_of=epsilon_of_noise,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from private_graphs.errors import UsageError
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
 from private_graphs.methods.method import Claim, Settings
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
@@ -64,7 +65,12 @@ class GcnSettings(Settings):
 
 
 def protocol_of(settings: GcnSettings, protocol: GcnProtocol) -> GcnProtocol:
-    """Return the protocol with the visits that the settings ask for."""
+    """Return the protocol with the visits of the settings; UsageError where it leaves no choice."""
+    if settings.visits != "protocol" and protocol.calibration != "proved":
+        raise UsageError(
+            f"visits: {settings.visits!r} asked of the protocol {protocol.name!r}, whose own are "
+            f"{protocol.visits!r}; only sound has a choice: leave visits out"
+        )
     if settings.visits == "poisson":
         return SOUND_POISSON
     return protocol

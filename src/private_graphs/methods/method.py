@@ -155,8 +155,9 @@ class Method:
     """What it does to features, in words, for the privacy statement."""
     assumptions: tuple[str, ...] = ()
     """Of every private run."""
-    canary: Canary | None = None
-    """The task of its audit; None: there is no audit."""
+    canary: Canary | Literal["training"] | None = None
+    """The task of its audit; ``training``: the attack is on the training code of the GCN
+    (``attacks.canary``); None: there is no audit."""
     identity: Callable[..., dict[str, Any]] | None = None
     """``identity(fields, job, request)``: what the draws of a request depend on, made of the job's
     own ``fields`` (``run.identity``), where draws of earlier versions are to stay."""

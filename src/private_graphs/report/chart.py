@@ -15,7 +15,9 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -87,10 +89,11 @@ def draw_chart(chart: Chart) -> Figure:
 
     Raises ValueError for a number that a logarithmic axis cannot have.
     """
-    frame = chart.frame
     with mpl.rc_context(_STYLE):
+        frame = chart.frame if chart.frame.empty else chart.frame.dropna(subset=[chart.x])
         if frame.empty:
             return _stack(chart.title, [_text("Nothing has been run yet.")])
+        chart = replace(chart, frame=frame)
         places, styles = _places(chart), _styles(chart)
         ends = ("", chart.y_label) if chart.categories else (chart.y_label, chart.x_label)
         blocks = _axis_words("↑", ends[0], "→", ends[1])
@@ -319,7 +322,7 @@ def _other_entries(chart: Chart) -> list[_Entry]:
     frame, entries = chart.frame, []
     if chart.printed and frame[chart.printed].notna().any():
         entries.append((_bar(chart, _INK), "printed in the paper"))
-    for dashes, (label, column) in zip(_ACROSS, chart.references.items(), strict=False):
+    for dashes, (label, column) in zip(cycle(_ACROSS), chart.references.items(), strict=False):
         if frame[column].notna().any():
             entries.append(({"color": _SOFT, "linestyle": dashes, "linewidth": 1.2}, label))
     if chart.spread and frame[chart.spread].notna().any():
@@ -460,7 +463,7 @@ def _points(
     def draw(x: Sequence[float], y: Sequence[float], **style: Any) -> None:
         axis.plot(*((y, x) if chart.categories else (x, y)), **style, clip_on=False)
 
-    for dashes, column in zip(_ACROSS, chart.references.values(), strict=False):
+    for dashes, column in zip(cycle(_ACROSS), chart.references.values(), strict=False):
         means = rows.groupby(chart.x, observed=True)[column].mean().dropna()
         style = {"color": _SOFT, "linestyle": dashes, "linewidth": 1.2, "zorder": 1}
         if len(means) and (chart.categories or means.max() - means.min() < 5e-4):
@@ -471,7 +474,7 @@ def _points(
     names = [line for line in styles if (lines == line).any()]
     # Lines stand a little apart, so that bars can be told from each other.
     ends = sorted(places.values())
-    nearest = min((b - a for a, b in zip(ends, ends[1:], strict=False)), default=1.0)
+    nearest = min((b - a for a, b in pairwise(ends)), default=1.0)
     most = 0.75 * nearest if chart.categories else min(0.4 * nearest, 0.05 * (ends[-1] - ends[0]))
     shifts = {}
     for value in places:
@@ -517,10 +520,8 @@ def _scales(
         first, last = min(places.values()), max(places.values())
         margin = 0.07 * (last - first) or 0.5
         axis.set(xlim=(first - margin, last + margin), ylim=ends)
-        names, span = (
-            {_name(value): place for value, place in places.items()},
-            1.14 * (last - first),
-        )
+        names = {_name(value): place for value, place in places.items()}
+        span = 1.14 * (last - first)
         axis.axhline(ends[0], color=_SOFT, linewidth=0.8, zorder=0)
     axis.grid(axis="both" if chart.categories else "y", color=_GRID, linewidth=0.8, zorder=0)
     axis.set_axisbelow(True)
@@ -528,6 +529,6 @@ def _scales(
     for every in range(1, len(names) + 1):
         kept = list(names.items())[::-1][::every][::-1]
         sides = [(place / (span or 1) * width, _width(name) / 2 + 0.03) for name, place in kept]
-        if all(a + b <= c - d for (a, b), (c, d) in zip(sides, sides[1:], strict=False)):
+        if all(a + b <= c - d for (a, b), (c, d) in pairwise(sides)):
             break
     axis.set_xticks([place for _, place in kept], [name for name, _ in kept])

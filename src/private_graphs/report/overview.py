@@ -113,7 +113,7 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
     choices: dict[str, set[str]] = {}
     for each in held:
         if each.selection.n_configs > 1:
-            text = f"{each.selection.n_configs} by {each.selection.data}. {each.selection.cost}"
+            text = f"{each.selection.n_configs} by {each.selection.data}; {each.selection.cost}"
             choices.setdefault(text, set()).add(f"{each.method}, {each.protocol}")
     texts = [
         ("Command", f"snakemake --cores all --config {_asked(shelf, rows, exhibit)}"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from private_graphs.report.shelf import Shelf, recorded_shelf, title_of
+from private_graphs.report.shelf import Shelf, label_of, recorded_shelf, title_of
 from private_graphs.report.table import markdown_text
 from private_graphs.report.write import FORMS, write_exhibit
 
@@ -45,19 +45,18 @@ def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results"
 def _page(shelf: Shelf) -> Iterator[str]:
     """Yield the parts of the page of a study."""
     study, made = shelf.results.study, shelf.made
-    there = [exhibit.name for exhibit in shelf.exhibits]
     yield f"# {markdown_text(study.title)}"
     yield (
         f"Recorded with private-graphs {made.version} on {made.date} "
-        f"({markdown_text(made.machine)}, {made.hours:g} hours). Rows, statements and predictions are in `recorded/{study.id}`."
+        f"({markdown_text(made.machine)}, {made.hours:g} hours). "
+        f"Rows, statements and predictions are in `recorded/{study.id}`."
     )
     yield "\n".join(["```", *made.commands, "```"])
     yield "\n".join(f"- [{markdown_text(title_of(exhibit))}]({exhibit.name}.md)"
                     for exhibit in shelf.exhibits)  # fmt: skip
-    if any(shelf.missing.values()):
-        yield "Not recorded, with the command that makes it:"
+    if shelf.missing:
         yield "\n".join(
-            f"- {name}{'' if name in there else ' (all of it)'}: {markdown_text(text)}"
+            f"- {label_of(name)}: {markdown_text(text)}"
             for name, texts in shelf.missing.items()
             for text in texts
         )

@@ -87,6 +87,20 @@ def write_rows(rows: pd.DataFrame, path: Path) -> None:
         pyarrow.parquet.write_table(table, temporary, compression="zstd", compression_level=19)
 
 
+def read_rows(path: Path) -> pd.DataFrame:
+    """Read what ``write_rows`` wrote; UserError for a file that is damaged or lacks columns."""
+    return tidy([_read_frame(path, ROW_COLUMNS)])
+
+
+def _read_frame(path: Path, columns: Iterable[str]) -> pd.DataFrame:
+    with readable(path):
+        rows = pyarrow.parquet.ParquetFile(path).read(use_threads=False).to_pandas()
+    absent = [name for name in columns if name not in rows]
+    if absent:
+        raise UserError(f"{path}: no column {', '.join(absent)}; expected those of rows")
+    return rows
+
+
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     """Return ``rows`` with a column for every setting.
 
@@ -158,11 +172,8 @@ def read_runs(
     A folder without a manifest passes the check of hashes. Raises UserError for a damaged file.
     """
     check_manifest(folder)
-    with readable(folder / "runs.parquet") as path:
-        rows = pyarrow.parquet.ParquetFile(path).read(use_threads=False).to_pandas()
-    absent = [name for name in RUN_COLUMNS if name not in rows]
-    if absent:
-        raise UserError(f"{path}: no column {', '.join(absent)}; expected those of rows")
+    path = folder / "runs.parquet"
+    rows = _read_frame(path, RUN_COLUMNS)
     statements = read_statements(folder / "statement.json")
     with readable(folder / "predictions.safetensors") as file:
         with safetensors.safe_open(file, "numpy") as stored:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -129,6 +130,7 @@ def recorded_shelf(folder: Path) -> Shelf:
     results = Results.of(study, "recorded", found.rows, found.statements, found.statistics)
     jobs = set(found.rows["study"] + "/" + found.rows["group"] + "/" + found.rows["job"])
     missing = {each.name: tuple(_missing(study, each, jobs)) for each in _exhibits(study)}
+    missing = {name: texts for name, texts in missing.items() if texts}
     shelf = Shelf("recorded", results, (), found.made, missing)
     there = [exhibit for exhibit in _exhibits(study)
              if not exhibit.groups or len(shelf.rows_of(exhibit, found.rows))]  # fmt: skip
@@ -143,17 +145,18 @@ def _exhibits(study: Study) -> list[Exhibit]:
 
 def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:
     """Say which jobs of an exhibit are not among ``done``, with the command that makes them."""
-    counts: dict[str, int] = {}
+    planned, absent = Counter(), Counter()
     for group in exhibit.groups:
         owner, name = group.split(".", 1) if "." in group else (study.id, group)
         for job in group_jobs(load_study(owner), name, Run(scale="full")):
-            if job.id not in done:
-                counts[job.dataset] = counts.get(job.dataset, 0) + 1
-    for dataset, count in counts.items():
+            planned[job.dataset] += 1
+            absent[job.dataset] += job.id not in done
+    lacking = [name for name, count in absent.items() if count]
+    if lacking:
+        counts = ", ".join(f"{name} ({absent[name]} of {planned[name]} jobs)" for name in lacking)
         yield (
-            f"Not recorded: {count} job{'s' if count > 1 else ''} on {dataset}. To make them: "
-            f"snakemake --cores all --config scale=full exhibits={study.id}.{exhibit.name} "
-            f"datasets={dataset}"
+            f"Not recorded: {counts}. To make them: snakemake --cores all --config scale=full "
+            f"exhibits={study.id}.{exhibit.name} datasets={','.join(lacking)}"
         )
 
 
@@ -168,8 +171,14 @@ def exhibit_files(root: Path, shelf: Shelf, exhibit: Exhibit) -> list[Path]:
     )
 
 
+def label_of(name: str) -> str:
+    """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``."""
+    words = re.sub(r"(?<=[a-z])(?=\d)", " ", name.replace("_", " "))
+    return words[:1].upper() + words[1:]
+
+
 def title_of(exhibit: Exhibit) -> str:
-    """Return the title with the name, such as ``table1``, if it does not begin with it."""
-    label = exhibit.name.replace("_", " ")
-    begins = exhibit.title.lower().replace(" ", "").startswith(label.replace(" ", "").lower())
-    return exhibit.title if begins else f"{label}: {exhibit.title}"
+    """Return label and title of an exhibit, once where the title begins with the label."""
+    label = label_of(exhibit.name)
+    begins = exhibit.title.lower().startswith(label.lower())
+    return exhibit.title if begins else f"{label}. {exhibit.title}"

@@ -25,7 +25,7 @@ from private_graphs.report import statement as says
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import claims, glance, notes
 from private_graphs.report.publish import write_all
-from private_graphs.report.shelf import Shelf, exhibit_files, read_shelves, title_of
+from private_graphs.report.shelf import Shelf, exhibit_files, label_of, read_shelves, title_of
 from private_graphs.report.table import html
 
 PAGES, CLAIMS = "pages", "claims"
@@ -47,20 +47,21 @@ class Entry:
         return self.shelves[0].results.study
 
     @cached_property
-    def contents(self) -> list[tuple[str, str, list[str]]]:
-        """(name, title, the datasets that each shelf has of it) of every exhibit."""
-        found: dict[str, tuple[str, str, list[str]]] = {}
+    def contents(self) -> list[tuple[Exhibit, list[str]]]:
+        """Every exhibit, with the datasets that each shelf has of it."""
+        found: dict[str, tuple[Exhibit, list[str]]] = {}
         for place, shelf in enumerate(self.shelves):
             for exhibit in shelf.exhibits:
                 datasets = ", ".join(sorted(shelf.rows_of(exhibit)["dataset"].unique()))
-                entry = (exhibit.name, title_of(exhibit), [""] * len(self.shelves))
-                found.setdefault(exhibit.name, entry)[2][place] = datasets or "there"
+                entry = (exhibit, [""] * len(self.shelves))
+                found.setdefault(exhibit.name, entry)[1][place] = datasets or "shown"
         return list(found.values())
 
     @cached_property
     def pages(self) -> list[tuple[str, str]]:
-        """(name, title) of its pages."""
-        return [*((name, title) for name, title, _ in self.contents), (CLAIMS, "Claims and proofs")]
+        """(name, label) of its pages."""
+        exhibits = ((exhibit.name, label_of(exhibit.name)) for exhibit, _ in self.contents)
+        return [*exhibits, (CLAIMS, "Claims and proofs")]
 
     @property
     def not_run(self) -> str:
@@ -136,18 +137,19 @@ def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
     glances = {
         id(shelf): _part(glance(shelf), f"{PAGES}/statements/{shelf.name}/") for shelf in everything
     }
-    yield page("index.html", "index", everything, glance=lambda shelf: glances[id(shelf)])
+    yield page("index.html", "index", everything, glance=lambda shelf: glances[id(shelf)],
+               title_of=title_of, label_of=label_of)  # fmt: skip
     for entry in entries:
-        for name, title, _ in entry.contents:
+        for shown, _ in entry.contents:
             sections = [
                 _section(root, shelf, exhibit)
                 for shelf in entry.shelves
                 for exhibit in shelf.exhibits
-                if exhibit.name == name
+                if exhibit.name == shown.name
             ]
-            meaning = sections[0]["meaning"]
-            yield page(entry.address(name), "exhibit", [each["shelf"] for each in sections],
-                       entry=entry, title=title, meaning=meaning, sections=sections)  # fmt: skip
+            yield page(entry.address(shown.name), "exhibit", [each["shelf"] for each in sections],
+                       entry=entry, title=title_of(shown), meaning=shown.meaning,
+                       sections=sections)  # fmt: skip
         sections = [
             {"shelf": shelf, "missing": (), "files": (), "notes": (),
              "parts": [_part(claims(shelf), _statements(shelf))]}
@@ -190,15 +192,17 @@ def _section(root: Path, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
         parts.append(part)
     return {
         "shelf": shelf,
-        "meaning": exhibit.meaning,
         "missing": shelf.missing.get(exhibit.name, ()),
-        "files": [
-            (_FORMS.get(path.suffix, path.suffix[1:].upper()), path.relative_to(root).as_posix())
-            for path in files
-        ],
+        "files": [(_form(path, exhibit), path.relative_to(root).as_posix()) for path in files],
         "parts": parts,
         "notes": notes(shelf, exhibit),
     }
+
+
+def _form(path: Path, exhibit: Exhibit) -> str:
+    """Return what a file is: ``CSV``, ``PNG 2``."""
+    form = _FORMS.get(path.suffix, path.suffix[1:].upper())
+    return f"{form}{path.stem.removeprefix(exhibit.name).replace('_', ' ')}"
 
 
 def _part(block: Block, statements: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 
+import numpy as np
 import pandas as pd
 
 from private_graphs.report.exhibit import Cell, Column, Table
@@ -33,10 +34,12 @@ def csv(frame: pd.DataFrame) -> str:
     return plain.map(_plain).to_csv(index=False, lineterminator="\n")
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, bool):
+def _plain(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (bool, np.bool_)):
         return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, float) else value
+    return f"{value:.10g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def markdown(table: Table) -> str:

@@ -10,8 +10,9 @@ from private_graphs.exhibits import exhibits_by_name
 from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.report import table as tables
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
+from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_statistics, write_rows
+from private_graphs.report.rows import collect, read_statistics, tidy, write_rows
 from private_graphs.report.shelf import title_of
 from private_graphs.study import load_study
 
@@ -39,14 +40,16 @@ def write_exhibits(
         name = ".".join(filter(None, (about["name"], about.get("view"))))
         write_json(scale_folder / "datasets" / f"{name}.json", about)
     rows, statements = collect(scale_folder, processed, jobs)
-    write_rows(rows, scale_folder / "rows.parquet")
+    exhibits = [name.split(".", 1) for name in exhibits]
+    studies = {name: load_study(name, scale_folder.name) for name, _ in exhibits}
+    printed = map(published_rows, studies.values())
+    write_rows(tidy([rows, *printed]), scale_folder / "rows.parquet")
     written: list[Path] = []
     results: dict[str, Results] = {}
-    for name in exhibits:
-        study, _, exhibit = name.partition(".")
+    for study, exhibit in exhibits:
         if study not in results:
             results[study] = Results.of(
-                load_study(study, scale_folder.name), scale_folder.name, rows, statements,
+                studies[study], scale_folder.name, rows, statements,
                 read_statistics(scale_folder),
             )  # fmt: skip
         written += write_exhibit(exhibits_by_name(study)[exhibit], results[study], folder / study)
@@ -104,7 +107,8 @@ def _draw(block: Chart | Heatmap | Pictures, stem: Path) -> list[Path]:
 
 def markdown(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = ()) -> str:
     """Return an exhibit as Markdown; pictures are links to the SVG beside it."""
-    return "\n\n".join(part.strip() for part in _parts(exhibit, blocks, remarks)) + "\n"
+    parts = (part.strip() for part in _parts(exhibit, blocks, remarks))
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _parts(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str]) -> Iterator[str]:

@@ -8,9 +8,15 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.exhibits.lrec2022.gcns import across, printed_gcns, score_cell, trained_gcns
-from private_graphs.exhibits.lrec2022.proved import HEADS, PLACE, proved_points, public_row
+from private_graphs.exhibits.lrec2022.proved import (
+    HEADS,
+    PLACE,
+    proved_points,
+    public_row,
+    seed_notes,
+)
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.report.words import number
+from private_graphs.report.words import budget, number
 
 LINE = [*PLACE, "method"]
 NOTES = (
@@ -70,13 +76,15 @@ def _table(points: pd.DataFrame) -> Table:
     values = sorted(points["epsilon"].unique())
     columns = [*HEADS, *(Column(number(epsilon), at(epsilon), "ε") for epsilon in values)]
     title = "Test micro-F1 by ε: mean ± standard deviation over the draws"
-    return Table(title, points, columns, NOTES, "dataset", points.drop_duplicates(LINE))
+    notes = (*NOTES, *seed_notes(points))
+    return Table(title, points, columns, notes, "dataset", points.drop_duplicates(LINE))
 
 
 def _cell(point: dict[str, Any]) -> Cell:
-    proved = number(point["epsilon_proved"], 2)
-    other = point["private"] and proved != number(point["epsilon"], 2)
-    return score_cell(point, f" [{proved}]" if other else "")
+    if not point["private"]:
+        return score_cell(point)
+    proved = budget(point["epsilon_proved"])
+    return score_cell(point, "" if proved == budget(point["epsilon"]) else f" [{proved}]")
 
 
 EXHIBIT = Exhibit(

@@ -13,6 +13,7 @@ from private_graphs.exhibits.lrec2022.proved import (
     chosen,
     proved_points,
     public_row,
+    seed_notes,
     verdict,
 )
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
@@ -76,7 +77,8 @@ def _table(points: pd.DataFrame) -> Table:
         *(Column(name, at(name), "public validation labels") for name in names),
     ]
     title = "Test micro-F1 by number of public labels: mean ± standard deviation over the draws"
-    return Table(title, points, columns, NOTES, "dataset", points.drop_duplicates(LINE))
+    notes = (*NOTES, *seed_notes(points))
+    return Table(title, points, columns, notes, "dataset", points.drop_duplicates(LINE))
 
 
 def _cell(point: dict[str, Any]) -> Cell:

@@ -14,7 +14,7 @@ from private_graphs.exhibits.lrec2022.gcns import scored
 from private_graphs.methods import all_methods
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.report.exhibit import Column
-from private_graphs.report.words import FEATURES
+from private_graphs.report.words import FEATURES, SEED_NOTE
 from private_graphs.tasks import SCENARIOS
 
 PLACE = ["dataset", "features", "scenario"]
@@ -53,6 +53,11 @@ def proved_points(results: Any) -> pd.DataFrame:
         "epsilon": points["epsilon"],
     })  # fmt: skip
     return points.loc[order.sort_values(list(order)).index].reset_index(drop=True)
+
+
+def seed_notes(points: pd.DataFrame) -> tuple[str, ...]:
+    """Return what is to be said of proved rows whose seed is published, if there are any."""
+    return (SEED_NOTE,) if (points["status"] == "proved_if_seed_secret").any() else ()
 
 
 def _heading(scenario: str, features: str) -> str:

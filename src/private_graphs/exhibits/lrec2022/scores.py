@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Cell, Column
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.report.exhibit import NOTHING, Cell, Chart, Column
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, missing, number, score
 
 KEY = ["dataset", "features", "setting", "optimizer", "epsilon"]
@@ -75,6 +76,29 @@ def lines(*frames: pd.DataFrame) -> pd.DataFrame:
 
     both = pd.concat([frame[KEY] for frame in frames], ignore_index=True).drop_duplicates()
     return both.sort_values(KEY[:3] + ["epsilon", "optimizer"], key=rank, ignore_index=True)
+
+
+def score_chart(results: Any, frame: pd.DataFrame, title: str) -> Chart:
+    """Return the chart of a score table's ``frame``: a dot per training and protocol."""
+    titles = {item["name"]: item["title"] for item in results.statistics}
+    majority = frame[frame["setting"] == "majority class"].drop_duplicates("dataset", keep="last")
+    majority = majority.set_index("dataset")["mean"]
+    several = frame.loc[frame["features"] != "", "features"].nunique() > 1
+    rows = lines(frame[~frame["setting"].isin(list(BASELINES))])
+    names, facets = [], []
+    for row in rows.to_dict("records"):
+        epsilon = "" if math.isinf(row["epsilon"]) else f", ε = {number(row['epsilon'])}"
+        names.append(f"{row['setting']}{epsilon}, {OPTIMIZERS[row['optimizer']]}")
+        features = f", {FEATURES[row['features']]}" if several else ""
+        facets.append(f"{titles.get(row['dataset'], row['dataset'])}{features}")
+    rows = rows.assign(name=pd.Categorical(names, list(dict.fromkeys(names))), facet=facets)
+    drawn = rows.merge(frame, on=KEY)
+    drawn["majority"] = drawn["dataset"].map(majority)
+    drawn["protocol"] = pd.Categorical(drawn["protocol"], list(PROTOCOLS))
+    return Chart(
+        title, drawn, x="name", line="protocol", row="facet", printed="published", categories=True,
+        references={"majority class": "majority"}, y_label="test micro-F1",
+    )  # fmt: skip
 
 
 def by_key(frame: pd.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:

@@ -13,10 +13,11 @@ from private_graphs.exhibits.lrec2022.scores import (
     lines,
     points,
     printed,
+    score_chart,
     source,
     with_baselines,
 )
-from private_graphs.report.exhibit import Cell, Column, Exhibit, Table
+from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import number, privacy_notes
 
 
@@ -41,9 +42,10 @@ def score_table(results: Any, name: str, title: str, *, features: bool = False) 
     )
 
 
-def build(results: Any) -> list[Table]:
-    """Return the table."""
-    return [score_table(results, "table1", "Table 1. Micro-F1 on the test nodes")]
+def build(results: Any) -> list[Block]:
+    """Return the table and its chart."""
+    table = score_table(results, "table1", "Table 1. Micro-F1 on the test nodes")
+    return [table, score_chart(results, table.frame, "Table 1")]
 
 
 EXHIBIT = Exhibit(

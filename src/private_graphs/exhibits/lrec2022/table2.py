@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.exhibits.lrec2022.scores import score_chart
 from private_graphs.exhibits.lrec2022.table1 import score_table
 from private_graphs.report.exhibit import Block, Column, Exhibit, Table
 from private_graphs.report.words import FEATURES, OPTIMIZERS, number
@@ -16,12 +17,13 @@ DATASET = "pokec"
 
 
 def build(results: Any) -> list[Block]:
-    """Return the table, and what the paper prints where Pokec itself was not run."""
+    """Return table and chart, and what the paper prints where Pokec itself was not run."""
     title = "Table 2. Micro-F1 on the test nodes by kind of text features"
     table = score_table(results, "table2", title, features=True)
     notes = [*table.notes, f"published: the paper's values, on {DATASET} alone."]
     table = replace(table, notes=notes)
-    return [table] if DATASET in results.datasets else [table, _printed(results)]
+    elsewhere = [] if DATASET in results.datasets else [_printed(results)]
+    return [table, *elsewhere, score_chart(results, table.frame, "Table 2")]
 
 
 def _printed(results: Any) -> Table:

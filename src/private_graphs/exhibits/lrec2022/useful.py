@@ -20,7 +20,16 @@ from private_graphs.exhibits.lrec2022.proved import (
 )
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.report.words import guarantee, missing, number, printed, score
+from private_graphs.report.words import (
+    budget,
+    guarantee,
+    missing,
+    number,
+    printed,
+    privacy_notes,
+    score,
+)
+from private_graphs.tasks import SCENARIOS
 
 EPSILONS = (1.0, 2.0)
 """Budgets at which the paper prints scores on every dataset."""
@@ -33,8 +42,7 @@ NOTES = (
     "Every other choice (optimizer and splits of a GCN; the method of a best row) is by mean "
     "validation micro-F1 at the ε of the column, never by test scores. Rows that fit a parameter "
     "to validation labels take no part in it.",
-    "ε proved is of one run whose method is fixed in advance; in brackets ε of all runs that the "
-    "choice looked at, with its δ where it is another. 0: nothing private is read.",
+    "In brackets ε of all runs that the choice looked at, with its δ where it is another.",
     "public data: whether a best row beats the row that reads nothing private in the same "
     "scenario, by more than a standard error of the difference.",
     "edge level: training texts and labels are public there, and only the edges are private: those "
@@ -142,7 +150,10 @@ def _table(frame: pd.DataFrame) -> Table:
             at = across(frame, LINE, "asked", show)
             columns.append(Column(head, at(epsilon), f"ε = {number(epsilon)}"))
     title = "Test micro-F1: mean ± standard deviation over the draws, and what is proved"
-    return Table(title, frame, columns, NOTES, "dataset", frame.drop_duplicates(LINE))
+    used = [name for name in WHERE if (frame["scenario"] == name).any()]
+    scenarios = (f"{WHERE[name]}: {SCENARIOS[name].title}." for name in used)
+    notes = (*NOTES, *scenarios, *privacy_notes(frame))
+    return Table(title, frame, columns, notes, "dataset", frame.drop_duplicates(LINE))
 
 
 def _score(row: dict[str, Any]) -> Cell:
@@ -156,7 +167,7 @@ def _privacy(row: dict[str, Any]) -> Cell:
     shown = guarantee(row)
     if missing(row["runs_compared"]) or missing(row["epsilon_all_runs"]):
         return shown
-    text = f"all {row['runs_compared']:g} runs: {number(row['epsilon_all_runs'], 2)}"
+    text = f"all {row['runs_compared']:g} runs: {budget(row['epsilon_all_runs'])}"
     if not math.isclose(row["delta"], row["delta_all_runs"]):
         text += f" at δ = {number(row['delta_all_runs'])}"
     return replace(shown, text=f"{shown.text} [{text}]")

@@ -35,8 +35,7 @@ const heads = (table) => {
   }
   return places;
 };
-for (const table of document.querySelectorAll("table.sortable")) {
-  const body = table.tBodies[0];
+const sortable = (table) => {
   for (const [cell, place] of heads(table)) {
     const text = cell.textContent;
     cell.textContent = "";
@@ -44,38 +43,52 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const up = cell.getAttribute("aria-sort") !== "ascending";
       for (const other of table.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
       cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-      sort(body, place, up ? 1 : -1);
+      sort(table.tBodies[0], place, up ? 1 : -1);
     }));
   }
+};
+const groups = (table) => { // name, and all cells of the columns of a group
+  const found = new Map();
+  let place = 0;
+  for (const cell of table.tHead.rows.length > 1 ? table.tHead.rows[0].cells : []) {
+    const [from, to] = [place, place += cell.colSpan];
+    if (cell.rowSpan > 1) continue;
+    const below = heads(table).filter(([, at]) => at >= from && at < to).map(([head]) => head);
+    const cells = [...table.tBodies[0].rows].flatMap((row) => [...row.cells].slice(from, to));
+    found.set(cell.textContent, [cell, ...below, ...cells]);
+  }
+  return found;
+};
+for (const panels of document.querySelectorAll(".tables")) {
+  const tables = [...panels.querySelectorAll("table.sortable")];
+  const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
+  const columns = tables.map(groups);
   const bar = document.createElement("div");
   bar.className = "bar";
-  if (body.rows.length > 8) {
+  if (rows.length > 8) {
     const box = document.createElement("input");
     box.type = "search";
     box.placeholder = box.ariaLabel = "Rows with …";
     box.addEventListener("input", () => {
       const wanted = box.value.toLowerCase().split(/\s+/);
-      for (const row of body.rows) {
+      for (const row of rows) {
         const text = row.textContent.toLowerCase();
         row.hidden = !wanted.every((word) => text.includes(word));
       }
     });
     bar.append(box);
   }
-  let place = 0;
-  for (const cell of table.tHead.rows.length > 1 ? [...table.tHead.rows[0].cells] : []) {
-    const [from, count] = [place, cell.colSpan];
-    place += count;
-    if (!cell.textContent.trim() || cell.rowSpan > 1) continue;
-    const columns = [cell, ...heads(table).filter(([, at]) => at >= from && at < from + count).map(([c]) => c)];
-    const show = button(cell.textContent, () => {
+  for (const name of new Set(columns.flatMap((found) => [...found.keys()]))) {
+    const show = button(name, () => {
       const hide = show.getAttribute("aria-pressed") === "true";
       show.setAttribute("aria-pressed", String(!hide));
-      const cells = [...body.rows].flatMap((row) => [...row.cells].slice(from, from + count));
-      for (const each of [...columns, ...cells]) each.classList.toggle("hidden", hide);
+      for (const found of columns) {
+        for (const cell of found.get(name) ?? []) cell.classList.toggle("hidden", hide);
+      }
     });
     show.setAttribute("aria-pressed", "true");
     bar.append(show);
   }
-  if (bar.childElementCount) (table.closest(".scroll") ?? table).before(bar);
+  if (bar.childElementCount) panels.prepend(bar);
+  tables.forEach(sortable);
 }

@@ -1,0 +1,88 @@
+"""What ``private-graphs classify --out`` writes: what may be shared, and the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from private_graphs.cli_run import prepare_folder, save
+
+if TYPE_CHECKING:
+    from private_graphs.jobs import Job
+    from private_graphs.result import JobResult
+
+RELEASE, PRIVATE = "release", "private"
+"""Folders of ``--out``: what may be shared, and what is for the owner of the data."""
+_RELEASED = ("predictions.csv", "statement.json", "README.md", "manifest.json")
+"""Files of ``release``, the manifest of the others last; ``private`` has all the rest."""
+_KEEP = """# Not to be shared
+
+No privacy statement covers this folder. It is for the owner of the data: scores on the test labels,
+the job of the run, and the same of public data alone. What may be shared is in `release`, which a
+run without DP or with a kept seed does not have.
+"""
+_SHARE = """# Predictions of {method} on {dataset}
+
+`predictions.csv` has the predicted class of every test node (`node`: row of the data, from 0).
+`statement.json` says what is guaranteed, number by number. `manifest.json` has the sha256 of the
+files: it finds mistakes, not forgers. `private-graphs explain FOLDER` checks the files of this
+folder and says in words what follows.
+"""
+
+
+def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
+    """Write ``release`` (may be shared) and ``private`` below ``out`` (docs/privacy.md §5)."""
+    from private_graphs.files import write_text
+
+    for name in _RELEASED:  # of an earlier run: a release is whole or not there
+        (out / RELEASE / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        (out / RELEASE).rmdir()
+    save(result, job, out / PRIVATE)
+    write_text(out / PRIVATE / "README.md", _KEEP)
+    (out / PRIVATE / "predictions.csv").unlink(missing_ok=True)
+    (statement,) = result.statements.values()
+    if statement["status"] == "not_private" or statement["noise_source"] == "seeded":
+        # Who has the seed takes the noise off, and the plain hash of the data confirms guesses.
+        _save_predictions(result, classes, out / PRIVATE)
+    else:
+        _save_release(result, job, classes, out / RELEASE)
+
+
+def save_public(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
+    """Write what public data alone give; its scores read test labels, so it is not shared."""
+    save(result, job, out / PRIVATE / job.method)
+    _save_predictions(result, classes, out / PRIVATE / job.method)
+
+
+def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> None:
+    """Write the predictions as a table for people."""
+    from private_graphs.files import write_text
+
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["node", "predicted"])
+    for node, predicted in zip(result.test_records, result.test_predictions[0], strict=True):
+        writer.writerow([int(node), classes[predicted]])
+    write_text(folder / "predictions.csv", table.getvalue())
+
+
+def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
+    """Write what the statement covers, and nothing else."""
+    from private_graphs.files import write_json, write_text
+    from private_graphs.privacy.statements import PrivacyStatement
+    from private_graphs.report.statement import paragraphs
+    from private_graphs.result import write_manifest
+
+    prepare_folder(folder)
+    _save_predictions(result, classes, folder)
+    write_json(folder / "statement.json", result.statements)
+    (statement,) = map(PrivacyStatement.model_validate, result.statements.values())
+    about = _SHARE.format(method=job.method, dataset=job.dataset)
+    promised = [f"## {heading}\n\n{text}\n" for heading, text in paragraphs(statement)]
+    write_text(folder / "README.md", "\n".join([about, *promised]))
+    code = result.rows["code_fingerprint"].iloc[0]
+    write_manifest(folder, _RELEASED[:-1], result.statements, code)

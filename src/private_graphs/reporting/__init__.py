@@ -1,1 +1,0 @@
-"""Published values, tables, figures and the site: everything a reader sees of finished runs."""

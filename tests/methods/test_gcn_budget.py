@@ -1,0 +1,395 @@
+"""From ε to the noise, events and statement of the GCN, by the fields of its protocol."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from small_graphs import random_graph
+from small_jobs import job_of, untrained
+
+from private_graphs.datasets import registry
+from private_graphs.datasets.own import OwnGraph, read_own
+from private_graphs.errors import UserError
+from private_graphs.jobs import Chosen
+from private_graphs.methods.gcn_budget import (
+    PRINTED_EPOCHS,
+    PRINTED_NOISE,
+    GcnSettings,
+    epsilon_of_noise,
+    noise_multiplier,
+    printed_noise,
+    protocol_of,
+    training_event,
+)
+from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
+from private_graphs.privacy.calibration import moments_noise
+from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
+from private_graphs.run import execute
+from private_graphs.training import engine
+
+DELTA = 1e-5
+JOB = {"seeds", "epsilons", "delta", "choose", "chosen", "group"}
+RUN = {"noise_source", "chosen_rows"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_trained(monkeypatch):
+    monkeypatch.setattr(engine, "train", untrained())
+
+
+def settings_of(optimizer="adam", **changes) -> dict:
+    return {"optimizer": optimizer, "epochs": PRINTED_EPOCHS[optimizer], "splits": 1} | changes
+
+
+def bought(epsilon: float, protocol="paper", *, dataset=None, search=None, **how):
+    """The row of a run at ``epsilon`` and its statement; ``search`` is (job, its rows)."""
+    fields = {"seeds": (0,), "epsilons": (epsilon,)}
+    fields |= {key: how.pop(key) for key in JOB & set(how)}
+    source = how.pop("noise_source", "seeded")
+    if search is not None:
+        fields |= {"chosen": Chosen(job=search[0], epsilon=2.0), "choose": search[0].choose}
+    job = job_of(protocol=protocol, settings=settings_of(**how), **fields)
+    result = execute(
+        job, dataset or random_graph(0), noise_source=source, chosen=search and search[1]
+    )
+    rows = result.rows[result.rows["epsilon"] == epsilon]
+    row = {name: None if value != value else value for name, value in rows.iloc[0].items()}
+    said = SimpleNamespace(**result.statements[row["statement_id"]])
+    return SimpleNamespace(**row | {"said": said})
+
+
+SIX = {"learning_rate": (0.01, 0.1, 1, 10, 50, 100)}
+
+
+def searched(protocol="paper", *, dataset=None, choose=SIX, seeds=5, **how):
+    """A finished choice at ε = 2, with noise 50 unless it is another, and its rows."""
+    how = {"noise_multiplier": 50.0} | how
+    job = job_of(
+        protocol=protocol, settings=settings_of(**how), choose=choose, group="selection",
+        epsilons=(2.0,), seeds=tuple(range(seeds)),
+    )  # fmt: skip
+    return job, execute(job, dataset or random_graph(0)).rows
+
+
+@pytest.mark.parametrize("protocol", ["released", "paper"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("epsilon", "claimed"), [(2, 1.9958), (5, 4.9068), (10, 9.7548), (137, 136.5129)]
+)
+def test_the_full_graph_takes_the_printed_noise_and_claims_what_the_formula_says(
+    protocol, optimizer, epsilon, claimed
+):
+    found = bought(epsilon, protocol, optimizer=optimizer)
+    assert found.noise_multiplier == PRINTED_NOISE[optimizer][epsilon]
+    assert found.epsilon_claimed == pytest.approx(claimed, abs=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "change"),
+    [(1, {}), (2, {"epochs": 100}), (2, {"splits": 10}), (2, {"delta": 1e-6})],
+)
+def test_everything_else_takes_the_formula(epsilon, change):
+    delta = change.pop("delta", DELTA)
+    settings = GcnSettings(**settings_of(**change))
+    assert printed_noise(epsilon, settings, delta) is None
+    found = noise_multiplier(epsilon, settings, PAPER, delta)
+    steps = settings.splits * settings.epochs
+    assert found == moments_noise(epsilon, steps, 1 / settings.splits, delta)
+
+
+@pytest.mark.parametrize(("epsilon", "proved"), [(1, 5.889), (2, 13.371)])
+def test_paper_with_shuffled_splits_has_the_proved_value_of_the_cyclic_schedule(epsilon, proved):
+    found = bought(epsilon, "paper", splits=10)
+    assert found.epsilon_proved == pytest.approx(proved, abs=2e-3)
+    assert found.epsilon_claimed <= epsilon
+    assert found.said.mechanisms[0]["sampling"] == "shuffle(10)"
+    exact = gdp_epsilon(2 * math.sqrt(500) / found.noise_multiplier, DELTA)
+    assert found.epsilon_proved == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("splits", [1, 10])
+def test_released_proves_nothing_and_clips_nothing(splits):
+    found = bought(2, "released", splits=splits)
+    assert found.epsilon_proved is None
+    assert found.status == "published_only" and found.inference == "leaks"
+    assert found.said.mechanisms[0]["clipping"] == "none"
+
+
+def test_released_keeps_what_the_authors_accountant_prints_where_it_differs():
+    """At ε near 1 on the full graph their alternating sum cancels, at times below nothing."""
+    found = bought(1, "released", optimizer="sgd").said
+    assert 1e-5 < found.epsilon_published - found.authors_accountant_epsilon < 1e-3
+    found = bought(1, "released", optimizer="sgd", noise_multiplier=220.0).said
+    assert found.authors_accountant_epsilon == pytest.approx(-0.148, abs=1e-3)
+    assert found.epsilon_published == pytest.approx(0.996, abs=1e-3)
+    assert bought(1, "paper", optimizer="sgd").said.authors_accountant_epsilon is None
+    assert bought(2, "released", optimizer="sgd").said.authors_accountant_epsilon is None
+
+
+@pytest.mark.parametrize("splits", [1, 10])
+@pytest.mark.parametrize("epsilon", [1, 2, 5, 10])
+def test_sound_meets_its_target_at_node_level_replace_and_rounds_noise_up(epsilon, splits):
+    found = bought(epsilon, "sound", splits=splits)
+    sigma = {1: 166.839, 2: 89.166, 5: 39.886, 10: 22.356}[epsilon]  # docs/privacy.md §3
+    assert found.noise_multiplier == pytest.approx(sigma, abs=0.0015)
+    assert found.noise_multiplier == round(found.noise_multiplier, 3)
+    assert found.epsilon_proved <= epsilon
+    assert gdp_epsilon(2 * math.sqrt(500) / (found.noise_multiplier - 0.001), DELTA) > epsilon
+    assert found.epsilon_claimed is None
+    assert (found.unit, found.relation) == ("node", "replace")
+    assert (found.status, found.inference) == ("proved_if_seed_secret", "inductive_disjoint")
+
+
+def test_sound_with_poisson_visits_is_priced_as_poisson():
+    found = bought(2, "sound", visits="poisson", splits=10)
+    assert found.noise_multiplier == pytest.approx(28.195, abs=0.0015)
+    assert found.epsilon_proved <= 2
+    assert found.said.mechanisms[0]["sampling"] == "poisson(0.1)"
+
+
+def test_all_budgets_of_a_job_and_the_search_behind_them_are_in_the_price_of_its_file():
+    how = dict(seeds=(0, 1, 2), epsilons=(1.0, 2.0, math.inf))
+    found = {each: bought(each, search=searched(), **how).said for each in how["epsilons"]}
+    noises = [(bought(each, **how).noise_multiplier, 3) for each in (1.0, 2.0)]
+    mu = math.sqrt(sum(4 * 500 * n / noise**2 for noise, n in (*noises, (50.0, 30))))
+    for said in found.values():
+        assert said.epsilon_of_file == pytest.approx(gdp_epsilon(mu, DELTA), rel=1e-9)
+        assert (said.n_rows_counted, said.n_rows_not_counted) == (36, 3)
+    assert found[1.0].epsilon_all_runs < found[1.0].epsilon_of_file
+
+
+def test_a_file_with_unclipped_rows_proves_nothing_together():
+    said = bought(2, "released", epsilons=(2.0, math.inf)).said
+    assert said.epsilon_of_file is None and said.n_rows_counted == 1
+
+
+def test_epsilon_137_means_136_51_wherever_noise_is_calibrated():
+    for protocol, splits in (("sound", 1), ("paper", 10), ("released", 10)):
+        named, meant = (bought(epsilon, protocol, splits=splits) for epsilon in (137.0, 136.51))
+        assert named.noise_multiplier == meant.noise_multiplier
+        assert named.epsilon == 137 and named.said.epsilon_target == 136.51
+        assert named.said.vacuous
+
+
+@pytest.mark.parametrize(
+    ("protocol", "splits", "sampling", "releases"),
+    [
+        (PAPER, 1, FullBatch(parts=1), 500),
+        (PAPER, 10, Shuffled(parts=10), 5000),
+        (SOUND, 10, FullBatch(parts=10), 500),
+        (SOUND_POISSON, 10, Poisson(rate=0.1), 5000),
+        (RELEASED, 10, Shuffled(parts=10), 5000),
+    ],
+)
+def test_the_event_says_what_training_releases(protocol, splits, sampling, releases):
+    event = training_event(GcnSettings(splits=splits), protocol, 3.0)
+    assert (event.sampling, event.releases, event.epochs) == (sampling, releases, 500)
+    assert event.noise_multiplier == 3.0 and event.n_tensors == 4
+    assert event.clipping == ("none" if protocol is RELEASED else "gradient_global")
+
+
+def test_draws_per_class_touch_more_parts_and_coins_one():
+    def touched(protocol, splits, fraction, sample=None):
+        settings = GcnSettings(splits=splits, train_fraction=fraction)
+        return training_event(settings, protocol, 3.0, sample).relabel_touches
+
+    for protocol in (PAPER, SOUND):
+        assert touched(protocol, 1, 0.5) == touched(protocol, 10, 1.0) == 1
+    assert (touched(PAPER, 10, 0.5), touched(SOUND, 10, 0.5)) == (3, 1)
+    for parts, sample, fraction in (
+        (3, "stratified", 1.0), (4, "stratified", 0.5), (3, "keyed_coin", 0.5),
+        (1, "keyed_coin", 1.0),
+    ):  # fmt: skip
+        assert touched(PAPER, 10, fraction, sample) == parts
+    whole = bought(2, "paper", splits=10)
+    sampled = bought(2, "paper", splits=10, train_fraction=0.5)
+    assert sampled.noise_multiplier == whole.noise_multiplier
+    assert sampled.epsilon_proved > whole.epsilon_proved
+
+
+def test_after_two_draws_per_class_one_relabelled_node_moves_at_most_four():
+    """Each draw takes the first of each class in an order that labels do not enter."""
+    generator = np.random.default_rng(0)
+
+    def drawn(nodes, labels, order, fraction):
+        kept = set()
+        for label in set(labels):
+            members = sorted((n for n in nodes if labels[n] == label), key=order.__getitem__)
+            kept |= set(members[: int(len(members) * fraction)])
+        return kept
+
+    most = {1: 0, 2: 0}
+    for _ in range(3000):
+        labels = generator.integers(0, 2, 14).tolist()
+        changed = [1 - labels[0], *labels[1:]]
+        before = after = set(range(14))
+        for number, fraction in ((1, 0.6), (2, 0.5)):
+            order = generator.permutation(14)
+            before = drawn(before, labels, order, fraction)
+            after = drawn(after, changed, order, fraction)
+            moved = (before ^ after) | (before & after & {0})
+            most[number] = max(most[number], len(moved))
+    assert most == {1: 3, 2: 4}
+
+
+def fake_reddit(folder, monkeypatch, view):
+    """The dataset that a tiny archive in the form of Reddit's gives in a view."""
+    generator = np.random.default_rng(0)
+    row, col = generator.integers(0, 1500, (2, 6000))
+    data = {
+        "feature": generator.standard_normal((1500, 3)),
+        "label": np.arange(1500) % 41,
+        "node_types": np.repeat([1, 2, 3], [1300, 100, 100]),
+    }
+    graph = {"row": row, "col": col, "shape": np.array([1500, 1500]), "format": np.array(b"coo")}
+    (folder / "reddit").mkdir()
+    with zipfile.ZipFile(folder / "reddit" / "reddit.zip", "w") as archive:
+        for name, values in (("data", data), ("graph", graph)):
+            stream = io.BytesIO()
+            np.savez(stream, **values)
+            archive.writestr(f"reddit_{name}.npz", stream.getvalue())
+    monkeypatch.setattr(registry, "raw_records", lambda name, raw_dir: [])
+    return registry.build("reddit", folder, view)
+
+
+@pytest.mark.parametrize(("protocol", "moved"), [("paper", math.sqrt(3)), ("sound", 1.0)])
+def test_a_dataset_that_was_sampled_per_class_is_priced_and_says_so(
+    tmp_path, monkeypatch, protocol, moved
+):
+    dataset = fake_reddit(tmp_path, monkeypatch, PROTOCOLS[protocol].data)
+    how = dict(splits=10, noise_multiplier=20.0, epochs=100)
+    said = bought(2, protocol, dataset=dataset, **how).said
+    assert said.epsilon_proved == pytest.approx(gdp_epsilon(moved, DELTA), rel=1e-9)
+    for sentence in dataset.info.preprocessing:
+        assert sentence[1:].rstrip(".") in said.preprocessing
+    whole = bought(2, protocol, dataset=dataset, **(how | {"splits": 1})).said
+    assert whole.epsilon_proved == pytest.approx(gdp_epsilon(1.0, DELTA), rel=1e-9)
+    search = searched(protocol, dataset=dataset, **how)
+    said = bought(2, protocol, dataset=dataset, search=search, **how).said
+    together = gdp_epsilon(moved * math.sqrt(1 + 30), DELTA)
+    assert said.epsilon_all_runs == pytest.approx(together, rel=1e-9)
+
+
+def test_a_delta_too_large_for_the_units_is_refused_under_sound_and_published_only_under_paper():
+    many = random_graph(0, nodes=60, train=50)
+    with pytest.raises(UserError, match="delta"):
+        bought(2, "sound", delta=1 / 50, dataset=many)
+    found = bought(2, "paper", delta=1 / 50, dataset=many)
+    assert found.epsilon_proved is None and found.status == "published_only"
+    assert bought(2, "sound", delta=1 / 51, dataset=many).epsilon_proved <= 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_without_dp_nothing_is_claimed_and_a_search_costs_nothing(protocol):
+    found = bought(math.inf, protocol)
+    assert found.noise_multiplier == 0 and found.unit is None and found.relation is None
+    assert found.status == "not_private" and found.said.mechanisms == []
+    assert found.epsilon_claimed is None and found.epsilon_proved is None
+    said = bought(math.inf, protocol, search=searched(protocol)).said
+    assert said.n_runs_released == 1 and said.selection["n_configs"] == 1
+
+
+def test_all_released_runs_compose():
+    seeds = tuple(range(5))
+    found = bought(2, "sound", seeds=seeds).said
+    assert found.n_runs_released == 5
+    assert found.epsilon_all_runs == pytest.approx(5.00136, abs=5e-4)  # docs/privacy.md §5
+    six = bought(2, "sound", seeds=seeds, choose=SIX).said
+    assert six.n_runs_released == 30 and six.selection["n_configs"] == 6
+    assert six.epsilon_all_runs > found.epsilon_all_runs
+
+
+@pytest.mark.parametrize("protocol", ["paper", "sound"])
+def test_a_rate_chosen_elsewhere_is_paid_for_with_the_runs_of_the_search(protocol):
+    plain = bought(5, protocol, splits=10, seeds=(0, 1, 2))
+    found = bought(5, protocol, splits=10, seeds=(0, 1, 2), search=searched(protocol, splits=10))
+    own, other = (2 * math.sqrt(500) / noise for noise in (found.noise_multiplier, 50.0))
+    assert found.said.epsilon_all_runs == pytest.approx(
+        gdp_epsilon(math.sqrt(3 * own**2 + 30 * other**2), DELTA), rel=1e-9
+    )
+    assert found.noise_multiplier == plain.noise_multiplier
+    assert found.epsilon_proved == plain.epsilon_proved
+    assert found.said.n_runs_released == 3 + 30 and found.said.selection["n_configs"] == 6
+    assert plain.said.selection["n_configs"] == 1
+
+
+def test_a_search_under_released_proves_nothing():
+    found = bought(5, "released", search=searched("released")).said
+    assert found.epsilon_all_runs is None and found.n_runs_released == 31
+
+
+def test_the_search_of_poisson_visits_is_composed_by_pld():
+    how = dict(splits=10, visits="poisson")
+    two = {"learning_rate": (0.1, 1.0)}
+    search = searched("sound", noise_multiplier=28.195, choose=two, seeds=3, **how)
+    found = bought(2, "sound", search=search, **how).said
+    assert found.epsilon_all_runs == pytest.approx(
+        pld_epsilon(28.195, 7 * 5000, 0.1, DELTA, "replace"), abs=2e-3
+    )
+
+
+def test_a_train_fraction_does_not_change_what_a_full_graph_run_costs():
+    for protocol in ("paper", "sound"):
+        whole, part = (bought(2, protocol, train_fraction=share).said for share in (1, 0.25))
+        assert part.epsilon_proved == whole.epsilon_proved
+        # Stratified draws depend on the labels: which nodes are used is no public fact of theirs.
+        assert len(part.public_facts) - len(whole.public_facts) == (protocol == "sound")
+
+
+def test_a_partition_is_declared_public_where_there_is_one():
+    split, whole = (set(bought(2, "sound", splits=n).said.public_facts) for n in (10, 1))
+    assert whole < split and len(split - whole) == 1
+
+
+def test_the_choice_of_a_learning_rate_is_free_on_public_nodes_and_not_under_released():
+    def is_public(protocol, **how):
+        return bought(2, protocol, **how).said.selection["public"]
+
+    assert is_public("paper", choose=SIX) and is_public("sound", choose=SIX)
+    assert not is_public("released", choose=SIX)
+    assert is_public("released")  # one configuration: nothing is chosen
+
+
+@pytest.mark.parametrize("features", ["bow", "fasttext"])
+def test_a_statement_declares_what_the_dataset_declares_and_nothing_twice(tmp_path, features):
+    texts = ["red fox", "red hen", "blue fox", "blue hen"] * 5
+    rows = [f"n{n},{text},{'ab'[n % 2]}" for n, text in enumerate(texts)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,text,label", *rows]) + "\n")
+    (tmp_path / "edges.csv").write_text("source,target\nn0,n1\n")
+    own = OwnGraph(
+        name="mine", nodes=tmp_path / "nodes.csv", edges=tmp_path / "edges.csv",
+        text=("text",), label="label",
+    )  # fmt: skip
+    graph = read_own(own, PROTOCOLS["sound"].data)
+    made = graph.with_features(np.ones((20, 2), np.float32), features, ["made"], [])
+    built = registry.build("synthetic-planetoid", tmp_path)
+    for dataset in (made, built):
+        facts = bought(2, "sound", dataset=dataset).said.public_facts
+        assert set(dataset.info.public_facts) <= set(facts) and len(set(facts)) == len(facts)
+    counted = [fact for fact in bought(2, "sound", dataset=made).said.public_facts
+               if "number of words" in fact]  # fmt: skip
+    assert len(counted) == (features == "bow")
+
+
+@pytest.mark.parametrize("splits", [1, 10])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_given_noise_is_kept_and_priced(protocol, splits):
+    found = bought(3.0, protocol, splits=splits, noise_multiplier=50.0)
+    assert found.noise_multiplier == 50.0 and found.said.epsilon_target is None
+    settings = GcnSettings(splits=splits)
+    value = epsilon_of_noise(settings, protocol_of(settings, PROTOCOLS[protocol]), 50.0, DELTA)
+    expected = found.epsilon_proved if protocol == "sound" else found.epsilon_claimed
+    assert value == pytest.approx(expected, rel=1e-9)
+
+
+def test_no_statement_holds_a_number_that_json_cannot():
+    for protocol in PROTOCOLS:
+        for epsilon in (0.5, 2, 137, math.inf):
+            said = vars(bought(epsilon, protocol).said)
+            assert np.isfinite([value for value in said.values() if isinstance(value, float)]).all()

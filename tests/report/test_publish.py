@@ -1,0 +1,74 @@
+"""The files of recorded results: made of rows, with what is missing, and nothing stale."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from small_shelves import TABLE, shelf
+
+from private_graphs.report.publish import publish, write_all
+from private_graphs.report.shelf import label_of, recorded_shelf, title_of
+from private_graphs.report.site import write_site
+
+STUDY = "lrec2022"
+
+
+@pytest.fixture(scope="module")
+def docs(root, tmp_path_factory):
+    """``docs/results`` made anew of the repository's recorded rows."""
+    folder = tmp_path_factory.mktemp("docs")
+    paths = publish(root / "recorded", folder)
+    assert set(paths) == {path for path in folder.rglob("*") if path.is_file()}
+    return folder / STUDY
+
+
+def test_the_published_files_are_those_of_the_recorded_rows(root, docs):
+    kept = root / "docs" / "results" / STUDY
+    names = {path.name for path in docs.iterdir()}
+    assert names == {path.name for path in kept.iterdir()}
+    for name in sorted(names):
+        if not name.endswith((".png", ".svg")):  # their letters depend on the fonts of a machine
+            assert (docs / name).read_bytes() == (kept / name).read_bytes(), name
+
+
+def test_links_and_pictures_of_the_published_pages_resolve(docs):
+    pages = sorted(docs.glob("*.md"))
+    links = [(page, link) for page in pages
+             for link in re.findall(r"\]\(([^)]+)\)", page.read_text())]  # fmt: skip
+    assert any(link.endswith(".svg") for _, link in links)
+    for page, link in links:
+        assert (page.parent / link).is_file(), (page.name, link)
+
+
+def test_what_is_not_recorded_is_said_with_the_command_that_makes_it(root, docs):
+    shelf = recorded_shelf(root / "recorded" / STUDY)
+    there = {exhibit.name for exhibit in shelf.exhibits}
+    assert {"table1", "figure1", "frontier"} <= there and not {"figure3", "table2"} & there
+    command = "snakemake --cores all --config scale=full exhibits=lrec2022.table1 datasets=pubmed"
+    assert any(command in text for text in shelf.missing["table1"])
+    assert command in (docs / "table1.md").read_text()
+    page = (docs / "README.md").read_text()
+    assert command in page and "- Figure 3: Not recorded: cora (36 of 36 jobs)" in page
+    assert not (docs / "figure3.md").exists()
+    assert "pubmed" not in re.sub(r"Not recorded.*", "", (docs / "table1.md").read_text())
+
+
+def test_files_that_nothing_writes_any_more_are_removed(tmp_path):
+    write_all(tmp_path, shelf("recorded"))
+    assert (tmp_path / "figure1_2.svg").is_file()
+    write_all(tmp_path, shelf("recorded", exhibits=(TABLE,)), ("md", "csv"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table1.csv", "table1.md"]
+
+
+def test_labels_and_titles_say_the_name_once():
+    assert label_of("table1") == "Table 1" and label_of("useful") == "Useful"
+    assert title_of(TABLE) == "Table 1. Scores of all settings"
+
+
+def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
+    pages = write_site(tmp_path, root / "recorded")
+    assert tmp_path / "pages" / STUDY / "table1.html" in pages
+    index = (tmp_path / "index.html").read_text()
+    assert "recorded, 2026" in index and "citeseer, cora, pubmed" in index
+    assert len(pages) > 600  # statements

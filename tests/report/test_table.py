@@ -1,0 +1,107 @@
+"""The four writers of a table: nothing in a cell can break the table around it."""
+
+from __future__ import annotations
+
+import csv as reader
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from private_graphs.report import table as tables
+from private_graphs.report.exhibit import Cell, Column, Table
+
+HOSTILE = st.text(
+    st.sampled_from(list("ab |\\`*_[]<>&\"'{}$%#~^\n\t\r±ε∞–")) | st.characters(codec="utf-8"),
+    max_size=12,
+)
+
+
+def table(texts: list[str], title: str = "a title") -> Table:
+    columns = [
+        Column("name", lambda row: Cell(row["text"], "0123456789ab", "proved")),
+        Column("score", lambda row: "1", "group"),
+        Column("other", lambda row: "2", "group"),
+    ]
+    return Table(title, pd.DataFrame({"text": texts}), columns, notes=(title,))
+
+
+class Cells(HTMLParser):
+    """Tags that are open and close, and the texts of body cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.add(tag)
+        if tag == "td":
+            self.texts.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "td" in self.open:
+            self.texts[-1] += data
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@given(st.lists(HOSTILE, min_size=1, max_size=3), HOSTILE)
+def test_html_holds_every_text_and_no_tag_of_it(texts, title):
+    parser = Cells()
+    parser.feed(tables.html(table(texts, title), "../statements/"))
+    assert parser.open == []
+    assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "a"}
+    assert parser.texts[::3] == [flat(text) for text in texts]
+
+
+@given(st.lists(HOSTILE, min_size=1, max_size=3), HOSTILE)
+def test_markdown_has_a_line_per_row_with_all_its_columns(texts, title):
+    lines = tables.markdown(table(texts, title)).split("\n")
+    rows = [line for line in lines if line.startswith("| ")]
+    assert len(rows) == 2 + len(texts)
+    for row in rows:
+        assert len(re.split(r"(?<!\\)(?:\\\\)*\|", row)) == 5
+        assert "<" not in row and ">" not in row
+
+
+@given(st.lists(HOSTILE, min_size=1, max_size=3), HOSTILE)
+def test_latex_escapes_what_it_reads_as_commands(texts, title):
+    text = tables.tex(table(texts, title))
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
+    for line in body.splitlines()[1:]:
+        assert line.endswith(r" & 1 & 2 \\")
+        cell = line.removesuffix(r" & 1 & 2 \\")
+        plain = re.sub(r"\$\\[a-z]+\$|\\text[a-z]+\{\}|\\[&%$#_{}]", "", cell)
+        assert not set(plain) & set("\\&%$#_{}~^")
+
+
+def test_csv_tells_missing_from_infinite_and_keeps_flags():
+    frame = pd.DataFrame(
+        {"epsilon": [np.inf, 2.0, np.nan], "flag": pd.array([True, None, False], "boolean"),
+         "count": pd.array([1, None, 3], "Int64"), "text": ['a "b", c', None, ""]}
+    )  # fmt: skip
+    rows = list(reader.reader(io.StringIO(tables.csv(frame))))
+    assert rows == [["epsilon", "flag", "count", "text"], ["inf", "true", "1", 'a "b", c'],
+                    ["2", "", "", ""], ["", "false", "3", ""]]  # fmt: skip
+
+
+def test_panels_are_tables_of_their_own_and_lines_stand_for_the_frame():
+    frame = pd.DataFrame({"dataset": ["a", "b", "a"], "x": [1, 2, 3]})
+    columns = [Column("x", lambda row: str(row["x"]))]
+    text = tables.html(Table("title", frame, columns, panel="dataset"))
+    assert re.findall("<caption>(.*)</caption>", text) == ["title: a", "title: b"]
+    assert text.index("<td>3</td>") < text.index("<td>2</td>")
+    seen = Table("title", frame, columns, lines=frame[:1])
+    assert tables.html(seen).count("<td>") == 1 and tables.csv(seen.frame).count("\n") == 4

@@ -1,0 +1,96 @@
+"""Words for numbers: every statement has a phrase, which never promises more than it does."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, get_args
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from private_graphs.privacy.statements import Inference, Status, Unit
+from private_graphs.report.exhibit import NOTHING, Cell
+from private_graphs.report.words import bound, budget, guarantee, guarantees, number, score
+
+EPSILONS = st.floats(1e-9, 1e9) | st.floats(0.01, 300)
+
+
+@st.composite
+def points(draw: Any) -> dict[str, Any]:
+    """A point as ``Results.points`` gives it, for any statement."""
+    status = draw(st.sampled_from(get_args(Status)))
+    proved = draw(EPSILONS)
+    if status in ("published_only", "not_private") or (status == "refuted" and draw(st.booleans())):
+        proved = None
+    private = status != "not_private"
+    claimed = draw(EPSILONS) if private else None
+    vacuous = private and (proved or claimed) > 20
+    return {
+        "status": status, "epsilon_proved": proved, "epsilon_claimed": claimed,
+        "unit": draw(st.sampled_from(get_args(Unit))) if private else None,
+        "inference": draw(st.sampled_from(get_args(Inference))), "vacuous": vacuous,
+        "statement_id": "0123456789ab",
+        "audit_epsilon_lower": draw(EPSILONS) if status == "refuted" else None,
+    }  # fmt: skip
+
+
+@given(points())
+def test_a_phrase_never_promises_more_than_the_statement(point):
+    cell = guarantee(point)
+    assert cell.statement == point["statement_id"]
+    per = re.search(r"([\d.e+]+) per (.+?)(,|$)", cell.text)
+    if point["epsilon_proved"] is None:
+        assert per is None and cell.tone != "proved"
+    else:
+        assert float(per[1]) >= point["epsilon_proved"]
+        assert per[2] == point["unit"].replace("_", " ")
+        assert ("model only" in cell.text) == (point["inference"] == "leaks")
+    shown = re.search(r"refuted: ε > ([\d.e+]+)", cell.text)
+    assert (shown is not None) == (point["status"] == "refuted") == (cell.tone == "refuted")
+    assert shown is None or float(shown[1]) <= point["audit_epsilon_lower"]
+    assert ("vacuous" in cell.text) == point["vacuous"]
+    assert (cell.text == "no DP") == (point["status"] == "not_private")
+    assert (cell.tone == "proved") == (point["status"] in ("proved", "proved_if_seed_secret"))
+
+
+@given(st.lists(points(), min_size=1, max_size=5))
+def test_the_words_along_a_line_hold_for_every_point_of_it(rows):
+    cell = guarantees(pd.DataFrame(rows))
+    private = [row for row in rows if row["status"] != "not_private"]
+    if not private:
+        assert cell.text == "no DP"
+        return
+    proved = [row["epsilon_proved"] for row in private if row["epsilon_proved"] is not None]
+    assert (cell.tone == "proved") == all(row["status"].startswith("proved") for row in private)
+    assert ("refuted" in cell.text) == any(row["status"] == "refuted" for row in private)
+    if proved:
+        high = float(re.search(r"([\d.e+]+) per ", cell.text)[1])
+        assert high >= max(proved)
+        assert ("none for some" in cell.text) == (len(proved) < len(private))
+        leaks = any(row["inference"] == "leaks" and row["epsilon_proved"] for row in private)
+        assert ("model only" in cell.text) == leaks
+
+
+@given(EPSILONS)
+def test_budgets_are_rounded_up_and_bounds_down(epsilon):
+    assert bound(epsilon) == NOTHING or float(bound(epsilon)) <= epsilon <= float(budget(epsilon))
+    assert float(budget(epsilon)) - epsilon <= max(0.01, 1e-3 * epsilon) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [(None, None, NOTHING), (math.nan, 2, NOTHING), (pd.NA, None, NOTHING), ("", None, NOTHING),
+     (math.inf, 2, "∞"), (112.0, None, "112"), (1e-5, None, "1e-5"), (0.4, 2, "0.40")],
+)  # fmt: skip
+def test_numbers_in_words(value, decimals, text):
+    assert number(value, decimals) == text
+
+
+def test_a_score_has_a_spread_where_there_are_several_runs():
+    assert score({"mean": 0.5523, "std": 0.0214}).text == "0.552 ± 0.021"
+    assert score({"mean": 0.5523, "std": math.nan}).text == "0.552"
+    assert score({"mean": 0.5523, "ci95": 0.02}, decimals=1, times=100).text == "55.2 ± 2.0"
+    assert score(None) == score({"mean": math.nan, "std": math.nan}) == Cell()

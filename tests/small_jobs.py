@@ -1,0 +1,125 @@
+"""Small jobs and datasets for every method, and a trainer of the GCN that trains nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from small_graphs import random_graph
+
+from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+from private_graphs.jobs import Job
+from private_graphs.methods import all_methods
+from private_graphs.run import execute
+from private_graphs.training import engine
+
+CASES = [
+    (name, scenario, protocol)
+    for name, method in all_methods().items()
+    for scenario in method.scenarios
+    for protocol in method.protocols
+]
+"""Every method with each scenario and protocol that it has."""
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "gcn": {"splits": 3, "epochs": 4, "dtype": "float64"},
+    "mlp_records": {"lot_size": 10, "epochs": 2, "hidden": 8},
+}
+
+
+def small_images(seed: int = 0) -> ImageDataset:
+    """60 images of 5 x 5 pixels, half of which train; three of these have no label."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(3, size=60)
+    labels[:3] = -1
+    sides = np.arange(60) // 30, np.arange(60) >= 45
+    info = ImageInfo(
+        name="small", title="small", synthetic=True, classes=["a", "b", "c"], n_images=60,
+        channels=1, height=5, width=5, sources=[], licence="none", citation="none",
+        public_facts=[],
+    )  # fmt: skip
+    return ImageDataset(
+        images=rng.integers(256, size=(60, 1, 5, 5), dtype=np.uint8), labels=labels,
+        train_mask=sides[0] == 0, validation_mask=(sides[0] == 1) & ~sides[1],
+        test_mask=sides[1], info=info,
+    )  # fmt: skip
+
+
+def small_dataset(method: str):
+    """What a method reads: a graph with unlabelled training nodes, or images."""
+    if all_methods()[method].data == "images":
+        return small_images()
+    return random_graph(3, nodes=90, features=30, classes=3, unlabelled=3)
+
+
+def job_of(
+    method: str = "gcn", scenario: str | None = None, protocol: str = "sound", **changes: Any
+) -> Job:
+    """A job of few, short runs; ``settings`` are added to the short ones of the method."""
+    one_run = all_methods()[method].one_run and method not in _SETTINGS
+    fields: dict[str, Any] = {
+        "study": "lrec2022", "group": "group", "name": "name", "dataset": "small",
+        "method": method, "scenario": scenario or all_methods()[method].scenarios[0],
+        "protocol": protocol, "seeds": (0, 1), "epsilons": (1.0, math.inf),
+        "max_edges": 900 if scenario == "edges" else None,
+        "validation_labels": (5, 0) if one_run else (), "validation_epsilons": (2.0,),
+    }  # fmt: skip
+    settings = _SETTINGS.get(method, {}) | changes.pop("settings", {})
+    return Job(**fields | changes, settings=settings)
+
+
+def rows_of(job: Job, dataset, **how: Any) -> pd.DataFrame:
+    """The rows of a job without its times."""
+    return execute(job, dataset, **how).rows.drop(columns="seconds")
+
+
+Quality = Callable[[float, int], int]
+
+
+def untrained(quality: Quality | None = None, tests: Callable[[int], int] | None = None):
+    """Return a stand-in of ``engine.train`` that releases what was planned and trains nothing.
+
+    ``quality(learning_rate, position in the batch)`` is the number of right validation nodes;
+    ``tests(position)`` seeds the predictions of the test nodes.
+    """
+
+    def train(structure, protocol, settings, specs, **_):
+        nodes = structure.validation_nodes
+        labels, k = structure.inputs.labels[nodes], structure.inputs.n_classes
+        splits = structure.parts.shape[1]
+        visits = protocol.visits if splits > 1 else "epoch_sum"
+        steps = settings.epochs * (1 if visits == "epoch_sum" else splits)
+        sizes = {"epoch_sum": (splits, splits), "shuffled": (1, 1), "poisson": (0, splits)}[visits]
+        clip = settings.clip_norm if protocol.clipping == "global_norm" else math.inf
+        right = [quality(spec.learning_rate, i) if quality else 0 for i, spec in enumerate(specs)]
+        return engine.Trained(
+            parameters=np.zeros((len(specs), 1)),
+            epochs=np.full(len(specs), settings.epochs),
+            validation_loss=np.zeros(len(specs)),
+            validation_predictions=np.stack(
+                [np.where(np.arange(len(nodes)) < n, labels, (labels + 1) % k) for n in right]
+            ),
+            test_predictions=np.stack(
+                [
+                    np.random.default_rng(tests(i) if tests else i).integers(
+                        0, k, len(structure.test_nodes)
+                    )
+                    for i in range(len(specs))
+                ]
+            ),
+            released=tuple(
+                engine.Released(
+                    noisy_steps=steps if settings.private else 0,
+                    bare_steps=0 if settings.private else steps,
+                    epochs=settings.epochs, visits=visits, parts=splits, fewest=sizes[0],
+                    most=sizes[1], clip_norm=clip,
+                    noise_std=spec.noise_multiplier * settings.clip_norm,
+                )
+                for spec in specs
+            ),
+            seconds=1.0,
+        )  # fmt: skip
+
+    return train

@@ -1,0 +1,610 @@
+"""Study files and runs: what is accepted, what is refused by name, which jobs follow."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from private_graphs.attacks.audit import run_job
+from private_graphs.datasets import declared as declarations
+from private_graphs.datasets import registry
+from private_graphs.errors import UsageError, UserError
+from private_graphs.jobs import Job
+from private_graphs.methods import all_methods, method_named
+from private_graphs.plan import Plan
+from private_graphs.study import (
+    SCALES,
+    SELECTION,
+    Run,
+    Study,
+    data_view,
+    group_jobs,
+    left_out,
+    load_study,
+    read_study,
+    schema_text,
+    study_ids,
+)
+
+
+def run_of(**raw: object) -> Run:
+    return Run.parse(raw)
+
+
+def jobs(**raw: object) -> list[Job]:
+    """All jobs of a run."""
+    return Plan(run_of(**raw)).jobs
+
+
+def of_group(group: str, **raw: object) -> list[Job]:
+    """Jobs of one run group of the LREC study."""
+    run = run_of(**raw)
+    return group_jobs(load_study("lrec2022", run.scale), group, run)
+
+
+def axes(found: list[Job], *names: str) -> list[tuple]:
+    """Values of settings, or of fields, of each job."""
+
+    def value(job: Job, name: str):
+        full = method_named(job.method).settings.model_validate(job.settings).model_dump()
+        return full[name] if name in full else getattr(job, name)
+
+    return [tuple(value(job, name) for name in names) for job in found]
+
+
+# --- what people write -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given", ["cora,pubmed", "[cora,pubmed]", " [cora, pubmed] ", ["cora", "pubmed"]]
+)
+def test_lists_are_read_in_every_form(given: object) -> None:
+    assert run_of(datasets=given).datasets == ("cora", "pubmed")
+
+
+def test_one_name_is_a_list_and_repeated_names_count_once() -> None:
+    assert run_of(protocols="paper").protocols == run_of(protocols="paper,paper").protocols
+    assert run_of(protocols="paper").protocols == ("paper",)
+
+
+@pytest.mark.parametrize("key", ["studies", "datasets", "exhibits", "protocols", "seeds", "splits"])
+@pytest.mark.parametrize("nothing", ["all", None])
+def test_all_means_what_the_study_says(key: str, nothing: object) -> None:
+    assert getattr(run_of(**{key: nothing}), key) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "seeds"),
+    [
+        (2, (0, 1)), ("2", (0, 1)), ("0,3,7", (0, 3, 7)), ("[0,3]", (0, 3)), ([4], (4,)),
+        ("[4]", (4,)),
+    ],
+)  # fmt: skip
+def test_seeds_are_a_number_or_a_list(given: object, seeds: tuple[int, ...]) -> None:
+    assert run_of(seeds=given).seeds == seeds
+
+
+@pytest.mark.parametrize("given", [0, -1, "-1,2", "many", 1.5, True, "", "5,"])
+def test_seeds_that_are_no_seeds_are_refused(given: object) -> None:
+    with pytest.raises(UsageError, match="seeds"):
+        run_of(seeds=given)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"dataset": "cora"}, "'dataset'.*'datasets'"),
+        ({"scale": "ful"}, "scale.*'ful'.*'full'"),
+        ({"studies": "lrec2021"}, "studies.*'lrec2021'.*'lrec2022'"),
+        ({"datasets": "coral"}, "datasets.*'coral'.*'cora'"),
+        ({"experiments": "table1"}, "experiments.*exhibits"),
+        ({"features": "bertt"}, "features.*'bertt'.*'bert'"),
+        ({"protocols": "papers"}, "protocols.*'papers'.*'paper'"),
+        ({"datasets": "cora,,pubmed"}, "datasets.*'cora,,pubmed'"),
+        ({"splits": "0"}, "splits"),
+        ({"splits": "ten"}, "splits"),
+        ({"splits": "1,"}, "splits"),
+        ({"mirror": "no/such/folder"}, "mirror.*'no/such/folder'"),
+        ({"mirror": " "}, "mirror"),
+    ],
+)
+def test_unknown_keys_and_values_are_named_with_the_nearest_name(raw: dict, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        run_of(**raw)
+
+
+def test_the_shipped_configuration_is_the_default_one_and_fits_its_schema(root: Path) -> None:
+    raw = yaml.safe_load((root / "config.yaml").read_text())
+    assert Run.parse(raw) == Run()
+    jsonschema.validate(raw, json.loads(schema_text("config")))
+
+
+@pytest.mark.parametrize("name", study_ids())
+def test_shipped_studies_fit_their_schema(root: Path, name: str) -> None:
+    raw = yaml.safe_load((root / "studies" / f"{name}.yaml").read_text())
+    jsonschema.validate(raw, json.loads(schema_text("study")))
+
+
+# --- study files -----------------------------------------------------------------------------
+
+SMALL = """
+id: small
+title: A small study
+citation: nobody
+url: https://example.org
+datasets: [cora, citeseer]
+seeds: 4
+delta: 1.0e-5
+exhibits: [table1]
+configurations:
+  adam: {method: gcn, settings: {optimizer: adam, epochs: 500}, choose: {learning_rate: [0.1, 1]}}
+  plain: {method: gcn, protocols: [paper, sound]}
+groups:
+  first:
+    jobs: [{use: [adam], vary: {splits: [1, 10]}, epsilons: [.inf, 2]}]
+  second:
+    datasets: [pubmed]
+    jobs:
+      - {use: [plain], epsilons: [1], seeds: 2}
+      - {methods: [class_sums], scenario: graph, epsilons: [1], validation_labels: [5, 0],
+         validation_epsilons: [2]}
+scales:
+  demo:
+    datasets: [synthetic-planetoid]
+    seeds: 2
+    configurations: {adam: {settings: {epochs: 3}}}
+    groups:
+      second: null
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path):
+    """Read the small study at a scale, with changes made to its file."""
+    number = iter(range(100))
+
+    def read(scale: str = "full", change=lambda raw: None) -> Study:
+        raw = yaml.safe_load(SMALL)
+        change(raw)
+        path = tmp_path / str(next(number)) / "small.yaml"
+        path.parent.mkdir()
+        path.write_text(yaml.safe_dump(raw))
+        return read_study(path, scale)
+
+    return read
+
+
+def test_a_scale_changes_what_it_names_and_leaves_the_rest(small) -> None:
+    full, demo = small(), small("demo")
+    assert (full.datasets, demo.datasets) == (("cora", "citeseer"), ("synthetic-planetoid",))
+    assert (full.seeds, demo.seeds) == (4, 2)
+    adam = demo.configurations["adam"]
+    assert adam.settings == {"optimizer": "adam", "epochs": 3}
+    assert adam.choose == full.configurations["adam"].choose
+    assert list(full.groups) == ["first", "second"] and list(demo.groups) == ["first"]
+    assert full.delta == demo.delta and full.title == demo.title
+
+
+def test_a_group_expands_to_every_combination(small) -> None:
+    study = small()
+    first = group_jobs(study, "first", Run(scale="full"))
+    wanted = Counter(
+        (dataset, protocol, splits)
+        for dataset in ("cora", "citeseer")
+        for protocol in ("released", "paper", "sound")
+        for splits in (1, 10)
+    )
+    assert Counter(axes(first, "dataset", "protocol", "splits")) == wanted
+    assert len({job.id for job in first}) == len(first)
+    for job in first:
+        assert job.seeds == (0, 1, 2, 3) and job.epsilons == (math.inf, 2)
+        assert job.choose == {"learning_rate": (0.1, 1)} and job.n_replicas == 4 * (1 + 2)
+    assert first[0].id == (
+        "small/first/cora/raw/gcn/nodes/released/optimizer=adam,splits=1,train_fraction=1"
+    )
+    second = group_jobs(study, "second", Run(scale="full"))
+    assert axes(second, "dataset", "method", "scenario", "protocol", "seeds") == [
+        ("pubmed", "gcn", "nodes", "paper", (0, 1)), ("pubmed", "gcn", "nodes", "sound", (0, 1)),
+        ("pubmed", "class_sums", "graph", "sound", (0, 1, 2, 3)),
+    ]  # fmt: skip
+    assert second[-1].n_replicas == 4 * (1 + 2) and not second[-1].choose
+
+
+def test_a_job_is_plain_data_and_keeps_its_budgets(small) -> None:
+    for job in group_jobs(small(), "first", Run(scale="full")):
+        assert Job.model_validate_json(job.model_dump_json()) == job
+
+
+@pytest.mark.parametrize(
+    "changes", [{"epsilons": ()}, {"seeds": ()}, {"seeds": (1, 1)}, {"epsilons": (1, 1)},
+                {"choose": {"learning_rate": (1, 1)}}, {"epsilons": (-1,)}],
+)  # fmt: skip
+def test_a_job_without_runs_or_with_repeated_ones_is_refused(changes: dict) -> None:
+    fields = {"study": "s", "group": "g", "name": "n", "dataset": "d", "method": "m"}
+    fields |= {"scenario": "text", "epsilons": (1,)}
+    Job(**fields)
+    with pytest.raises(ValidationError):
+        Job(**fields | changes)
+
+
+def change_entry(**changes):
+    return lambda raw: raw["groups"]["first"]["jobs"][0].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda raw: raw.update(dleta=1), "dleta.*'delta'"),
+        (lambda raw: raw.update(delta=1.5), "delta.*1.5"),
+        (lambda raw: raw.pop("seeds"), "seeds"),
+        (lambda raw: raw.update(id="other"), "'other'.*'small'"),
+        (lambda raw: raw.update(datasets=["coral"]), "'coral'.*'cora'"),
+        (lambda raw: raw["groups"]["second"].update(datasets=["coral"]), "'coral'.*'cora'"),
+        (lambda raw: raw["groups"].update(selection=raw["groups"]["first"]), "selection"),
+        (lambda raw: raw["scales"]["demo"].update(epoch=3), "epoch"),
+        (lambda raw: raw["scales"].update(middle={}), "middle"),
+        (change_entry(use=["adma"]), "groups.first.*'adma'.*'adam'"),
+        (change_entry(methods=["gcn"]), "use or methods"),
+        (change_entry(use=None, methods=["clas_sums"]), "'clas_sums'.*'class_sums'"),
+        (change_entry(scenario="graph"), "groups.first.*scenario of gcn.*'graph'"),
+        (change_entry(protocols=["papers"]), "papers"),
+        (change_entry(use=None, methods=["class_sums"], protocols=["paper"]), "class_sums.*paper"),
+        (change_entry(vary={"split": [1]}), "groups.first.*split"),
+        (change_entry(vary={"splits": [0]}), "groups.first.*splits.*0"),
+        (change_entry(settings={"optimizer": "adams"}), "groups.first.*optimizer.*adams"),
+        (change_entry(epsilons=[-1]), "epsilons.*-1"),
+        (change_entry(needs={"teacher": "thirst"}), "'thirst'.*'first'"),
+    ],
+)
+def test_mistakes_in_a_study_name_file_and_key(small, change, words: str) -> None:
+    with pytest.raises(UserError, match=f"(?s){words}") as caught:
+        small("demo" if "epoch" in words else "full", change)
+    assert "studies/small.yaml" in str(caught.value)
+
+
+def test_two_jobs_of_one_name_are_refused(small) -> None:
+    def twice(raw):
+        raw["groups"]["first"]["jobs"] *= 2
+
+    with pytest.raises(UserError, match="studies/small.yaml.*first.*splits=1"):
+        group_jobs(small("full", twice), "first", Run(scale="full"))
+
+
+def test_text_that_is_no_yaml_names_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("id: [")
+    with pytest.raises(UserError, match="studies/bad.yaml"):
+        read_study(path, "full")
+
+
+def test_a_job_needs_the_job_of_another_group_with_its_place(small) -> None:
+    def change(raw):
+        raw["groups"]["third"] = {
+            "jobs": [{"use": ["plain"], "epsilons": [1], "needs": {"teacher": "base"}}]
+        }
+        raw["groups"]["base"] = {"jobs": [{"use": ["plain"], "epsilons": [2]}]}
+
+    study = small("full", change)
+    for job in group_jobs(study, "third", Run(scale="full")):
+        (needed,) = [
+            other for other in group_jobs(study, "base", Run(scale="full"))
+            if (other.dataset, other.protocol) == (job.dataset, job.protocol)
+        ]  # fmt: skip
+        assert job.needs == {"teacher": needed.id}
+
+    def twice(raw):
+        change(raw)
+        raw["groups"]["base"]["jobs"][0]["vary"] = {"splits": [1, 2]}
+
+    with pytest.raises(UserError, match="third.*base"):
+        group_jobs(small("full", twice), "third", Run(scale="full"))
+
+
+# --- the LREC study --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
+    found = jobs(scale=scale, exhibits="table1,table2,leak,figure1,figure2,figure3,figure4,audit")
+    places = {job.id: place for place, job in enumerate(found)}
+    assert len(places) == len(found)
+    for job in found:
+        method = all_methods()[job.method]
+        method.settings.model_validate(job.settings)
+        assert job.scenario in method.scenarios and job.protocol in method.protocols
+        if job.chosen is not None:
+            assert places[job.chosen.job.id] < places[job.id]
+            assert found[places[job.chosen.job.id]] == job.chosen.job
+
+
+def test_the_demo_trains_every_protocol_optimizer_and_split_in_few_jobs() -> None:
+    assert len(jobs()) <= 150
+    table1 = of_group("table1")
+    assert len(set(axes(table1, "dataset", "optimizer", "protocol", "splits"))) == len(table1) == 24
+    for job, (splits,) in zip(table1, axes(table1, "splits"), strict=True):
+        assert {1.0, 2.0} <= set(job.epsilons) and len(job.seeds) >= 3
+        assert (math.inf in job.epsilons) == (splits == 1)
+
+
+def test_full_scale_has_the_grids_of_the_paper() -> None:
+    raw = {"scale": "full", "datasets": "cora", "protocols": "sound"}
+    table1 = of_group("table1", **raw)
+    by_axes = dict(zip(axes(table1, "optimizer", "splits"), table1, strict=True))
+    assert set(by_axes) == {("sgd", 1), ("sgd", 10), ("adam", 1), ("adam", 10)}
+    adam, sgd = by_axes["adam", 10], by_axes["sgd", 1]
+    assert axes([adam, sgd], "epochs", "learning_rate") == [(500, 0.01), (2000, 0.01)]
+    assert adam.choose == {"learning_rate": (0.01, 0.1, 1, 10, 50, 100)} and not sgd.choose
+    assert adam.epsilons == (1, 2) and sgd.epsilons == (math.inf, 2)
+    assert adam.seeds == (0, 1, 2, 3, 4) and adam.n_replicas == 5 * 2 * 6
+
+    def values(group: str, name: str) -> set:
+        return {value for (value,) in axes(of_group(group, **raw), name)}
+
+    assert values("A", "train_fraction") == {n / 10 for n in range(1, 11)}
+    assert values("B", "train_fraction") == {0.25, 0.5, 0.75, 1}
+    assert values("C", "splits") == {1, 4, 6, 8, 10, 100}
+    assert values("A", "splits") == values("B", "splits") == values("C", "train_fraction") == {1}
+    assert values("A", "epsilons") == {(math.inf,)} and values("B", "epsilons") == {(2, 5, 10, 137)}
+    assert values("C", "epsilons") == {(math.inf, 1, 2, 5, 10, 137)}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_curve_has_three_points_and_every_line_has_each(scale: str) -> None:
+    for group, axis in (("A", "train_fraction"), ("B", "train_fraction"), ("C", "splits")):
+        found = of_group(group, scale=scale)
+        points = Counter(value for (value,) in axes(found, axis))
+        lines = set(axes(found, "dataset", "optimizer", "protocol"))
+        assert len(points) >= 3 and 1 in points and set(points.values()) == {len(lines)}
+
+
+def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
+    def made(**raw: str) -> list[str]:
+        return [exhibit.name for exhibit in Plan(run_of(**raw)).exhibits["lrec2022"]]
+
+    default = made(scale="full")
+    assert "table1" in default and not set(default) & {"table2", "figure1", "figure3"}
+    assert made(scale="full", exhibits="figure3,table1") == ["table1", "figure3"], "file order"
+    assert set(made()) > set(default) - {"table4"}
+    assert {"figure1", "figure2", "figure3", "figure4", "table2", "leak"} <= set(made())
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"exhibits": "table9"}, "exhibits.*'table9'.*table"),
+        ({"exhibits": "lrec2022.tabel1"}, "exhibits.*tabel1"),
+        ({"exhibits": "table2", "datasets": "synthetic-npz"}, "lrec2022.table2"),
+        ({"exhibits": "table2", "features": "sbert"}, "lrec2022.table2"),
+        ({"exhibits": "figure1", "splits": "4,10"}, "lrec2022.figure1"),
+        ({"exhibits": "figure1,figure3", "splits": "4,10"}, "lrec2022.figure1"),
+    ],
+)
+def test_an_exhibit_that_is_not_there_or_has_no_run_is_named(raw: dict, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        jobs(**raw)
+
+
+def test_a_name_with_its_study_is_the_exhibit_itself() -> None:
+    assert jobs(exhibits="lrec2022.figure1") == jobs(exhibits="figure1")
+
+
+def test_a_run_of_some_splits_keeps_those_points() -> None:
+    raw = {"scale": "full", "datasets": "cora", "exhibits": "table1,figure3"}
+    few = jobs(**raw, splits="4, 10")
+    assert {value for (value,) in axes(few, "splits")} == {4, 10}
+    assert {job.group for job in few} == {"table1", "C", SELECTION}
+    assert jobs(**raw, splits="all") == jobs(**raw)
+
+
+def test_datasets_of_a_group_hold_where_the_run_names_none() -> None:
+    def trained(**raw: str) -> set[str]:
+        return {job.dataset for job in of_group("A", **raw)}
+
+    assert trained() == {"synthetic-planetoid"}
+    assert trained(datasets="synthetic-npz,cora") == {"synthetic-npz", "cora"}
+    assert trained(scale="full") == {"cora", "citeseer", "pubmed"}
+
+
+def test_a_dataset_that_a_study_does_not_list_is_left_out_with_a_line(small) -> None:
+    run = run_of(datasets="cora,reddit")
+    (line,) = left_out(small(), run)
+    assert "small" in line and "reddit" in line
+    assert {job.dataset for job in group_jobs(small(), "first", run)} == {"cora"}
+    assert left_out(load_study("lrec2022"), run) == [], "others may be listed as further ones"
+    assert Plan(run_of(datasets="cora")).left_out == []
+
+
+def test_one_private_learning_rate_per_graph_protocol_and_splits_is_chosen_at_epsilon_2() -> None:
+    found = jobs(scale="full", exhibits="figure2,figure3", datasets="cora", seeds=2)
+    by_id = {job.id: job for job in found}
+    for job, (optimizer,) in zip(found, axes(found, "optimizer"), strict=True):
+        if job.group in ("table1", SELECTION) or optimizer == "sgd":
+            assert job.chosen is None
+            continue
+        assert job.chosen.epsilon == 2
+        searched = by_id[job.chosen.job.id]
+        same = ("dataset", "features", "protocol", "optimizer", "splits", "epochs", "seeds")
+        assert axes([searched], *same) == axes([job], *same)
+        assert 2 in searched.epsilons and axes([searched], "train_fraction") == [(1,)]
+        assert searched.choose == job.choose and searched.seeds == (0, 1)
+        assert job.n_replicas == len(job.seeds) * len(job.epsilons)
+        assert all(job.candidates(epsilon) == [{}] for epsilon in job.epsilons)
+
+
+def test_the_table_is_searched_where_it_holds_the_choice_and_a_job_of_its_own_elsewhere() -> None:
+    raw = {"scale": "full", "datasets": "cora"}
+    found = jobs(**raw, exhibits="figure3")
+    searched = {
+        splits: job.chosen.job.group
+        for job, (splits,) in zip(found, axes(found, "splits"), strict=True)
+        if job.chosen
+    }
+    assert searched == {n: SELECTION for n in (4, 6, 8, 100)} | {1: "table1", 10: "table1"}
+    alone = [job for job in found if job.group == SELECTION]
+    assert len(alone) == 4 * 3 and {job.epsilons for job in alone} == {(2.0,)}
+    assert all(job.n_replicas == 5 * 6 for job in alone)
+    table1 = {job.id: job for job in of_group("table1", **raw)}
+    assert {job.id: job for job in found if job.group == "table1"}.items() <= table1.items()
+
+
+def test_choices_keep_to_the_protocols_of_the_run_and_cost_nothing_without_dp() -> None:
+    assert {job.protocol for job in jobs(exhibits="figure3", protocols="paper")} == {"paper"}
+    found = jobs(exhibits="figure1")
+    assert {job.group for job in found} == {"A"} and not any(job.chosen for job in found)
+
+
+def test_exhibits_without_runs_need_no_job() -> None:
+    assert jobs(exhibits="table3") == []
+
+
+def test_table2_is_every_protocol_on_every_feature_and_the_leak_is_sound_alone() -> None:
+    for group, protocols, views in (
+        ("table2", {"released", "paper", "sound"}, {"released", "paper", "sound"}),
+        ("leak", {"sound"}, {"sound-with-label"}),
+    ):
+        found = of_group(group)
+        places = axes(found, "features", "optimizer", "protocol")
+        assert len(set(places)) == len(places) == 3 * 2 * len(protocols)
+        assert {job.protocol for job in found} == protocols
+        assert {job.dataset for job in found} == {"pokec_demo"}
+        assert {data_view(job).name for job in found} == views
+        assert all(job.epsilons == (math.inf, 2, 5, 10, 137) for job in found)
+    assert of_group("leak", datasets="synthetic-npz") == []
+
+
+def test_features_narrow_a_run_and_datasets_without_texts_keep_their_own() -> None:
+    def kinds(**raw: str) -> set[tuple]:
+        found = [job for job in jobs(exhibits="table1", **raw)]
+        return set(axes(found, "dataset", "features"))
+
+    narrow = {"datasets": "synthetic-npz,cora", "features": "bow"}
+    assert kinds(**narrow) == {("synthetic-npz", "raw"), ("cora", "raw")}
+    assert {job.features for job in of_group("table2", features="bow")} == {"bow"}
+
+
+def test_private_edges_have_a_declared_bound_and_all_labels_public() -> None:
+    edges = [job for job in of_group("frontier") if job.scenario == "edges"]
+    assert edges and all(job.max_edges and not job.validation_labels for job in edges)
+    others = [job for job in of_group("frontier") if job.scenario != "edges"]
+    assert all(job.max_edges is None and job.validation_labels for job in others)
+
+
+# --- audits ----------------------------------------------------------------------------------
+
+
+def test_audits_cover_every_protocol_and_both_schedules_of_sound() -> None:
+    found = of_group("audit")
+    gcn = [job for job in found if job.method == "gcn"]
+    assert set(axes(gcn, "protocol", "splits", "visits")) == {
+            *((protocol, splits, "protocol") for protocol in ("released", "paper", "sound")
+              for splits in (1, 10)),
+            ("sound", 10, "poisson"),
+        }  # fmt: skip
+    assert {(job.method, job.scenario) for job in found if job.method != "gcn"} == {
+        ("class_sums", "text"), ("dp_linear", "text"), ("dp_mlp", "text"), ("class_sums", "graph"),
+        ("edge_votes", "edges"),
+    }  # fmt: skip
+    for job in found:
+        assert job.attack.seed == 0, "fixed in advance"
+        assert len(job.epsilons) == 1 and Job.model_validate_json(job.model_dump_json()) == job
+    narrow = jobs(protocols="paper", exhibits="audit")
+    assert axes(narrow, "protocol", "splits") == [("paper", 1), ("paper", 10)]
+    assert len({job.id for job in of_group("audit", scale="full")}) == 24
+
+
+def test_an_audit_of_a_study_runs_as_its_job_says(monkeypatch) -> None:
+    (job,) = [
+        job for job in of_group("audit") if (job.method, job.scenario) == ("class_sums", "graph")
+    ]
+    job = job.model_copy(update={"attack": job.attack.model_copy(update={"runs": 10})})
+    document = run_job(job).document()
+    assert (document["method"], document["setting"]) == ("class_sums", "graph")
+    assert document["runs"] == 20 and document["epsilon_claimed"] == job.epsilons[0]
+
+
+@pytest.mark.parametrize("method", ["public_only", "class_sums_public"])
+def test_an_audit_of_a_method_without_a_canary_is_refused(small, method: str) -> None:
+    def change(raw):
+        raw["groups"]["second"] = {
+            "attack": {"runs": 20}, "jobs": [{"methods": [method], "epsilons": [2]}]
+        }  # fmt: skip
+
+    with pytest.raises(UserError, match=method):
+        small("full", change)
+
+
+# --- graphs of users -------------------------------------------------------------------------
+
+OWN = {"nodes": "nodes.csv", "edges": "edges.csv", "text": ["title"], "label": "topic"}
+
+
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
+    """A working folder without graphs of users, and what the configuration declares."""
+    monkeypatch.chdir(tmp_path)
+    found: dict = {}
+    monkeypatch.setattr(registry, "DECLARED", found)
+    monkeypatch.setattr(declarations, "DECLARED", found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "entries", [["cora", {"name": "my_graph", **OWN}], {"cora": {}, "my_graph": OWN}]
+)
+def test_an_entry_of_datasets_may_declare_a_graph(entries: object, declared: dict) -> None:
+    raw = declarations.declare_graphs({"scale": "full", "datasets": entries})
+    assert raw == {"scale": "full", "datasets": ["cora", "my_graph"]}
+    assert Run.parse(raw).datasets == ("cora", "my_graph")
+    path = Path("data/own/my_graph.json")
+    assert not path.exists(), "reading a configuration writes nothing"
+    assert declarations.keep_declarations() == [] and path.exists()
+    before = path.stat().st_mtime_ns
+    assert declarations.keep_declarations() == []
+    assert path.stat().st_mtime_ns == before, "an unchanged declaration is not written again"
+
+
+def test_a_single_entry_needs_no_list_and_another_declaration_is_replaced_aloud(
+    declared: dict,
+) -> None:
+    raw = declarations.declare_graphs({"datasets": {"name": "my_graph", **OWN}})
+    assert raw == {"datasets": ["my_graph"]}
+    declarations.keep_declarations()
+    changed = {"name": "my_graph", **OWN, "seed": 3, "split": "part"}
+    declarations.declare_graphs({"datasets": [changed]})
+    (line,) = declarations.keep_declarations()
+    assert "my_graph" in line and "split, seed" in line
+
+
+def test_a_users_graph_runs_with_its_declared_features_unless_others_are_asked_for(
+    declared: dict,
+) -> None:
+    declarations.declare_graphs({"datasets": [{"name": "my_graph", **OWN, "features": "fasttext"}]})
+    kinds = {
+        asked: {job.features for job in of_group("table1", datasets="my_graph", features=asked)}
+        for asked in ("all", "bow,fasttext")
+    }
+    assert kinds == {"all": {"fasttext"}, "bow,fasttext": {"bow", "fasttext"}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"name": "my_graph", **OWN, "lable": "x"}, "datasets: lable"),
+        ({"name": "my_graph", "nodes": "nodes.csv"}, "datasets: edges"),
+        ({"name": "cora", **OWN, "split": "x"}, "'cora'"),
+        ({"name": "My Graph", **OWN}, "datasets: name.*'My Graph'"),
+        ("nodes.csv", "datasets: nodes.*'nodes.csv'"),
+    ],
+)
+def test_a_wrong_declaration_names_its_key(entry: object, words: str, declared: dict) -> None:
+    entries = [entry] if isinstance(entry, dict) else {"nodes": entry, "label": "topic"}
+    with pytest.raises(UsageError, match=words):
+        declarations.declare_graphs({"datasets": entries})
+    assert not Path("data").exists() and declared == {}
