@@ -25,6 +25,7 @@ def package(tmp_path: Path) -> Path:
         "demo/inner/fourth.py": "",
         "demo/inner/templates/page.html": "<p>",
         "demo/inner/__pycache__/kernels.nbc": "",
+        "demo/plain/fifth.py": "import demo.lonely\n",
         "scripts/work.py": "import helper\n",
         "scripts/helper.py": "import demo.inner.fourth\n",
         "scripts/other.py": "import demo.lonely\n",
@@ -53,6 +54,11 @@ def test_closure_of_a_script_has_the_modules_beside_it_but_not_the_script(packag
     assert found == {
         "scripts/helper.py", "demo/__init__.py", "demo/inner/__init__.py", "demo/inner/fourth.py",
     }  # fmt: skip
+
+
+def test_modules_of_a_folder_without_init_are_reached_too(package: Path) -> None:
+    found = names(import_closure("demo.plain.fifth", package), package)
+    assert found == {"demo/__init__.py", "demo/plain/fifth.py", "demo/lonely.py"}
 
 
 def test_templates_of_a_reached_subpackage_belong_to_its_data(package: Path) -> None:

@@ -130,7 +130,7 @@ def _module(name: str | Path, package: Path) -> set[Path]:
         elif folder.with_suffix(".py").is_file():
             files.add(folder.with_suffix(".py"))
             break
-        else:  # a name that the module defines
+        elif not folder.is_dir():  # a name that the module defines
             break
     return files
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.exhibits import exhibits_by_name
-from private_graphs.files import MANIFEST
+from private_graphs.files import MANIFEST, sha256_of
 from private_graphs.jobs import Job
 from private_graphs.kept import job_folders
 from private_graphs.study import study_ids
-from private_graphs.verify import MADE_FROM, changed_file, damage, stale_input
+from private_graphs.verify import changed_file, damage, stale_input
 from private_graphs.workflow import (
     PROCESSED,
     RAW,
@@ -42,11 +42,10 @@ def find_repairs(work: Workflow) -> Repairs:
     repairs = Repairs()
     again = repairs.again
     changed = changed_receipts(work.receipted())
-    if changed:
-        again[changed[0]] = f"{RAW}: files are not those of {', '.join(changed)}"
+    again |= {path: f"{RAW}: files are not those of {path}" for path in changed}
     for folder in map(Path, work.data_folders()):
         if (folder / MANIFEST).is_file():
-            if reason := changed_file(folder) or stale_input(folder) or _reads(folder, changed):
+            if reason := changed_file(folder) or stale_input(folder):
                 again[(folder / MANIFEST).as_posix()] = reason
     for folder in job_folders(work.folder):
         name = folder.relative_to(work.folder).as_posix()
@@ -100,17 +99,17 @@ def _dataset(job: Job, again: Mapping[str, str]) -> Path | None:
     return None if (folder / MANIFEST).as_posix() in again else folder
 
 
-def _reads(folder: Path, receipts: Iterable[str]) -> str | None:
-    """Why a folder of data is made again with raw files that are checked again."""
-    made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
-    read = sorted(set(made_from) & set(receipts))
-    return f"{folder}: was made of the raw files of {', '.join(read)}" if read else None
+def wanted_receipts(names: Iterable[str]) -> list[str]:
+    """Return the receipts that are absent, that no longer fit their raw files or cannot be read.
+
+    Others are no output of any rule: a new dataset is no reason to read the raw files of another.
+    """
+    return [path for path in map(receipt_file, names) if not _fits(Path(path))]
 
 
 def changed_receipts(names: Iterable[str]) -> list[str]:
-    """Return the receipts that no longer fit their raw files, or cannot be read."""
-    receipts = map(receipt_file, names)
-    return [path for path in receipts if Path(path).is_file() and not _fits(Path(path))]
+    """Return those of ``wanted_receipts`` that are there."""
+    return [path for path in wanted_receipts(names) if Path(path).is_file()]
 
 
 def _fits(receipt: Path) -> bool:
@@ -122,6 +121,9 @@ def _fits(receipt: Path) -> bool:
 
 
 def _is_unchanged(record: Mapping[str, Any]) -> bool:
-    """Whether a raw file has the size and the time that its receipt says."""
-    status = (RAW / record["file"]).stat()
-    return (status.st_size, status.st_mtime_ns) == (record["bytes"], record["mtime_ns"])
+    """Whether a raw file is the one of its receipt: by size and time, else by its contents."""
+    path = RAW / record["file"]
+    status = path.stat()
+    if (status.st_size, status.st_mtime_ns) == (record["bytes"], record["mtime_ns"]):
+        return True
+    return status.st_size == record["bytes"] and sha256_of(path) == record["sha256"]

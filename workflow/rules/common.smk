@@ -18,6 +18,7 @@ from private_graphs.repairs import (
     find_repairs,
     shown_exhibits,
     shown_jobs,
+    wanted_receipts,
 )
 
 STARTED = time.time()
@@ -33,7 +34,6 @@ EXHIBITS = shown_exhibits(WORK, REPAIRS)
 
 RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
-RECEIPTS = flow.RECEIPTS.as_posix()
 PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
 

@@ -1,7 +1,6 @@
 # From raw files to datasets in one on-disk format. A dataset whose raw files can be read in several
 # ways has a folder per kind of features and view; a dataset with texts is read first, and features
-# are made of its texts. Receipts are older or newer for many reasons: what they tell of contents
-# decides (private_graphs.repairs).
+# are made of its texts.
 
 
 rule sources:
@@ -11,7 +10,7 @@ rule sources:
         manifest="data/sources.yaml",
         code=code("sources.py"),
     output:
-        receipts=expand(f"{RECEIPTS}/{{name}}.json", name=WORK.receipted()),
+        receipts=wanted_receipts(WORK.receipted()),
     log:
         f"{RESULTS}/logs/sources.log",
     benchmark:
@@ -29,9 +28,7 @@ rule sources:
 
 rule dataset:
     input:
-        receipt=lambda wildcards: ancient(
-            flow.receipt_file(wildcards.build.partition("/")[0])
-        ),
+        receipt=lambda wildcards: flow.receipt_file(wildcards.build.partition("/")[0]),
         code=code("dataset.py", lambda wildcards: flow.reader_modules(wildcards.build)),
     output:
         info=f"{PROCESSED}/{{build}}/dataset.json",
@@ -55,10 +52,7 @@ rule dataset:
 
 rule texts:
     input:
-        sources=lambda wildcards: [
-            ancient(path) if path.startswith(RECEIPTS) else path
-            for path in flow.text_sources(wildcards.dataset)
-        ],
+        sources=lambda wildcards: flow.text_sources(wildcards.dataset),
         code=code("texts.py"),
     output:
         manifest=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",

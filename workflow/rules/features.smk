@@ -2,10 +2,7 @@
 rule features:
     input:
         texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
-        models=lambda wildcards: [
-            ancient(path)
-            for path in flow.model_receipts(wildcards.dataset, wildcards.kind)
-        ],
+        models=lambda wildcards: flow.model_receipts(wildcards.dataset, wildcards.kind),
         own=lambda wildcards: flow.model_files(wildcards.dataset, wildcards.kind),
         code=code("features.py"),
     output:

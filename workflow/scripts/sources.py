@@ -16,7 +16,7 @@ def main(job):
     from private_graphs.datasets.sources import raw_records, supply
     from private_graphs.files import write_json
 
-    raw = Path(job.output.receipts[0]).parents[1]
+    raw = Path("data/raw")
     names = [Path(path).stem for path in job.output.receipts]
     with reported("raw files", job.log[0]) as log:
         supply(names, raw, job.config.get("mirror"), progress=log.progress)
