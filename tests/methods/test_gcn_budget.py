@@ -23,7 +23,6 @@ from private_graphs.methods.gcn_budget import (
     epsilon_of_noise,
     noise_multiplier,
     printed_noise,
-    protocol_of,
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, RELEASED, SOUND, SOUND_POISSON
@@ -382,8 +381,8 @@ def test_a_statement_declares_what_the_dataset_declares_and_nothing_twice(tmp_pa
 def test_given_noise_is_kept_and_priced(protocol, splits):
     found = bought(3.0, protocol, splits=splits, noise_multiplier=50.0)
     assert found.noise_multiplier == 50.0 and found.said.epsilon_target is None
-    settings = GcnSettings(splits=splits)
-    value = epsilon_of_noise(settings, protocol_of(settings, PROTOCOLS[protocol]), 50.0, DELTA)
+    settings = GcnSettings(splits=splits, noise_multiplier=50.0)
+    value = epsilon_of_noise(settings, PROTOCOLS[protocol], DELTA)
     expected = found.epsilon_proved if protocol == "sound" else found.epsilon_claimed
     assert value == pytest.approx(expected, rel=1e-9)
 

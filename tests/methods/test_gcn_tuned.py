@@ -11,7 +11,6 @@ import scipy.sparse
 from small_graphs import dense_features
 from small_tasks import graph_task, many_requests
 
-from private_graphs.methods import gcn_tuned
 from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.gcn_tuned import EPOCH_SUM, POISSON, Tuning, as_dataset
 from private_graphs.methods.method import Context
@@ -92,7 +91,7 @@ def test_a_release_that_was_not_planned_stops_the_run(monkeypatch):
         quieter = [replace(e, noise_multiplier=e.noise_multiplier / 2) for e in replicas]
         return original(structure, protocol, settings, quieter, **named)
 
-    monkeypatch.setattr(gcn_tuned.engine, "train", halved)
+    monkeypatch.setattr(engine, "train", halved)
     with pytest.raises(ReleaseMismatch, match="noise_multiplier"):
         short(EPOCH_SUM).run(task, many_requests(task))
 

@@ -19,7 +19,7 @@ CASES = [
     (name, scenario)
     for name, method in all_methods().items()
     for scenario in method.scenarios
-    if scenario != "nodes"
+    if method.data == "graph" and scenario != "nodes"
 ]
 each_case = pytest.mark.parametrize(("name", "scenario"), CASES)
 

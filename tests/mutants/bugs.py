@@ -116,7 +116,11 @@ BUGS = (
         "run.py",
         "validation = scores(known, outcome.validation_predictions[request.known])",
         "validation = scores(self.task.validation_labels, outcome.validation_predictions)",
-        (test("run::validation_labels_that_are_not_known_change_no_column"),),
+        (
+            test(
+                "run::validation_labels_that_are_not_known_change_no_column[class_sums-text-sound]"
+            ),
+        ),
     ),
     Bug(
         "8",
@@ -186,7 +190,11 @@ BUGS = (
         "result.py",
         'return os.urandom(32) if noise_source == "os_entropy" else None',
         "return None",
-        (test("run::noise_of_the_operating_system_differs_every_time_and_tells_no_hash"),),
+        (
+            test(
+                "run::noise_of_the_operating_system_differs_every_time_and_tells_no_hash[class_sums-text]"
+            ),
+        ),
     ),
     Bug(
         "16",

@@ -149,10 +149,13 @@ def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
     with pytest.raises(UserError, match=r"predictions\.safetensors"):
         read_recorded(folder)
     predictions.write_bytes(whole)
-    rows = folder / "rows.parquet"
-    rows.write_bytes(rows.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"rows\.parquet: not readable"):
-        read_recorded(folder)
-    predictions.unlink()
-    with pytest.raises(UserError, match=r"predictions\.safetensors: no such file"):
-        read_recorded(folder)
+    for name in ("predictions.safetensors", "rows.parquet"):
+        file = folder / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-9])
+        with pytest.raises(UserError, match=rf"{name}: not readable .*; record again"):
+            read_recorded(folder)
+        file.unlink()
+        with pytest.raises(UserError, match=rf"{name}: not readable .*No such file"):
+            read_recorded(folder)
+        file.write_bytes(whole)

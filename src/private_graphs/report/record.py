@@ -32,15 +32,19 @@ from private_graphs.report.rows import (
     check_scores,
     check_statements,
     collect,
+    read_rows,
     read_statements,
     read_statistics,
-    tidy,
+    readable,
+    remedy,
 )
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
 _RECORDS = "test_records/"
 """What the names of the tensors of test records begin with; others have the name of a job."""
 _MOST_CLASSES = 256
+_ABOUT = b"private_graphs"
+"""Key of the metadata of ``rows.parquet``: how the results came about, and the datasets."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class Recorded:
         about = {"made": asdict(self.made), "statistics": self.statistics}
         table = pyarrow.Table.from_pandas(self.rows, preserve_index=False)
         text = json.dumps(about, sort_keys=True, allow_nan=False)
-        table = table.replace_schema_metadata({"private_graphs": text})
+        table = table.replace_schema_metadata({_ABOUT: text})
         with atomic_path(folder / ROWS) as temporary:
             pyarrow.parquet.write_table(table, temporary, compression="zstd", compression_level=19)
         write_json(folder / STATEMENTS, dict(sorted(self.statements.items())))
@@ -164,49 +168,42 @@ def read_recorded(folder: str | Path) -> Recorded:
     statement, or the predictions are not those of the rows.
     """
     folder = Path(folder)
-    for name in (ROWS, STATEMENTS, PREDICTIONS):
-        if not (folder / name).is_file():
-            raise UserError(
-                f"{folder / name}: no such file; expected the recorded results of a study: write "
-                "them with private-graphs record results/full recorded"
-            )
-    try:
-        table = pyarrow.parquet.read_table(folder / ROWS)
-        about = json.loads(table.schema.metadata[b"private_graphs"])
-        made = about["made"] | {"commands": tuple(about["made"]["commands"])}
-        rows = tidy([table.replace_schema_metadata(None).to_pandas()])
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(
-            f"{folder / ROWS}: not readable recorded rows ({error!r}); record again"
-        ) from error
-    statements = read_statements(folder / STATEMENTS)
-    predictions, order = _tensors(folder / PREDICTIONS)
-    records = {
-        name.removeprefix(_RECORDS): predictions.pop(name)
-        for name in [*predictions]
-        if name.startswith(_RECORDS)
-    }
-    recorded = Recorded(Made(**made), rows, statements, about["statistics"], predictions, records)
-    alone = sorted(set(recorded.runs["statement_id"]) ^ set(statements))
+    with remedy("record again (private-graphs record results/full recorded)"):
+        rows, statements = read_rows(folder / ROWS), read_statements(folder / STATEMENTS)
+        with readable(folder / ROWS) as path:
+            about = json.loads(pyarrow.parquet.read_metadata(path).metadata[_ABOUT])
+            made = about["made"] | {"commands": tuple(about["made"]["commands"])}
+        tensors, order = _tensors(folder / PREDICTIONS)
+        records = {name.removeprefix(_RECORDS): value for name, value in tensors.items()
+                   if name.startswith(_RECORDS)}  # fmt: skip
+        predictions = {name: value for name, value in tensors.items() if name in order}
+        recorded = Recorded(
+            Made(**made), rows, statements, about["statistics"], predictions, records
+        )
+        _check(folder, recorded, order)
+    return recorded
+
+
+def _check(folder: Path, recorded: Recorded, order: Mapping[str, Sequence[str]]) -> None:
+    """Raise UserError where the files of a recorded study do not belong together."""
+    runs, statements = recorded.runs, recorded.statements
+    alone = sorted(set(runs["statement_id"]) ^ set(statements))
     if alone:
         raise UserError(
             f"{folder / STATEMENTS}: {', '.join(alone[:3])} stand in it or in {ROWS} alone; "
-            "expected one statement for every run, and no other: record again"
+            "expected one statement for every run, and no other"
         )
-    check_statements(recorded.runs, statements)
-    if order != _order(recorded.runs) or set(predictions) != set(order):
-        raise UserError(
-            f"{folder / PREDICTIONS}: holds other runs than {ROWS}, or in another order; expected "
-            "the same: record again"
-        )
-    for job, group in recorded.runs.groupby("job"):
-        found, expected = predictions[job], (len(group), len(records[dataset_of(group.iloc[0])]))
-        if found.shape != expected or found.dtype != np.uint8:
+    check_statements(runs, statements)
+    if order != _order(runs) or set(recorded.predictions) != set(order):
+        raise UserError(f"{folder / PREDICTIONS}: expected the runs of {ROWS}, in their order")
+    for job, group in runs.groupby("job"):
+        classes = recorded.predictions[job]
+        expected = (len(group), len(recorded.test_records[dataset_of(group.iloc[0])]))
+        if classes.shape != expected or classes.dtype != np.uint8:
             raise UserError(
-                f"{folder / PREDICTIONS}: {job} is {found.dtype} of shape {found.shape}; expected "
-                f"uint8 of shape {expected}: record again"
+                f"{folder / PREDICTIONS}: {job} is {classes.dtype} of shape {classes.shape}; "
+                f"expected uint8 of shape {expected}"
             )
-    return recorded
 
 
 def dataset_of(row: Any) -> str:
@@ -224,14 +221,9 @@ def _order(runs: pd.DataFrame) -> dict[str, list[str]]:
 
 def _tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
     """Return the tensors of a file of predictions and its ``replica_ids``."""
-    try:
-        with safetensors.safe_open(path, "numpy") as stored:
-            order = json.loads(stored.metadata()["replica_ids"])
-            return {name: stored.get_tensor(name) for name in stored.keys()}, order
-    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise UserError(
-            f"{path}: not readable predictions ({error}); delete {path.parent} and make it again"
-        ) from error
+    with readable(path), safetensors.safe_open(path, "numpy") as stored:
+        order = json.loads(stored.metadata()["replica_ids"])
+        return {name: stored.get_tensor(name) for name in stored.keys()}, order
 
 
 def _predictions(
@@ -241,18 +233,13 @@ def _predictions(
     predictions, records = {}, {}
     for (group, job), rows in runs.groupby(["group", "job"]):
         path = folder / group / job / PREDICTIONS
-        tensors, order = _tensors(path)
+        tensors, _ = _tensors(path)  # held against the rows by collect
         classes, own = tensors["predictions"], tensors["test_records"]
         dataset = dataset_of(rows.iloc[0])
         if not np.array_equal(records.setdefault(dataset, own), own):
             raise UserError(
                 f"{path}: other test records than those of an earlier job on {dataset}; expected "
                 f"one set of them per dataset: delete {path.parent} and run the job again"
-            )
-        if order != rows["replica_id"].tolist() or classes.shape != (len(rows), len(own)):
-            raise UserError(
-                f"{path}: {classes.shape} predictions of other runs than the {len(rows)} of "
-                f"runs.parquet; delete {path.parent} and run the job again"
             )
         if classes.min(initial=0) < 0 or classes.max(initial=0) >= _MOST_CLASSES:
             raise UserError(

@@ -107,8 +107,7 @@ def _draw(block: Chart | Heatmap | Pictures, stem: Path) -> list[Path]:
 
 def markdown(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = ()) -> str:
     """Return an exhibit as Markdown; pictures are links to the SVG beside it."""
-    parts = (part.strip() for part in _parts(exhibit, blocks, remarks))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(part.strip() for part in _parts(exhibit, blocks, remarks)) + "\n"
 
 
 def _parts(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str]) -> Iterator[str]:
