@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from private_graphs.datasets.own import OwnGraph
 
 ALL = "all"
-"""In place of names: what the study has; for experiments, those that are made by default."""
+"""In place of names: what the studies have; of exhibits, those that are made by default."""
 
 
 def _read_names(value: object) -> object:
