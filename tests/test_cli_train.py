@@ -88,11 +88,16 @@ def test_given_noise_is_never_taken_for_a_run_without_dp(protocol, noise, splits
     assert math.isfinite(planned.epsilons[0])
 
 
-def test_a_method_of_images_is_trained_by_the_same_command(run, data):
-    flags = ("--method", "mlp_records", "--epochs", 1, "--set", "hidden=8", "--json")
-    answer = run("train", "--dataset", "digits", "--data", data, "--epsilon", 1, *flags)
-    assert answer.code == 0, answer.err
-    assert answer.json["epochs"] == 1 and answer.json["statement"]["unit"] == "record"
+def test_a_method_whose_noise_is_given_is_left_to_studies(run, data):
+    answer = run("train", "--dataset", "digits", "--data", data, "--method", "mlp_records",
+                 "--epsilon", 1)  # fmt: skip
+    assert answer.code == 2 and "--method is 'mlp_records'" in answer.err
+
+
+def test_noise_among_further_settings_is_given_noise_too(run, data):
+    flags = ("train", "--dataset", "synthetic-npz", "--data", data, "--set", "noise_multiplier=9")
+    assert run(*flags, "--epsilon", 2).code == 2
+    assert run(*flags[:-1], "noise_multiplier=1e-9").code == 2
 
 
 # --- refusals ---------------------------------------------------------------------------------

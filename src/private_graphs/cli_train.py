@@ -157,6 +157,11 @@ def planned(flags: dict[str, Any]) -> Job:
     scenario = method.scenarios[0]
     if scenario in DEFAULT_METHODS:
         raise UsageError(f"--method is {method.name!r}, which 'private-graphs classify' runs")
+    if method.noise_is_given:
+        raise UsageError(
+            f"--method is {method.name!r}, whose noise is given and whose epsilon follows from it "
+            "and the data; a study runs it: snakemake"
+        )
     if protocol not in method.protocols:
         raise UsageError(
             f"--protocol is {protocol!r}; {method.name} has {', '.join(method.protocols)}"
@@ -187,7 +192,7 @@ def planned(flags: dict[str, Any]) -> Job:
 
 def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) -> float:
     """Return the ε that is asked for, or that the protocol attaches to the noise that is given."""
-    noise, epsilon = flags["noise_multiplier"], flags["epsilon"]
+    noise, epsilon = settings.get("noise_multiplier"), flags["epsilon"]
     if noise is not None:
         check_noise(noise)
     if noise is None or method.epsilon_of is None:

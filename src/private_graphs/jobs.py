@@ -37,6 +37,8 @@ Epsilon = Annotated[
 ]
 """A privacy budget; infinity (JSON ``"inf"``) means without DP."""
 
+Value = str | int | float | bool
+"""A setting that jobs vary or compare."""
 JOB_FILE = "job.json"
 FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
 """What a finished job holds beside ``job.json`` and ``manifest.json``; perhaps also
@@ -87,7 +89,7 @@ class Job(_Frozen):
     """Of the runs with all validation labels public."""
     seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    choose: dict[str, tuple[Any, ...]] = {}
+    choose: dict[str, tuple[Value, ...]] = {}
     """Settings that private replicas try; validation micro-F1 chooses among them, at every ε."""
     chosen: Chosen | None = None
     """Where the choice was made, if not here."""
@@ -106,7 +108,13 @@ class Job(_Frozen):
             raise ValueError(
                 "no run: expected epsilons, or validation_labels with validation_epsilons"
             )
-        for values in (self.seeds, self.epsilons, *self.choose.values()):
+        if self.choose and self.validation_labels:
+            raise ValueError(
+                "choose compares scores on all validation labels; expected no validation_labels "
+                "beside it"
+            )
+        labels = (self.validation_labels, self.validation_epsilons)
+        for values in (self.seeds, self.epsilons, *labels, *self.choose.values()):
             if len(set(values)) < len(values):
                 raise ValueError(f"expected distinct values, found {list(values)}")
         return self

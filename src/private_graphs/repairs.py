@@ -13,7 +13,7 @@ from typing import Any
 
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.files import MANIFEST, sha256_of
-from private_graphs.jobs import Job
+from private_graphs.jobs import JOB_FILE, Job, read_job
 from private_graphs.kept import job_folders
 from private_graphs.study import study_ids
 from private_graphs.verify import changed_file, damage, stale_input
@@ -53,7 +53,9 @@ def find_repairs(work: Workflow) -> Repairs:
         if job is None:
             if reason := damage(folder):
                 repairs.left_out[name] = reason
-        elif reason := damage(folder, _dataset(job, again)) or stale_input(folder):
+        elif reason := (
+            damage(folder, _dataset(job, again)) or stale_input(folder) or _other_plan(folder, job)
+        ):
             again[(folder / MANIFEST).as_posix()] = reason
     exhibits = work.results / "exhibits"
     if (exhibits / MANIFEST).is_file():
@@ -97,6 +99,12 @@ def _dataset(job: Job, again: Mapping[str, str]) -> Path | None:
         return None
     folder = PROCESSED / build_of(job)
     return None if (folder / MANIFEST).as_posix() in again else folder
+
+
+def _other_plan(folder: Path, job: Job) -> str | None:
+    """Why a finished job is made again that was planned otherwise."""
+    made = read_job(folder / JOB_FILE)
+    return None if made == job else f"{folder}: was made with another plan ({JOB_FILE})"
 
 
 def wanted_receipts(names: Iterable[str]) -> list[str]:

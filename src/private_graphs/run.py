@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,6 +82,11 @@ def execute(
         private = any(request.private for request in runner.requests)
         device = resolve_device(device, secret_noise=private and noise_source == "os_entropy")
     context = Context(progress, device, threads, artifacts or {})
+    if artifacts and noise_source == "os_entropy":
+        raise UserError(
+            f"{job.id}: it reads artifacts of {', '.join(artifacts)}, which nothing prices where "
+            "noise is fresh; expected a dataset with a kept seed"
+        )
     started = time.perf_counter()
     # How BLAS cuts a product, and with it the last bits, follows from the number of threads.
     with threadpool_limits(limits=threads):
@@ -109,6 +114,7 @@ def execute(
             f"{request.streams.public_id}/{name}": np.ascontiguousarray(array)
             for request, outcome in zip(runner.requests, outcomes, strict=True)
             for name, array in outcome.artifacts.items()
+            if noise_source == "seeded"  # what they tell of private data has no price
         },
     )
 
@@ -149,7 +155,7 @@ class _Search:
 
     settings: dict[str, Any]
     n_configurations: int
-    runs: SearchRuns
+    runs: tuple[SearchRuns, ...]
     words: str
 
 
@@ -202,6 +208,11 @@ class _Runner:
                 raise UserError(
                     f"{job.id}: {job.method} has no {key} {value}; expected {', '.join(choices)}"
                 )
+        if method.one_run and any(len(values) > 1 for values in job.choose.values()):
+            raise UserError(
+                f"{job.id}: {job.method} is not priced for a choice among its runs; expected one "
+                "value of each setting in choose"
+            )
         protocol = method.protocols[job.protocol]
         task, evaluation = build_task(
             dataset, job.scenario, protocol, job.delta,
@@ -295,8 +306,10 @@ class _Runner:
             published_formula=claim and claim.formula,
             authors_accountant_epsilon=claim and claim.authors_epsilon,
             n_runs_released=own,
-            others=[SearchRuns(events, n_runs) for events, n_runs in counts.items()],
-            search=search.runs if search and private else None,
+            others=[
+                *(SearchRuns(events, n_runs) for events, n_runs in counts.items()),
+                *(search.runs if search and private else ()),
+            ],
             about=About(
                 study=job.study,
                 dataset=job.dataset,
@@ -325,10 +338,13 @@ class _Runner:
 
     def _refuse_excess(self, run: _Run, statement: PrivacyStatement) -> None:
         """UserError where more was released than the ε that was asked for allows."""
-        if self.protocol.calibration != "proved" or run.calibrated_for is None:
+        if self.protocol.calibration != "proved" or not math.isfinite(run.epsilon):
             return
+        if self.method.noise_is_given or not self.method.reads_private:
+            return
+        allowed = run.epsilon if run.calibrated_for is None else run.calibrated_for
         proved = statement.epsilon_proved
-        if proved is None or proved > run.calibrated_for:
+        if proved is None or proved > min(allowed, run.epsilon):
             raise UserError(
                 f"{self.job.id}: {self.job.method} released what proves epsilon = {proved} "
                 f"where {run.epsilon:g} was asked for; its result may not be reported"
@@ -346,7 +362,7 @@ class _Runner:
         counts = Counter((other.events, other.validation_events) for other in private)
         groups = [SearchRuns(events, n_runs, apart) for (events, apart), n_runs in counts.items()]
         if groups and self.search:
-            groups.append(self.search.runs)
+            groups += self.search.runs
         scenario = self.task.scenario
         claim = (scenario.unit, scenario.relation, self.job.delta, self.task.n_units)
         return price_file(claim, groups, without)
@@ -465,6 +481,10 @@ def _requests(
                 if method.identity is not None:
                     fields = method.identity(fields, job, request)
                 requests.append(replace(request, streams=Streams.of(fields, secret)))
+    if len({request.streams.identity for request in requests}) < len(requests):
+        raise UserError(
+            f"{job.id}: two of its runs would share their draws; expected distinct ones"
+        )
     return requests
 
 
@@ -493,18 +513,30 @@ def _search(job: Job, method: Method, task: Task, rows: pd.DataFrame) -> _Search
             f"expected one: {remedy}"
         )
     (winner,) = map(json.loads, winners)
-    settings = method.settings.model_validate({**searched.settings, **winner})
-    request = Request(epsilon, 0, np.empty(0, np.int64), None, settings)
     noise = compared["noise_multiplier"].iloc[0]
     return _Search(
         settings=winner,
         n_configurations=len(searched.candidates(epsilon)),
-        runs=SearchRuns(method.planned(task, request), len(compared)),
+        runs=tuple(_searched_runs(method, task, searched, epsilon, compared)),
         words=(
             f"chosen once, among {len(compared)} runs at epsilon = {epsilon:g} (noise multiplier "
             f"{noise:g}) on all training nodes, and reused here"
         ),
     )
+
+
+def _searched_runs(
+    method: Method, task: Task, searched: Job, epsilon: float, compared: pd.DataFrame
+) -> Iterator[SearchRuns]:
+    """What the compared runs released: of every configuration its own events."""
+    counts: Counter[tuple] = Counter()
+    for text in compared["settings"]:
+        made = {name: json.loads(text)[name] for name in searched.choose}
+        settings = method.settings.model_validate({**searched.settings, **made})
+        request = Request(epsilon, 0, np.empty(0, np.int64), None, settings)
+        counts[method.planned(task, request)] += 1
+    for events, n_runs in counts.items():
+        yield SearchRuns(events, n_runs)
 
 
 def _selected(

@@ -18,7 +18,11 @@ from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of, write_json, wr
 from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
 
 MADE_FROM = "made_from"
-"""In a manifest: other manifests or receipts -> their contents when the folder was made."""
+"""In a manifest: other manifests or receipts -> their contents when the folder was made.
+
+Null in that of a job with fresh noise: a plain hash of private data confirms a guess of them
+(docs/privacy.md §5). What such a job was made from lies with the data, in ``SOURCES``."""
+SOURCES = Path("data/processed/.made_from")
 _COPIED = {
     "epsilon_proved": "epsilon_proved", "epsilon_claimed": "epsilon_published", "status": "status",
     "unit": "unit", "relation": "relation", "inference": "inference",
@@ -82,6 +86,9 @@ def stale_input(folder: Path) -> str | None:
     """
     try:
         made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
+        if made_from is None:
+            beside = _sources(folder)
+            made_from = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
         for path, digest in made_from.items():
             if Path(path).is_file() and content_digest(path) != digest:
                 return f"{folder}: was made of other contents of {path}"
@@ -112,17 +119,33 @@ def write_build(folder: Path, made_from: Iterable[str]) -> None:
     write_hashes(folder, [*arrays, "dataset.json", "statistics.json"], made_from)
 
 
-def finish(folder: Path, job: Job, made_from: Iterable[str]) -> None:
-    """Put a job beside its saved files, and what it was made from into their manifest."""
+def finish(folder: Path, job: Job, made_from: Iterable[str], *, secret: bool = False) -> None:
+    """Put a job beside its saved files, and what it was made from into their manifest.
+
+    ``secret``: its noise is fresh and its data may be private, so that the manifest says nothing
+    of them; the hashes are kept with the data.
+    """
     write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
-    vouch(folder, [JOB_FILE], made_from)
+    vouch(folder, [JOB_FILE], None if secret else made_from)
+    if secret:
+        write_json(_sources(folder), {path: content_digest(path) for path in made_from})
 
 
-def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str]) -> None:
-    """Add to the manifest of a folder the hashes of ``files`` and what the folder was made from."""
+def _sources(folder: Path) -> Path:
+    """File of what a job with fresh noise was made from."""
+    return SOURCES / f"{hashlib.sha256(folder.as_posix().encode()).hexdigest()[:16]}.json"
+
+
+def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str] | None) -> None:
+    """Add to the manifest of a folder the hashes of ``files`` and what the folder was made from.
+
+    None: nothing is told of it.
+    """
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["sha256"] |= {name: sha256_of(folder / name) for name in files}
-    manifest[MADE_FROM] = {path: content_digest(path) for path in made_from}
+    manifest[MADE_FROM] = (
+        None if made_from is None else {path: content_digest(path) for path in made_from}
+    )
     write_json(folder / MANIFEST, manifest)
 
 

@@ -34,7 +34,8 @@ def main(snake):
             code_fingerprint=code_fingerprint("private_graphs.run", module_of(job.method)),
         )
         result.save(folder)
-        finish(folder, job, [snake.input.dataset, *snake.input.choice, *snake.input.needs])
+        made_from = [snake.input.dataset, *snake.input.choice, *snake.input.needs]
+        finish(folder, job, made_from, secret=secret)
         log.note(f"{len(result.rows)} runs")
 
 

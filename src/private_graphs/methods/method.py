@@ -151,6 +151,9 @@ class Method:
     False where the runner compares trained configurations (``Job.choose``)."""
     named: tuple[str, ...] = ()
     """Settings that the names of jobs always tell."""
+    noise_is_given: bool = False
+    """Whether settings give the noise: then the ε of a request is a printed one, and its statement
+    says what is proved."""
     prepares: str = ""
     """What it does to features, in words, for the privacy statement."""
     assumptions: tuple[str, ...] = ()

@@ -231,6 +231,7 @@ METHODS = (
         settings=MlpSettings,
         protocols={protocol.name: protocol for protocol in _PROTOCOLS},
         data="images",
+        noise_is_given=True,
         prepares="pixels are divided by 255",
         planned=planned,
     ),

@@ -489,7 +489,7 @@ def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str
     told |= {name: getattr(statement, name) for name in _OF_PRIVATE_ROW}
     target = 0.0 if not statement.mechanisms else statement.epsilon_target
     # papers print an epsilon rounded: 137 for 136.51
-    if target is not None and row["epsilon"] not in (target, round(target)):
+    if target is not None and not math.isclose(row["epsilon"], target, rel_tol=0.005):
         told["epsilon"] = target
     inside = {
         "n_configurations": statement.selection.n_configs,
