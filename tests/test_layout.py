@@ -50,10 +50,10 @@ FLOORS = (
     ("protocols", "tasks", "jobs"),
     ("training",),
     ("methods",),
-    ("result", "run", "study", "run_values", "attacks", "verify", "kept"),
+    ("result", "run", "study", "run_values", "attacks"),
     ("report",),
     ("exhibits", "plan"),
-    ("cost", "workflow", "repairs", "announce"),
+    ("cost", "verify", "kept", "workflow", "repairs", "announce"),
     ("cli",),
 )
 

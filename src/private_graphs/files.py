@@ -74,7 +74,7 @@ def check_manifest(folder: str | os.PathLike[str]) -> None:
             "the folder anew from who made it"
         ) from error
     for name, expected in files.items():
-        file = path.with_name(name)
+        file = path.parent / name
         found = sha256_of(file) if file.is_file() else "no such file"
         if found != expected:
             raise UserError(

@@ -51,10 +51,12 @@ def find_repairs(work: Workflow) -> Repairs:
         name = folder.relative_to(work.folder).as_posix()
         job = work.jobs.get(name)
         if job is None:
-            if reason := damage(folder):
+            if reason := damage(folder, name, PROCESSED):
                 repairs.left_out[name] = reason
         elif reason := (
-            damage(folder, _dataset(job, again)) or stale_input(folder) or _other_plan(folder, job)
+            damage(folder, name, _processed(job, again))
+            or stale_input(folder)
+            or _other_plan(folder, job)
         ):
             again[(folder / MANIFEST).as_posix()] = reason
     exhibits = work.results / "exhibits"
@@ -93,12 +95,11 @@ def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
     return [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in exhibits]
 
 
-def _dataset(job: Job, again: Mapping[str, str]) -> Path | None:
-    """The folder of the built dataset of a job, if scores can be held against it."""
-    if job.attack:
-        return None
-    folder = PROCESSED / build_of(job)
-    return None if (folder / MANIFEST).as_posix() in again else folder
+def _processed(job: Job | None, again: Mapping[str, str]) -> Path | None:
+    """The folder of built datasets; None where that of a job is about to be made again."""
+    if job is None or job.attack:
+        return PROCESSED
+    return None if (PROCESSED / build_of(job) / MANIFEST).as_posix() in again else PROCESSED
 
 
 def _other_plan(folder: Path, job: Job) -> str | None:

@@ -93,7 +93,7 @@ class JobResult:
             self._write(folder)
             return
         self._of(revealing)._write(folder / WITHOUT_DP)
-        self._of(~revealing)._write(folder)
+        self._of(~revealing)._write(folder, [f"{WITHOUT_DP}/{MANIFEST}"])
 
     def _of(self, rows: np.ndarray) -> JobResult:
         """The part with some rows (R,), a mask."""
@@ -111,7 +111,7 @@ class JobResult:
             artifacts=artifacts,
         )
 
-    def _write(self, folder: Path) -> None:
+    def _write(self, folder: Path, more: Iterable[str] = ()) -> None:
         tensors = {
             "test_records": self.test_records.astype(np.int64),
             "predictions": self.test_predictions.astype(np.int32),
@@ -129,7 +129,7 @@ class JobResult:
         with atomic_path(folder / "runs.parquet") as temporary:
             self.rows.to_parquet(temporary, index=False)
         code = self.rows["code_fingerprint"].iloc[0]
-        write_manifest(folder, files, self.statements, code)
+        write_manifest(folder, [*files, *more], self.statements, code)
 
 
 def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from private_graphs.errors import UserError
 from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of, write_json, write_text
 from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
+from private_graphs.report.rows import labels_in, read_job_folder
 
 MADE_FROM = "made_from"
 """In a manifest: other manifests or receipts -> their contents when the folder was made.
@@ -23,37 +22,34 @@ MADE_FROM = "made_from"
 Null in that of a job with fresh noise: a plain hash of private data confirms a guess of them
 (docs/privacy.md §5). What such a job was made from lies with the data, in ``SOURCES``."""
 SOURCES = Path("data/processed/.made_from")
-_COPIED = {
-    "epsilon_proved": "epsilon_proved", "epsilon_claimed": "epsilon_published", "status": "status",
-    "unit": "unit", "relation": "relation", "inference": "inference",
-}  # fmt: skip
-"""Columns of rows -> what of their statement they repeat, where they say anything."""
 
 
-def damage(folder: Path, dataset: Path | None = None) -> str | None:
-    """Return what is wrong with the files of a finished job; None where nothing is.
+def damage(folder: Path, name: str, processed: Path | None = None) -> str | None:
+    """Return what is wrong with the files of the finished job ``name``; None where nothing is.
 
     A folder without a manifest holds nothing finished, so nothing in it can be damaged. With the
-    folder of its built ``dataset`` scores are computed again.
+    folder of built datasets scores are computed again where that of the job is there.
     """
     if not (folder / MANIFEST).is_file():
         return None
     job = read_job(folder / JOB_FILE)
     if job is None:
         return f"{folder / JOB_FILE}: not the plan of a job"
-    parts = {folder: (JOB_FILE,) if job.attack else (JOB_FILE, *FILES)}
-    if (folder / WITHOUT_DP).is_dir():
-        parts[folder / WITHOUT_DP] = FILES
+    needed = (JOB_FILE,) if job.attack else (JOB_FILE, *FILES)
+    beside = folder / WITHOUT_DP
+    if wrong := changed_file(folder, needed):
+        return wrong
+    if beside.is_dir():
+        if not (beside / MANIFEST).is_file():
+            return f"{beside / MANIFEST}: is gone"
+        if wrong := changed_file(beside, FILES):
+            return wrong
     try:
-        for part, needed in parts.items():
-            if wrong := changed_file(part, needed):
-                return wrong
-            if not job.attack:
-                _check_rows(part, dataset)
+        read_job_folder(name, folder, labels_in(processed))
     except UserError as error:
         return str(error)
     except Exception as error:  # whatever a reader makes of bytes that are something else
-        return f"{part}: not readable ({type(error).__name__}: {error})"
+        return f"{folder}: not readable ({type(error).__name__}: {error})"
     return None
 
 
@@ -147,55 +143,3 @@ def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str] | None) -
         None if made_from is None else {path: content_digest(path) for path in made_from}
     )
     write_json(folder / MANIFEST, manifest)
-
-
-def _check_rows(folder: Path, dataset: Path | None) -> None:
-    """Raise UserError where rows contradict the statements or the predictions beside them."""
-    import pyarrow.parquet
-    import safetensors
-
-    path = folder / "runs.parquet"
-    rows = pyarrow.parquet.ParquetFile(path).read(use_threads=False).to_pylist()
-    statements = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
-    for row in rows:
-        statement = statements.get(row["statement_id"])
-        if statement is None:
-            raise UserError(f"{path}: statement {row['statement_id']} is not in statement.json")
-        for column, name in _COPIED.items():
-            told = row.get(column)
-            if not _missing(told) and told != statement[name]:
-                raise UserError(
-                    f"{path}: {column} is {told!r}, its statement says {statement[name]!r}"
-                )
-    with safetensors.safe_open(folder / "predictions.safetensors", framework="numpy") as tensors:
-        order = json.loads(tensors.metadata()["replica_ids"])
-        if order != [row["replica_id"] for row in rows]:
-            raise UserError(f"{path}: the rows are not those of predictions.safetensors")
-        labels = _labels(dataset)
-        if labels is None:
-            return
-        truth = labels[tensors.get_tensor("test_records")]
-        right = (tensors.get_tensor("predictions") == truth).mean(axis=1)
-    if (truth < 0).any():  # how records without a label count is the protocol's affair
-        return
-    for row, score in zip(rows, right, strict=True):
-        told = row["test_micro_f1"]
-        if not _missing(told) and abs(told - score) > 1e-9:
-            raise UserError(
-                f"{path}: test_micro_f1 is {told:.6g} where its predictions score {score:.6g}"
-            )
-
-
-def _labels(dataset: Path | None):
-    """Labels of a built dataset; None where it is not at hand."""
-    import safetensors
-
-    for name in ("graph.safetensors", "images.safetensors"):
-        if dataset is not None and (dataset / name).is_file():
-            with safetensors.safe_open(dataset / name, framework="numpy") as tensors:
-                return tensors.get_tensor("labels")
-    return None
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -25,6 +25,12 @@ UNREACHABLE = {
 STUDY = "lrec2022"
 
 
+@pytest.fixture
+def hollow_results(monkeypatch) -> None:
+    """Results of ``finished_jobs`` have right hashes and no contents to speak of."""
+    monkeypatch.setattr("private_graphs.verify.read_job_folder", lambda *arguments: None)
+
+
 @dataclass
 class Project:
     """A folder that holds what a run needs of the repository."""

@@ -15,6 +15,8 @@ from private_graphs.workflow import Workflow, make_workflow
 
 from .finished_jobs import leave_job
 
+pytestmark = pytest.mark.usefixtures("hollow_results")
+
 ASKED = {"exhibits": "figure2", "protocols": "paper", "datasets": "synthetic-planetoid"}
 
 

@@ -20,6 +20,8 @@ from private_graphs.jobs import Attack, Job
 
 from .finished_jobs import leave_job
 
+pytestmark = pytest.mark.usefixtures("hollow_results")
+
 JOB = Job(study="s", group="g", name="cora/raw/m", dataset="cora", method="m", scenario="nodes",
           epsilons=(1, 2), seeds=(0, 1, 2), settings={"epochs": 100})  # fmt: skip
 

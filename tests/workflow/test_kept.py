@@ -13,6 +13,8 @@ from private_graphs.verify import write_hashes
 
 from .finished_jobs import leave_job
 
+pytestmark = pytest.mark.usefixtures("hollow_results")
+
 CHOICE = Job(study="s", group="table", name="d/raw/m", dataset="d", method="m", scenario="nodes",
              epsilons=(2,), seeds=(0, 1), choose={"rate": (1, 10)})  # fmt: skip
 FOLLOWER = CHOICE.model_copy(

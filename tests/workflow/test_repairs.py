@@ -24,6 +24,8 @@ from private_graphs.workflow import Workflow, make_workflow, receipt_file
 
 from .finished_jobs import leave_job
 
+pytestmark = pytest.mark.usefixtures("hollow_results")
+
 NAME = "synthetic-planetoid"
 ASKED = {"exhibits": "table1", "protocols": "paper", "datasets": NAME}
 

@@ -4,33 +4,52 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.numpy
+from small_jobs import job_of, small_dataset
 
-from private_graphs.files import MANIFEST, write_json
-from private_graphs.jobs import Attack, Job
-from private_graphs.verify import changed_file, content_digest, damage, stale_input, write_hashes
+from private_graphs.files import MANIFEST, WITHOUT_DP, write_json
+from private_graphs.jobs import Attack
+from private_graphs.run import execute
+from private_graphs.verify import (
+    changed_file,
+    content_digest,
+    damage,
+    finish,
+    stale_input,
+    write_hashes,
+)
 
-from .finished_jobs import accept, leave_dataset, leave_job, save_predictions
+from .finished_jobs import accept, leave_job
 
-JOB = Job(study="s", group="g", name="d/raw/m", dataset="d", method="m", scenario="nodes",
-          epsilons=(2,))  # fmt: skip
+JOB = job_of("class_sums", seeds=(0, 1), epsilons=(1.0, float("inf"))).model_copy(
+    update={"name": "small/raw/class_sums", "validation_labels": (), "validation_epsilons": ()}
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of a finished job."""
-    return leave_job(tmp_path / "jobs", JOB)
+    folder = tmp_path / "jobs" / JOB.id
+    execute(JOB, small_dataset("class_sums")).save(folder)
+    finish(folder, JOB, [])
+    return folder
 
 
 @pytest.fixture
-def dataset(tmp_path: Path) -> Path:
-    """The dataset that its predictions are of."""
-    return leave_dataset(tmp_path / "data")
+def processed(tmp_path: Path) -> Path:
+    """The built datasets, with the one that its predictions are of."""
+    dataset = small_dataset("class_sums")
+    build = tmp_path / "data" / JOB.dataset
+    dataset.save(build)
+    write_json(build / "statistics.json", {"fingerprint": dataset.fingerprint})
+    return tmp_path / "data"
 
 
 def edit_rows(folder: Path, **columns: object) -> None:
@@ -42,12 +61,12 @@ def edit_rows(folder: Path, **columns: object) -> None:
 
 
 def test_what_was_written_is_whole_and_what_has_not_finished_is_not_damaged(
-    folder: Path, dataset: Path, tmp_path: Path
+    folder: Path, processed: Path, tmp_path: Path
 ) -> None:
-    assert damage(folder) is None and damage(folder, dataset) is None
-    assert damage(tmp_path / "jobs" / "nothing") is None
+    assert damage(folder, JOB.id) is None and damage(folder, JOB.id, processed) is None
+    assert damage(tmp_path / "jobs" / "nothing", "nothing") is None
     (folder / MANIFEST).unlink()
-    assert damage(folder) is None
+    assert damage(folder, JOB.id) is None
 
 
 @pytest.mark.parametrize(
@@ -62,48 +81,52 @@ def test_a_cut_or_absent_file_is_named_whatever_its_date(folder: Path, name: str
     else:
         path.write_bytes(content[: len(content) // 2] if how == "cut" else b"")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    reason = damage(folder)
+    reason = damage(folder, JOB.id)
     if (name, how) == (MANIFEST, "removed"):
         assert reason is None, "without it nothing has finished"
     else:
         assert name in reason
     path.write_bytes(content)
-    assert damage(folder) is None, "the good file counts again"
+    assert damage(folder, JOB.id) is None, "the good file counts again"
 
 
 def test_an_edited_score_is_found_by_its_hash_and_by_its_predictions(
-    folder: Path, dataset: Path
+    folder: Path, processed: Path
 ) -> None:
-    edit_rows(folder, test_micro_f1=0.99)
-    assert "runs.parquet: is not the file that was written" in damage(folder)
+    edit_rows(folder, test_macro_f1=0.99)
+    assert "runs.parquet: is not the file that was written" in damage(folder, JOB.id)
     accept(folder)
-    assert damage(folder) is None, "nothing to hold it against"
-    assert "test_micro_f1 is 0.99 where its predictions score 1" in damage(folder, dataset)
-
-
-def change_epsilon(folder: Path) -> None:
-    edit_rows(folder, epsilon_proved=0.1)
-
-
-def change_claim(folder: Path) -> None:
-    edit_rows(folder, epsilon_claimed=1.0)
-
-
-def change_statement(folder: Path) -> None:
-    edit_rows(folder, statement_id="elsewhere")
+    assert damage(folder, JOB.id) is None, "nothing to hold it against"
+    assert "test_macro_f1 0.99" in damage(folder, JOB.id, processed)
 
 
 def change_predictions(folder: Path) -> None:
-    save_predictions(folder, np.zeros((2, 3), dtype=np.int32), ["b", "a"])
+    """Put the predictions in another order."""
+    path = folder / "predictions.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    safetensors.numpy.save_file(tensors, path, metadata={"replica_ids": json.dumps(["b", "a"])})
+
+
+def drop_a_seed(folder: Path) -> None:
+    """Leave out the rows of a seed, and their predictions."""
+    rows = pd.read_parquet(folder / "runs.parquet")
+    kept = (rows["seed"] == 0).to_numpy()
+    path = folder / "predictions.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    tensors["predictions"] = np.ascontiguousarray(tensors["predictions"][kept])
+    order = json.dumps(rows.loc[kept, "replica_id"].tolist())
+    safetensors.numpy.save_file(tensors, path, metadata={"replica_ids": order})
+    rows[kept].to_parquet(folder / "runs.parquet", index=False)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (change_epsilon, "epsilon_proved is 0.1, its statement says 2.5"),
-        (change_claim, "epsilon_claimed is 1.0, its statement says 2.0"),
-        (change_statement, "statement elsewhere is not in statement.json"),
-        (change_predictions, "the rows are not those of predictions.safetensors"),
+        (lambda folder: edit_rows(folder, epsilon_proved=0.1), "epsilon_proved"),
+        (lambda folder: edit_rows(folder, dataset="other"), "dataset"),
+        (lambda folder: edit_rows(folder, statement_id="elsewhere"), "elsewhere"),
+        (change_predictions, "predictions.safetensors"),
+        (drop_a_seed, "budgets and seeds"),
     ],
 )
 def test_rows_that_contradict_what_lies_beside_them_are_named(
@@ -111,28 +134,46 @@ def test_rows_that_contradict_what_lies_beside_them_are_named(
 ) -> None:
     change(folder)
     accept(folder)
-    assert words in damage(folder)
+    assert words in damage(folder, JOB.id)
+
+
+def test_the_folder_of_another_job_is_not_taken_for_its_own(folder: Path) -> None:
+    other = folder.with_name("other")
+    shutil.move(folder, other)
+    assert JOB.id in damage(other, JOB.id.replace(JOB.name.split("/")[-1], "other"))
+
+
+def test_rows_without_dp_that_lie_apart_are_vouched_for_too(tmp_path: Path) -> None:
+    folder = tmp_path / JOB.id
+    execute(JOB, small_dataset("class_sums"), noise_source="os_entropy").save(folder)
+    finish(folder, JOB, [], secret=True)
+    assert damage(folder, JOB.id) is None
+    manifest = (folder / MANIFEST).read_text()
+    assert json.loads(manifest)["made_from"] is None, "a hash of private data tells what they are"
+    (folder / WITHOUT_DP / MANIFEST).unlink()
+    assert WITHOUT_DP in damage(folder, JOB.id)
+    shutil.rmtree(folder / WITHOUT_DP)
+    assert WITHOUT_DP in damage(folder, JOB.id)
 
 
 def test_unreadable_content_that_a_manifest_vouches_for_is_damage_too(folder: Path) -> None:
     (folder / "runs.parquet").write_bytes(b"PAR1 and nothing else PAR1")
     accept(folder)
-    assert "not readable" in damage(folder)
+    assert "runs.parquet" in damage(folder, JOB.id)
 
 
 def test_a_manifest_has_to_say_something_of_every_file(folder: Path) -> None:
     manifest = json.loads((folder / MANIFEST).read_text())
     del manifest["sha256"]["predictions.safetensors"]
     write_json(folder / MANIFEST, manifest)
-    assert "says nothing of predictions.safetensors" in damage(folder)
+    assert "says nothing of predictions.safetensors" in damage(folder, JOB.id)
 
 
 def test_an_audit_has_other_files(tmp_path: Path) -> None:
     audit = JOB.model_copy(update={"attack": Attack(runs=10)})
     folder = leave_job(tmp_path, audit)
-    assert damage(folder) is None
     (folder / "audit.json").write_text('{"epsilon_lower": 9}')
-    assert "audit.json: is not the file that was written" in damage(folder)
+    assert "audit.json: is not the file that was written" in damage(folder, audit.id)
 
 
 def test_contents_of_what_a_folder_was_made_from_decide(tmp_path: Path) -> None:

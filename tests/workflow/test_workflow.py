@@ -28,6 +28,8 @@ from private_graphs.workflow import (
 
 from .finished_jobs import leave_job
 
+pytestmark = pytest.mark.usefixtures("hollow_results")
+
 PLANETOID = "synthetic-planetoid"
 OWN = {"name": "my_graph", "nodes": "nodes.csv", "edges": "edges.csv", "text": ["title"],
        "label": "topic"}  # fmt: skip

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -148,20 +149,32 @@ def collect(
         if jobs is not None and name not in jobs:
             continue
         with remedy(f"delete {folder} and run the job again"):
-            check_manifest(folder)
-            with readable(folder / JOB_FILE) as path:
-                job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-            if job.id != name:
-                raise UserError(f"{path}: the plan of {job.id}; expected that of {name}")
-            if job.attack is not None:
-                audits.append(audit_row(job, _read_json(folder / "audit.json")))
-                continue
-            for place in filter(Path.is_dir, (folder, folder / WITHOUT_DP)):
-                rows, own = read_runs(place, labels)
-                _check_plan(place, job, rows)
-                runs.append(rows.assign(source="own"))
-                statements |= own
+            rows, own, audit = read_job_folder(name, folder, labels)
+        runs.append(rows.assign(source="own"))
+        statements |= own
+        audits += [audit] if audit else []
     return tidy([*runs, pd.DataFrame(audits)]), statements
+
+
+def read_job_folder(
+    name: str, folder: Path, labels: Labels
+) -> tuple[pd.DataFrame, dict[str, dict[str, Any]], dict[str, Any] | None]:
+    """Return rows, statements and audit of the finished job ``name`` after all checks.
+
+    Raises UserError for a damaged file, for files of another job, and for rows that are not those
+    that were planned.
+    """
+    check_manifest(folder)
+    with readable(folder / JOB_FILE) as path:
+        job = Job.model_validate_json(path.read_text(encoding="utf-8"))
+    if job.id != name:
+        raise UserError(f"{path}: the plan of {job.id}; expected that of {name}")
+    if job.attack is not None:
+        return pd.DataFrame(), {}, audit_row(job, _read_json(folder / "audit.json"))
+    parts = [read_runs(place, labels) for place in (folder, folder / WITHOUT_DP) if place.is_dir()]
+    rows = pd.concat([part for part, _ in parts], ignore_index=True)
+    _check_plan(folder, job, rows)
+    return rows, {name: one for _, own in parts for name, one in own.items()}, None
 
 
 def read_runs(
@@ -245,7 +258,9 @@ def labels_in(processed: Path | None) -> Labels:
         if not missing(row["view"]):
             folder = folder / row["features"] / row["view"]
         fingerprint, values = read(folder) or (None, None)
-        return values if fingerprint == row["data_fingerprint"] else None
+        # with fresh noise a row has a keyed hash of its data, which nothing can be compared with
+        told = row["noise_source"] == "os_entropy" or fingerprint == row["data_fingerprint"]
+        return values if told else None
 
     return labels
 
@@ -259,6 +274,17 @@ def _check_plan(folder: Path, job: Job, rows: pd.DataFrame) -> None:
                 f"{folder / 'runs.parquet'}: {name} is {', '.join(map(str, others))}; its "
                 f"{JOB_FILE} says {plan[name]}"
             )
+    if not rows["replica_id"].is_unique:
+        raise UserError(f"{folder / 'runs.parquet'}: two rows of one run; expected each run once")
+    if not method_named(job.method).reads_private:
+        return  # public data with all labels leave nothing to draw: one seed
+    budgets = {*job.epsilons, *(job.validation_epsilons if job.validation_labels else ())}
+    made = set(zip(rows["epsilon"], rows["seed"], strict=True))
+    if made - set(product(budgets, job.seeds)) or set(product(job.epsilons, job.seeds)) - made:
+        raise UserError(
+            f"{folder / 'runs.parquet'}: the budgets and seeds of its rows are not those of "
+            f"{JOB_FILE}"
+        )
 
 
 def read_statements(path: Path) -> dict[str, dict[str, Any]]:
