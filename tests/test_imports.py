@@ -90,7 +90,7 @@ def test_unknown_start_is_an_error_that_names_it(package: Path, start: str) -> N
         import_closure(start, package)
 
 
-def test_training_code_reaches_no_reporting_code(root: Path) -> None:
+def test_training_code_reaches_no_report_code(root: Path) -> None:
     found = import_closure(root / "workflow" / "scripts" / "run.py")
     folders = {path.relative_to(PACKAGE).parts[0] for path in found if path.is_relative_to(PACKAGE)}
     assert {"methods", "privacy", "datasets", "jobs.py", "run.py"} <= folders

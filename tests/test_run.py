@@ -570,3 +570,49 @@ def test_an_interrupted_save_leaves_no_rows_and_nothing_half_written(
     left = {path.name for path in tmp_path.iterdir()}
     assert not left & {"runs.parquet", "manifest.json"}
     assert not any("partial" in name for name in left)
+
+
+# --- what a review broke ----------------------------------------------------------------------
+
+
+def test_a_search_is_priced_by_what_every_run_released():
+    """Noise is compared: the loudest run costs little, the quietest is paid for all the same."""
+    dataset = small_dataset("gcn")
+    searched = job_of(epsilons=(2.0,), choose={"noise_multiplier": (0.5, 50.0)}, protocol="paper")
+    found = execute(searched, dataset).rows
+    winner = found["noise_multiplier"].max()
+    found["selected"] = found["noise_multiplier"] == winner
+    job = job_of(epsilons=(2.0,), choose=searched.choose, protocol="paper").model_copy(
+        update={"group": "other", "chosen": Chosen(job=searched, epsilon=2.0)}
+    )
+    follower = execute(job, dataset, chosen=found)
+    (statement,) = follower.statements.values()
+    alone = execute(searched, dataset).statements.values()
+    spent = max(one["epsilon_proved"] for one in alone)
+    assert statement["epsilon_all_runs"] > spent and statement["epsilon_of_file"] > spent
+
+
+def test_given_noise_that_proves_less_than_asked_is_refused():
+    job = job_of(epsilons=(2.0,), settings={"noise_multiplier": 0.5})
+    with pytest.raises(UserError, match="2 was asked for"):
+        execute(job, small_dataset("gcn"))
+
+
+def test_a_method_that_is_priced_alone_is_not_compared_by_the_runner():
+    job = job_of("class_sums").model_copy(
+        update={"choose": {"rank": (1, 2)}, "validation_labels": (), "validation_epsilons": ()}
+    )
+    with pytest.raises(UserError, match="not priced for a choice"):
+        execute(job, small_dataset("class_sums"))
+
+
+def test_runs_that_would_share_their_draws_are_refused():
+    job = job_of(epsilons=(2.0,), choose={"dtype": ("float32", "float64")})
+    with pytest.raises(UserError, match="share their draws"):
+        execute(job, small_dataset("gcn"))
+
+
+def test_a_choice_reads_all_validation_labels_so_that_fewer_cannot_be_public():
+    with pytest.raises(ValueError, match="validation_labels"):
+        job_of(choose={"learning_rate": (0.1, 1.0)}, validation_labels=(5,),
+               validation_epsilons=(2.0,))  # fmt: skip

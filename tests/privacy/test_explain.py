@@ -204,8 +204,8 @@ def _sums(unit: str = "node", relation: str = "replace") -> GaussianQuery:
 CHOICE = ExponentialChoice(
     unit="node", relation="replace", count=1, reason="test", sensitivity=1.0, scale=2.0
 )
-FREE = Selection(n_configs=9, data="hits on 541 public tuning labels")
-CHARGED = Selection(n_configs=9, data="hits on 541 private tuning labels", public=False)
+FREE = Selection(n_configs=9, data="hits on 541 public validation labels")
+CHARGED = Selection(n_configs=9, data="hits on 541 private validation labels", public=False)
 
 
 def test_a_free_choice_inside_a_run_leaves_the_budget_of_the_run() -> None:
@@ -214,11 +214,13 @@ def test_a_free_choice_inside_a_run_leaves_the_budget_of_the_run() -> None:
     assert statement.selection.cost.startswith("none: the 9 configurations")
     proved = at_most(statement.epsilon_proved)
     assert f"One run, with the choice of its settings, is proved to keep ε = {proved}:" in text
-    assert "chosen among 9 configurations by hits on 541 public tuning labels: this reads" in text
+    assert (
+        "chosen among 9 configurations by hits on 541 public validation labels: this reads" in text
+    )
     assert "costs nothing" in text and "10 runs were made; all of them together keep" in text
     for wrong in ("as the chosen one", "not that of one run", "further query", "fixed in advance:"):
         assert wrong not in text, wrong
-    assert "tuning node" not in explain(statement)["who"]
+    assert "validation node" not in explain(statement)["who"]
 
 
 def test_a_charged_choice_is_covered_and_protects_labels_of_tuning_nodes_alone() -> None:
@@ -228,7 +230,7 @@ def test_a_charged_choice_is_covered_and_protects_labels_of_tuning_nodes_alone()
     assert "the ε of the run covers it" in parts["all_runs_and_selection"]
     assert "the ε of all runs covers training nodes alone" in parts["all_runs_and_selection"]
     assert "the choice of the configuration" not in parts["not_covered"]
-    assert "Of a tuning node its label alone is protected" in parts["who"]
+    assert "Of a validation node its label alone is protected" in parts["who"]
     assert "further query" not in paragraph(statement)
     unproved = explain(_of_method(CHARGED, events=(_sums(),), apart=(CHOICE,), n_units=10**5))
     assert unproved["epsilon"] is None

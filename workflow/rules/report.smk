@@ -18,7 +18,7 @@ rule exhibits:
     benchmark:
         f"{RESULTS}/benchmarks/exhibits.tsv"
     conda:
-        "../../envs/reporting.yaml"
+        "../../envs/report.yaml"
     threads: 1
     resources:
         mem_mb=2000,
@@ -43,7 +43,7 @@ rule site:
     benchmark:
         f"{RESULTS}/benchmarks/site.tsv"
     conda:
-        "../../envs/reporting.yaml"
+        "../../envs/report.yaml"
     threads: 1
     resources:
         mem_mb=2000,

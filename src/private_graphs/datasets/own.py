@@ -78,7 +78,7 @@ class OwnGraph(BaseModel):
     max_count: int = Field(default=15_000, ge=1)
     """Words of bow occur at most this often."""
     max_edges: int | None = Field(default=None, ge=1)
-    """Bound on the links, public: setting ``edges`` needs it. Chosen without looking at them."""
+    """Bound on the links, public: scenario ``edges`` needs it. Chosen without looking at them."""
     source: str = "source"
     target: str = "target"
     title: str | None = None

@@ -549,7 +549,10 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
     return PricedEvent(
         epsilon=epsilon,
         accountant=accountant,
-        proof=f"{event.count} releases, each {_describe_loss(event)}: {event.reason}",
+        proof=(
+            f"{event.count} release{'' if event.count == 1 else 's, each'} "
+            f"{_describe_loss(event)}: {event.reason}"
+        ),
         second_route=second,
         mu=mu,
         mechanism=loss,

@@ -164,7 +164,7 @@ def _choice_inside(statement: PrivacyStatement) -> str:
 
 
 def _chooses_apart(statement: PrivacyStatement) -> bool:
-    """Whether private tuning labels choose beside a release about training nodes (§12)."""
+    """Whether private validation labels choose beside a release about training nodes (§12)."""
     types = {each.type for each in statement.mechanisms}
     return statement.unit == "node" and "exponential" in types and len(types) > 1
 
@@ -202,8 +202,8 @@ def _who(statement: PrivacyStatement) -> str:
     text = f"{subject} {verb} {trained}; the unit is {meant}."
     if _chooses_apart(statement):
         text += (
-            " Of a tuning node its label alone is protected: not its text, and not which node it is"
-            " or that it has a label."
+            " Of a validation node its label alone is protected: not its text, not which node it is"
+            " and not that it has a label."
         )
     return text
 
@@ -320,7 +320,7 @@ def _inside(statement: PrivacyStatement, paid: str) -> str:
     text += ": this choice is one of the noisy steps of the run, and the ε of the run covers it."
     if statement.n_runs_released > 1 and _chooses_apart(statement):
         text += (
-            " Runs that take tuning labels to be public show them as they are: where there are "
+            " Runs that take validation labels to be public show them as they are: where there are "
             "such runs, the ε of all runs covers training nodes alone."
         )
     return text

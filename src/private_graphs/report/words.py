@@ -46,6 +46,11 @@ SEED_NOTE = (
 _LARGE = 1e6
 
 
+def unit(name: str) -> str:
+    """Return the unit of a guarantee in words."""
+    return {"edge_undirected": "edge"}.get(name, name.replace("_", " "))
+
+
 def missing(value: Any) -> bool:
     """Return whether ``value`` stands for no value (None, NaN, NA or empty text)."""
     return value is None or value is pd.NA or value == "" or value != value
@@ -118,7 +123,7 @@ def guarantee(point: Mapping[str, Any] | None) -> Cell:
     if proved == 0:
         return Cell("0: nothing private is read", point["statement_id"], tone(point))
     if not missing(proved):
-        words.append(f"{budget(proved)} per {point['unit']}".replace("_", " "))
+        words.append(f"{budget(proved)} per {unit(point['unit'])}")
     elif point["status"] != "refuted":
         words.append("none")
     if point["status"] == "refuted":
@@ -161,7 +166,7 @@ def guarantees(points: pd.DataFrame) -> Cell:
     words = []
     if len(proved):
         low, high = budget(proved["epsilon_proved"].min()), budget(proved["epsilon_proved"].max())
-        units = " or ".join(sorted(proved["unit"].unique())).replace("_", " ")
+        units = " or ".join(unit(name) for name in sorted(proved["unit"].unique()))
         words.append(f"{low if low == high else f'{low} to {high}'} per {units}")
         words += ["none for some"] * (len(proved) < len(private))
     elif refuted.empty:

@@ -1,4 +1,4 @@
-"""Trains a batch of replicas of one cell: schedules visits, stops early, keeps the right weights.
+"""Trains a batch of replicas of one job: schedules visits, stops early, keeps the right weights.
 
 Replicas never interact, so threads take whole replicas; the compiled kernels release the
 interpreter lock.

@@ -14,7 +14,7 @@ import numpy as np
 class Streams:
     """The random streams of one replica.
 
-    ``identity`` is everything that tells the replica apart (data fingerprint, cell, noise,
+    ``identity`` is everything that tells the replica apart (data fingerprint, job, noise,
     learning rate, seed) and, without a kept seed, fresh secret bytes from the operating system.
     """
 

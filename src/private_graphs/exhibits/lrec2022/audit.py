@@ -51,7 +51,7 @@ def build(results: Any) -> list[Table]:
     columns = [
         Column("protocol", lambda row: row["protocol"]),
         Column("training", lambda row: row["attacked"]),
-        Column("noise", lambda row: number(row["noise_multiplier"])),
+        Column("noise", lambda row: f"{row['noise_multiplier']:.4g}"),
         Column("ε claimed", lambda row: number(row["epsilon"])),
         Column("ε proved", proved),
         *(
