@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from private_graphs.privacy.statements import Inference, Status, Unit
 from private_graphs.report.exhibit import NOTHING, Cell
-from private_graphs.report.words import bound, budget, guarantee, guarantees, number, score
+from private_graphs.report.words import bound, budget, guarantee, guarantees, number, score, unit
 
 EPSILONS = st.floats(1e-9, 1e9) | st.floats(0.01, 300)
 
@@ -46,7 +46,7 @@ def test_a_phrase_never_promises_more_than_the_statement(point):
         assert per is None and cell.tone != "proved"
     else:
         assert float(per[1]) >= point["epsilon_proved"]
-        assert per[2] == point["unit"].replace("_", " ")
+        assert per[2] == unit(point["unit"])
         assert ("model only" in cell.text) == (point["inference"] == "leaks")
     shown = re.search(r"refuted: ε > ([\d.e+]+)", cell.text)
     assert (shown is not None) == (point["status"] == "refuted") == (cell.tone == "refuted")
