@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from private_graphs.errors import UserError
 from private_graphs.exhibits import exhibits_by_name
-from private_graphs.files import MANIFEST, sha256_of
-from private_graphs.jobs import JOB_FILE, Job, read_job
+from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of
+from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
 from private_graphs.kept import job_folders
+from private_graphs.report.rows import labels_in, read_job_folder
 from private_graphs.study import study_ids
-from private_graphs.verify import changed_file, damage, stale_input
+from private_graphs.verify import changed_file, stale_input
 from private_graphs.workflow import (
     PROCESSED,
     RAW,
@@ -64,6 +66,35 @@ def find_repairs(work: Workflow) -> Repairs:
         if reason := changed_file(exhibits) or stale_input(exhibits):
             again[(exhibits / MANIFEST).as_posix()] = reason
     return repairs
+
+
+def damage(folder: Path, name: str, processed: Path | None = None) -> str | None:
+    """Return what is wrong with the files of the finished job ``name``; None where nothing is.
+
+    A folder without a manifest holds nothing finished, so nothing in it can be damaged. With the
+    folder of built datasets scores are computed again where that of the job is there.
+    """
+    if not (folder / MANIFEST).is_file():
+        return None
+    job = read_job(folder / JOB_FILE)
+    if job is None:
+        return f"{folder / JOB_FILE}: not the plan of a job"
+    needed = (JOB_FILE,) if job.attack else (JOB_FILE, *FILES)
+    beside = folder / WITHOUT_DP
+    if wrong := changed_file(folder, needed):
+        return wrong
+    if beside.is_dir():
+        if not (beside / MANIFEST).is_file():
+            return f"{beside / MANIFEST}: is gone"
+        if wrong := changed_file(beside, FILES):
+            return wrong
+    try:
+        read_job_folder(name, folder, labels_in(processed))
+    except UserError as error:
+        return str(error)
+    except Exception as error:  # whatever a reader makes of bytes that are something else
+        return f"{folder}: not readable ({type(error).__name__}: {error})"
+    return None
 
 
 def shown_jobs(work: Workflow, repairs: Repairs) -> list[str]:

@@ -11,10 +11,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of, write_json, write_text
-from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
-from private_graphs.report.rows import labels_in, read_job_folder
+from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
+from private_graphs.jobs import JOB_FILE, Job
 
 MADE_FROM = "made_from"
 """In a manifest: other manifests or receipts -> their contents when the folder was made.
@@ -22,35 +20,6 @@ MADE_FROM = "made_from"
 Null in that of a job with fresh noise: a plain hash of private data confirms a guess of them
 (docs/privacy.md §5). What such a job was made from lies with the data, in ``SOURCES``."""
 SOURCES = Path("data/processed/.made_from")
-
-
-def damage(folder: Path, name: str, processed: Path | None = None) -> str | None:
-    """Return what is wrong with the files of the finished job ``name``; None where nothing is.
-
-    A folder without a manifest holds nothing finished, so nothing in it can be damaged. With the
-    folder of built datasets scores are computed again where that of the job is there.
-    """
-    if not (folder / MANIFEST).is_file():
-        return None
-    job = read_job(folder / JOB_FILE)
-    if job is None:
-        return f"{folder / JOB_FILE}: not the plan of a job"
-    needed = (JOB_FILE,) if job.attack else (JOB_FILE, *FILES)
-    beside = folder / WITHOUT_DP
-    if wrong := changed_file(folder, needed):
-        return wrong
-    if beside.is_dir():
-        if not (beside / MANIFEST).is_file():
-            return f"{beside / MANIFEST}: is gone"
-        if wrong := changed_file(beside, FILES):
-            return wrong
-    try:
-        read_job_folder(name, folder, labels_in(processed))
-    except UserError as error:
-        return str(error)
-    except Exception as error:  # whatever a reader makes of bytes that are something else
-        return f"{folder}: not readable ({type(error).__name__}: {error})"
-    return None
 
 
 def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:

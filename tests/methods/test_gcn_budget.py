@@ -52,7 +52,7 @@ def bought(epsilon: float, protocol="paper", *, dataset=None, search=None, **how
     fields |= {key: how.pop(key) for key in JOB & set(how)}
     source = how.pop("noise_source", "seeded")
     if search is not None:
-        fields |= {"chosen": Chosen(job=search[0], epsilon=2.0), "choose": search[0].choose}
+        fields |= {"chosen": Chosen(job=search[0], epsilon=5.0), "choose": search[0].choose}
     job = job_of(protocol=protocol, settings=settings_of(**how), **fields)
     result = execute(
         job, dataset or random_graph(0), noise_source=source, chosen=search and search[1]
@@ -67,11 +67,11 @@ SIX = {"learning_rate": (0.01, 0.1, 1, 10, 50, 100)}
 
 
 def searched(protocol="paper", *, dataset=None, choose=SIX, seeds=5, **how):
-    """A finished choice at ε = 2, with noise 50 unless it is another, and its rows."""
+    """A finished choice at ε = 5, with noise 50 unless it is another, and its rows."""
     how = {"noise_multiplier": 50.0} | how
     job = job_of(
         protocol=protocol, settings=settings_of(**how), choose=choose, group="selection",
-        epsilons=(2.0,), seeds=tuple(range(seeds)),
+        epsilons=(5.0,), seeds=tuple(range(seeds)),
     )  # fmt: skip
     return job, execute(job, dataset or random_graph(0)).rows
 
@@ -263,14 +263,14 @@ def test_a_dataset_that_was_sampled_per_class_is_priced_and_says_so(
 ):
     dataset = fake_reddit(tmp_path, monkeypatch, PROTOCOLS[protocol].data)
     how = dict(splits=10, noise_multiplier=20.0, epochs=100)
-    said = bought(2, protocol, dataset=dataset, **how).said
+    said = bought(5, protocol, dataset=dataset, **how).said
     assert said.epsilon_proved == pytest.approx(gdp_epsilon(moved, DELTA), rel=1e-9)
     for sentence in dataset.info.preprocessing:
         assert sentence[1:].rstrip(".") in said.preprocessing
-    whole = bought(2, protocol, dataset=dataset, **(how | {"splits": 1})).said
+    whole = bought(5, protocol, dataset=dataset, **(how | {"splits": 1})).said
     assert whole.epsilon_proved == pytest.approx(gdp_epsilon(1.0, DELTA), rel=1e-9)
     search = searched(protocol, dataset=dataset, **how)
-    said = bought(2, protocol, dataset=dataset, search=search, **how).said
+    said = bought(5, protocol, dataset=dataset, search=search, **how).said
     together = gdp_epsilon(moved * math.sqrt(1 + 30), DELTA)
     assert said.epsilon_all_runs == pytest.approx(together, rel=1e-9)
 
@@ -379,7 +379,7 @@ def test_a_statement_declares_what_the_dataset_declares_and_nothing_twice(tmp_pa
 @pytest.mark.parametrize("splits", [1, 10])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_given_noise_is_kept_and_priced(protocol, splits):
-    found = bought(3.0, protocol, splits=splits, noise_multiplier=50.0)
+    found = bought(5.0, protocol, splits=splits, noise_multiplier=50.0)
     assert found.noise_multiplier == 50.0 and found.said.epsilon_target is None
     settings = GcnSettings(splits=splits, noise_multiplier=50.0)
     value = epsilon_of_noise(settings, PROTOCOLS[protocol], DELTA)

@@ -28,7 +28,7 @@ STUDY = "lrec2022"
 @pytest.fixture
 def hollow_results(monkeypatch) -> None:
     """Results of ``finished_jobs`` have right hashes and no contents to speak of."""
-    monkeypatch.setattr("private_graphs.verify.read_job_folder", lambda *arguments: None)
+    monkeypatch.setattr("private_graphs.repairs.read_job_folder", lambda *arguments: None)
 
 
 @dataclass
