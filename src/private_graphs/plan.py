@@ -9,7 +9,7 @@ from private_graphs.errors import UsageError
 from private_graphs.exhibits import exhibits_by_name, named
 from private_graphs.jobs import Job
 from private_graphs.report.exhibit import Exhibit
-from private_graphs.study import Run, Study, group_jobs, left_out, load_study, with_choices
+from private_graphs.study import Run, Study, group_jobs, left_out, load_study
 
 
 @dataclass(frozen=True)
@@ -40,37 +40,35 @@ class Plan:
             ]
         return made
 
-    def groups(self, study_id: str) -> list[str]:
-        """Run groups of a study that exhibits read, of its own or of other studies."""
+    @property
+    def groups(self) -> list[tuple[str, str]]:
+        """(study, run group) of what the exhibits read, of their own studies and of others."""
         read = [
-            group if "." in group else f"{owner}.{group}"
+            pair
             for owner, exhibits in self.exhibits.items()
             for exhibit in exhibits
-            for group in exhibit.groups
+            for pair in exhibit.reads(owner)
         ]
-        wanted = [name.split(".", 1)[1] for name in read if name.split(".", 1)[0] == study_id]
-        return list(dict.fromkeys(wanted))
+        return list(dict.fromkeys(read))
 
     @cached_property
     def jobs(self) -> list[Job]:
-        """Every job that the exhibits read, and those that choose settings for them.
+        """Every job that the exhibits read, those that choose settings for others first.
 
         Raises UsageError where nothing is left of exhibits that were named.
         """
-        jobs: list[Job] = []
-        foreign = {
-            group.split(".", 1)[0]
-            for exhibits in self.exhibits.values()
-            for exhibit in exhibits
-            for group in exhibit.groups
-            if "." in group
-        }
-        for name in dict.fromkeys([*self.studies, *sorted(foreign)]):
-            study = load_study(name, self.run.scale)
-            own = [job for group in self.groups(name) for job in group_jobs(study, group, self.run)]
-            jobs += with_choices(study, own, self.run)
-        self._refuse_empty(jobs)
-        return jobs
+        read = [
+            job
+            for study_id, group in self.groups
+            for job in group_jobs(load_study(study_id, self.run.scale), group, self.run)
+        ]
+        self._refuse_empty(read)
+        jobs: dict[str, Job] = {}
+        for job in read:
+            if job.chosen is not None:
+                jobs.setdefault(job.chosen.job.id, job.chosen.job)
+            jobs[job.id] = job
+        return list(jobs.values())
 
     def _refuse_empty(self, jobs: list[Job]) -> None:
         """UsageError for an exhibit that a run names and that has no job with all that it names."""
@@ -78,10 +76,7 @@ class Plan:
             return
         for owner, exhibits in self.exhibits.items():
             for exhibit in exhibits:
-                groups = {
-                    tuple(group.split(".", 1)) if "." in group else (owner, group)
-                    for group in exhibit.groups
-                }
+                groups = exhibit.reads(owner)
                 if groups and not any((job.study, job.group) in groups for job in jobs):
                     raise UsageError(
                         f"configuration: exhibit {owner}.{exhibit.name} has no run with the "

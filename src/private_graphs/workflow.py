@@ -25,7 +25,6 @@ from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, widened
 from private_graphs.methods import module_of
 from private_graphs.plan import Plan
-from private_graphs.report.exhibit import Exhibit
 from private_graphs.study import Run, accepted, data_view
 
 RESULTS = Path("results")
@@ -209,12 +208,6 @@ def study_files(work: Workflow) -> list[str]:
 def recorded_files() -> list[str]:
     """Return the files of recorded results, which pages show beside those of the run."""
     return sorted(path.as_posix() for path in RECORDED.glob("*/*") if path.is_file())
-
-
-def groups_read(study_id: str, exhibit: Exhibit) -> set[tuple[str, str]]:
-    """Return (study, run group) of what an exhibit reads."""
-    pairs = (group.rpartition(".") for group in exhibit.groups)
-    return {(owner or study_id, group) for owner, _, group in pairs}
 
 
 def either(names: Iterable[str]) -> str:

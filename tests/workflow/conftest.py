@@ -16,6 +16,8 @@ import psutil
 import pytest
 import yaml
 
+from private_graphs.files import check_manifest
+
 PARTS = ("src", "studies", "workflow", "profiles", "envs", "recorded", "Snakefile", "config.yaml")
 UNREACHABLE = {
     name: "http://127.0.0.1:9"
@@ -28,7 +30,8 @@ STUDY = "lrec2022"
 @pytest.fixture
 def hollow_results(monkeypatch) -> None:
     """Results of ``finished_jobs`` have right hashes and no contents to speak of."""
-    monkeypatch.setattr("private_graphs.repairs.read_job_folder", lambda *arguments: None)
+    hashes = "private_graphs.repairs.read_job_folder"
+    monkeypatch.setattr(hashes, lambda name, folder, labels: check_manifest(folder))
 
 
 @dataclass

@@ -17,7 +17,6 @@ from private_graphs.workflow import (
     default_build,
     either,
     embeds,
-    groups_read,
     make_workflow,
     model_receipts,
     reader_modules,
@@ -169,8 +168,8 @@ def test_names_of_files() -> None:
     assert "studies/lrec2022.yaml" in files
     assert re.fullmatch(either(["a+b", "c"]), "a+b") and not re.match(either([]), "")
     exhibit = exhibits_by_name("lrec2022")["table1"]
-    assert groups_read("lrec2022", exhibit) == {("lrec2022", "table1")}
+    assert exhibit.reads("lrec2022") == [("lrec2022", "table1")]
     foreign = dataclasses.replace(exhibit, groups=("table1", "another.B"))
-    assert groups_read("lrec2022", foreign) == {("lrec2022", "table1"), ("another", "B")}
+    assert foreign.reads("lrec2022") == [("lrec2022", "table1"), ("another", "B")]
     (module,) = reader_modules("digits")
     assert module.startswith("private_graphs.datasets.readers.") and not reader_modules("cora")

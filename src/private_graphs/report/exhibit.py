@@ -137,3 +137,13 @@ class Exhibit:
     """What a reader learns from it, in one or two sentences."""
     statistics: bool = False
     """Whether it shows the sizes of the study's datasets, which are built for it then."""
+
+    def reads(self, study_id: str) -> list[tuple[str, str]]:
+        """Return (study, run group) of what it reads as an exhibit of ``study_id``."""
+        parts = (group.rpartition(".") for group in self.groups)
+        return [(owner or study_id, group) for owner, _, group in parts]
+
+    def rows_of(self, rows: pd.DataFrame, study_id: str) -> pd.Series:
+        """Return which of some tidy rows are of the run groups that it reads."""
+        names = [".".join(pair) for pair in self.reads(study_id)]
+        return (rows["study"] + "." + rows["group"]).isin(names)

@@ -85,7 +85,8 @@ class Results:
                 f"{self.study.id}.{exhibit.name}: no dataset has been built at scale {self.scale}; "
                 f"run snakemake --config scale={self.scale} exhibits={self.study.id}.{exhibit.name}"
             )
-        results = replace(self, rows=self.rows[self._read_by(exhibit) | self._is("published")])
+        read = exhibit.rows_of(self.rows, self.study.id)
+        results = replace(self, rows=self.rows[read | self._is("published")])
         if exhibit.groups and results.runs.empty and results.audits.empty:
             raise UserError(
                 f"{self.study.id}.{exhibit.name}: no finished job of "
@@ -97,10 +98,6 @@ class Results:
 
     def _is(self, *sources: str) -> pd.Series:
         return self.rows["source"].isin(sources)
-
-    def _read_by(self, exhibit: Exhibit) -> pd.Series:
-        names = {name if "." in name else f"{self.study.id}.{name}" for name in exhibit.groups}
-        return (self.rows["study"] + "." + self.rows["group"]).isin(names)
 
     @cached_property
     def runs(self) -> pd.DataFrame:

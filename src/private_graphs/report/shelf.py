@@ -66,9 +66,10 @@ class Shelf:
     def runs(self) -> pd.DataFrame:
         """Runs of its study, and those of others that its exhibits read."""
         runs, study = self.results.runs, self.results.study.id
-        shown = {name for exhibit in self.exhibits for name in self._groups(exhibit)}
-        names = runs["study"] + "." + runs["group"]
-        return runs[(runs["study"] == study) | names.isin(shown)]
+        shown = runs["study"] == study
+        for exhibit in self.exhibits:
+            shown |= exhibit.rows_of(runs, study)
+        return runs[shown]
 
     @cached_property
     def statements(self) -> dict[str, PrivacyStatement]:
@@ -84,11 +85,7 @@ class Shelf:
     def rows_of(self, exhibit: Exhibit, rows: pd.DataFrame | None = None) -> pd.DataFrame:
         """Those of ``rows``, by default the runs, that are of the run groups of an exhibit."""
         rows = self.results.runs if rows is None else rows
-        return rows[(rows["study"] + "." + rows["group"]).isin(self._groups(exhibit))]
-
-    def _groups(self, exhibit: Exhibit) -> set[str]:
-        study = self.results.study.id
-        return {name if "." in name else f"{study}.{name}" for name in exhibit.groups}
+        return rows[exhibit.rows_of(rows, self.results.study.id)]
 
 
 def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
@@ -146,9 +143,8 @@ def _exhibits(study: Study) -> list[Exhibit]:
 def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:
     """Say which jobs of an exhibit are not among ``done``, with the command that makes them."""
     planned, absent = Counter(), Counter()
-    for group in exhibit.groups:
-        owner, name = group.split(".", 1) if "." in group else (study.id, group)
-        for job in group_jobs(load_study(owner), name, Run(scale="full")):
+    for owner, group in exhibit.reads(study.id):
+        for job in group_jobs(load_study(owner), group, Run(scale="full")):
             planned[job.dataset] += 1
             absent[job.dataset] += job.id not in done
     lacking = [name for name, count in absent.items() if count]
