@@ -1,6 +1,7 @@
 """Recorded results: the rows, statements and predictions of a finished scale, kept small.
 
-``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``:
+``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``, beside those
+that were recorded before:
 ``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
 ``statements.json``, ``predictions.safetensors`` (class of every test record) and ``README.md``.
 Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
@@ -13,7 +14,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from private_graphs.report.rows import (
     read_statistics,
     readable,
     remedy,
+    tidy,
 )
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
@@ -79,7 +81,7 @@ class Recorded:
     def runs(self) -> pd.DataFrame:
         """The rows that are no audits, with ``job`` as ``predictions`` names it."""
         rows = self.rows[self.rows["source"] != "audit"]
-        return rows.assign(job=rows["group"] + "/" + rows["job"])
+        return rows.assign(job=_jobs(rows))
 
     def check_scores(self, labels: Mapping[str, np.ndarray]) -> int:
         """Compute the test scores of every run from its predictions; return how many runs.
@@ -99,6 +101,39 @@ class Recorded:
                     raise UserError(f"{job} on {dataset}: {error}; record the job again") from None
                 checked += len(rows)
         return checked
+
+    def joined(self, earlier: Recorded) -> Recorded:
+        """Return these results and the jobs of ``earlier`` that are not among them.
+
+        Raises UserError where the two predict other records of one dataset.
+        """
+        kept = earlier.rows[~_jobs(earlier.rows).isin(_jobs(self.rows))]
+        if kept.empty:
+            return self
+        rows = tidy([self.rows, kept])
+        place = [(source == "audit", job.split("/"))
+                 for source, job in zip(rows["source"], _jobs(rows), strict=True)]  # fmt: skip
+        rows = rows.iloc[sorted(range(len(rows)), key=place.__getitem__)].reset_index(drop=True)
+        for name in self.test_records.keys() & earlier.test_records.keys():
+            if not np.array_equal(self.test_records[name], earlier.test_records[name]):
+                raise UserError(
+                    f"{PREDICTIONS}: other test records of {name} than those recorded before; "
+                    "expected one set of them per dataset: record all its jobs into a new folder"
+                )
+        statements = earlier.statements | self.statements
+        statistics = {_of(each): each for each in [*earlier.statistics, *self.statistics]}
+        predictions = earlier.predictions | self.predictions
+        joined = Recorded(
+            replace(self.made, hours=_hours(rows),
+                    commands=tuple(dict.fromkeys([*earlier.made.commands, *self.made.commands]))),
+            rows,
+            {name: statements[name] for name in sorted(set(rows["statement_id"].dropna()))},
+            [statistics[name] for name in sorted(statistics)],
+            {},
+            earlier.test_records | self.test_records,
+        )  # fmt: skip
+        own = {name: predictions[name] for name in sorted(set(joined.runs["job"]))}
+        return replace(joined, predictions=own)
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write the four files; return their paths."""
@@ -130,6 +165,8 @@ def record(
 ) -> list[Path]:
     """Write ``target/<study>/`` of every study that has finished jobs; return the paths.
 
+    Jobs that stand there already and are not among the finished ones stay.
+
     ``processed`` is the folder of the built datasets: where that of a row is there, its scores are
     computed from its predictions and compared. ``commands`` made the results; ``day`` and
     ``machine`` are by default today and this machine. Raises UserError where nothing is finished,
@@ -147,17 +184,19 @@ def record(
     written = []
     for study, mine in rows.groupby("study", sort=True):
         mine = mine.assign(source=mine["source"].replace("own", "recorded")).reset_index(drop=True)
-        hours = round(float(mine["seconds"].sum()) / 3600, 2)
         recorded = Recorded(
-            Made(__version__, day or date.today().isoformat(), machine or machine_words(), hours,
-                 tuple(commands)),
+            Made(__version__, day or date.today().isoformat(), machine or machine_words(),
+                 _hours(mine), tuple(commands)),
             mine,
             {name: statements[name] for name in sorted(set(mine["statement_id"].dropna()))},
             [each for each in statistics if each["name"] in set(mine["dataset"])],
             *_predictions(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
         )  # fmt: skip
-        written += recorded.save(target / str(study))
-        read_recorded(target / str(study))
+        folder = target / str(study)
+        if (folder / ROWS).is_file():
+            recorded = recorded.joined(read_recorded(folder))
+        written += recorded.save(folder)
+        read_recorded(folder)
     return written
 
 
@@ -212,6 +251,20 @@ def dataset_of(row: Any) -> str:
     Records may differ between the views of the raw files.
     """
     return row["dataset"] if pd.isna(row["view"]) else f"{row['dataset']}/{row['view']}"
+
+
+def _of(statistics: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and view of a dataset."""
+    return statistics["name"], statistics.get("view") or ""
+
+
+def _jobs(rows: pd.DataFrame) -> pd.Series:
+    """The job of every row, as ``predictions`` names it."""
+    return rows["group"] + "/" + rows["job"]
+
+
+def _hours(rows: pd.DataFrame) -> float:
+    return round(float(rows["seconds"].sum()) / 3600, 2)
 
 
 def _order(runs: pd.DataFrame) -> dict[str, list[str]]:
