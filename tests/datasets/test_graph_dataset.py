@@ -11,12 +11,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from private_graphs.datasets.graph_dataset import (
-    DatasetInfo,
-    GraphDataset,
-    RawFile,
-    SparseFeatures,
-)
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.errors import UserError
 
 MASKS = ("train_mask", "validation_mask", "test_mask")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from text_graphs import text_graph
 
-from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.views import RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features.fasttext import (

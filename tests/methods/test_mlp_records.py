@@ -45,7 +45,10 @@ def images(n_train: int = 200, seed: int = 1) -> ImageDataset:
         height=6, width=6, sources=[], licence="", citation="", public_facts=[],
     )  # fmt: skip
     validation = (place >= n_train) & (place < n_train + 20)
-    return ImageDataset(pixels, labels, place < n_train, validation, place >= n_train + 20, info)
+    return ImageDataset(
+        images=pixels, labels=labels, train_mask=place < n_train, validation_mask=validation,
+        test_mask=place >= n_train + 20, info=info,
+    )  # fmt: skip
 
 
 def job(protocol: str, epsilons: tuple[float, ...] = (3.0,), **settings: object) -> Job:

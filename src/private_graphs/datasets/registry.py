@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from private_graphs.datasets.graph_dataset import (
     DatasetInfo,
     GraphDataset,
     ParsedGraph,
-    RawFile,
     SparseFeatures,
 )
 from private_graphs.datasets.image_dataset import (
@@ -22,6 +22,7 @@ from private_graphs.datasets.image_dataset import (
     ImageInfo,
     ParsedImages,
 )
+from private_graphs.datasets.labelled import MASKS, RawFile
 from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.own import (
     EMBEDDED,
@@ -446,37 +447,47 @@ def _public_facts(words: bool, node_sample: str | None) -> list[str]:
     ]
 
 
-def _check_masks(spec: DatasetSpec, parsed: ParsedGraph | ParsedImages) -> None:
-    for name in ("train_mask", "validation_mask", "test_mask"):
-        if not np.any(getattr(parsed, name) & (parsed.labels >= 0)):
+def _common(
+    spec: DatasetSpec, parsed: ParsedGraph | ParsedImages, sources: list[RawFile]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return what ``dataset.json`` says of every dataset, and its labels and masks.
+
+    Raises UserError where a mask has nobody to learn from or to score.
+    """
+    arrays = {key: getattr(parsed, key) for key in ("labels", *MASKS)}
+    for name in MASKS:
+        if not np.any(arrays[name] & (parsed.labels >= 0)):
             raise UserError(
                 f"{spec.name}: {name}: no member of it has a label, expected at least one to learn "
                 "from or to score; supply labels, or declare other numbers of validation and test "
                 "members"
             )
+    origin = None if spec.synthetic else load_sources()[spec.name]
+    told = {
+        "name": spec.name,
+        "title": spec.title,
+        "synthetic": spec.synthetic,
+        "classes": list(spec.classes),
+        "sources": sources,
+        "licence": origin.licence if origin else _SYNTHETIC_LICENCE,
+        "citation": origin.citation if origin else _SYNTHETIC_CITATION,
+        "preprocessing": list(parsed.preprocessing),
+    }
+    return told, arrays
 
 
 def _images(spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile]) -> ImageDataset:
-    _check_masks(spec, parsed)
-    origin = None if spec.synthetic else load_sources()[spec.name]
+    told, arrays = _common(spec, parsed, sources)
     n_images, channels, height, width = parsed.images.shape
     info = ImageInfo(
-        name=spec.name,
-        title=spec.title,
-        synthetic=spec.synthetic,
-        classes=list(spec.classes),
+        **told,
         n_images=n_images,
         channels=channels,
         height=height,
         width=width,
-        sources=sources,
-        licence=origin.licence if origin else _SYNTHETIC_LICENCE,
-        citation=origin.citation if origin else _SYNTHETIC_CITATION,
         public_facts=["the number of images and the classes", _MASKS, _PUBLIC_IMAGES],
-        preprocessing=list(parsed.preprocessing),
     )
-    arrays = (parsed.images, parsed.labels, parsed.train_mask)
-    return ImageDataset(*arrays, parsed.validation_mask, parsed.test_mask, info)
+    return ImageDataset(images=parsed.images, **arrays, info=info)
 
 
 def _dataset(
@@ -487,14 +498,10 @@ def _dataset(
             f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
             f"{len(spec.classes)}"
         )
-    _check_masks(spec, parsed)
+    told, arrays = _common(spec, parsed, sources)
     sparse = isinstance(parsed.features, SparseFeatures)
-    origin = None if spec.synthetic else load_sources()[spec.name]
     info = DatasetInfo(
-        name=spec.name,
-        title=spec.title,
-        synthetic=spec.synthetic,
-        classes=list(spec.classes),
+        **told,
         feature_kind="sparse" if sparse else "dense",
         units="node",
         n_nodes=len(parsed.labels),
@@ -503,20 +510,8 @@ def _dataset(
         loops_dropped=parsed.loops_dropped,
         duplicates_dropped=parsed.duplicates_dropped,
         one_way_edges=parsed.one_way_edges,
-        sources=sources,
-        licence=origin.licence if origin else _SYNTHETIC_LICENCE,
-        citation=origin.citation if origin else _SYNTHETIC_CITATION,
         public_facts=_public_facts(words=sparse, node_sample=parsed.node_sample),
         view=view.name if view else None,
         node_sample=parsed.node_sample,
-        preprocessing=list(parsed.preprocessing),
     )
-    return GraphDataset(
-        features=parsed.features,
-        edge_index=parsed.edge_index,
-        labels=parsed.labels,
-        train_mask=parsed.train_mask,
-        validation_mask=parsed.validation_mask,
-        test_mask=parsed.test_mask,
-        info=info,
-    )
+    return GraphDataset(features=parsed.features, edge_index=parsed.edge_index, **arrays, info=info)

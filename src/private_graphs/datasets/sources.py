@@ -32,7 +32,7 @@ from private_graphs.datasets.download import (
     probe,
 )
 from private_graphs.datasets.first_use import confirm
-from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import reader_specs
 from private_graphs.errors import UserError, suggest
 from private_graphs.files import atomic_path, resource, sha256_of
