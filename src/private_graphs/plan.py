@@ -70,21 +70,36 @@ class Plan:
             jobs[job.id] = job
         return list(jobs.values())
 
+    def _without_jobs(self, jobs: list[Job]) -> list[str]:
+        """Exhibits that read run groups of which nothing is left."""
+        there = {(job.study, job.group) for job in jobs}
+        return [
+            f"{owner}.{exhibit.name}"
+            for owner, exhibits in self.exhibits.items()
+            for exhibit in exhibits
+            if exhibit.groups and there.isdisjoint(exhibit.reads(owner))
+        ]
+
     def _refuse_empty(self, jobs: list[Job]) -> None:
-        """UsageError for an exhibit that a run names and that has no job with all that it names."""
-        if self.run.exhibits is None:
-            return
-        for owner, exhibits in self.exhibits.items():
-            for exhibit in exhibits:
-                groups = exhibit.reads(owner)
-                if groups and not any((job.study, job.group) in groups for job in jobs):
-                    raise UsageError(
-                        f"configuration: exhibit {owner}.{exhibit.name} has no run with the "
-                        "datasets, features, protocols and splits that are named; leave it out, "
-                        "or name others"
-                    )
+        """UsageError for a number of splits that nothing has, and for exhibits without jobs."""
+        there = {job.settings["splits"] for job in jobs if "splits" in job.settings}
+        if unused := sorted(set(self.run.splits or ()) - there):
+            raise UsageError(
+                f"configuration: splits: no run has {', '.join(map(str, unused))}; leave it out, "
+                "or name others"
+            )
+        empty = self._without_jobs(jobs)
+        if empty and (self.run.exhibits is not None or not jobs):
+            raise UsageError(
+                f"configuration: exhibit {empty[0]} has no run with the datasets, features, "
+                "protocols and splits that are named; leave it out, or name others"
+            )
 
     @property
     def left_out(self) -> list[str]:
-        """A line for every dataset that is named and a study does not use."""
-        return [line for study in self.studies.values() for line in left_out(study, self.run)]
+        """A line for every dataset that is named and a study does not use, and for exhibits of
+        which the run makes nothing."""
+        lines = [line for study in self.studies.values() for line in left_out(study, self.run)]
+        empty = self._without_jobs(self.jobs)
+        words = f"No run of these exhibits is among those asked for: {', '.join(empty)}"
+        return [*lines, *([words] if empty else [])]
