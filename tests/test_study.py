@@ -384,6 +384,8 @@ def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
         ({"exhibits": "table2", "features": "sbert"}, "lrec2022.table2"),
         ({"exhibits": "figure1", "splits": "4,10"}, "lrec2022.figure1"),
         ({"exhibits": "figure1,figure3", "splits": "4,10"}, "lrec2022.figure1"),
+        ({"splits": "1,7"}, "no run has 7"),
+        ({"scale": "full", "exhibits": "table1", "datasets": "mnist"}, "lrec2022.table1"),
     ],
 )
 def test_an_exhibit_that_is_not_there_or_has_no_run_is_named(raw: dict, words: str) -> None:

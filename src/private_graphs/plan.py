@@ -81,18 +81,18 @@ class Plan:
         ]
 
     def _refuse_empty(self, jobs: list[Job]) -> None:
-        """UsageError for a number of splits that nothing has, and for exhibits without jobs."""
-        there = {job.settings["splits"] for job in jobs if "splits" in job.settings}
-        if unused := sorted(set(self.run.splits or ()) - there):
-            raise UsageError(
-                f"configuration: splits: no run has {', '.join(map(str, unused))}; leave it out, "
-                "or name others"
-            )
+        """UsageError for exhibits without jobs, and for a number of splits that no run has."""
         empty = self._without_jobs(jobs)
         if empty and (self.run.exhibits is not None or not jobs):
             raise UsageError(
                 f"configuration: exhibit {empty[0]} has no run with the datasets, features, "
                 "protocols and splits that are named; leave it out, or name others"
+            )
+        there = {job.settings["splits"] for job in jobs if "splits" in job.settings}
+        if unused := sorted(set(self.run.splits or ()) - there):
+            raise UsageError(
+                f"configuration: splits: no run has {', '.join(map(str, unused))}; leave it out, "
+                "or name others"
             )
 
     @property
