@@ -17,6 +17,7 @@ from typing import Any
 from private_graphs.cost import Costs, finished_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
+from private_graphs.datasets.readers import readers
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
@@ -224,9 +225,8 @@ def build_of(job: Job) -> str:
 
 
 def reader_modules(build: str) -> list[str]:
-    """Return the modules that a dataset is read by, where they are found by name."""
-    read = registry.dataset_spec(Path(build).parts[0]).read
-    return [read.__module__] if read else []
+    """Return the module that a dataset is read by; a user's graph has none of its own."""
+    return [readers()[name][1] for name in Path(build).parts[:1] if name in readers()]
 
 
 def receipt_file(name: str) -> str:

@@ -25,14 +25,6 @@ GRAPHS = {name: each for name, each in DATASETS.items() if each.data == "graph"}
 EMBEDDED = [name for name, each in GRAPHS.items() if each.synthetic and not each.views]
 
 
-def test_the_registered_names_are_these():
-    assert list(DATASETS) == [
-        "cora", "citeseer", "pubmed", "cora-ml", "ms-academic",
-        "synthetic-planetoid", "synthetic-npz", "pokec", "reddit", "pokec_demo", "digits", "mnist",
-        "fashion-mnist",
-    ]  # fmt: skip
-
-
 def test_bounds_on_edges_are_the_published_counts_rounded_up_to_two_digits():
     for spec in GRAPHS.values():
         if spec.name != "reddit":  # its edges are those of a sample; the bound is of the whole

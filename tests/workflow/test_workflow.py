@@ -172,4 +172,5 @@ def test_names_of_files() -> None:
     foreign = dataclasses.replace(exhibit, groups=("table1", "another.B"))
     assert foreign.reads("lrec2022") == [("lrec2022", "table1"), ("another", "B")]
     (module,) = reader_modules("digits")
-    assert module.startswith("private_graphs.datasets.readers.") and not reader_modules("cora")
+    assert module == "private_graphs.datasets.readers.digits"
+    assert reader_modules("cora/x") and not reader_modules("somebody_s_own")

@@ -23,7 +23,6 @@ from private_graphs.datasets.image_dataset import (
     ParsedImages,
 )
 from private_graphs.datasets.labelled import MASKS, RawFile
-from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.own import (
     EMBEDDED,
     OwnGraph,
@@ -32,8 +31,7 @@ from private_graphs.datasets.own import (
     read_declaration,
     read_own,
 )
-from private_graphs.datasets.planetoid import read_planetoid
-from private_graphs.datasets.readers import reader_specs
+from private_graphs.datasets.readers import readers
 from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
 from private_graphs.datasets.text_graph import TextGraph
@@ -57,162 +55,7 @@ PUBLIC_FACTS = (
 """What a dataset of texts declares public (docs/privacy.md §5)."""
 
 
-def _numbered(n_classes: int) -> tuple[str, ...]:
-    return tuple(f"class {label}" for label in range(n_classes))
-
-
-# The Planetoid files carry no names of classes. Cora's and CiteSeer's follow from the class counts
-# of the original corpora (Sen et al., 2008). The .npz files carry them under `class_names`:
-# Cora-ML's are the last parts of its topic paths; MS Academic's, a pickled array, are as they are.
-_SPECS = (
-    DatasetSpec(
-        "cora",
-        "Cora (Planetoid)",
-        "planetoid",
-        "cora",
-        (
-            "Theory",
-            "Reinforcement_Learning",
-            "Genetic_Algorithms",
-            "Neural_Networks",
-            "Probabilistic_Methods",
-            "Case_Based",
-            "Rule_Learning",
-        ),
-        GraphSize(2708, 5278, 49216, 1433, 7, 1208),
-        max_edges=5_300,
-    ),
-    DatasetSpec(
-        "citeseer",
-        "CiteSeer (Planetoid)",
-        "planetoid",
-        "citeseer",
-        ("AI", "ML", "IR", "DB", "Agents", "HCI"),
-        GraphSize(3327, 4552, 105165, 3703, 6, 1827),
-        max_edges=4_600,
-    ),
-    DatasetSpec(
-        "pubmed",
-        "PubMed Diabetes (Planetoid)",
-        "planetoid",
-        "pubmed",
-        _numbered(3),
-        GraphSize(19717, 44324, 988031, 500, 3, 18217),
-        max_edges=45_000,
-    ),
-    DatasetSpec(
-        "cora-ml",
-        "Cora-ML (gnn-benchmark)",
-        "npz",
-        "citation-npz/cora_ml.npz",
-        (
-            "Case-Based",
-            "Theory",
-            "Genetic_Algorithms",
-            "Probabilistic_Methods",
-            "Neural_Networks",
-            "Rule_Learning",
-            "Reinforcement_Learning",
-        ),
-        GraphSize(2995, 8158, 151171, 2879, 7, 1495),
-        max_edges=8_200,
-    ),
-    DatasetSpec(
-        "ms-academic",
-        "MS Academic, computer science (gnn-benchmark)",
-        "npz",
-        "citation-npz/ms_academic.npz",
-        (
-            "bioinformatics",
-            "machine_learning",
-            "computer_vision",
-            "NLP",
-            "graphics",
-            "networks",
-            "security",
-            "databases",
-            "data_mining",
-            "game_theory",
-            "HCI",
-            "information_theory",
-            "medical_informatics",
-            "robotics",
-            "theoretical_cs",
-        ),
-        GraphSize(18333, 81894, 1092079, 6805, 15, 16833),
-        max_edges=82_000,
-    ),
-    DatasetSpec(
-        "synthetic-planetoid",
-        "Synthetic citation graph in the Planetoid format",
-        "planetoid",
-        "synthetic",
-        _numbered(7),
-        GraphSize(2400, 4944, 42658, 1200, 7, 900),
-        max_edges=5_000,
-        synthetic=True,
-    ),
-    DatasetSpec(
-        "synthetic-npz",
-        "Synthetic citation graph in the gnn-benchmark format",
-        "npz",
-        "citation-npz/synthetic.npz",
-        _numbered(7),
-        GraphSize(2500, 5405, 44298, 1300, 7, 1000),
-        max_edges=5_500,
-        synthetic=True,
-    ),
-    # Sizes of Pokec and Reddit are those of the paper and of the published files; words per user
-    # are estimated.
-    DatasetSpec(
-        "pokec",
-        "Pokec, users with cats or dogs (SNAP)",
-        "pokec",
-        "pokec",
-        ("cat", "dog"),
-        GraphSize(20000, 32782, 20000 * 768, 768, 2, 16000),
-        max_edges=33_000,
-        features=TEXT_FEATURES,
-        sizes={
-            "bow": (9447, 20000 * 120),
-            "fasttext": (300, 20000 * 300),
-            "sbert": (512, 20000 * 512),
-        },
-        models={
-            "bert": "bert-base-multilingual-cased",
-            "fasttext": "fasttext-cc-sk-300",
-            "sbert": "distiluse-base-multilingual-cased-v2",
-        },
-        views=tuple(VIEWS),
-        per_class=10_000,
-    ),
-    DatasetSpec(
-        "reddit",
-        "Reddit posts (GraphSAGE), 10 % of the training nodes",
-        "reddit",
-        "reddit/reddit.zip",
-        _numbered(41),
-        GraphSize(94_876, 10_000_000, 94_876 * 602, 602, 41, 15_342),
-        max_edges=58_000_000,  # of the whole graph, before nodes are sampled
-        views=("released", "paper", "sound"),
-    ),
-    DatasetSpec(
-        "pokec_demo",
-        "Synthetic user profiles in the Pokec format",
-        "pokec",
-        "pokec_demo",
-        ("cat", "dog"),
-        GraphSize(1200, 2352, 1200 * 96, 96, 2, 960),
-        max_edges=2_400,
-        synthetic=True,
-        features=TEXT_FEATURES,
-        sizes={"bow": (471, 165385), "fasttext": (64, 1200 * 64), "sbert": (64, 1200 * 64)},
-        views=tuple(VIEWS),
-        per_class=600,
-    ),
-)
-
-DATASETS: dict[str, DatasetSpec] = {spec.name: spec for spec in (*_SPECS, *reader_specs())}
+DATASETS: dict[str, DatasetSpec] = {name: spec for name, (spec, _) in readers().items()}
 """Every dataset by name."""
 
 _SYNTHETIC_LICENCE = "Apache-2.0 (generated by this project)"
@@ -271,7 +114,6 @@ def own_spec(own: OwnGraph) -> DatasetSpec:
     return DatasetSpec(
         own.name,
         own.title or own.name,
-        "own",
         own.nodes.as_posix(),
         ("to be read",),
         GraphSize(nodes, edges, nonzeros, default, 2, max(1, nodes * 8 // 10)),
@@ -371,19 +213,9 @@ def build(
         )
     found = view_of(spec, view)
     sources = raw_records(name, raw_dir)
-    parsed: ParsedGraph | ParsedImages
-    if spec.read is not None:
-        parsed = spec.read(raw_dir / spec.raw)
-        if isinstance(parsed, ParsedImages):
-            return _images(spec, parsed, sources)
-    elif spec.format == "planetoid":
-        parsed = read_planetoid(raw_dir / "planetoid", spec.raw, spec.n_validation)
-    elif spec.format == "reddit":
-        from private_graphs.datasets.reddit import read_reddit
-
-        parsed = read_reddit(raw_dir / spec.raw, view)
-    else:
-        parsed = read_npz(raw_dir / spec.raw, spec.n_validation, spec.n_test, len(spec.classes))
+    parsed = spec.read(raw_dir / spec.raw, *([found] if found else []))
+    if isinstance(parsed, ParsedImages):
+        return _images(spec, parsed, sources)
     return _dataset(spec, parsed, sources, found)
 
 
@@ -413,26 +245,11 @@ def build_texts(
     view_of(spec, view)
     if spec.own is not None:
         return read_own(spec.own, view)
-    if spec.format != "pokec":
+    if spec.read_texts is None:
         raise UsageError(f"{name} has no texts; its features are in its raw files")
-    from private_graphs.datasets.pokec import read_pokec
-
-    sources = raw_records(name, raw_dir)
-    folder = raw_dir / spec.raw
-    origin = None if spec.synthetic else load_sources()[name]
-    return read_pokec(
-        folder / "soc-pokec-profiles.txt.gz",
-        folder / "soc-pokec-relationships.txt.gz",
-        view,
-        name=name,
-        per_class=spec.per_class,
-        title=spec.title,
-        synthetic=spec.synthetic,
-        sources=sources,
-        licence=origin.licence if origin else _SYNTHETIC_LICENCE,
-        citation=origin.citation if origin else _SYNTHETIC_CITATION,
-        public_facts=PUBLIC_FACTS,
-        progress=progress,
+    told = _told(spec, raw_records(name, raw_dir))
+    return spec.read_texts(
+        raw_dir / spec.raw, view, **told, public_facts=PUBLIC_FACTS, progress=progress
     )
 
 
@@ -445,6 +262,19 @@ def _public_facts(words: bool, node_sample: str | None) -> list[str]:
         "the validation and test masks" if node_sample == "stratified" else _MASKS,
         "all validation and test nodes with their features, labels and mutual edges",
     ]
+
+
+def _told(spec: DatasetSpec, sources: list[RawFile]) -> dict[str, Any]:
+    """Return what ``dataset.json`` says of a dataset whatever its files hold."""
+    origin = None if spec.synthetic else load_sources()[spec.name]
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "synthetic": spec.synthetic,
+        "sources": sources,
+        "licence": origin.licence if origin else _SYNTHETIC_LICENCE,
+        "citation": origin.citation if origin else _SYNTHETIC_CITATION,
+    }
 
 
 def _common(
@@ -462,17 +292,8 @@ def _common(
                 "from or to score; supply labels, or declare other numbers of validation and test "
                 "members"
             )
-    origin = None if spec.synthetic else load_sources()[spec.name]
-    told = {
-        "name": spec.name,
-        "title": spec.title,
-        "synthetic": spec.synthetic,
-        "classes": list(spec.classes),
-        "sources": sources,
-        "licence": origin.licence if origin else _SYNTHETIC_LICENCE,
-        "citation": origin.citation if origin else _SYNTHETIC_CITATION,
-        "preprocessing": list(parsed.preprocessing),
-    }
+    told = _told(spec, sources)
+    told |= {"classes": list(spec.classes), "preprocessing": list(parsed.preprocessing)}
     return told, arrays
 
 
