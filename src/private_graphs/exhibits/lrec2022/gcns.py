@@ -13,9 +13,9 @@ from private_graphs.report.exhibit import Cell
 from private_graphs.report.words import OPTIMIZERS, score, tone
 
 
-def scored(results: Any, group: str, by: Sequence[str], **means: str) -> pd.DataFrame:
-    """Return the points of a run group with means of further columns of its runs, by new names."""
-    results = replace(results, rows=results.rows[results.rows["group"] == group])
+def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.DataFrame:
+    """Return the points of run groups, ``A,B``, with means of further columns by new names."""
+    results = replace(results, rows=results.rows[results.rows["group"].isin(groups.split(","))])
     runs = results.runs[results.runs["selected"].fillna(True).astype(bool)]
     others = runs.groupby(list(by), dropna=False)[list(means.values())].mean()
     others.columns = list(means)
