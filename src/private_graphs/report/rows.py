@@ -7,8 +7,9 @@ against their statements, scores against the predictions that they were computed
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -62,6 +63,29 @@ ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
 
 Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
 """From a row to the (N,) labels of its dataset; None where they are not at hand."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the runs of a job predict, and the labels of the test records."""
+
+    replicas: Sequence[str]
+    """``replica_id`` of its R runs."""
+    classes: np.ndarray
+    """(R, M)."""
+    labels: np.ndarray | None
+    """(M,); None where they were not kept."""
+
+
+def read_answers(folder: Path) -> Answers:
+    """Read what the runs in the folder of a finished job predict."""
+    with (
+        readable(folder / "predictions.safetensors") as path,
+        safetensors.safe_open(path, "numpy") as stored,
+    ):
+        labels = stored.get_tensor("test_labels") if "test_labels" in stored.keys() else None
+        order = json.loads(stored.metadata()["replica_ids"])
+        return Answers(order, stored.get_tensor("predictions"), labels)
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:

@@ -12,7 +12,13 @@ from private_graphs.report import table as tables
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_statistics, tidy, write_rows
+from private_graphs.report.rows import (
+    collect,
+    read_answers,
+    read_statistics,
+    tidy,
+    write_rows,
+)
 from private_graphs.report.shelf import title_of
 from private_graphs.study import load_study
 
@@ -50,7 +56,7 @@ def write_exhibits(
         if study not in results:
             results[study] = Results.of(
                 studies[study], scale_folder.name, rows, statements,
-                read_statistics(scale_folder),
+                read_statistics(scale_folder), lambda job: read_answers(scale_folder / "jobs" / job),
             )  # fmt: skip
         written += write_exhibit(exhibits_by_name(study)[exhibit], results[study], folder / study)
     for path in {path for path in folder.rglob("*") if path.is_file()} - set(written):
