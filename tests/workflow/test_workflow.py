@@ -77,7 +77,7 @@ def test_the_whole_grid_of_three_graphs_is_planned() -> None:
 
 
 def test_the_job_of_a_choice_comes_along_and_is_an_input() -> None:
-    work = make_workflow({"exhibits": "figure2", "protocols": "paper"})
+    work = make_workflow({"exhibits": "lrec2022.figure2", "protocols": "paper"})
     choosing = {job.chosen.job.id for job in work.jobs.values() if job.chosen}
     assert choosing and choosing <= set(work.jobs)
     for job in work.jobs.values():
@@ -87,7 +87,7 @@ def test_the_job_of_a_choice_comes_along_and_is_an_input() -> None:
 
 
 def test_a_job_names_its_dataset_its_module_and_its_noise() -> None:
-    work = make_workflow({"exhibits": "table2,frontier", "protocols": "released,sound"})
+    work = make_workflow({"exhibits": "lrec2022.table2,frontier", "protocols": "released,sound"})
     for job in work.made_by(audits=False):
         manifest = work.dataset(job.id)
         if job.dataset == "pokec_demo":
@@ -105,7 +105,7 @@ def test_a_job_names_its_dataset_its_module_and_its_noise() -> None:
 
 
 def test_raw_files_are_those_of_the_datasets_and_of_downloaded_models() -> None:
-    demo = make_workflow({"exhibits": "table2"})
+    demo = make_workflow({"exhibits": "lrec2022.table2"})
     assert demo.receipted() == ["pokec_demo"], "its models are embedded"
     pokec = full(exhibits="table2", features="bert", protocols="sound")
     (model,) = model_receipts("pokec", "bert")
@@ -122,7 +122,7 @@ def test_raw_files_are_those_of_the_datasets_and_of_downloaded_models() -> None:
 
 
 def test_sizes_are_shown_of_one_build_of_texts() -> None:
-    work = make_workflow({"exhibits": "table2,table1"})
+    work = make_workflow({"exhibits": "lrec2022.table2,table1"})
     assert len(work.builds["pokec_demo"]) == 9
     shown = [build for build in work.shown_builds() if build.startswith("pokec_demo")]
     assert len(shown) == 1 and shown[0].endswith("/sound")
@@ -130,10 +130,10 @@ def test_sizes_are_shown_of_one_build_of_texts() -> None:
 
 
 def test_finished_seeds_stay_and_jobs_that_follow_a_choice_take_part() -> None:
-    first = make_workflow({"exhibits": "figure2", "protocols": "paper", "seeds": 5})
+    first = make_workflow({"exhibits": "lrec2022.figure2", "protocols": "paper", "seeds": 5})
     for job in first.jobs.values():
         leave_job(first.folder, job)
-    again = make_workflow({"exhibits": "figure2", "protocols": "paper", "seeds": 2})
+    again = make_workflow({"exhibits": "lrec2022.figure2", "protocols": "paper", "seeds": 2})
     assert again.jobs == first.jobs and not again.following
     other = make_workflow({"exhibits": "table1", "protocols": "paper"})
     followed = {name for name, job in first.jobs.items() if job.chosen}

@@ -110,6 +110,10 @@ class Results:
             )
         return [_marked_private(block) for block in exhibit.build(results)]
 
+    def with_rows(self, rows: pd.DataFrame) -> Results:
+        """Return the results with other rows: some of these, say."""
+        return replace(self, rows=rows)
+
     def _is(self, *sources: str) -> pd.Series:
         return self.rows["source"].isin(sources)
 

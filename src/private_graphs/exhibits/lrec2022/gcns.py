@@ -38,9 +38,10 @@ def across(
     return column
 
 
-def score_cell(point: dict[str, Any], more: str = "") -> Cell:
+def score_cell(point: dict[str, Any], more: str = "", decimals: int = 3, times: float = 1) -> Cell:
     """Return the score of a point with its statement, and ``more`` words behind it."""
-    return Cell(f"{score(point).text}{more}", point["statement_id"], tone(point))
+    text = score(point, decimals, times).text
+    return Cell(f"{text}{more}", point["statement_id"], tone(point))
 
 
 def printed_gcns(results: Any) -> pd.DataFrame:

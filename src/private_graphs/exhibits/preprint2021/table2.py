@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
+
 from private_graphs.exhibits.lrec2022.scores import score_chart
 from private_graphs.exhibits.lrec2022.table1 import score_table
 from private_graphs.report.exhibit import Block, Exhibit
@@ -34,6 +36,16 @@ def of_preprint(results: Results) -> Results:
         optimizer=kept["optimizer"].fillna(names),
         group=kept["group"].where(kept["source"] == "published", "table2"),
     ))  # fmt: skip
+
+
+def printed_points(results: Results, figure: str) -> pd.DataFrame:
+    """Return what Table 2 prints for points of the figures, as ``curves.printed_points`` does."""
+    rows = results.published("table2").dropna(subset=["configuration"])
+    place = pd.DataFrame({
+        "dataset": rows["dataset"], "epsilon": rows["epsilon"], "splits": 1.0,
+        "optimizer": rows["configuration"].str.removesuffix("_untuned"), "train_fraction": 1.0,
+    })  # fmt: skip
+    return place.assign(published=rows["test_micro_f1"], published_where="Table 2")
 
 
 def build(results: Results) -> list[Block]:
