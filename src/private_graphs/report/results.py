@@ -21,8 +21,8 @@ from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.rows import (
     Answers,
+    answers_in,
     collect,
-    read_answers,
     read_statistics,
     tidy,
     with_settings,
@@ -87,7 +87,7 @@ class Results:
         rows, statements = collect(scale_folder, processed)
         return cls.of(
             study, scale_folder.name, rows, statements, statistics,
-            lambda job: read_answers(scale_folder / "jobs" / job),
+            answers_in(scale_folder),
         )  # fmt: skip
 
     def build(self, exhibit: Exhibit) -> list[Block]:

@@ -77,8 +77,12 @@ class Answers:
     """(M,); None where they were not kept."""
 
 
-def read_answers(folder: Path) -> Answers:
-    """Read what the runs in the folder of a finished job predict."""
+def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
+    """Return what reads the answers of a finished job, ``<study>/<group>/<job>``, of a scale."""
+    return lambda job: _read_answers(Path(scale_folder) / "jobs" / job)
+
+
+def _read_answers(folder: Path) -> Answers:
     with (
         readable(folder / "predictions.safetensors") as path,
         safetensors.safe_open(path, "numpy") as stored,

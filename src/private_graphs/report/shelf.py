@@ -18,7 +18,7 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.report.record import ROWS, Made, read_recorded
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_answers, read_statistics, tidy
+from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
 from private_graphs.study import Run, Study, group_jobs, load_study
 
 _WORDS = {"full": "your runs, full scale", "demo": "your runs, demo"}
@@ -120,7 +120,7 @@ def _own(folder: Path) -> list[Shelf]:
         exhibits = [exhibit for exhibit in _exhibits(study) if exhibit.name in there]
         results = Results.of(
             study, folder.name, rows, statements, read_statistics(folder),
-            lambda job: read_answers(folder / "jobs" / job),
+            answers_in(folder),
         )  # fmt: skip
         shelves.append(Shelf(folder.name, results, exhibits))
     return shelves
@@ -130,9 +130,12 @@ def recorded_shelf(folder: Path) -> Shelf:
     """Return what ``recorded/<study>`` holds, and what it lacks of the study's full scale."""
     found = read_recorded(folder)
     study = load_study(Path(folder).name)
-    others = {group.split(".")[0] for each in _exhibits(study) for group in each.groups
-              if "." in group and (folder.parent / group.split(".")[0] / ROWS).is_file()}  # fmt: skip
-    all_found = {study.id: found} | {name: read_recorded(folder.parent / name) for name in others}
+    read = {
+        group.split(".")[0] for each in _exhibits(study) for group in each.groups if "." in group
+    }
+    others = sorted(name for name in read if (Path(folder).parent / name / ROWS).is_file())
+    all_found = {study.id: found}
+    all_found |= {name: read_recorded(Path(folder).parent / name) for name in others}
     rows = tidy(each.rows for each in all_found.values())
     results = Results.of(
         study, "recorded", rows,

@@ -35,8 +35,8 @@ def hard_shares(results: Results, group: str) -> pd.DataFrame:
     for place, reference in runs[whole].groupby(PLACE):
         same = (runs[PLACE] == place).all(axis=1) & (runs["group"] == group)
         shown = runs[same & runs["seed"].isin(reference["seed"])]
-        hard = dict(zip(reference["seed"], _wrong(results, reference), strict=True))
-        for row, wrong in zip(shown.to_dict("records"), _wrong(results, shown), strict=True):
+        hard = dict(zip(reference["seed"], wrong_nodes(results, reference), strict=True))
+        for row, wrong in zip(shown.to_dict("records"), wrong_nodes(results, shown), strict=True):
             cases = hard[row["seed"]]
             found.append({name: row[name] for name in (*POINT, "seed")} | {
                 "cases": cases.sum(), "kept": 100 * wrong[cases].mean() if cases.any() else np.nan,
@@ -45,7 +45,7 @@ def hard_shares(results: Results, group: str) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*POINT, "seed", "cases", "kept", "error"])
 
 
-def _wrong(results: Results, rows: pd.DataFrame) -> np.ndarray:
+def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
     """(R, M) whether runs are wrong on the test nodes that have a label."""
     if rows.empty:
         return np.zeros((0, 0), dtype=bool)
