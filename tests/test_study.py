@@ -312,7 +312,8 @@ def test_a_job_needs_the_job_of_another_group_with_its_place(small) -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
-    found = jobs(scale=scale, exhibits="table1,table2,leak,figure1,figure2,figure3,figure4,audit")
+    exhibits = "table1,table2,leak,figure1,figure2,figure3,figure4,audit"
+    found = jobs(scale=scale, studies="lrec2022", exhibits=exhibits)
     places = {job.id: place for place, job in enumerate(found)}
     assert len(places) == len(found)
     for job in found:
@@ -325,7 +326,7 @@ def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
 
 
 def test_the_demo_trains_every_protocol_optimizer_and_split_in_few_jobs() -> None:
-    assert len(jobs()) <= 150
+    assert len(jobs()) <= 155
     table1 = of_group("table1")
     assert len(set(axes(table1, "dataset", "optimizer", "protocol", "splits"))) == len(table1) == 24
     for job, (splits,) in zip(table1, axes(table1, "splits"), strict=True):
@@ -394,7 +395,10 @@ def test_an_exhibit_that_is_not_there_or_has_no_run_is_named(raw: dict, words: s
 
 
 def test_a_name_with_its_study_is_the_exhibit_itself() -> None:
-    assert jobs(exhibits="lrec2022.figure1") == jobs(exhibits="figure1")
+    alone = jobs(studies="lrec2022", exhibits="figure1")
+    assert jobs(exhibits="lrec2022.figure1") == alone
+    with pytest.raises(UsageError, match=r"lrec2022.figure1 or preprint2021.figure1"):
+        jobs(exhibits="figure1")
 
 
 def test_a_run_of_some_splits_keeps_those_points() -> None:
@@ -459,8 +463,10 @@ def test_the_table_is_searched_where_it_holds_the_choice_and_a_job_of_its_own_el
 
 
 def test_choices_keep_to_the_protocols_of_the_run_and_cost_nothing_without_dp() -> None:
-    assert {job.protocol for job in jobs(exhibits="figure3", protocols="paper")} == {"paper"}
-    found = jobs(exhibits="figure1")
+    assert {job.protocol for job in jobs(exhibits="lrec2022.figure3", protocols="paper")} == {
+        "paper"
+    }
+    found = jobs(exhibits="lrec2022.figure1")
     assert {job.group for job in found} == {"A"} and not any(job.chosen for job in found)
 
 

@@ -199,13 +199,18 @@ def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
 
 
 def test_profiles_become_features_in_the_view_of_each_protocol(project: Project) -> None:
-    asked = ("--config", "exhibits=table2,leak", "protocols=paper,sound", "features=bow")
+    asked = ("--config", "exhibits=lrec2022.table2,leak", "protocols=paper,sound", "features=bow")
     wanted = [f"data/processed/pokec_demo/bow/{view}/manifest.json"
               for view in ("paper", "sound", "sound-with-label")]  # fmt: skip
     run = project.snakemake("--cores", "2", *wanted, *asked)
     assert run.returncode == 0, run.stdout
     assert project.jobs(*wanted, *asked) == {}
-    wider = ("--config", "exhibits=table2,leak", "protocols=released,paper,sound", "features=bow")
+    wider = (
+        "--config",
+        "exhibits=lrec2022.table2,leak",
+        "protocols=released,paper,sound",
+        "features=bow",
+    )
     jobs = project.jobs(*wider)
     assert (jobs["texts"], jobs["features"]) == (1, 1), "the other views are there"
 

@@ -65,7 +65,7 @@ def test_the_shipped_demo_is_small_and_has_every_group() -> None:
 
 
 def test_the_whole_grid_of_three_graphs_is_planned() -> None:
-    asked = {"exhibits": "table1,figure1,figure2,figure3"}
+    asked = {"exhibits": "table1,lrec2022.figure1,lrec2022.figure2,lrec2022.figure3"}
     assert groups(full(**asked)) == {
         "table1": 3 * 12, "A": 3 * 60, "B": 3 * 24, "C": 3 * 36, "selection": 3 * 12,
     }  # fmt: skip
@@ -76,7 +76,7 @@ def test_the_whole_grid_of_three_graphs_is_planned() -> None:
 
 
 def test_the_job_of_a_choice_comes_along_and_is_an_input() -> None:
-    work = make_workflow({"exhibits": "figure2", "protocols": "paper"})
+    work = make_workflow({"exhibits": "lrec2022.figure2", "protocols": "paper"})
     choosing = {job.chosen.job.id for job in work.jobs.values() if job.chosen}
     assert choosing and choosing <= set(work.jobs)
     for job in work.jobs.values():
@@ -86,7 +86,7 @@ def test_the_job_of_a_choice_comes_along_and_is_an_input() -> None:
 
 
 def test_a_job_names_its_dataset_its_module_and_its_noise() -> None:
-    work = make_workflow({"exhibits": "table2,frontier", "protocols": "released,sound"})
+    work = make_workflow({"exhibits": "lrec2022.table2,frontier", "protocols": "released,sound"})
     for job in work.made_by(audits=False):
         manifest = work.dataset(job.id)
         if job.dataset == "pokec_demo":
@@ -104,7 +104,7 @@ def test_a_job_names_its_dataset_its_module_and_its_noise() -> None:
 
 
 def test_raw_files_are_those_of_the_datasets_and_of_downloaded_models() -> None:
-    demo = make_workflow({"exhibits": "table2"})
+    demo = make_workflow({"exhibits": "lrec2022.table2"})
     assert demo.receipted() == ["pokec_demo"], "its models are embedded"
     pokec = full(exhibits="table2", features="bert", protocols="sound")
     (model,) = model_receipts("pokec", "bert")
@@ -121,7 +121,7 @@ def test_raw_files_are_those_of_the_datasets_and_of_downloaded_models() -> None:
 
 
 def test_sizes_are_shown_of_one_build_of_texts() -> None:
-    work = make_workflow({"exhibits": "table2,table1"})
+    work = make_workflow({"exhibits": "lrec2022.table2,table1"})
     assert len(work.builds["pokec_demo"]) == 9
     shown = [build for build in work.shown_builds() if build.startswith("pokec_demo")]
     assert len(shown) == 1 and shown[0].endswith("/sound")
@@ -129,10 +129,10 @@ def test_sizes_are_shown_of_one_build_of_texts() -> None:
 
 
 def test_finished_seeds_stay_and_jobs_that_follow_a_choice_take_part() -> None:
-    first = make_workflow({"exhibits": "figure2", "protocols": "paper", "seeds": 5})
+    first = make_workflow({"exhibits": "lrec2022.figure2", "protocols": "paper", "seeds": 5})
     for job in first.jobs.values():
         leave_job(first.folder, job)
-    again = make_workflow({"exhibits": "figure2", "protocols": "paper", "seeds": 2})
+    again = make_workflow({"exhibits": "lrec2022.figure2", "protocols": "paper", "seeds": 2})
     assert again.jobs == first.jobs and not again.following
     other = make_workflow({"exhibits": "table1", "protocols": "paper"})
     followed = {name for name, job in first.jobs.items() if job.chosen}

@@ -117,7 +117,7 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
     side = min(0.6, (WIDTH - left) / max(n_columns, 1))
     turned = any(_width(name) > side for name in heatmap.columns)
     below = _margin(heatmap.columns) if turned else LINE + 0.05
-    peak = np.nanmax(values, initial=0.0) or 1.0
+    peak = heatmap.most or np.nanmax(values, initial=0.0) or 1.0
 
     def paint(figure: Figure, top: float) -> None:
         axis = _axes(figure, left, top - n_rows * side, n_columns * side, n_rows * side)

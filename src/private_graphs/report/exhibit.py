@@ -103,6 +103,8 @@ class Heatmap:
     columns: Sequence[str]
     row_label: str = ""
     column_label: str = ""
+    most: float | None = None
+    """Value of the darkest colour, by default the largest."""
     notes: Sequence[str] = ()
 
 

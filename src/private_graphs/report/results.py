@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import t
 
@@ -18,7 +19,14 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.audits import audited
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.published import published_rows
-from private_graphs.report.rows import collect, read_statistics, tidy, with_settings
+from private_graphs.report.rows import (
+    Answers,
+    answers_in,
+    collect,
+    read_statistics,
+    tidy,
+    with_settings,
+)
 from private_graphs.study import Study
 
 POINT_COLUMNS = (
@@ -50,6 +58,8 @@ class Results:
     """By identifier, with the audits of their claims."""
     statistics: Sequence[Mapping[str, Any]] = ()
     """Of the datasets, one for each view of their raw files."""
+    answers: Callable[[str], Answers] | None = None
+    """From a job, ``<study>/<group>/<job>``, to what its runs predict."""
 
     @classmethod
     def of(
@@ -59,6 +69,7 @@ class Results:
         rows: pd.DataFrame,
         statements: Mapping[str, Mapping[str, Any]],
         statistics: Sequence[Mapping[str, Any]] = (),
+        answers: Callable[[str], Answers] | None = None,
     ) -> Results:
         """Join tidy ``rows`` with what the study's sources print, and statements with audits."""
         whole = with_settings(tidy([rows, published_rows(study)]))
@@ -66,14 +77,18 @@ class Results:
         own |= {name for group in study.groups.values() for name in group.datasets or ()}
         own |= set(rows.loc[rows["study"] == study.id, "dataset"])
         about = [each for each in statistics if each["name"] in own]
-        return cls(study, scale, whole, audited(rows, statements), about)
+        return cls(study, scale, whole, audited(rows, statements), about, answers)
 
     @classmethod
     def read(cls, study: Study, scale_folder: Path, processed: Path | None = None) -> Results:
         """Read the finished jobs of a scale, with the checks of ``rows.collect``."""
         scale_folder = Path(scale_folder)
         statistics = read_statistics(scale_folder)
-        return cls.of(study, scale_folder.name, *collect(scale_folder, processed), statistics)
+        rows, statements = collect(scale_folder, processed)
+        return cls.of(
+            study, scale_folder.name, rows, statements, statistics,
+            answers_in(scale_folder),
+        )  # fmt: skip
 
     def build(self, exhibit: Exhibit) -> list[Block]:
         """Return the blocks of an exhibit, made of the run groups that it reads.
@@ -95,6 +110,10 @@ class Results:
                 f"exhibits={self.study.id}.{exhibit.name})"
             )
         return [_marked_private(block) for block in exhibit.build(results)]
+
+    def with_rows(self, rows: pd.DataFrame) -> Results:
+        """Return the results with other rows: some of these, say."""
+        return replace(self, rows=rows)
 
     def _is(self, *sources: str) -> pd.Series:
         return self.rows["source"].isin(sources)
@@ -187,6 +206,26 @@ class Results:
             **{name: statement[name] for name in ("status", "inference", "vacuous")},
             "statement_id": first["statement_id"],
         }
+
+    def predictions(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, M) classes that R ``rows`` predict on one dataset, and its (M,) labels.
+
+        Raises UserError where the labels of the test records were not kept.
+        """
+        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
+        answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+        for job, each in answers.items():
+            if each is None or each.labels is None:
+                raise UserError(
+                    f"{job}: no labels of its test records; expected those that a run with a kept "
+                    "seed leaves beside its predictions: run the job again, or leave out the "
+                    "exhibits that look at single records"
+                )
+        classes = [
+            answers[job].classes[answers[job].replicas.index(replica)]
+            for job, replica in zip(jobs, rows["replica_id"], strict=True)
+        ]
+        return np.array(classes), answers[jobs.iloc[0]].labels
 
     def baseline(self, by: Sequence[str], score: str, spread: str = "std") -> pd.DataFrame:
         """Return keys, mean, n and spread of a baseline that every run carries, once per seed.

@@ -7,8 +7,9 @@ against their statements, scores against the predictions that they were computed
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -62,6 +63,33 @@ ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
 
 Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
 """From a row to the (N,) labels of its dataset; None where they are not at hand."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the runs of a job predict, and the labels of the test records."""
+
+    replicas: Sequence[str]
+    """``replica_id`` of its R runs."""
+    classes: np.ndarray
+    """(R, M)."""
+    labels: np.ndarray | None
+    """(M,); None where they were not kept."""
+
+
+def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
+    """Return what reads the answers of a finished job, ``<study>/<group>/<job>``, of a scale."""
+    return lambda job: _read_answers(Path(scale_folder) / "jobs" / job)
+
+
+def _read_answers(folder: Path) -> Answers:
+    with (
+        readable(folder / "predictions.safetensors") as path,
+        safetensors.safe_open(path, "numpy") as stored,
+    ):
+        labels = stored.get_tensor("test_labels") if "test_labels" in stored.keys() else None
+        order = json.loads(stored.metadata()["replica_ids"])
+        return Answers(order, stored.get_tensor("predictions"), labels)
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:

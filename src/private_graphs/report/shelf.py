@@ -18,7 +18,7 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.report.record import ROWS, Made, read_recorded
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_statistics
+from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
 from private_graphs.study import Run, Study, group_jobs, load_study
 
 _WORDS = {"full": "your runs, full scale", "demo": "your runs, demo"}
@@ -115,7 +115,10 @@ def _own(folder: Path) -> list[Shelf]:
         study = load_study(study_id, folder.name)
         there = {path.stem for path in (folder / "exhibits" / study_id).glob("*.md")}
         exhibits = [exhibit for exhibit in _exhibits(study) if exhibit.name in there]
-        results = Results.of(study, folder.name, rows, statements, read_statistics(folder))
+        results = Results.of(
+            study, folder.name, rows, statements, read_statistics(folder),
+            answers_in(folder),
+        )  # fmt: skip
         shelves.append(Shelf(folder.name, results, exhibits))
     return shelves
 
@@ -124,13 +127,26 @@ def recorded_shelf(folder: Path) -> Shelf:
     """Return what ``recorded/<study>`` holds, and what it lacks of the study's full scale."""
     found = read_recorded(folder)
     study = load_study(Path(folder).name)
-    results = Results.of(study, "recorded", found.rows, found.statements, found.statistics)
-    jobs = set(found.rows["study"] + "/" + found.rows["group"] + "/" + found.rows["job"])
+    read = {
+        group.split(".")[0] for each in _exhibits(study) for group in each.groups if "." in group
+    }
+    others = sorted(name for name in read if (Path(folder).parent / name / ROWS).is_file())
+    all_found = {study.id: found}
+    all_found |= {name: read_recorded(Path(folder).parent / name) for name in others}
+    rows = tidy(each.rows for each in all_found.values())
+    results = Results.of(
+        study, "recorded", rows,
+        {name: value for each in all_found.values() for name, value in each.statements.items()},
+        list({(each["name"], each.get("view")): each for one in all_found.values()
+              for each in one.statistics}.values()),
+        lambda job: all_found[job.split("/", 1)[0]].answers(job),
+    )  # fmt: skip
+    jobs = set(rows["study"] + "/" + rows["group"] + "/" + rows["job"])
     missing = {each.name: tuple(_missing(study, each, jobs)) for each in _exhibits(study)}
     missing = {name: texts for name, texts in missing.items() if texts}
     shelf = Shelf("recorded", results, (), found.made, missing)
     there = [exhibit for exhibit in _exhibits(study)
-             if not exhibit.groups or len(shelf.rows_of(exhibit, found.rows))]  # fmt: skip
+             if not exhibit.groups or len(shelf.rows_of(exhibit, rows))]  # fmt: skip
     return replace(shelf, exhibits=there)
 
 

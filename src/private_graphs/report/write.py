@@ -6,13 +6,20 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from private_graphs.exhibits import exhibits_by_name
+from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.report import table as tables
+from private_graphs.report.claims import write_claims
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_statistics, tidy, write_rows
+from private_graphs.report.rows import (
+    answers_in,
+    collect,
+    read_statistics,
+    tidy,
+    write_rows,
+)
 from private_graphs.report.shelf import title_of
 from private_graphs.study import load_study
 
@@ -27,7 +34,8 @@ def write_exhibits(
     statistics: Iterable[str | Path] = (),
     processed: Path | None = None,
 ) -> list[Path]:
-    """Write the tidy rows of a scale and the exhibits that are named; return the paths.
+    """Write the tidy rows of a scale, the exhibits that are named and the verdicts on the claims
+    of their studies (``claims/<study>.csv``); return the paths.
 
     ``exhibits`` are such as ``lrec2022.table1``; ``jobs`` and ``processed`` as in ``rows.collect``.
     ``statistics`` are files of built datasets, which are kept in ``<scale_folder>/datasets``. Files
@@ -50,14 +58,21 @@ def write_exhibits(
         if study not in results:
             results[study] = Results.of(
                 studies[study], scale_folder.name, rows, statements,
-                read_statistics(scale_folder),
+                read_statistics(scale_folder), answers_in(scale_folder),
             )  # fmt: skip
         written += write_exhibit(exhibits_by_name(study)[exhibit], results[study], folder / study)
+    judged = [
+        write_claims(claims_of(study), results[study], scale_folder / "claims")
+        for study in results
+        if claims_of(study)
+    ]
+    for path in set((scale_folder / "claims").glob("*.csv")) - set(judged):
+        path.unlink()
     for path in {path for path in folder.rglob("*") if path.is_file()} - set(written):
         path.unlink()
     hashes = {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(written)}
     write_json(folder / MANIFEST, {"sha256": hashes})
-    return [scale_folder / "rows.parquet", *written, folder / MANIFEST]
+    return [scale_folder / "rows.parquet", *judged, *written, folder / MANIFEST]
 
 
 def write_exhibit(
