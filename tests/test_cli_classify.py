@@ -20,10 +20,9 @@ from command_line import Outcome, refused
 from small_graphs import random_graph, with_parts
 
 from private_graphs import cli_classify
-from private_graphs.cli_classify import DEFAULT_METHODS, Compared
+from private_graphs.cli_classify import Compared
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.jobs import Job
-from private_graphs.methods import methods_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.result import JobResult
 
@@ -217,15 +216,6 @@ def test_documents_without_a_label_are_predicted_and_scores_are_of_the_others(
         assert hits[waiting[table.index]].mean() > 0.7, "unseen labels"
         row = row_of(Path(scenario, "private"))
         assert row.test_micro_f1 == pytest.approx(hits[~waiting[table.index]].mean())
-
-
-def test_help_names_every_method_of_every_scenario_and_what_it_protects(run):
-    text = " ".join(run("classify", "--help").out.split())
-    for scenario in DEFAULT_METHODS:
-        assert f"--scenario {scenario}. Protected: " in text
-        assert f"Methods of {scenario}: {', '.join(methods_of(scenario))}." in text
-    assert text.count("Public: ") == 3
-    assert "bow and fasttext count the words of validation and test texts" in text
 
 
 def result(predictions: list[int]) -> JobResult:

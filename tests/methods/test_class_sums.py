@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from small_graphs import four_nodes
 from small_tasks import make_task, request, run, task_of, with_other_training
 
-from private_graphs.errors import UserError
 from private_graphs.methods import class_sums
 from private_graphs.methods.class_sums import PRIOR_VARIANCES, PROPAGATIONS
 from private_graphs.privacy.accountants import price
@@ -216,12 +215,6 @@ def test_four_nodes_by_hand():
     np.testing.assert_allclose(  # the mean over both public nodes is .5
         class_sums.propagated(scores, own.smoothing, 1), [[0.8 * 0.5 + 0.2], [0.8 * 0.5]]
     )
-
-
-def test_one_class_is_refused():
-    task = make_task("text", n_classes=1)
-    with pytest.raises(UserError, match="at least two classes"):
-        run("class_sums", task, [request(task)])
 
 
 @each_method

@@ -189,21 +189,6 @@ def test_neighbours_differ_by_one_clipped_term() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_no_test_label_is_read_and_a_run_repeats(protocol: str) -> None:
-    dataset = images()
-    hidden = replace(dataset, labels=np.where(dataset.test_mask, 0, dataset.labels))
-    first, second = (
-        METHOD.run(task(protocol, each), [request(), replace(request(), epsilon=math.inf)])
-        for each in (dataset, hidden)
-    )
-    for mine, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(mine.test_predictions, other.test_predictions)
-        np.testing.assert_array_equal(mine.validation_predictions, other.validation_predictions)
-    assert len(first[0].test_predictions) == 40 and len(first[0].validation_predictions) == 20
-    assert first[0].events and not first[1].events
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_without_dp_it_learns(protocol: str) -> None:
     settings = {"epochs": 60, "learning_rate": 0.2, "dropout": 0.2}
     rows = execute(job(protocol, (math.inf,), **settings), images()).rows
@@ -219,15 +204,6 @@ def test_lots_that_cannot_be_cut_and_wrong_data_are_refused() -> None:
         build_task(images(), "text", METHOD.protocols["sound"], 1e-5)
     with pytest.raises(UserError, match="delta x units"):
         execute(job("sound").model_copy(update={"delta": 0.01}), images())
-
-
-def test_secret_runs_keep_no_time_and_draw_anew() -> None:
-    first, second = (execute(job("sound"), images(), noise_source="os_entropy") for _ in range(2))
-    assert first.rows["seconds"].isna().all()
-    assert set(first.rows["status"]) == {"proved"}
-    assert not set(first.rows["replica_id"]) & set(second.rows["replica_id"])
-    (statement,) = first.statements.values()
-    assert any("ChaCha20" in words for words in statement["assumptions"])
 
 
 def test_the_study_has_the_papers_rows(tmp_path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from lent_kernels import lend_kernels
 
 PARTS = ("src", "studies", "workflow", "profiles", "envs", "recorded", "Snakefile", "config.yaml")
 UNREACHABLE = {
@@ -140,6 +141,7 @@ def _make(root: Path, path: Path) -> Project:
             shutil.copytree(root / part, path / part, ignore=ignored)
         else:
             shutil.copy2(root / part, path / part)
+    lend_kernels(root / "src", path / "src")
     (path / "data").mkdir()
     shutil.copy2(root / "data" / "sources.yaml", path / "data")
     project = Project(path)
@@ -207,6 +209,7 @@ def project(root: Path, first_run: FirstRun) -> Iterator[Project]:
     shutil.rmtree(first_run.place, ignore_errors=True)
     made = _make(root, first_run.place)
     for compiled in first_run.project.path.glob("src/**/__pycache__/compiled-*"):
-        shutil.copytree(compiled, made.path / compiled.relative_to(first_run.project.path))
+        target = made.path / compiled.relative_to(first_run.project.path)
+        shutil.copytree(compiled, target, dirs_exist_ok=True)
     yield made
     _end(made)
