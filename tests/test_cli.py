@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from command_line import refused
@@ -94,22 +93,6 @@ def test_old_names_of_flags_are_understood_with_one_line(run, old, new, form):
 def test_an_unknown_dataset_lists_the_others_and_suggests_the_nearest(run, tmp_path, command):
     answer = run(*command, "coar", "--data", tmp_path)
     refused(answer, 2, "'coar'", "citeseer", "did you mean 'cora'?")
-
-
-@pytest.mark.parametrize("command", [("dataset",), ("train", "--epsilon", 2, "--dataset")])
-def test_without_mirror_and_network_one_message_lists_the_files(
-    run, tmp_path, monkeypatch, command
-):
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    started = time.monotonic()
-    places = ("--mirror", tmp_path / "nowhere", "--data", tmp_path / "raw")
-    answer = run(*command, "cora", *places)
-    assert time.monotonic() - started < 25
-    refused(answer, 1, "ind.cora.allx", "ind.cora.test.index", "https://", "--mirror")
-    assert not list((tmp_path / "raw").rglob("ind.*"))
 
 
 def test_the_installed_command_keeps_its_streams_and_exit_codes_apart(root):

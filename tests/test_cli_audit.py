@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import pytest
 from command_line import refused
 
-from private_graphs.methods import node_gradients
 from private_graphs.training import engine
 
 FIELDS = {
@@ -37,13 +35,12 @@ def test_released_is_refuted_at_epsilon_2_without_an_assumption(audit):
 
 
 @pytest.mark.parametrize("protocol", ["paper", "sound"])
-@pytest.mark.parametrize("more", [(), ("--splits", 10)], ids=["full", "splits"])
-def test_what_is_proved_is_not_exceeded(audit, protocol, more):
-    answer = audit("--protocol", protocol, "--runs", 60, "--json", *more)
+def test_what_is_proved_is_not_exceeded_with_splits(audit, protocol):
+    answer = audit("--protocol", protocol, "--runs", 60, "--json", "--splits", 10)
     found = answer.json
     assert answer.code == 0
     assert found["epsilon_lower"] <= found["epsilon_lower_gaussian"] < found["epsilon_proved"]
-    assert (found["one_run"] is None) is bool(more)
+    assert found["one_run"] is None
 
 
 def test_poisson_steps_are_audited_without_the_gaussian_bound(audit):
@@ -85,13 +82,6 @@ def test_a_proved_method_is_audited_in_its_scenario(audit):
     assert 1.99 < found["epsilon_proved"] <= 2
     answer = audit("--method", "edge_votes", "--runs", 10)
     assert answer.code == 0 and "edge_votes, scenario edges" in answer.out
-
-
-def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, monkeypatch):
-    monkeypatch.setattr(node_gradients, "factors", lambda squared, _: np.ones_like(squared) * 9)
-    answer = audit("--method", "dp_linear", "--runs", 100, "--epsilon", 8)
-    assert answer.code == 1 and "dp_linear, scenario text" in answer.out
-    assert "dp_linear" in answer.err and "breaks its proof" in answer.err
 
 
 @pytest.mark.parametrize(

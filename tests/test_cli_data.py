@@ -202,16 +202,6 @@ def test_a_build_that_the_workflow_made_of_another_declaration_is_not_taken_for_
     assert kept["fingerprint"] == again.json["fingerprint"], "statistics are those of the build"
 
 
-def test_a_build_that_the_workflow_made_of_the_same_declaration_is_used(
-    run, declared, job_of_the_workflow
-):
-    built = job_of_the_workflow()
-    written = Path("data/processed/my_graph/bow/sound/graph.safetensors").stat().st_mtime_ns
-    assert run("dataset", "my_graph").json["fingerprint"] == built.fingerprint
-    now = Path("data/processed/my_graph/bow/sound/graph.safetensors").stat().st_mtime_ns
-    assert now == written
-
-
 @pytest.mark.parametrize("file", ["graph.safetensors", "dataset.json", "build.json"])
 def test_a_build_whose_files_are_not_as_they_were_written_is_made_again(run, declared, file):
     damaged = Path("data/processed/my_graph/bow/sound") / file
@@ -219,17 +209,6 @@ def test_a_build_whose_files_are_not_as_they_were_written_is_made_again(run, dec
     damaged.write_bytes(before[:-20] + b"\0" * 20)
     assert run("dataset", "my_graph").json == declared.json
     assert damaged.read_bytes() == before
-
-
-def test_each_protocol_sees_its_own_vocabulary(run, here):
-    found = {"sound": run("dataset", "my_graph", *FLAGS, "--min-count", "60").json}
-    for protocol in ("released", "paper"):
-        found[protocol] = run("dataset", "my_graph", "--protocol", protocol).json
-    assert [each["view"] for each in found.values()] == ["sound", "released", "paper"]
-    # More words occur 61 times among all posts than among those that are public.
-    features = {protocol: each["features"] for protocol, each in found.items()}
-    assert features["sound"] < features["paper"] == features["released"]
-    assert len({each["edges"] for each in found.values()}) == 1
 
 
 def test_features_are_made_on_the_device_that_was_asked_for(run, declared, monkeypatch):

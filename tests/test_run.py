@@ -351,8 +351,6 @@ def test_a_sample_drawn_per_class_is_refused_at_node_level():
         ({"method": "mlp_records"}, "records"),
         ({"settings": {"splits": 46}}, "46"),
         ({"settings": {"visits": "poisson"}, "protocol": "paper"}, "visits"),
-        ({"settings": {"visits": "epoch_sum"}, "protocol": "released"}, "visits"),
-        ({"method": "edge_votes", "scenario": "edges", "max_edges": None}, "max-edges"),
         ({"method": "edge_votes", "scenario": "edges", "max_edges": 3}, "max-edges"),
     ],
 )

@@ -13,10 +13,11 @@ from private_graphs.datasets.registry import (
     build_name,
     dataset_names,
     dataset_spec,
+    view_of,
 )
 from private_graphs.datasets.sources import load_sources
 from private_graphs.datasets.views import VIEWS
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError, UserError
 from private_graphs.features.load import load_dataset
 
 GRAPHS = {name: each for name, each in DATASETS.items() if each.data == "graph"}
@@ -74,6 +75,8 @@ def test_builds_of_datasets_with_choices_have_a_folder_per_features_and_view():
         "pokec_demo/bow/sound-with-label"
     )
     assert build_name("reddit", "raw", VIEWS["released"]) == "reddit/raw/released"
+    with pytest.raises(UsageError, match="reddit has no view 'sound-with-label'"):
+        view_of(dataset_spec("reddit"), VIEWS["sound-with-label"])
 
 
 def test_a_users_graph_is_a_dataset_once_it_is_declared(tmp_path, monkeypatch):

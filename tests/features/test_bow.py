@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_graphs import text_graph
 
-from private_graphs.datasets.views import RELEASED, SOUND
+from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features.bow import bag_of_words
 from private_graphs.features.make import FeatureOptions, make_features
@@ -105,3 +105,9 @@ def test_nothing_becomes_dense(labelled, monkeypatch):
         monkeypatch.setattr(kind, "toarray", refuse)
         monkeypatch.setattr(kind, "todense", refuse)
     assert bag_of_words(labelled, RELEASED, (3, 1000)).values.n_columns > 10
+
+
+def test_all_nodes_vocabulary_says_that_it_is_outside_the_guarantee(labelled):
+    for view in (RELEASED, PAPER, SOUND):
+        (sentence,) = bag_of_words(labelled, view, (3, 1000)).preprocessing
+        assert ("outside the privacy guarantee" in sentence) == (view is not SOUND)

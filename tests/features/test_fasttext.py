@@ -35,25 +35,6 @@ def test_same_as_a_loop_over_users_and_words(labelled, tmp_path):
     assert found.dtype == np.float32 and without < len(found)
 
 
-def test_each_distinct_word_is_looked_up_once(labelled, tmp_path, monkeypatch):
-    import private_graphs.features.fasttext as module
-
-    path = trained_model(labelled, RELEASED, tmp_path)
-    asked: list[str] = []
-
-    class Counting:
-        def __init__(self, path) -> None:
-            self.model = load_model(path)
-
-        def get_word_vector(self, word: str) -> np.ndarray:
-            asked.append(word)
-            return self.model.get_word_vector(word)
-
-    monkeypatch.setattr(module, "load_model", Counting)
-    fasttext_means(labelled, RELEASED, (3, 1000), model=path)
-    assert len(asked) == len(set(asked)) == len(vocabulary(labelled, RELEASED, (3, 1000))[0].words)
-
-
 def test_a_packed_model_is_unpacked_once_and_gives_the_same(labelled, tmp_path):
     path = trained_model(labelled, RELEASED, tmp_path)
     packed = tmp_path / "packed" / "model.bin.gz"

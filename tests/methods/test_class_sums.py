@@ -13,7 +13,7 @@ from small_graphs import four_nodes
 from small_tasks import make_task, request, run, task_of, with_other_training
 
 from private_graphs.methods import class_sums
-from private_graphs.methods.class_sums import PRIOR_VARIANCES, PROPAGATIONS
+from private_graphs.methods.class_sums import PRIOR_VARIANCES
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import lattice_noise
 
@@ -141,26 +141,6 @@ def test_training_nodes_are_read_through_the_sum_alone(scenario, name, monkeypat
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
         assert a.settings == b.settings
-
-
-def test_ties_go_to_the_most_likely_settings(monkeypatch):
-    task = make_task("graph")
-    monkeypatch.setattr(class_sums, "propagated", lambda scores, *rest: np.zeros_like(scores))
-    (outcome,) = run("class_sums", task, [request(task)])
-    assert outcome.settings["prior_variance"] == PRIOR_VARIANCES[0]
-    assert outcome.settings["propagation"] == PROPAGATIONS[0]
-    assert not outcome.test_predictions.any()
-
-
-def test_the_posterior_without_noise_is_ridge_regression():
-    rng = np.random.default_rng(0)
-    rows, targets = rng.normal(size=(50, 6)), rng.normal(size=(50, 2))
-    moment = rows.T @ rows
-    found = class_sums.posterior_weights(rows.T @ targets, moment, 0.0, 0.4, 0.2)
-    penalty = np.diag([0.2 / 0.4] * 5 + [0.2 / 1.0])
-    np.testing.assert_allclose(
-        found, np.linalg.solve(moment + penalty, rows.T @ targets), rtol=1e-6
-    )
 
 
 def test_the_posterior_is_the_mean_given_the_sums():

@@ -460,6 +460,23 @@ def test_further_runs_with_other_noise_compose() -> None:
     assert statement.epsilon_proved == alone.epsilon_proved
 
 
+PUBLIC, PRIVATE = (Selection(n_configs=6, data="scores", public=each) for each in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("changes", "cost"),
+    [
+        ({"selection": PRIVATE, "n_runs_released": 30}, "not accounted"),
+        ({"selection": PUBLIC, "n_runs_released": 30, "events": [_event(clipping="none")]},
+         "nothing is proved"),
+        ({"selection": PUBLIC, "one_run": True}, "none: the 6 configurations"),
+        ({"selection": PRIVATE, "one_run": True, "apart": [_choice(1.0)]}, "charged"),
+    ],
+)  # fmt: skip
+def test_what_a_choice_costs_is_said(changes: dict, cost: str) -> None:
+    assert _statement(**changes).selection.cost.startswith(cost)
+
+
 def test_a_budget_of_one_run_that_rounds_to_zero_still_composes() -> None:
     event = _event(noise=1e7, releases=1, epochs=1)
     many = _statement(events=[event], n_runs_released=10**10)

@@ -44,11 +44,13 @@ class Project:
         own = {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1"}
         return {**os.environ, **own, **variables}
 
-    def snakemake(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def snakemake(
+        self, *arguments: str, limit: float | None = 300, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end; standard output and error come together."""
         return subprocess.run(
             [str(Path(sys.executable).parent / "snakemake"), *arguments],
-            cwd=self.path, env=self.environment(**variables), text=True, timeout=300,
+            cwd=self.path, env=self.environment(**variables), text=True, timeout=limit,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -133,7 +135,8 @@ def _tiny(demo: dict) -> None:
     }
 
 
-def _make(root: Path, path: Path) -> Project:
+def copy_of(root: Path, path: Path) -> Project:
+    """Copy what a run needs of the repository."""
     path.mkdir(parents=True)
     for part in PARTS:
         if (root / part).is_dir():
@@ -144,7 +147,12 @@ def _make(root: Path, path: Path) -> Project:
     lend_kernels(root / "src", path / "src")
     (path / "data").mkdir()
     shutil.copy2(root / "data" / "sources.yaml", path / "data")
-    project = Project(path)
+    return Project(path)
+
+
+def _make(root: Path, path: Path) -> Project:
+    """Copy what a run needs, with a tiny study."""
+    project = copy_of(root, path)
     project.edit_study(_tiny)
     text = (path / "config.yaml").read_text()
     narrowed = text.replace("protocols: all", "protocols: released,paper")
