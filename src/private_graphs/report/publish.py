@@ -22,7 +22,7 @@ def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> lis
         path
         for exhibit in shelf.exhibits
         for path in write_exhibit(
-            exhibit, shelf.results, folder, forms, shelf.missing.get(exhibit.name, ())
+            exhibit, shelf.blocks(exhibit), folder, forms, shelf.missing.get(exhibit.name, ())
         )
     ]
     for path in {path for path in folder.glob("*") if path.is_file()} - set(written):

@@ -85,7 +85,7 @@ class Results:
                 f"{self.study.id}.{exhibit.name}: no dataset has been built at scale {self.scale}; "
                 f"run snakemake --config scale={self.scale} exhibits={self.study.id}.{exhibit.name}"
             )
-        results = replace(self, rows=self.rows[self._read_by(exhibit) | self._is("published")])
+        results = self.read_by(exhibit)
         if exhibit.groups and results.runs.empty and results.audits.empty:
             raise UserError(
                 f"{self.study.id}.{exhibit.name}: no finished job of "
@@ -94,6 +94,10 @@ class Results:
                 f"exhibits={self.study.id}.{exhibit.name})"
             )
         return [_marked_private(block) for block in exhibit.build(results)]
+
+    def read_by(self, exhibit: Exhibit) -> Results:
+        """Return these results with the rows alone that an exhibit reads."""
+        return replace(self, rows=self.rows[self._read_by(exhibit) | self._is("published")])
 
     def _is(self, *sources: str) -> pd.Series:
         return self.rows["source"].isin(sources)

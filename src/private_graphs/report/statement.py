@@ -19,6 +19,7 @@ import pandas as pd
 from private_graphs.privacy.explain import RELEASES, TEXTS, at_least, at_most, explain
 from private_graphs.privacy.statements import Audit, PrivacyStatement
 from private_graphs.report.exhibit import NOTHING, Cell, Column, Table
+from private_graphs.report.words import strength
 
 SECTIONS: dict[str, dict[str, str]] = {
     "What it is about": {
@@ -106,10 +107,10 @@ def headline(statement: PrivacyStatement) -> Headline:
     if refuted:
         claim = f" The claim is refuted by an audit.{claim}{_shown(statement.audit)}"
     if proved == 0:
-        return Headline(f"Nothing private is read: ε = 0 per {words(statement.unit)}.", "proved")
+        return Headline(f"Nothing private is read: ε = 0 per {words(statement.unit)}.", "e1")
     if proved is None:
         text = f"Nothing is proved: no finite ε holds.{claim}"
-        return Headline(text, "refuted" if refuted else "unproved")
+        return Headline(text, "refuted" if refuted else "none")
     supposed = " if the seed of the noise were secret" if statement.noise_source == "seeded" else ""
     text = (
         f"Proved{supposed}: ε = {at_most(proved)} at δ = {at_most(statement.delta)} per "
@@ -126,7 +127,7 @@ def headline(statement: PrivacyStatement) -> Headline:
             if together is None
             else f" All {count} runs together: ε = {at_most(together)}."
         )
-    return Headline(text + claim, "refuted" if refuted else "proved")
+    return Headline(text + claim, "refuted" if refuted else strength(proved))
 
 
 def _shown(audit: Audit | None) -> str:
