@@ -139,6 +139,8 @@ class Answer:
     """What the overview says of a study: a question, sentences, a picture, what is best."""
 
     question: str
+    verdict: str
+    """The answer to it, in one sentence."""
     sentences: Sequence[tuple[str, str]]
     """(first word, the rest), such as ("Printed", "scores of …")."""
     bars: Mapping[str, Sequence[Bar]]

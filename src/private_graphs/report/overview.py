@@ -52,13 +52,13 @@ class Verdict:
         """Whether the printed ε are true, in words."""
         if self.hold == self.budgets:
             return Cell(f"yes, all {self.budgets} are proved")
-        parts = [f"{self.hold} hold"] if self.hold else ["no"]
+        parts = [f"{self.hold} of {self.budgets} hold" if self.hold else "no"]
         if self.refuted:
             seen = "" if self.shown is None else f": an attack shows ε > {bound(self.shown)}"
             parts.append(f"{self.refuted} of {self.budgets} refuted{seen}")
         if self.unproved:
-            more = "nothing is" if self.larger is None else f"up to {budget(self.larger)} is"
-            parts.append(f"{self.unproved} of {self.budgets} not proved; {more} proved")
+            more = "" if self.larger is None else f": what is proved is up to {budget(self.larger)}"
+            parts.append(f"{self.unproved} of {self.budgets} not proved{more}")
         return Cell(", ".join(parts), tone="refuted" if self.refuted else "none")
 
 

@@ -47,8 +47,8 @@ from private_graphs.tasks import SCENARIOS
 SITE, PRIVACY = "site", "privacy"
 _TEMPLATES = Path(__file__).parent / "templates"
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
-_FORMS = ("csv", "md", "tex", "svg", "png")
-"""Files of recorded exhibits; those of a reader's own runs are PDF too."""
+_FORMS = ("csv", "md", "tex", "svg")
+"""Files of recorded exhibits; those of a reader's own runs are PNG and PDF too."""
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,9 @@ def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
 
 
 def _lines(stack: Sequence[Cell], statements: str) -> str:
-    return "<br>".join(_line(cell, statements) for cell in stack)
+    first, *below = stack
+    lines = [first, *(cell for cell in below if cell != Cell())]
+    return "<br>".join(_line(cell, statements) for cell in lines)
 
 
 def _line(cell: Cell, statements: str) -> str:

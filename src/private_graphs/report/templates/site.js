@@ -63,7 +63,7 @@ for (const panels of document.querySelectorAll(".tables")) {
   bar.className = "bar";
   for (const name of ["dataset", "protocol"]) {
     const values = [...new Set(rows.map((row) => row.dataset[name]).filter(Boolean))];
-    if (values.length < 2) continue;
+    if (values.length < 2 || rows.length < 5) continue;
     const all = [["all", ""], ...values.map((each) => [each, each])].map(([text, only]) => {
       const one = button(text, () => {
         wanted[name] = only;
