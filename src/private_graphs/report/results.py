@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import t
 
@@ -160,8 +162,7 @@ class Results:
         groups = rows.groupby(list(by), dropna=False, sort=True)
         point = groups.ngroup()
         _check_points(rows, point, by)
-        scores = groups[score].agg(["mean", "count", "std"])
-        scores = _moments(scores["mean"], scores["count"], scores["std"], spread)
+        scores = _moments(rows[score], point, spread)
         first = rows.loc[point[~point.duplicated()].sort_values().index]
         told = {name: self._told(name) for name in first["statement_id"].unique()}
         frame = pd.DataFrame([
@@ -201,8 +202,9 @@ class Results:
         """
         order = ["features", "job", "epsilon", "settings", "replica_id"]
         once = self.runs.sort_values(order).drop_duplicates([*by, "seed"])
-        points = once.groupby(list(by), sort=True)[score].agg(["mean", "count", "std"])
-        frame = _moments(points["mean"], points["count"], points["std"], spread).reset_index()
+        point = once.groupby(list(by), sort=True).ngroup()
+        places = once.loc[point[~point.duplicated()].sort_values().index, list(by)]
+        frame = places.reset_index(drop=True).join(_moments(once[score], point, spread))
         return frame.assign(**{spread: frame[spread].where(frame[spread] > _CONSTANT)})
 
     def protocol_notes(self) -> list[str]:
@@ -242,9 +244,17 @@ def _check_points(rows: pd.DataFrame, point: pd.Series, by: Sequence[str]) -> No
         )
 
 
-def _moments(mean: pd.Series, n: pd.Series, std: pd.Series, spread: str) -> pd.DataFrame:
-    half = t.ppf(0.975, n - 1) * std / n**0.5
-    return pd.DataFrame({"mean": mean, "n": n, spread: half if spread == "ci95" else std})
+def _moments(values: pd.Series, point: pd.Series, spread: str) -> pd.DataFrame:
+    """Return mean, n and spread of the values of every point, in the order of its number."""
+    order = np.argsort(point.to_numpy(), kind="stable")
+    ends = np.cumsum(np.bincount(point.to_numpy()))[:-1]
+    rows = []
+    for part in np.split(values.to_numpy(dtype=float)[order], ends):
+        known = part[~np.isnan(part)]
+        n, std = len(known), known.std(ddof=1) if len(known) > 1 else math.nan
+        half = t.ppf(0.975, n - 1) * std / n**0.5 if spread == "ci95" and n > 1 else std
+        rows.append({"mean": known.mean() if n else math.nan, "n": n, spread: half})
+    return pd.DataFrame(rows, columns=["mean", "n", spread])
 
 
 def _marked_private(block: Block) -> Block:
