@@ -196,7 +196,8 @@ def label_of(name: str) -> str:
 
 def name_of(exhibit: Exhibit) -> str:
     """Return what a list calls an exhibit: its label where that has a number, else its title."""
-    return label_of(exhibit.name) if exhibit.name[-1].isdigit() else exhibit.title
+    numbered = exhibit.name[-1].isdigit() or len(exhibit.title) > 40
+    return label_of(exhibit.name) if numbered else exhibit.title
 
 
 def title_of(exhibit: Exhibit) -> str:

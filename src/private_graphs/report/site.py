@@ -47,6 +47,9 @@ from private_graphs.tasks import SCENARIOS
 SITE, PRIVACY = "site", "privacy"
 _TEMPLATES = Path(__file__).parent / "templates"
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
+_ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
+_UNSAFE = re.compile(r"[^-.\w]")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 _FORMS = ("csv", "md", "tex", "svg")
 """Files of recorded exhibits; those of a reader's own runs are PNG and PDF too."""
 
@@ -155,7 +158,7 @@ class _Site:
         )  # fmt: skip
         self.templates.globals |= {
             "studies": entries, "protocols": PROTOCOLS.values(), "scale": SCALE,
-            "version": __version__, "title_of": title_of, "label_of": label_of,
+            "version": __version__, "title_of": title_of, "label_of": label_of, "name_of": name_of,
             "datasets": {self.dataset(name): known[0]["title"]
                          for name, known in sorted(self.statistics.items())},
             "methods": {self.method(name): each.title for name, each in self.methods.items()},
@@ -163,7 +166,8 @@ class _Site:
 
     def dataset(self, name: str) -> str:
         """Address of the page of a dataset."""
-        return f"{SITE}/{'private' if name in self.private else 'datasets'}/{name}.html"
+        folder = "private" if name in self.private else "datasets"
+        return f"{SITE}/{folder}/{_UNSAFE.sub('_', name)}.html"
 
     def method(self, name: str) -> str:
         """Address of the page of a method."""
@@ -193,7 +197,7 @@ class _Site:
                             name=name, known=known, sections=self.sections(dataset=name),
                             public=self.public(name))  # fmt: skip
         for name, method in self.methods.items():
-            about = inspect.cleandoc(import_module(module_of(name)).__doc__ or "")
+            about = _ROLE.sub(r"\1", inspect.getdoc(import_module(module_of(name))) or "")
             held = [each for shelf in self.with_runs(method=name)
                     for each in shelf.statements.values() if each.method == name]  # fmt: skip
             yield self.page(
@@ -324,7 +328,9 @@ def _claims(root: Path, shelf: Shelf) -> pd.DataFrame | None:
 
 def _reasons(statements: Iterable[PrivacyStatement]) -> list[str]:
     """Return why the sensitivity of what was released holds, once for each reason."""
-    return sorted({each.proof.partition(": ")[2] or each.proof for each in statements})
+    reasons = {each.proof.partition(": ")[2] or each.proof for each in statements}
+    alike = {_NUMBER.sub("", reason): reason for reason in sorted(reasons, reverse=True)}
+    return sorted(alike.values())
 
 
 def _part(block: Block, statements: str) -> dict[str, Any]:

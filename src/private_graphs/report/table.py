@@ -132,7 +132,11 @@ def _html(
             stacks[-1].append(place)
         else:
             stacks.append([place])
-    lines = ['<table class="sortable">', f"<caption>{escape(caption)}</caption>", "<thead>"]
+    lines = [
+        '<table class="sortable">',
+        f"<caption><span>{escape(caption)}</span></caption>",
+        "<thead>",
+    ]
     lines += [f"<tr>{heads}</tr>" for heads in _heads(table, stacks) if heads]
     lines += ["</thead>", "<tbody>"]
     for row, line in rows:
