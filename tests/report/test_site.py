@@ -312,7 +312,7 @@ def test_pages_can_be_used_with_a_keyboard_and_read_aloud(tmp_path):
 
 def test_the_style_sheet_knows_phones_and_dark_screens(tmp_path):
     build(tmp_path, shelf())
-    style = (tmp_path / "pages" / "site.css").read_text()
+    style = (tmp_path / "site" / "site.css").read_text()
     assert "prefers-color-scheme: dark" in style
     phone = re.search(r"@media \(max-width: 52rem\) \{(.*?)\n\}", style, re.S)[1]
     assert "nav label ~ div { display: none; }" in phone and "#menu:checked ~ div" in phone

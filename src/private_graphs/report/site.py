@@ -244,11 +244,14 @@ class _Site:
         files = exhibit_files(self.root, shelf, exhibit)
         numbered = [block for block in blocks if hasattr(block, "frame")]
         drawn = [block for block in blocks if not isinstance(block, (str, Table))]
+        tables = [id(block) for block in blocks if isinstance(block, Table)] or list(
+            map(id, drawn[:1])
+        )
         found = verdicts(blocks)
         parts = [_part(truth(found), statements)] if found else []
         for block in blocks:
             part = _part(block, statements)
-            whole = (".md", ".tex") if isinstance(block, Table) else ()  # of all its tables
+            whole = (".md", ".tex") if id(block) in tables else ()  # of all its tables
             keys = {(exhibit.name, suffix) for suffix in whole}
             for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png", ".pdf"])):
                 place = next((i for i, each in enumerate(group, 1) if each is block), 0)
