@@ -141,7 +141,7 @@ def test_the_brief_lists_fit_a_terminal_and_promise_no_more(status) -> None:
         "refuted": ["Nothing is proved", "ε = 1.996, a claim; an attack shows ε ≥ 3.281"],
         "open": ["Nothing is proved", "chosen on private data: no ε here pays for that"],
         "huge": ["ε = 109.4: next to no promise", "all 3 runs: ε = 200"],
-        "many": ["(all of it: --json)", "4 rows without DP reveal the data"],
+        "many": ["(all of it: --json)", "4 rows without DP in the same file"],
     }
     assert all(word.lower() in text.lower() for word in words[status]), text
     assert ("%" in text) == (status in ("proved", "many"))

@@ -31,7 +31,8 @@ addEventListener("load", () => {
     .find((each) => each.textContent.startsWith(text))?.click();
   const panels = [...document.querySelectorAll(".tables")].at(-1);
   const table = panels?.querySelector("table");
-  const place = [...(table?.tHead.rows[0].cells ?? [])].findIndex((c) => c.textContent === "ε asked");
+  const first = [...(table?.tHead.rows[0].cells ?? [])];
+  const place = first.findIndex((cell) => cell.textContent === "ε asked");
   if (place >= 0) {
     press("ε asked", table.tHead);
     told.up = columns(table, place);

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from private_graphs.files import write_text
+from private_graphs.report.picture import picture
 from private_graphs.report.shelf import Shelf, label_of, recorded_shelf, title_of
 from private_graphs.report.table import markdown_text
 from private_graphs.report.write import FORMS, write_exhibit
@@ -31,12 +33,15 @@ def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> lis
 
 
 def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results") -> list[Path]:
-    """Write ``docs/<study>/`` of every recorded study: exhibits, and a page that lists them."""
+    """Write ``docs/<study>/`` of every recorded study: exhibits, picture, and a list."""
     written = []
     for rows in sorted(Path(recorded).glob("*/rows.parquet")):
         shelf = recorded_shelf(rows.parent)
         folder = Path(docs) / shelf.results.study.id
         written += write_all(folder, shelf, _DOCS)
+        if shelf.answer is not None:
+            write_text(folder / "overview.svg", picture(shelf.answer.bars, alone=True) + "\n")
+            written.append(folder / "overview.svg")
         (folder / "README.md").write_text("\n\n".join(_page(shelf)) + "\n", encoding="utf-8")
         written.append(folder / "README.md")
     return written

@@ -68,30 +68,35 @@ def markdown_text(text: str) -> str:
 
 def tex(table: Table) -> str:
     """Return a ``table*`` environment with a booktabs ``tabular``; all text is escaped."""
-    body = [" & ".join(_escaped(cell.text, _TEX) for cell in row) + r" \\" for row in cells(table)]
+    body = [" & ".join(tex_text(cell.text) for cell in row) + r" \\" for row in cells(table)]
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table*}",
         r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{_escaped(table.title, _TEX)}}}",
+        rf"\caption{{{tex_text(table.title)}}}",
         rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
         r"\toprule",
         *_tex_groups(table.columns),
-        " & ".join(_escaped(column.head, _TEX) for column in table.columns) + r" \\",
+        " & ".join(tex_text(column.head) for column in table.columns) + r" \\",
         r"\midrule",
         *body,
         r"\bottomrule",
         r"\end{tabular}",
     ]
     if table.notes:
-        lines += ["", r"\smallskip", *(_escaped(note, _TEX) + r"\par" for note in table.notes)]
+        lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in table.notes)]
     return "\n".join([*lines, r"\end{table*}"]) + "\n"
+
+
+def tex_text(text: str) -> str:
+    """Return ``text`` as it stands in LaTeX, on one line."""
+    return _escaped(text, _TEX)
 
 
 def _tex_groups(columns: Sequence[Column]) -> list[str]:
     heads, rules, start = [], [], 1
     for group, span in _groups(columns):
-        name = rf"\multicolumn{{{span}}}{{c}}{{{_escaped(group, _TEX)}}}"
+        name = rf"\multicolumn{{{span}}}{{c}}{{{tex_text(group)}}}"
         heads.append(name if group else " & ".join([""] * span))
         if group:
             rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
