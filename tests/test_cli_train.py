@@ -218,8 +218,9 @@ def test_explain_says_what_a_finished_run_promises(run, train, tmp_path):
     told = run("explain", tmp_path)
     assert told.code == 0 and told.err == ""
     assert told.out.startswith(f"Statement {identifier} (proved): {NAME}, gcn (nodes), ")
-    assert "12 runs were made; all of them together keep" in " ".join(told.out.split())
-    assert all(len(line) <= 88 for line in told.out.splitlines())
+    assert "- All 12 runs: ε = " in told.out and "How strongly\n- One run: ε = " in told.out
+    assert len(told.out.splitlines()) <= 25
+    assert all(len(line) <= 80 for line in told.out.splitlines())
     [parts] = run("explain", tmp_path, "--json").json
     assert parts["statement_id"] == identifier and parts["epsilon"] <= 2
     assert parts["belief_at_most"] == pytest.approx(0.881, abs=1e-3)
@@ -286,7 +287,7 @@ def test_explain_tells_every_budget_of_a_job_apart_and_knows_its_audits(run, tra
 def test_the_privacy_notes_show_what_explain_prints(run, train, tmp_path, root):
     train("--epsilon", "2", "--lr", "1", "--seeds", "1", "--out", tmp_path)
     out = run("explain", tmp_path).out
-    text = out[out.index("\nProtected are") :]
+    text = out[out.index("\nWhat is protected") :]
     notes = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
     assert text in notes, f"put this into docs/privacy.md, section 11:\n{text}"
 

@@ -37,17 +37,17 @@ def explain(
 
     private-graphs explain results/cora/statement.json --statement 0123456789ab --json
     """
+    from private_graphs.privacy.explain import brief
     from private_graphs.privacy.explain import explain as parts_of
-    from private_graphs.privacy.explain import paragraph
     from private_graphs.privacy.statements import PrivacyStatement
 
     answers = []
     for runs, document in statements_of(run, statement):
         told = PrivacyStatement.model_validate(document)
         heading = f"Statement {told.statement_id} ({told.status.replace('_', ' ')})"
-        texts = (": ".join(filter(None, [heading, runs])), paragraph(told))
-        answers.append(({"belongs_to": runs, **parts_of(told)},
-                        "\n".join(textwrap.fill(text, 88) for text in texts)))  # fmt: skip
+        title = ": ".join(filter(None, [heading, runs]))
+        lines = [*textwrap.wrap(title, 80, max_lines=1, placeholder=" …"), *brief(told)]
+        answers.append(({"belongs_to": runs, **parts_of(told)}, "\n".join(lines)))
     if as_json:
         print_json([parts for parts, _ in answers])
     else:

@@ -21,13 +21,14 @@ from private_graphs.privacy.events import (
 )
 from private_graphs.privacy.explain import (
     _UNITS,
+    BRIEF,
     TEXTS,
     at_least,
     at_most,
     belief,
     belief_percent,
+    brief,
     explain,
-    paragraph,
 )
 from private_graphs.privacy.prices import FileRows
 from private_graphs.privacy.statements import (
@@ -43,6 +44,14 @@ from private_graphs.privacy.statements import (
     build_statement,
 )
 from private_graphs.report.statement import SECTIONS, headline, mechanisms, sections, terminal
+from private_graphs.report.words import strength
+
+
+def paragraph(statement: PrivacyStatement) -> str:
+    """Return the texts of a statement in one piece."""
+    parts = explain(statement)
+    return " ".join(" ".join(parts[name].split()) for name in TEXTS if parts[name])
+
 
 ABOUT = About(
     study="study", dataset="cora", features="raw", method="gcn", scenario="nodes", protocol="sound",
@@ -78,6 +87,33 @@ def _audit(lower: float) -> Audit:
         design="canary", unit="node", relation="replace", delta=1e-5, runs=2000,
         epsilon_lower=lower, confidence=0.999,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["proved", "refuted", "open", "huge", "many"])
+def test_the_brief_lists_fit_a_terminal_and_promise_no_more(status) -> None:
+    long = tuple(f"assumption {place} of many words that go on and on" for place in range(30))
+    told = {
+        "proved": _statement(),
+        "refuted": _unproved(status="refuted", audit=_audit(3.2814)),
+        "open": _unproved(selection=Selection(n_configs=6, data="x", cost="x", public=False)),
+        "huge": _statement(epsilon_proved=109.337, vacuous=True, epsilon_all_runs=200.0,
+                           n_runs_released=3, n_rows_counted=3),
+        "many": _statement(assumptions=long, public_facts=long, proof="p " * 900,
+                           n_runs_released=9, n_rows_counted=10, n_rows_not_counted=4),
+    }  # fmt: skip
+    lines = brief(told[status])
+    assert len(lines) <= 24 and all(len(line) <= 80 for line in lines)
+    assert [line for line in lines if line[:1] not in "- "] == list(BRIEF)
+    text = " ".join(" ".join(lines).split())
+    words = {
+        "proved": ["one run: ε = 2: a guess of 50 % becomes at most 88.1 %", "1,208 nodes"],
+        "refuted": ["Nothing is proved", "ε = 1.996, a claim; an attack shows ε ≥ 3.281"],
+        "open": ["Nothing is proved", "chosen on private data: no ε here pays for that"],
+        "huge": ["ε = 109.4: next to no promise", "all 3 runs: ε = 200"],
+        "many": ["(all of it: --json)", "4 rows without DP in the same file"],
+    }
+    assert all(word.lower() in text.lower() for word in words[status]), text
+    assert ("%" in text) == (status in ("proved", "many"))
 
 
 def _of_method(
@@ -292,9 +328,9 @@ def test_headline_and_terminal_say_no_more_than_the_statement(statement: Privacy
         assert line.tone == "refuted" and "Proved" not in line.text
         assert "refuted by an audit" in line.text and f"ε ≥ {lower} " in line.text
     elif statement.epsilon_proved is None:
-        assert line.tone in ("", "unproved") and "Proved" not in line.text
+        assert line.tone in ("", "none") and "Proved" not in line.text
     else:
-        assert line.tone == "proved"
+        assert line.tone == strength(statement.epsilon_proved)
         assert f"ε = {at_most(statement.epsilon_proved)} at δ" in line.text
         assert ("vacuous" in line.text) == statement.vacuous
         assert ("if the seed" in line.text) == (statement.noise_source == "seeded")

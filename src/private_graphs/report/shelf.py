@@ -15,7 +15,7 @@ import pandas as pd
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.exhibit import Exhibit
+from private_graphs.report.exhibit import Answer, Block, Exhibit
 from private_graphs.report.record import ROWS, Made, read_recorded
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
@@ -44,15 +44,16 @@ class Shelf:
     @cached_property
     def synthetic(self) -> tuple[str, ...]:
         """Titles of its synthetic datasets."""
-        return tuple(each["title"] for each in self._statistics if each.get("synthetic"))
+        return tuple(each["title"] for each in self.statistics if each.get("synthetic"))
 
     @cached_property
     def private(self) -> tuple[str, ...]:
         """Names of users' own graphs among its datasets."""
-        return declared_graphs(each["name"] for each in self._statistics)
+        return declared_graphs(each["name"] for each in self.statistics)
 
     @property
-    def _statistics(self) -> list[Mapping[str, Any]]:
+    def statistics(self) -> list[Mapping[str, Any]]:
+        """Of the datasets that it has runs on."""
         used = set(self.own.datasets)
         return [each for each in self.results.statistics if each["name"] in used]
 
@@ -77,6 +78,22 @@ class Shelf:
         names = self.runs["statement_id"].dropna().unique()
         return {name: PrivacyStatement.model_validate(self.results.statement(name))
                 for name in names}  # fmt: skip
+
+    def blocks(self, exhibit: Exhibit) -> list[Block]:
+        """Return the blocks of one of its exhibits, which are built once."""
+        if exhibit.name not in self._blocks:
+            self._blocks[exhibit.name] = self.results.build(exhibit)
+        return self._blocks[exhibit.name]
+
+    @cached_property
+    def _blocks(self) -> dict[str, list[Block]]:
+        return {}
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """What the overview says of it, if one of its exhibits can tell."""
+        told = (each.answer(self.results.read_by(each)) for each in self.exhibits if each.answer)
+        return next((answer for answer in told if answer is not None), None)
 
     def statements_of(self, rows: pd.DataFrame) -> list[PrivacyStatement]:
         """Return the statements of some of its rows, in their order."""
@@ -187,6 +204,12 @@ def label_of(name: str) -> str:
     """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``."""
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", name.replace("_", " "))
     return words[:1].upper() + words[1:]
+
+
+def name_of(exhibit: Exhibit) -> str:
+    """Return what a list calls an exhibit: its label where that has a number, else its title."""
+    numbered = exhibit.name[-1].isdigit() or len(exhibit.title) > 40
+    return label_of(exhibit.name) if numbered else exhibit.title
 
 
 def title_of(exhibit: Exhibit) -> str:
