@@ -372,7 +372,7 @@ def build(
     sources = raw_records(name, raw_dir)
     parsed: ParsedGraph | ParsedImages
     if spec.read is not None:
-        parsed = spec.read(raw_dir / spec.raw)
+        parsed = spec.read(raw_dir / spec.raw, *([found] if found else []))
         if isinstance(parsed, ParsedImages):
             return _images(spec, parsed, sources)
     elif spec.format == "planetoid":
@@ -482,7 +482,10 @@ def _images(spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile]) -> 
 def _dataset(
     spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile], view: DataView | None
 ) -> GraphDataset:
-    if parsed.n_classes != len(spec.classes):
+    fewer = view is not None and spec.read is not None  # a view of it may lack the last ones
+    if not (
+        parsed.n_classes == len(spec.classes) or fewer and parsed.n_classes < len(spec.classes)
+    ):
         raise UserError(
             f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
             f"{len(spec.classes)}"
@@ -494,7 +497,7 @@ def _dataset(
         name=spec.name,
         title=spec.title,
         synthetic=spec.synthetic,
-        classes=list(spec.classes),
+        classes=list(spec.classes[: parsed.n_classes]),
         feature_kind="sparse" if sparse else "dense",
         units="node",
         n_nodes=len(parsed.labels),

@@ -68,8 +68,9 @@ class DatasetSpec:
     """What a user declared, of a user's own graph."""
     data: Literal["graph", "images"] = "graph"
     """What one unit of it is."""
-    read: Callable[[Path], ParsedGraph | ParsedImages] | None = None
-    """Reads the folder ``raw``, of a dataset of ``readers``."""
+    read: Callable[..., ParsedGraph | ParsedImages] | None = None
+    """Reads the folder ``raw``, of a dataset of ``readers``; with the view where it has ``views``.
+    A view may have the first of the classes only."""
     write: Callable[[Path], list[Path]] | None = None
     """Generates the raw files of a synthetic dataset below a raw folder; returns their paths."""
 
