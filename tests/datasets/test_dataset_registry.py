@@ -28,8 +28,11 @@ EMBEDDED = [name for name, each in GRAPHS.items() if each.synthetic and not each
 def test_the_registered_names_are_these():
     assert list(DATASETS) == [
         "cora", "citeseer", "pubmed", "cora-ml", "ms-academic",
-        "synthetic-planetoid", "synthetic-npz", "pokec", "reddit", "pokec_demo", "digits", "mnist",
-        "fashion-mnist",
+        "synthetic-planetoid", "synthetic-npz", "pokec", "reddit", "pokec_demo", "digits",
+        "facebook",
+        "facebook-cornell5", "facebook-berkeley13", "facebook-harvard1", "facebook-wisconsin87",
+        "facebook-rutgers89", "fb100", "fb100-part", "mnist",
+        "fashion-mnist", "synthetic-campus",
     ]  # fmt: skip
 
 
@@ -53,7 +56,9 @@ def test_planetoid_datasets_have_eight_raw_files_npz_ones_one_and_embedded_ones_
     sources = load_sources()
     assert {name: len(sources[name].files) for name in DATASETS if name in sources} == {
         "cora": 8, "citeseer": 8, "pubmed": 8, "cora-ml": 1, "ms-academic": 1, "pokec": 2,
-        "reddit": 1, "mnist": 4, "fashion-mnist": 4,
+        "reddit": 1, "mnist": 4, "fashion-mnist": 4, "facebook": 1, "facebook-cornell5": 1,
+        "facebook-berkeley13": 1, "facebook-harvard1": 1, "facebook-wisconsin87": 1,
+        "facebook-rutgers89": 1, "fb100": 100, "fb100-part": 15,
     }  # fmt: skip
     assert {name for name, each in DATASETS.items() if each.synthetic} == set(DATASETS) - set(
         sources
