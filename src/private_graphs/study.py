@@ -104,6 +104,8 @@ class Group(_Strict):
     are made of texts, and datasets without texts take no part."""
     delta: float | None = Field(default=None, gt=0, lt=1)
     """Default: that of the study."""
+    deltas: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
+    """By dataset, where it is another one."""
     view: Literal["protocol", "with_label"] = "protocol"
     """``with_label`` adds the text column that defines the label where the protocol drops it;
     datasets that have no such view take no part."""
@@ -194,6 +196,7 @@ def _check_names(study: Study, where: str) -> None:
     audited = [key for key, method in all_methods().items() if method.canary is not None]
     for name, group in study.groups.items():
         place = f"{where}groups.{name}: "
+        _known("deltas", group.deltas, dataset_names(), place, UserError)
         for entry in group.jobs:
             _known("use", entry.use or (), study.configurations, place, UserError)
             _known("needs", entry.needs.values(), study.groups, place, UserError)
@@ -473,7 +476,7 @@ class _Expansion:
             settings=settings,
             epsilons=entry.epsilons,
             seeds=(0,) if audit else seeds,
-            delta=definition.delta or self.study.delta,
+            delta=definition.deltas.get(dataset, definition.delta or self.study.delta),
             choose={} if audit else configuration.choose,
             validation_labels=labels,
             validation_epsilons=entry.validation_epsilons if labels else (),

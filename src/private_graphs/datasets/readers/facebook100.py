@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -201,8 +200,17 @@ def read_illinois(folder: Path) -> ParsedGraph:
     return _one_campus(ILLINOIS)(folder)
 
 
+def reader(campuses: Sequence[str], columns: Sequence[int], smallest: int):
+    """Return the function of a ``DatasetSpec`` that reads these campuses."""
+
+    def read(folder: Path, view: DataView = SOUND) -> ParsedGraph:
+        return read_campuses(folder, view, campuses=campuses, columns=columns, smallest=smallest)
+
+    return read
+
+
 def _one_campus(campus: str):
-    return partial(read_campuses, campuses=(campus,), columns=CAMPUS_FEATURES, smallest=1000)
+    return reader((campus,), CAMPUS_FEATURES, 1000)
 
 
 def _years(first: int, last: int, *further: str) -> tuple[str, ...]:
@@ -252,7 +260,7 @@ DATASETS = (
     _spec(
         "fb100",
         "Facebook100, 100 campuses",
-        partial(read_campuses, campuses=CAMPUSES, columns=JOINED_FEATURES, smallest=100_000),
+        reader(CAMPUSES, JOINED_FEATURES, 100_000),
         _years(2005, 2009, "year missing"),
         (1_120_280, 43_152_239, 2_900_000, 537, 6, 840_000),
         _JOINED_VIEWS,
@@ -260,7 +268,7 @@ DATASETS = (
     _spec(
         "fb100-part",
         "Facebook100, 15 campuses",
-        partial(read_campuses, campuses=PART, columns=JOINED_FEATURES, smallest=10_000),
+        reader(PART, JOINED_FEATURES, 10_000),
         _years(2005, 2009, "year missing"),
         (121_285, 4_542_469, 334_448, 504, 6, 90_978),
         _JOINED_VIEWS,

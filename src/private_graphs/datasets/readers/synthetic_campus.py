@@ -9,13 +9,12 @@ are the same on every machine.
 from __future__ import annotations
 
 import io
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
-from private_graphs.datasets.readers.facebook100 import CAMPUS_FEATURES, read_campuses
+from private_graphs.datasets.readers.facebook100 import CAMPUS_FEATURES, reader
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.files import atomic_path
 
@@ -105,9 +104,7 @@ DATASETS = (
         GraphSize(2_038, 46_520, 7_508, 144, 6, 1_539),
         max_edges=47_000,
         synthetic=True,
-        read=partial(
-            read_campuses, campuses=(_CAMPUS,), columns=CAMPUS_FEATURES, smallest=_SMALLEST
-        ),
+        read=reader((_CAMPUS,), CAMPUS_FEATURES, _SMALLEST),
         write=write_campus,
     ),
 )
