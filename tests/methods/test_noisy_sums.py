@@ -213,3 +213,24 @@ def test_more_noise_than_there_is_fails_before_training():
         method_named("progap").run(
             replace(task_of("lists"), delta=0.0), [request("progap", 1.0, hops=1)]
         )
+
+
+def test_a_staged_search_pays_for_its_sums_whatever_it_tries():
+    task = task_of("links", delta=1e-7)
+    method = method_named("progap_staged")
+    many = request("progap_staged", 1.0, hops=2, epochs=3)
+    one = request("progap_staged", 1.0, hops=2, epochs=3, layers=(1,), learning_rates=(0.01,))
+    (first,), (second,) = (method.run(task, [each]) for each in (many, one))
+    assert first.events == second.events == method.planned(task, many)
+    assert 0.999 < proved(first.events, 1e-7) <= 1
+    assert (first.n_configurations, second.n_configurations) == (12, 3)
+    assert first.settings["depth"] in (0, 1, 2)
+    # one configuration alone is ProGAP itself, at the depth with the best validation score
+    (plain,) = method_named("progap").run(
+        task, [replace(one, settings=method_named("progap").settings(hops=2, epochs=3))]
+    )
+    if second.settings["depth"] == 2:
+        assert np.array_equal(plain.test_predictions, second.test_predictions)
+    together = method.run(task, [many, request("progap_staged", 1.0, 1, hops=2, epochs=3)])
+    assert np.array_equal(together[0].test_predictions, first.test_predictions)
+    assert together[0].settings == first.settings

@@ -152,7 +152,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     stage, stack, inputs = None, None, stacks.Inputs(data.rows)
     for number in range(settings.hops + 1):
         if stage is not None:
-            rows = _last_base(stage, stack, inputs)
+            rows = last_base(stage, stack, inputs)
             new = torch.from_numpy(sums.release(number, rows))[:, :, None]
             hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=2)
             inputs = stacks.Inputs(data.rows, hops)
@@ -169,7 +169,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     return trainer.outcomes(stacks.predictions(stage, stack, inputs), budget, sums)
 
 
-def _last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:
+def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:
     """Return (R, N, h): outputs of the last base for all nodes, as they are in evaluation."""
     import torch
 
