@@ -23,13 +23,13 @@ from private_graphs.methods.noisy_sums import (
     answer_alike,
     budget_of,
     noise_scale,
+    started,
 )
 from private_graphs.privacy.events import Event
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks
-    from private_graphs.training.streams import Streams
 
 _TRAININGS = 2
 
@@ -100,15 +100,6 @@ class Classifier:
         return forward.linear("head", selu(forward.norm("joined.norm", self.norm, side)))[:, 0]
 
 
-def _started(network: Encoder | Classifier, streams: Sequence[Streams], stage: int):
-    """Return the parameters that a network starts with."""
-    from private_graphs.training.stacks import Stack, initial, running
-
-    shapes = network.shapes()
-    statistics = running(shapes, len(streams)) if network.norm == "batch" else {}
-    return Stack(initial(shapes, streams, stage), statistics)
-
-
 def _unit(rows: np.ndarray) -> np.ndarray:
     norms = np.sqrt(np.square(rows).sum(-1, keepdims=True))
     return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
@@ -144,7 +135,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
     norm = "none" if trainer.lists else "batch"
     encoder = Encoder(task.graph.n_features, task.n_classes, norm)
-    stack, inputs = _started(encoder, streams, 0), stacks.Inputs(data.rows)
+    stack, inputs = started(encoder, streams, 0), stacks.Inputs(data.rows)
     trainer.fit(encoder, stack, inputs)
     with torch.no_grad():
         forward = stacks.Forward(stack, inputs.view(), training=False)
@@ -153,7 +144,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         rows.append(_unit(sums.release(hop, rows[-1])))
     inputs = stacks.Inputs(data.rows, torch.from_numpy(np.stack(rows, axis=2)))
     classifier = Classifier(settings.hops + 1, task.n_classes, norm)
-    stack = _started(classifier, streams, 1)
+    stack = started(classifier, streams, 1)
     trainer.fit(classifier, stack, inputs)
     return trainer.outcomes(stacks.predictions(classifier, stack, inputs), budget, sums)
 

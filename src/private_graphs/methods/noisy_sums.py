@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -355,7 +355,8 @@ class Trainer:
     requests: Sequence[Request]
     scales: Sequence[float]
     steps: int = 0
-    curves: list[np.ndarray] = field(default_factory=list)
+    best: np.ndarray | None = None
+    """(R,) validation scores of the epochs that the last training kept, if it chose."""
 
     def __post_init__(self) -> None:
         self.lots = [each.streams.generator("lots") for each in self.requests]
@@ -391,7 +392,7 @@ class Trainer:
             self.steps += taken
         else:
             told = stacks.train_whole(network, stack, fit)
-        self.curves.append(told.numpy())
+        self.best = told.numpy().max(axis=0, initial=0) if self.chooses else None
 
     def outcomes(self, predicted: np.ndarray, budget: Budget, sums: NoisySums) -> list[Outcome]:
         """Return the answers, with the events of what was counted.
@@ -406,9 +407,7 @@ class Trainer:
             )
         found = []
         for index, (request, scale) in enumerate(zip(self.requests, self.scales, strict=True)):
-            artifacts, private = {}, request.private
-            if self.chooses:
-                artifacts["validation_curve"] = np.concatenate(self.curves)[:, index]
+            private = request.private
             found.append(
                 Outcome(
                     test_predictions=predicted[index, data.test],
@@ -418,7 +417,6 @@ class Trainer:
                     if private
                     else None,
                     measured={"epochs": settings.epochs, "noise_multiplier": scale},
-                    artifacts=artifacts,
                     assumptions=(VALIDATION_READ,)
                     if self.lists and self.chooses and private
                     else (),
@@ -428,6 +426,15 @@ class Trainer:
 
 
 Answer = Callable[[Data, Sequence[Request]], list[Outcome]]
+
+
+def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.Stack:
+    """Return the parameters that a network with ``shapes()`` and ``norm`` starts with."""
+    from private_graphs.training.stacks import Stack, initial, running
+
+    shapes = network.shapes()
+    statistics = running(shapes, len(streams)) if network.norm == "batch" else {}
+    return Stack(initial(shapes, streams, stage), statistics)
 
 
 def answer_alike(

@@ -97,7 +97,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             )  # fmt: skip
             line.stack = line.stage.grown(line.stack, [each.streams for each in tried])
             line.trainer.fit(line.stage, line.stack, inputs)
-            scores.append(line.trainer.curves[-1].max(axis=0))
+            scores.append(line.trainer.best)
             answers.append(stacks.predictions(line.stage, line.stack, inputs))
         by_run = np.concatenate(scores).reshape(-1, n_runs)  # (configurations, R)
         winner = by_run.argmax(axis=0)
@@ -120,12 +120,11 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             new = torch.from_numpy(rows)[:, :, None].repeat(len(settings.learning_rates), 1, 1, 1)
             hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=2)
             inputs = stacks.Inputs(data.rows, hops)
-    told = Trainer(data, requests, scales, curves=lines[0].trainer.curves)
+    told = Trainer(data, requests, scales)
     n_tried = (settings.hops + 1) * len(lines) * len(settings.learning_rates)
     return [
         replace(
             outcome,
-            artifacts={},
             settings=own,
             n_configurations=n_tried,
             chosen_by="accuracy on the public validation labels, from sums that were released once",

@@ -138,6 +138,26 @@ class _Standardise(torch.autograd.Function):
         return (grad - grad.mean(-2, keepdim=True) - standard * along) * scale, None, None
 
 
+class Mixed(torch.autograd.Function):
+    """Products of sparse (N, N) matrices, one per replica or one for all, with (R, 1, N, h)."""
+
+    @staticmethod
+    def forward(ctx, values: torch.Tensor, matrices: Sequence[scipy.sparse.csr_matrix]):
+        ctx.matrices = matrices
+        return _mixed(values, matrices)
+
+    @staticmethod
+    def backward(ctx, grad: torch.Tensor):
+        return _mixed(grad, [each.T for each in ctx.matrices]), None
+
+
+def _mixed(values: torch.Tensor, matrices: Sequence[scipy.sparse.spmatrix]) -> torch.Tensor:
+    rows = values[:, 0].detach().numpy()
+    if len(matrices) == 1:
+        matrices = [matrices[0]] * len(rows)
+    return torch.from_numpy(np.stack([a @ b for a, b in zip(matrices, rows, strict=True)]))[:, None]
+
+
 class Stack:
     """Parameters of R replicas: named views (R, …) of one (R, P) tensor, and running statistics."""
 
@@ -269,15 +289,22 @@ def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, t
 
 
 def example_gradients(
-    network: Network, stack: Stack, view: View, labels: torch.Tensor
+    network: Network,
+    stack: Stack,
+    view: View,
+    labels: torch.Tensor,
+    rows: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
     """Return (R, n) squared gradient norms of the examples, and a function that adds them up.
 
     ``labels`` (R, n) or (n,). The function takes (R, n) coefficients c and returns Σ cᵢ gradientᵢ
-    as (R, P). Norms are those of single examples where no operation mixes rows (no batch norm).
+    as (R, P). Norms are those of single examples where no operation mixes rows (no batch norm). The
+    loss is that of all rows of the view, or of ``rows`` alone, whose labels these are then.
     """
     forward = Forward(stack, view, training=True)
     logits = network(forward)
+    if rows is not None:
+        logits = logits[:, rows]
     replicas, n, classes = logits.shape
     loss = functional.cross_entropy(
         logits.reshape(-1, classes), labels.expand(replicas, n).reshape(-1), reduction="sum"
@@ -362,6 +389,10 @@ class Fit:
     validation: Inputs | None = None
     """Where the epoch of the best score is kept; None: the last one is."""
     validation_labels: np.ndarray | None = None
+    train_rows: np.ndarray | None = None
+    """Rows of ``train`` whose labels are learned, where a network mixes rows; None: all."""
+    validation_rows: np.ndarray | None = None
+    """The same of ``validation``."""
 
 
 def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None]) -> torch.Tensor:
@@ -378,6 +409,8 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
     for _ in epochs:
         with torch.no_grad():
             logits = network(Forward(stack, fit.validation.view(), training=False))
+        if fit.validation_rows is not None:
+            logits = logits[:, torch.from_numpy(fit.validation_rows)]
         score = (logits.argmax(-1) == truth).float().mean(-1)
         told.append(score)
         if best is None:
@@ -396,11 +429,12 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
     """Train by ``epochs`` steps of Adam on the mean loss of all rows; scores as ``_best_kept``."""
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    mean = torch.full((len(fit.rates), len(labels)), 1 / len(labels))
+    mean = torch.full((len(fit.rates), len(fit.train.rows)), 1 / len(labels))
+    rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)
 
     def epochs() -> Iterator[None]:
         for _ in range(fit.epochs):
-            _, add = example_gradients(network, stack, fit.train.view(), labels)
+            _, add = example_gradients(network, stack, fit.train.view(), labels, rows)
             adam.step(add(mean))
             yield
 

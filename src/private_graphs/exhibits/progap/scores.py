@@ -13,8 +13,15 @@ from private_graphs.report.words import missing, number
 LEVELS = {"none": "without DP", "edge": "edge level", "node": "node level"}
 """Levels of the paper, in its order."""
 _SCENARIOS = {"links": "edge", "edges": "edge", "lists": "node", "text": "node"}
-PRINTED_AS = {("edge", "mlp"): "mlp", ("node", "mlp_steps"): "dp_mlp"}
-"""Methods that the paper's table calls otherwise than rows do, by level."""
+PRINTED_AS = {
+    ("none", "edge_rand"): "graphsage",
+    ("edge", "edge_rand"): "edgerand",
+    ("edge", "progap_staged"): "progap",
+    ("node", "mlp_steps"): "dp_mlp",
+}
+"""Methods that the paper's tables call otherwise than rows do, by level."""
+_TITLES = {("none", "edge_rand"): "GraphSAGE"}
+"""Of methods that are called otherwise at a level."""
 STAND_IN_NOTE = (
     "The paper's Facebook is the campus UIllinois20, whose file is not among those at hand: other "
     "campuses stand in for it under their own names, so that the numbers printed beside them are "
@@ -29,7 +36,9 @@ def points(results: Any) -> pd.DataFrame:
     rows = results.points(by, score="test_accuracy", spread="ci95")
     settings = [_settings(row) for row in rows.to_dict("records")]
     level = rows["scenario"].map(_SCENARIOS).where(rows["epsilon"] < float("inf"), "none")
-    titles = rows["method"].map(results.title)
+    titles = [
+        _TITLES.get(key) or results.title(key[1]) for key in zip(level, rows["method"], strict=True)
+    ]
     place = [name.split("-")[0] if "synthetic" not in name else "" for name in rows["dataset"]]
     return rows.assign(level=level, title=titles, settings=settings, place=place)
 
