@@ -90,7 +90,7 @@ def _chart(results: Any, frame: Any) -> Chart:
 EXHIBIT = Exhibit(
     "table2",
     "Test accuracy",
-    groups=("without_dp", "friendships", "owned_lists"),
+    groups=("no_noise", "friendships", "owned_lists"),
     build=build,
     meaning="What noisy sums along edges are worth at edge and node level, what privacy the "
     "printed rows really have, and what methods with a proof reach on the same data.",
