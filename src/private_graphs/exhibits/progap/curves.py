@@ -20,12 +20,13 @@ from private_graphs.report.words import guarantee, number, privacy_notes, score
 def curve_blocks(
     results: Any, name: str, title: str, x: str, x_label: str, names: list[str]
 ) -> list[Block]:
-    """Return a chart for each dataset and the numbers; ``names`` are the parts of a line's name.
+    """Return a chart for each dataset and level, and the numbers; ``names`` are the parts of a line's name.
 
     ``x`` is epsilon or hops. Numbers of the paper stand beside points of the same dataset.
     """
     frame = points(results)
-    reference = frame[frame["level"] == "none"].groupby("dataset")["mean"].max()
+    without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]
+    reference = without.groupby("dataset")["mean"].max()
     frame = frame[frame["level"] != "none"]
     theirs = printed(results, name, *dict.fromkeys(("epsilon", x)))
     rows = frame.to_dict("records")
@@ -37,7 +38,6 @@ def curve_blocks(
         line=[", ".join(_part(row, each) for each in names) for row in rows],
         heading=frame["level"].map(LEVELS),
         percent=100 * frame["mean"],
-        around=100 * frame["ci95"],
         without=100 * frame["dataset"].map(reference),
     )
     order = frame["level"].map(list(LEVELS).index)
@@ -45,13 +45,19 @@ def curve_blocks(
     titles = {item["name"]: item["title"] for item in results.statistics}
     charts = [
         Chart(
-            f"{title}: {titles.get(dataset, dataset)}", part, x=x, y="percent", spread="around",
-            line="line", row="heading", printed="published",
+            f"{title}, {heading}: {titles.get(dataset, dataset)}",
+            part.assign(std=100 * part["std"]),
+            x=x,
+            y="percent",
+            line="line",
+            printed="published",
             references={"ProGAP without DP": "without"} if part["without"].notna().any() else {},
-            x_label=x_label, y_label="test accuracy, %", steps=True,
+            x_label=x_label,
+            y_label="test accuracy, %",
+            steps=True,
         )
-        for dataset, part in frame.groupby("dataset")
-    ]  # fmt: skip
+        for (dataset, heading), part in frame.groupby(["dataset", "heading"], sort=False)
+    ]
     return [*charts, _table(results, title, frame)]
 
 

@@ -33,7 +33,7 @@ def points(results: Any) -> pd.DataFrame:
     """Return a row per dataset, job, protocol and ε, with ``level``, ``line`` and ``place``."""
     by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon"]
     by += [name for name in ("hops", "epochs") if name in results.rows]
-    rows = results.points(by, score="test_accuracy", spread="ci95")
+    rows = results.points(by, score="test_accuracy")
     settings = [_settings(row) for row in rows.to_dict("records")]
     level = rows["scenario"].map(_SCENARIOS).where(rows["epsilon"] < float("inf"), "none")
     titles = [

@@ -25,6 +25,7 @@ def build(results: Any) -> list[Table]:
     at = {row["dataset"]: row for row in results.published("table1").to_dict("records")}
     rows = [
         {
+            "name": each["name"],
             "dataset": each["name"],
             "view": each["view"] or "",
             "synthetic": each["synthetic"],
@@ -34,14 +35,14 @@ def build(results: Any) -> list[Table]:
         for each in results.statistics
         if "nodes" in each
     ]
-    here = {row["dataset"] for row in rows}
-    rows += [{"dataset": name, "view": ""} for name in at if name not in here]
+    here = {row["name"] for row in rows}
+    rows += [{"name": name, "view": ""} for name in at if name not in here]
     for row in rows:
-        own = at.get(row["dataset"], {})
+        own = at.get(row["name"], {})
         row |= {f"printed_{name}": own.get(_PRINTED.get(name, name)) for name in SIZES}
-    frame = pd.DataFrame(rows).sort_values(["dataset", "view"], ignore_index=True)
+    frame = pd.DataFrame(rows).sort_values(["name", "view"], ignore_index=True)
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
+        Column("dataset", lambda row: row["name"]),
         Column("data", _data),
     ]
     for name, words in SIZES.items():
@@ -52,7 +53,7 @@ def build(results: Any) -> list[Table]:
     notes = [
         "directed edges: both directions of every friendship are stored.",
         STAND_IN_NOTE,
-        *([MISSING_CLASS_NOTE] if frame["dataset"].str.startswith("fb100").any() else []),
+        *([MISSING_CLASS_NOTE] if frame["name"].str.startswith("fb100").any() else []),
         "rows without a size of ours were never read here: their files are not at hand.",
     ]
     return [Table("Table 1. Datasets: printed sizes and the sizes after loading", frame, columns,
