@@ -13,13 +13,13 @@ from small_tasks import make_task, many_requests, request, run, task_of, with_ot
 from private_graphs.methods import all_methods
 from private_graphs.methods.method import Outcome
 from private_graphs.privacy.accountants import price
-from private_graphs.tasks import GraphTask
+from private_graphs.tasks import SCENARIOS, GraphTask
 
 CASES = [
     (name, scenario)
     for name, method in all_methods().items()
     for scenario in method.scenarios
-    if method.data == "graph" and scenario != "nodes"
+    if SCENARIOS[scenario].cut == "sides"
 ]
 each_case = pytest.mark.parametrize(("name", "scenario"), CASES)
 

@@ -16,6 +16,7 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.planetoid import read_planetoid
 from private_graphs.datasets.registry import DATASETS, GraphSize, build
 from private_graphs.datasets.sources import load_sources, supply
+from private_graphs.datasets.views import VIEWS
 
 PLANETOID, ARCHIVES = ("cora", "citeseer", "pubmed"), ("cora-ml", "ms-academic")
 REAL = PLANETOID + ARCHIVES
@@ -174,3 +175,33 @@ def test_the_classes_of_the_archives_have_the_names_of_their_files(raw):
     texts = [text for _, text, _ in pickletools.genops(pickled) if isinstance(text, str)]
     names = list(DATASETS["ms-academic"].classes)
     assert texts[-len(names) :] == names
+
+
+CAMPUSES = {
+    # nodes, entries, features, classes, lower median and largest degree
+    "facebook-cornell5": (15_348, 1_303_452, 349, 6, 67, 678),
+    "facebook-berkeley13": (18_939, 1_354_934, 437, 6, 54, 1110),
+    "facebook-harvard1": (9_748, 1_262_572, 168, 6, 110, 1069),
+    "facebook-wisconsin87": (17_667, 1_090_990, 613, 5, 49, 2840),
+    "facebook-rutgers89": (20_021, 1_219_462, 371, 5, 47, 562),
+}
+
+
+@pytest.mark.parametrize("name", [*CAMPUSES, "fb100-part"])
+def test_campuses_have_the_sizes_that_an_independent_reading_found(mirror, name):
+    if not (mirror / DATASETS[name].raw / "UChicago30.mat").is_file():
+        pytest.skip(f"the mirror has no {DATASETS[name].raw}")
+    spec = DATASETS[name]
+    view = VIEWS["released"] if spec.views else None
+    graph = spec.read(mirror / spec.raw, *([view] if view else []))
+    nodes, edges = len(graph.labels), graph.edge_index.shape[1]
+    columns = graph.features.n_columns
+    values, trained = len(graph.features.values), int(graph.train_mask.sum())
+    if view is None:
+        degrees = np.sort(np.bincount(graph.edge_index.ravel(), minlength=nodes))
+        found = (nodes, 2 * edges, columns, graph.n_classes)
+        assert (*found, degrees[(nodes - 1) // 2], degrees[-1]) == CAMPUSES[name]
+    else:  # "year missing" is a class under released alone
+        assert graph.n_classes == 6
+        assert spec.read(mirror / spec.raw, VIEWS["sound"]).n_classes == 5
+    assert spec.size == GraphSize(nodes, edges, values, columns, graph.n_classes, trained)

@@ -314,12 +314,16 @@ def _images(spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile]) -> 
 def _dataset(
     spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile], view: DataView | None
 ) -> GraphDataset:
-    if parsed.n_classes != len(spec.classes):
+    fewer = view is not None  # a view of it may lack the last ones
+    if not (
+        parsed.n_classes == len(spec.classes) or fewer and parsed.n_classes < len(spec.classes)
+    ):
         raise UserError(
             f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
             f"{len(spec.classes)}"
         )
     told, arrays = _common(spec, parsed, sources)
+    told["classes"] = told["classes"][: parsed.n_classes]
     sparse = isinstance(parsed.features, SparseFeatures)
     info = DatasetInfo(
         **told,
