@@ -33,6 +33,8 @@ RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 PUBLISHED = Path("studies/published")
 RECORDED = Path("recorded")
+SHORT_SECONDS = 120.0
+"""Jobs that are expected to take no longer are bundled on a cluster."""
 
 # --- the plan --------------------------------------------------------------------------------
 
@@ -175,7 +177,19 @@ class Workflow:
 
     def minutes(self, identifier: str) -> int:
         """Return a generous bound on the time of a job."""
-        return 30 + int(self.costs.seconds(self.job(identifier)) / 60 * 4)
+        return 5 + int(self.costs.seconds(self.job(identifier)) / 60 * 6)
+
+    def bundle(self, identifier: str) -> str | None:
+        """Return the group in which a cluster runs a short job together with others.
+
+        The jobs of a group need none of each other, so that any of them may be put together.
+        """
+        job = self.job(identifier)
+        if self.costs.seconds(job) > SHORT_SECONDS:
+            return None
+        needed = [*job.needs.values(), *([job.chosen.job.id] if job.chosen else [])]
+        further = any(self.jobs[name].needs or self.jobs[name].chosen for name in needed)
+        return None if further else "following" if needed else "independent"
 
 
 def make_workflow(raw: Mapping[str, Any]) -> Workflow:

@@ -36,6 +36,7 @@ RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
+NODE_CORES = 8  # that a large job asks of a cluster
 
 
 def code(script, modules=lambda wildcards: ()):
@@ -50,10 +51,26 @@ def code(script, modules=lambda wildcards: ()):
     return files
 
 
+def more(amount):
+    """Resource that grows with every attempt: profiles for clusters run failed jobs again."""
+    return lambda wildcards, attempt: attempt * (
+        amount(wildcards) if callable(amount) else amount
+    )
+
+
+def embeds(wildcards):
+    """Whether a real model reads the texts."""
+    return flow.embeds(wildcards.dataset, wildcards.kind)
+
+
 def embedding_threads(wildcards):
     """All cores for a real model: two jobs would embed twice the texts that views share."""
-    real = flow.embeds(wildcards.dataset, wildcards.kind)
-    return workflow.cores or 1 if real else 1
+    return (given_cores() or NODE_CORES) if embeds(wildcards) else 1
+
+
+def given_cores():
+    """Cores of this machine that the run may use; None where jobs run on a cluster."""
+    return workflow.global_resources["_cores"].value
 
 
 def announcement():
@@ -63,7 +80,7 @@ def announcement():
         for job in workflow.dag.needrun_jobs(exclude_finished=False)
         if job.rule.name in ("run", "audit")
     }
-    cores = workflow.cores or 1
+    cores = given_cores() or workflow.nodes
     lines = announce.announcement(WORK, REPAIRS, jobs.values(), cores)
     seconds = {
         number: WORK.costs.seconds(WORK.jobs[name]) for number, name in jobs.items()

@@ -16,6 +16,7 @@ rule sources:
     benchmark:
         f"{RESULTS}/benchmarks/sources.tsv"
     priority: 100
+    localrule: True  # where the network is: on a cluster the login node
     conda:
         "../../envs/data.yaml"
     threads: 1
@@ -42,10 +43,12 @@ rule dataset:
         build="[^/]+|[^/]+/raw/[^/]+",
     conda:
         "../../envs/data.yaml"
+    group:
+        "data"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: 8000 if "/" in wildcards.build else 2000,
-        runtime=30,
+        mem_mb=more(lambda wildcards: 8000 if "/" in wildcards.build else 2000),
+        runtime=more(30),
     script:
         "../scripts/dataset.py"
 
@@ -65,10 +68,12 @@ rule texts:
         view="[^/]+",
     conda:
         "../../envs/data.yaml"
+    group:
+        "data"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=60,
+        mem_mb=more(3000),
+        runtime=more(60),
     params:
         declaration=lambda wildcards: flow.declaration(wildcards.dataset),
     script:

@@ -19,12 +19,12 @@ rule features:
         view="[^/]+",
     conda:
         "../../envs/features.yaml"
+    group:
+        lambda wildcards: None if embeds(wildcards) else "data"
     threads: embedding_threads
     resources:
         gpu=0,
-        mem_mb=lambda wildcards: (
-            12000 if flow.embeds(wildcards.dataset, wildcards.kind) else 4000
-        ),
-        runtime=2880,
+        mem_mb=more(lambda wildcards: 12000 if embeds(wildcards) else 4000),
+        runtime=more(lambda wildcards: 2880 if embeds(wildcards) else 30),
     script:
         "../scripts/features.py"

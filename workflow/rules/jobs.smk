@@ -16,11 +16,13 @@ rule run:
         job=flow.either(job.id for job in WORK.made_by(audits=False)),
     conda:
         "../../envs/training.yaml"
+    group:
+        lambda wildcards: WORK.bundle(wildcards.job)
     threads: 1
     resources:
         gpu=0,
-        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
-        runtime=lambda wildcards: WORK.minutes(wildcards.job),
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.job)),
+        runtime=more(lambda wildcards: WORK.minutes(wildcards.job)),
     params:
         job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
         noise_source=lambda wildcards: WORK.noise_source(wildcards.job),
@@ -42,10 +44,12 @@ rule audit:
         job=flow.either(job.id for job in WORK.made_by(audits=True)),
     conda:
         "../../envs/training.yaml"
+    group:
+        lambda wildcards: WORK.bundle(wildcards.job)
     threads: 1
     resources:
-        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
-        runtime=lambda wildcards: WORK.minutes(wildcards.job),
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.job)),
+        runtime=more(lambda wildcards: WORK.minutes(wildcards.job)),
     params:
         job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
         times=f"{RESULTS}/benchmarks/{{job}}.tsv",

@@ -19,10 +19,12 @@ rule exhibits:
         f"{RESULTS}/benchmarks/exhibits.tsv"
     conda:
         "../../envs/report.yaml"
+    group:
+        "report"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=more(2000),
+        runtime=more(30),
     params:
         exhibits=[".".join(names) for names in EXHIBITS],
         jobs=shown_jobs(WORK, REPAIRS),
@@ -44,9 +46,11 @@ rule site:
         f"{RESULTS}/benchmarks/site.tsv"
     conda:
         "../../envs/report.yaml"
+    group:
+        "report"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=more(2000),
+        runtime=more(30),
     script:
         "../scripts/site.py"
