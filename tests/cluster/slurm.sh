@@ -47,6 +47,7 @@ end() {
     exit "$status"
 }
 trap end EXIT
+trap 'exit 143' TERM INT
 
 # --- a Slurm of one node ---------------------------------------------------------------------
 

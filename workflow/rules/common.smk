@@ -11,7 +11,7 @@ from snakemake.logging import logger
 from private_graphs import announce, workflow as flow
 from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
-from private_graphs.imports import code_files
+from private_graphs.imports import code_state
 from private_graphs.repairs import (
     Repairs,
     exhibit_modules,
@@ -40,15 +40,17 @@ NODE_CORES = 8  # that a large job asks of a cluster
 
 
 def code(script, modules=lambda wildcards: ()):
-    """Input function: the files of the package that a script reaches, with those of modules that
-    it finds by name. It also tells Snakemake, which has planned nothing by then, what is damaged.
+    """Parameter: the contents of the package that a script reaches, with those of modules that it
+    finds by name. Jobs whose parameters changed run again; as inputs these would be 70 files of
+    each of thousands of jobs.
     """
+    return lambda wildcards: code_state(SCRIPTS / script, *modules(wildcards))
 
-    def files(wildcards):
-        workflow.dag.forcefiles.update(REPAIRS.again)
-        return code_files(SCRIPTS / script, *modules(wildcards))
 
-    return files
+def again(wildcards):
+    """Input function of no files: tells Snakemake, which has planned nothing yet, what is damaged."""
+    workflow.dag.forcefiles.update(REPAIRS.again)
+    return []
 
 
 def more(amount):
