@@ -78,6 +78,14 @@ class Workflow:
         """Return the audits of the plan, or all other jobs."""
         return [job for job in self.jobs.values() if (job.attack is not None) == audits]
 
+    def names_of(self, *, audits: bool) -> str:
+        """Return a regular expression of the identifiers of audits, or of all other jobs.
+
+        It names run groups: Snakemake holds every file against it, and thousands of names are slow.
+        """
+        groups = {f"{job.study}/{job.group}" for job in self.made_by(audits=audits)}
+        return f"(?:{either(sorted(groups))})/.+"
+
     # files of jobs
 
     def manifests(self, jobs: Iterable[Job] | None = None) -> list[str]:
@@ -227,6 +235,16 @@ def recorded_files() -> list[str]:
 def either(names: Iterable[str]) -> str:
     """Return a regular expression of exactly these names; of none, one that nothing matches."""
     return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def rejoin(wildcards: dict[str, str]) -> None:
+    """Give ``job`` back its name in the wildcards of one job that Snakemake has read from a command
+    line: it splits them at every comma. Others are left as they are.
+    """
+    if "job" in wildcards:
+        parts = [f"{name}={value}" for name, value in wildcards.items()]
+        wildcards.clear()
+        wildcards["job"] = ",".join(parts).removeprefix("job=")
 
 
 # --- data ------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@ import atexit
 import signal
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
+from snakemake.dag import DAG
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -13,7 +15,6 @@ from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
 from private_graphs.imports import code_state
 from private_graphs.repairs import (
-    Repairs,
     exhibit_modules,
     find_repairs,
     shown_exhibits,
@@ -29,14 +30,22 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-REPAIRS = find_repairs(WORK) if workflow.is_main_process else Repairs()
-EXHIBITS = shown_exhibits(WORK, REPAIRS)
-
 RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
 NODE_CORES = 8  # that a large job asks of a cluster
+
+
+@cache
+def repairs():
+    """What earlier runs left damaged: read where it is asked for, not at the start of every job."""
+    return find_repairs(WORK)
+
+
+@cache
+def exhibits_to_write():
+    return shown_exhibits(WORK, repairs())
 
 
 def code(script, modules=lambda wildcards: ()):
@@ -49,7 +58,8 @@ def code(script, modules=lambda wildcards: ()):
 
 def again(wildcards):
     """Input function of no files: tells Snakemake, which has planned nothing yet, what is damaged."""
-    workflow.dag.forcefiles.update(REPAIRS.again)
+    if workflow.is_main_process:
+        workflow.dag.forcefiles.update(repairs().again)
     return []
 
 
@@ -58,6 +68,19 @@ def more(amount):
     return lambda wildcards, attempt: attempt * (
         amount(wildcards) if callable(amount) else amount
     )
+
+
+def bundled(group):
+    """Group of jobs that a cluster runs as one, by name or by wildcards; None elsewhere, where a
+    group costs time and changes nothing.
+    """
+
+    def name(wildcards):
+        if workflow.local_exec:
+            return None
+        return group(wildcards) if callable(group) else group
+
+    return name
 
 
 def embeds(wildcards):
@@ -83,7 +106,7 @@ def announcement():
         if job.rule.name in ("run", "audit")
     }
     cores = given_cores() or workflow.nodes
-    lines = announce.announcement(WORK, REPAIRS, jobs.values(), cores)
+    lines = announce.announcement(WORK, repairs(), jobs.values(), cores)
     seconds = {
         number: WORK.costs.seconds(WORK.jobs[name]) for number, name in jobs.items()
     }
@@ -124,5 +147,20 @@ def say_where():
         logger.info("Results: results/index.html")
 
 
+def join_names(plan):
+    """Let a process that Snakemake starts for single jobs, as on a cluster, know their names, which
+    have commas (https://github.com/snakemake/snakemake/issues/2366).
+    """
+
+    async def init(dag, *arguments, **options):
+        for job in dag.workflow.dag_settings.target_jobs:
+            flow.rejoin(job.wildcards_dict)
+        return await plan(dag, *arguments, **options)
+
+    return init
+
+
 if workflow.is_main_process:
     atexit.register(announce_dry_run)
+else:
+    DAG.init = join_names(DAG.init)

@@ -44,7 +44,7 @@ rule dataset:
     wildcard_constraints:
         build="[^/]+|[^/]+/raw/[^/]+",
     group:
-        "data"
+        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1
@@ -71,7 +71,7 @@ rule texts:
         dataset="[^/]+",
         view="[^/]+",
     group:
-        "data"
+        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1

@@ -18,7 +18,7 @@ rule features:
         kind="|".join(flow.registry.TEXT_FEATURES),
         view="[^/]+",
     group:
-        lambda wildcards: None if embeds(wildcards) else "data"
+        bundled(lambda wildcards: None if embeds(wildcards) else "data")
     conda:
         "../../envs/features.yaml"
     threads: embedding_threads

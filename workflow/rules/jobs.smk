@@ -13,9 +13,9 @@ rule run:
     log:
         f"{RESULTS}/logs/jobs/{{job}}.log",
     wildcard_constraints:
-        job=flow.either(job.id for job in WORK.made_by(audits=False)),
+        job=WORK.names_of(audits=False),
     group:
-        lambda wildcards: WORK.bundle(wildcards.job)
+        bundled(lambda wildcards: WORK.bundle(wildcards.job))
     conda:
         "../../envs/training.yaml"
     threads: 1
@@ -42,9 +42,9 @@ rule audit:
     log:
         f"{RESULTS}/logs/jobs/{{job}}.log",
     wildcard_constraints:
-        job=flow.either(job.id for job in WORK.made_by(audits=True)),
+        job=WORK.names_of(audits=True),
     group:
-        lambda wildcards: WORK.bundle(wildcards.job)
+        bundled(lambda wildcards: WORK.bundle(wildcards.job))
     conda:
         "../../envs/training.yaml"
     threads: 1

@@ -18,7 +18,7 @@ rule exhibits:
     benchmark:
         f"{RESULTS}/benchmarks/exhibits.tsv"
     group:
-        "report"
+        bundled("report")
     conda:
         "../../envs/report.yaml"
     threads: 1
@@ -26,9 +26,9 @@ rule exhibits:
         mem_mb=more(2000),
         runtime=more(30),
     params:
-        code=code("exhibits.py", lambda wildcards: exhibit_modules(EXHIBITS)),
-        exhibits=[".".join(names) for names in EXHIBITS],
-        jobs=shown_jobs(WORK, REPAIRS),
+        code=code("exhibits.py", lambda wildcards: exhibit_modules(exhibits_to_write())),
+        exhibits=lambda wildcards: [".".join(names) for names in exhibits_to_write()],
+        jobs=lambda wildcards: shown_jobs(WORK, repairs()),
     script:
         "../scripts/exhibits.py"
 
@@ -46,7 +46,7 @@ rule site:
     benchmark:
         f"{RESULTS}/benchmarks/site.tsv"
     group:
-        "report"
+        bundled("report")
     conda:
         "../../envs/report.yaml"
     threads: 1
@@ -54,6 +54,6 @@ rule site:
         mem_mb=more(2000),
         runtime=more(30),
     params:
-        code=code("site.py", lambda wildcards: exhibit_modules(EXHIBITS)),
+        code=code("site.py", lambda wildcards: exhibit_modules(exhibits_to_write())),
     script:
         "../scripts/site.py"
