@@ -34,6 +34,8 @@ RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 PUBLISHED = Path("studies/published")
 RECORDED = Path("recorded")
+SHORT_SECONDS = 120.0
+"""Jobs that are expected to take no longer are bundled on a cluster."""
 
 # --- the plan --------------------------------------------------------------------------------
 
@@ -76,6 +78,14 @@ class Workflow:
     def made_by(self, *, audits: bool) -> list[Job]:
         """Return the audits of the plan, or all other jobs."""
         return [job for job in self.jobs.values() if (job.attack is not None) == audits]
+
+    def names_of(self, *, audits: bool) -> str:
+        """Return a regular expression of the identifiers of audits, or of all other jobs.
+
+        It names run groups: Snakemake holds every file against it, and thousands of names are slow.
+        """
+        groups = {f"{job.study}/{job.group}" for job in self.made_by(audits=audits)}
+        return f"(?:{either(sorted(groups))})/.+"
 
     # files of jobs
 
@@ -176,7 +186,19 @@ class Workflow:
 
     def minutes(self, identifier: str) -> int:
         """Return a generous bound on the time of a job."""
-        return 30 + int(self.costs.seconds(self.job(identifier)) / 60 * 4)
+        return 5 + int(self.costs.seconds(self.job(identifier)) / 60 * 6)
+
+    def bundle(self, identifier: str) -> str | None:
+        """Return the group in which a cluster runs a short job together with others.
+
+        The jobs of a group need none of each other, so that any of them may be put together.
+        """
+        job = self.job(identifier)
+        if self.costs.seconds(job) > SHORT_SECONDS:
+            return None
+        needed = [*job.needs.values(), *([job.chosen.job.id] if job.chosen else [])]
+        further = any(self.jobs[name].needs or self.jobs[name].chosen for name in needed)
+        return None if further else "following" if needed else "independent"
 
 
 def make_workflow(raw: Mapping[str, Any]) -> Workflow:
@@ -214,6 +236,16 @@ def recorded_files() -> list[str]:
 def either(names: Iterable[str]) -> str:
     """Return a regular expression of exactly these names; of none, one that nothing matches."""
     return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def rejoin(wildcards: dict[str, str]) -> None:
+    """Give ``job`` back its name in the wildcards of one job that Snakemake has read from a command
+    line: it splits them at every comma. Others are left as they are.
+    """
+    if "job" in wildcards:
+        parts = [f"{name}={value}" for name, value in wildcards.items()]
+        wildcards.clear()
+        wildcards["job"] = ",".join(parts).removeprefix("job=")
 
 
 # --- data ------------------------------------------------------------------------------------
