@@ -29,7 +29,7 @@ paper: install
 	@$(BIN)/private-graphs paper
 
 test: install
-	$(BIN)/python -m pytest $(SUITES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(SUITES)
 
 test-all: test
 	$(BIN)/python -m pytest tests/mutants --all-mutants

@@ -48,7 +48,7 @@ class Project:
         return {**os.environ, **own, **variables}
 
     def snakemake(
-        self, *arguments: str, limit: float | None = 300, **variables: str
+        self, *arguments: str, limit: float | None = 900, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end; standard output and error come together."""
         return subprocess.run(

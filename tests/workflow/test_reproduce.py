@@ -24,7 +24,7 @@ while os.path.exists("gate") and '"protocol":"paper"' in snakemake.params.job:
 main(snakemake)"""
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 90) -> None:
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 300) -> None:
     """Wait for a condition; fail with its name."""
     end = time.monotonic() + seconds
     while not holds():
@@ -74,7 +74,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     before = finished.stat().st_mtime_ns
 
     second = project.reproduce()
-    output = second.communicate(timeout=60)[0]
+    output = second.communicate(timeout=300)[0]
     assert second.returncode == 1
     assert "snakemake --unlock" in output and str(process.pid) in output
     assert process.poll() is None
@@ -88,7 +88,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     )
     wait_until(lambda: len(held_jobs(again)) == 1, "the held job has started again")
     os.killpg(again.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
-    output = again.communicate(timeout=60)[0]
+    output = again.communicate(timeout=300)[0]
     assert again.returncode == 130, output
     assert "Ended 1 job that a killed run had left behind" in output
     assert "An earlier run was killed: removed its lock" in output
@@ -100,7 +100,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
 
     (project.path / "gate").unlink()
     last = project.reproduce()
-    output = last.communicate(timeout=120)[0]
+    output = last.communicate(timeout=600)[0]
     assert last.returncode == 0, output
     assert "removed its lock" not in output
     assert "To run: 1 job with 2 runs" in output and "1 finished job kept" in output

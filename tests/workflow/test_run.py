@@ -83,13 +83,13 @@ def test_damage_is_seen_by_a_dry_run_that_touches_nothing_and_mended_by_a_run(
     assert finished.contents() == damaged
     raw.write_bytes(good[0])
     os.utime(raw, ns=(good[1].st_atime_ns, good[1].st_mtime_ns))
-    run = finished.snakemake()
+    run = finished.snakemake("exhibits")
     assert run.returncode == 0, run.stdout
     assert "To run: 1 job with 2 runs" in run.stdout and "1 finished job kept" in run.stdout
     assert "runs.parquet: is not the file that was written" in run.stdout
     pd.testing.assert_frame_equal(rows_of(finished).drop(columns="seconds"), before)
     assert table.stat().st_size > 0
-    assert finished.jobs() == {}, "once is enough"
+    assert finished.jobs("exhibits") == {}, "once is enough"
 
 
 def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
@@ -175,7 +175,7 @@ def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
         shutil.copy2(root / "examples" / "my_graph" / name, project.path)
     (project.path / "my.yaml").write_text(OWN)
     wanted = ("exhibits=lrec2022.table1,frontier", "protocols=sound", "seeds=2")
-    asked = ("--configfile", "my.yaml", "--config", *wanted)
+    asked = ("exhibits", "--configfile", "my.yaml", "--config", *wanted)
     run = project.snakemake("--cores", "2", *asked)
     assert run.returncode == 0, run.stdout
     assert "Scenario edges is left out for my_graph" in run.stdout
@@ -186,7 +186,7 @@ def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
     for log in (project.demo / "logs" / "jobs").rglob("*.log"):
         text = log.read_text()
         assert text.endswith("\nfinished\n") and "progress" not in text, "no duration"
-    named = ("--config", *wanted, "datasets=my_graph")
+    named = ("exhibits", "--config", *wanted, "datasets=my_graph")
     assert project.jobs(*named) == {}, "once declared, its name is enough"
     with (project.path / "edges.csv").open("a") as stream:
         stream.write("no-such-post,neither\n")
