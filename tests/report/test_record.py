@@ -80,6 +80,29 @@ def test_equal_results_give_equal_bytes(finished, tmp_path):
         assert one.name == other.name and one.read_bytes() == other.read_bytes()
 
 
+def test_what_was_recorded_before_stays_until_it_runs_again(finished, results, tmp_path):
+    base, _ = finished
+    out = tmp_path / "out"
+    for name, kept, dropped in (("first", "frontier", "table1"), ("second", "table1", "frontier")):
+        folder = shutil.copytree(results, tmp_path / name)
+        shutil.rmtree(folder / "jobs" / "lrec2022" / dropped)
+        record(folder, out, processed=base / "processed", commands=[name], day="2026-01-02",
+               machine=f"machine of the {kept}")  # fmt: skip
+    record(results, tmp_path / "whole", processed=base / "processed")
+    joined, whole = (read_recorded(tmp_path / name / "lrec2022") for name in ("out", "whole"))
+    pd.testing.assert_frame_equal(joined.rows, whole.rows)
+    assert joined.statements == whole.statements and joined.made.commands == ("first", "second")
+    assert joined.made.machine == "machine of the frontier; machine of the table1"
+    assert joined.predictions.keys() == whole.predictions.keys()
+    labels = build(GRAPH, base / "raw").labels
+    np.testing.assert_array_equal(joined.test_labels[GRAPH], labels[joined.test_records[GRAPH]])
+    job = joined.rows.iloc[0]
+    answers = joined.answers(f"lrec2022/{job['group']}/{job['job']}")
+    assert answers.replicas[0] == job["replica_id"]
+    again = record(results, out, processed=base / "processed", commands=["third"])
+    assert read_recorded(again[0].parent).rows["replica_id"].is_unique
+
+
 def _change(path, change) -> None:
     with safetensors.safe_open(path, "numpy") as stored:
         metadata = stored.metadata()
