@@ -105,14 +105,9 @@ def test_seeds_that_are_no_seeds_are_refused(given: object) -> None:
         ({"studies": "lrec2021"}, "studies.*'lrec2021'.*'lrec2022'"),
         ({"datasets": "coral"}, "datasets.*'coral'.*'cora'"),
         ({"experiments": "table1"}, "experiments.*exhibits"),
-        ({"features": "bertt"}, "features.*'bertt'.*'bert'"),
-        ({"protocols": "papers"}, "protocols.*'papers'.*'paper'"),
-        ({"datasets": "cora,,pubmed"}, "datasets.*'cora,,pubmed'"),
         ({"splits": "0"}, "splits"),
-        ({"splits": "ten"}, "splits"),
         ({"splits": "1,"}, "splits"),
         ({"mirror": "no/such/folder"}, "mirror.*'no/such/folder'"),
-        ({"mirror": " "}, "mirror"),
     ],
 )
 def test_unknown_keys_and_values_are_named_with_the_nearest_name(raw: dict, words: str) -> None:
@@ -242,23 +237,17 @@ def change_entry(**changes):
     ("change", "words"),
     [
         (lambda raw: raw.update(dleta=1), "dleta.*'delta'"),
-        (lambda raw: raw.update(delta=1.5), "delta.*1.5"),
         (lambda raw: raw.pop("seeds"), "seeds"),
         (lambda raw: raw.update(id="other"), "'other'.*'small'"),
         (lambda raw: raw.update(datasets=["coral"]), "'coral'.*'cora'"),
-        (lambda raw: raw["groups"]["second"].update(datasets=["coral"]), "'coral'.*'cora'"),
         (lambda raw: raw["groups"].update(selection=raw["groups"]["first"]), "selection"),
         (lambda raw: raw["scales"]["demo"].update(epoch=3), "epoch"),
-        (lambda raw: raw["scales"].update(middle={}), "middle"),
         (change_entry(use=["adma"]), "groups.first.*'adma'.*'adam'"),
         (change_entry(methods=["gcn"]), "use or methods"),
-        (change_entry(use=None, methods=["clas_sums"]), "'clas_sums'.*'class_sums'"),
         (change_entry(scenario="graph"), "groups.first.*scenario of gcn.*'graph'"),
-        (change_entry(protocols=["papers"]), "papers"),
         (change_entry(use=None, methods=["class_sums"], protocols=["paper"]), "class_sums.*paper"),
         (change_entry(vary={"split": [1]}), "groups.first.*split"),
         (change_entry(vary={"splits": [0]}), "groups.first.*splits.*0"),
-        (change_entry(settings={"optimizer": "adams"}), "groups.first.*optimizer.*adams"),
         (change_entry(epsilons=[-1]), "epsilons.*-1"),
         (change_entry(needs={"teacher": "thirst"}), "'thirst'.*'first'"),
     ],
@@ -381,10 +370,16 @@ def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
     [
         ({"exhibits": "table9"}, "exhibits.*'table9'.*table"),
         ({"exhibits": "lrec2022.tabel1"}, "exhibits.*tabel1"),
-        ({"exhibits": "table2", "datasets": "synthetic-npz"}, "lrec2022.table2"),
-        ({"exhibits": "table2", "features": "sbert"}, "lrec2022.table2"),
-        ({"exhibits": "figure1", "splits": "4,10"}, "lrec2022.figure1"),
-        ({"exhibits": "figure1,figure3", "splits": "4,10"}, "lrec2022.figure1"),
+        (
+            {"exhibits": "lrec2022.table2", "datasets": "synthetic-npz"},
+            "lrec2022.table2 has no run",
+        ),
+        ({"exhibits": "lrec2022.figure1", "splits": "4,10"}, "lrec2022.figure1"),
+        ({"splits": "1,7"}, "no run has 7"),
+        (
+            {"scale": "full", "exhibits": "table1", "datasets": "mnist"},
+            "lrec2022.table1 has no run",
+        ),
     ],
 )
 def test_an_exhibit_that_is_not_there_or_has_no_run_is_named(raw: dict, words: str) -> None:
@@ -422,7 +417,9 @@ def test_a_dataset_that_a_study_does_not_list_is_left_out_with_a_line(small) -> 
     assert "small" in line and "reddit" in line
     assert {job.dataset for job in group_jobs(small(), "first", run)} == {"cora"}
     assert left_out(load_study("lrec2022"), run) == [], "others may be listed as further ones"
-    assert Plan(run_of(datasets="cora")).left_out == []
+    assert Plan(run_of(datasets="cora", scale="full")).left_out == []
+    (line,) = Plan(run_of(datasets="cora")).left_out
+    assert "lrec2022.table2" in line and "table1" not in line, "Pokec's tables have no run"
 
 
 def test_one_private_learning_rate_per_graph_protocol_and_splits_is_chosen_at_epsilon_2() -> None:
@@ -464,10 +461,6 @@ def test_choices_keep_to_the_protocols_of_the_run_and_cost_nothing_without_dp() 
     }
     found = jobs(exhibits="lrec2022.figure1")
     assert {job.group for job in found} == {"A"} and not any(job.chosen for job in found)
-
-
-def test_exhibits_without_runs_need_no_job() -> None:
-    assert jobs(exhibits="table3") == []
 
 
 def test_table2_is_every_protocol_on_every_feature_and_the_leak_is_sound_alone() -> None:
@@ -603,8 +596,6 @@ def test_a_users_graph_runs_with_its_declared_features_unless_others_are_asked_f
     ("entry", "words"),
     [
         ({"name": "my_graph", **OWN, "lable": "x"}, "datasets: lable"),
-        ({"name": "my_graph", "nodes": "nodes.csv"}, "datasets: edges"),
-        ({"name": "cora", **OWN, "split": "x"}, "'cora'"),
         ({"name": "My Graph", **OWN}, "datasets: name.*'My Graph'"),
         ("nodes.csv", "datasets: nodes.*'nodes.csv'"),
     ],

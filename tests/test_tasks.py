@@ -63,8 +63,12 @@ def test_a_scenario_gives_the_edges_that_it_names_and_rows_of_norm_one(scenario)
     np.testing.assert_array_equal(evaluation.test_labels, GRAPH.labels[SIDES[2]])
 
 
-def test_a_whole_graph_shows_no_test_label():
-    task, evaluation = cut("nodes")
+@pytest.mark.parametrize(
+    ("scenario", "units"), [("nodes", 30), ("links", 900), ("lists", GRAPH.n_nodes)]
+)
+def test_a_whole_graph_shows_no_test_label(scenario, units):
+    task, evaluation = cut(scenario)
+    assert task.n_units == units
     assert (task.graph.labels[SIDES[2]] == 0).all() and len(set(evaluation.test_labels)) > 1
     np.testing.assert_array_equal(task.graph.labels[SIDES[0]], GRAPH.labels[SIDES[0]])
 

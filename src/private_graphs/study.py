@@ -28,6 +28,7 @@ from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Method
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.run_values import ALL, Datasets, Names, Seeds, Splits
+from private_graphs.tasks import SCENARIOS
 
 SCALES = ("demo", "full")
 ScaleName = Literal["demo", "full"]
@@ -101,6 +102,10 @@ class Group(_Strict):
     features: _NamesList = ("raw",)
     """``raw``: those of each dataset's files, or the default ones of a dataset with texts. Others
     are made of texts, and datasets without texts take no part."""
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    """Default: that of the study."""
+    deltas: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
+    """By dataset, where it is another one."""
     view: Literal["protocol", "with_label"] = "protocol"
     """``with_label`` adds the text column that defines the label where the protocol drops it;
     datasets that have no such view take no part."""
@@ -191,6 +196,7 @@ def _check_names(study: Study, where: str) -> None:
     audited = [key for key, method in all_methods().items() if method.canary is not None]
     for name, group in study.groups.items():
         place = f"{where}groups.{name}: "
+        _known("deltas", group.deltas, dataset_names(), place, UserError)
         for entry in group.jobs:
             _known("use", entry.use or (), study.configurations, place, UserError)
             _known("needs", entry.needs.values(), study.groups, place, UserError)
@@ -308,16 +314,6 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
 def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
     """Return the jobs of one run group that ``run`` asks for; choices are made elsewhere."""
     return list(_Expansion(study, run).jobs(group))
-
-
-def with_choices(study: Study, jobs: Iterable[Job], run: Run) -> list[Job]:
-    """Return ``jobs`` and the jobs in which their settings are chosen, each once, those first."""
-    ordered: dict[str, Job] = {}
-    for job in jobs:
-        if job.chosen is not None:
-            ordered.setdefault(job.chosen.job.id, job.chosen.job)
-        ordered[job.id] = job
-    return list(ordered.values())
 
 
 def accepted(study: Study, run: Run) -> list[str]:
@@ -444,13 +440,14 @@ class _Expansion:
         definition, method = self.study.groups[group], method_named(configuration.method)
         scenario, audit = _scenario(entry, configuration, method), definition.attack is not None
         bound = None
-        if scenario == "edges" and not audit:
+        is_edge = SCENARIOS[scenario].unit == "edge_undirected"
+        if is_edge and not audit:
             bound = dataset_spec(dataset).max_edges
             if bound is None:
                 return None  # a user's own graph without max_edges: the workflow says so
         full = method.settings.model_validate(settings).model_dump(mode="json")
         seeds = self.run.seeds or tuple(range(entry.seeds or self.study.seeds))
-        labels = () if scenario == "edges" else entry.validation_labels  # all are public there
+        labels = () if is_edge else entry.validation_labels  # all are public there
         job = Job(
             study=self.study.id,
             group=group,
@@ -469,7 +466,7 @@ class _Expansion:
             settings=settings,
             epsilons=entry.epsilons,
             seeds=(0,) if audit else seeds,
-            delta=self.study.delta,
+            delta=definition.deltas.get(dataset, definition.delta or self.study.delta),
             choose={} if audit else configuration.choose,
             validation_labels=labels,
             validation_epsilons=entry.validation_epsilons if labels else (),

@@ -18,7 +18,7 @@ from private_graphs.errors import UserError
 from private_graphs.privacy.statements import Inference, Relation, Unit
 from private_graphs.protocols import Protocol
 
-ScenarioName = Literal["text", "graph", "edges", "nodes", "records"]
+ScenarioName = Literal["text", "graph", "edges", "links", "lists", "nodes", "records"]
 UNIT_ROWS = "every row of features is scaled to norm 1 by itself"
 """What ``GraphTask`` does to features."""
 _SIZES = (
@@ -44,6 +44,9 @@ class Scenario:
     relation: Relation
     inference: Inference
     public_facts: tuple[str, ...]
+    cut: Literal["sides", "whole", "images"] = "sides"
+    """What a method gets: training, validation and test nodes apart (``GraphTask``), the whole
+    graph (``NodeTask``), or images (``ImageTask``)."""
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -84,12 +87,40 @@ SCENARIOS: dict[str, Scenario] = {
             ),
         ),
         Scenario(
+            name="links",
+            title="edge level, features of all nodes and labels but those of the test nodes public",
+            unit="edge_undirected",
+            relation="add_remove",
+            inference="noisy_rows",
+            public_facts=(
+                "the features of all nodes, and the labels of the training and validation nodes",
+                _SIZES,
+                "a bound on the number of edges, declared without looking at them",
+                _TEST,
+            ),
+            cut="whole",
+        ),
+        Scenario(
+            name="lists",
+            title="node level, each node with the list of edges that it owns",
+            unit="node_out_list",
+            relation="replace",
+            inference="joint_dp_predictions",
+            public_facts=(
+                "the numbers of nodes, of training nodes, of classes and of features; who is which",
+                "the labels of validation and test nodes are read for the scores that are shown: "
+                "these are not protected; their features and lists are",
+            ),
+            cut="whole",
+        ),
+        Scenario(
             name="nodes",
             title="node level, all nodes public but the training ones",
             unit="node",
             relation="replace",
             inference="inductive_disjoint",
             public_facts=("the sizes of the dataset: they are not covered",),
+            cut="whole",
         ),
         Scenario(
             name="records",
@@ -104,6 +135,7 @@ SCENARIOS: dict[str, Scenario] = {
                 "test images are not protected: their pixels are read for their own predictions, "
                 "their labels for the scores that are shown",
             ),
+            cut="images",
         ),
     )
 }
@@ -159,12 +191,14 @@ class GraphTask:
 
 @dataclass(frozen=True, eq=False)
 class NodeTask:
-    """A whole graph, for methods that cut it themselves as their protocol says (``nodes``)."""
+    """A whole graph, for methods that cut it themselves as their protocol says (``nodes``,
+    ``links``, ``lists``); features are as they are stored."""
 
     scenario: Scenario
     protocol: Protocol
     n_units: int
-    """Training nodes, labelled or not."""
+    """Training nodes, labelled or not; of ``links`` the declared bound on the edges, of ``lists``
+    all nodes."""
     n_classes: int
     delta: float
     graph: GraphDataset
@@ -227,8 +261,9 @@ def build_task(
     ``build_graph_task`` does, and for a scenario of images on a graph or the other way round.
     """
     labels, is_images = dataset.labels, isinstance(dataset, ImageDataset)
-    if is_images != (scenario == "records"):
-        fitting = [name for name in SCENARIOS if (name == "records") == is_images]
+    cut = SCENARIOS[scenario].cut
+    if is_images != (cut == "images"):
+        fitting = [name for name in SCENARIOS if (SCENARIOS[name].cut == "images") == is_images]
         raise UserError(
             f"{dataset.info.name} has no scenario {scenario}: its units are "
             f"{dataset.info.units}s; expected {' or '.join(fitting)}"
@@ -239,16 +274,21 @@ def build_task(
     evaluation = Evaluation(np.flatnonzero(test), labels[test])
     if is_images:
         return _image_task(dataset, labels, test, protocol, delta), evaluation
-    if scenario != "nodes":
+    if cut == "sides":
         return (
             build_graph_task(dataset, SCENARIOS[scenario], delta, unlabelled, max_edges),
             evaluation,
         )
     hidden = np.where(dataset.test_mask & (dataset.labels >= 0), 0, dataset.labels)
+    n_units = {
+        "node": lambda: int(dataset.train_mask.sum()),
+        "node_out_list": lambda: dataset.n_nodes,
+        "edge_undirected": lambda: _bound_on_edges(dataset, max_edges),
+    }[SCENARIOS[scenario].unit]()
     task = NodeTask(
         scenario=SCENARIOS[scenario],
         protocol=protocol,
-        n_units=int(dataset.train_mask.sum()),
+        n_units=n_units,
         n_classes=dataset.n_classes,
         delta=delta,
         graph=replace(dataset, labels=hidden),

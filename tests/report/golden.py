@@ -20,18 +20,11 @@ import pandas as pd
 import safetensors
 
 from private_graphs.exhibits import claims_of, exhibits_by_name
-from private_graphs.jobs import JOB_FILE, read_job
+from private_graphs.jobs import JOB_FILE, finished_folders, read_job
 from private_graphs.report.claims import COLUMNS, judged
 from private_graphs.report.exhibit import Chart
 from private_graphs.report.results import Results
-from private_graphs.report.rows import (
-    Answers,
-    collect,
-    find_jobs,
-    read_statistics,
-    tidy,
-    write_rows,
-)
+from private_graphs.report.rows import Answers, collect, read_statistics, tidy, write_rows
 from private_graphs.report.table import csv
 from private_graphs.report.write import markdown
 from private_graphs.study import load_study
@@ -101,7 +94,7 @@ def verdicts(study: str) -> str:
 def answers_of(scale_folder: Path) -> dict[str, np.ndarray]:
     """Return predictions of the jobs that exhibits look at, and the labels of their datasets."""
     arrays = {}
-    for name, folder in find_jobs(scale_folder).items():
+    for name, folder in finished_folders(Path(scale_folder) / "jobs").items():
         job = read_job(folder / JOB_FILE)
         looked_at = job.group in LOOKED_AT and job.settings.get("optimizer") == "sgd"
         if job.study != STUDY or not looked_at or job.settings.get("splits", 1) != 1:
@@ -116,7 +109,7 @@ def answers_of(scale_folder: Path) -> dict[str, np.ndarray]:
 def predictions_of(scale_folder: Path) -> dict[str, str]:
     """Return the sha256 of the predicted classes of every job."""
     hashes = {}
-    for name, folder in find_jobs(scale_folder).items():
+    for name, folder in finished_folders(scale_folder / "jobs").items():
         path = folder / "predictions.safetensors"
         if path.is_file():
             with safetensors.safe_open(path, "numpy") as stored:

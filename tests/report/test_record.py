@@ -12,10 +12,11 @@ import safetensors.numpy
 
 from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
-from private_graphs.files import write_json, write_text
+from private_graphs.files import write_json
 from private_graphs.jobs import Job
 from private_graphs.report.record import dataset_of, read_recorded, record
 from private_graphs.run import execute
+from private_graphs.verify import finish
 
 GRAPH = "synthetic-planetoid"
 FILES = ["README.md", "predictions.safetensors", "rows.parquet", "statements.json"]
@@ -39,7 +40,7 @@ def finished(tmp_path_factory):
         folder = base / "full" / "jobs" / job.id
         result = execute(job, graph)
         result.save(folder)
-        write_text(folder / "job.json", job.model_dump_json())
+        finish(folder, job, ())
         results[f"{job.group}/{job.name}"] = result
     return base, results
 
@@ -63,6 +64,9 @@ def test_rows_statements_and_predictions_come_back_as_the_jobs_saved_them(finish
         np.testing.assert_array_equal(recorded.predictions[name], job.test_predictions)
         records = recorded.test_records[dataset_of(rows.iloc[0])]
         np.testing.assert_array_equal(records, job.test_records)
+        answers = recorded.answers(f"lrec2022/{name}")
+        assert answers.replicas == job.rows["replica_id"].tolist()
+        np.testing.assert_array_equal(answers.labels, job.test_labels)
         for column in ("replica_id", "test_macro_f1", "epsilon", "seed", "settings"):
             assert rows[column].tolist() == job.rows[column].tolist()
         assert {key: recorded.statements[key] for key in job.statements} == job.statements
@@ -80,27 +84,22 @@ def test_equal_results_give_equal_bytes(finished, tmp_path):
         assert one.name == other.name and one.read_bytes() == other.read_bytes()
 
 
-def test_what_was_recorded_before_stays_until_it_runs_again(finished, results, tmp_path):
-    base, _ = finished
-    out = tmp_path / "out"
-    for name, kept, dropped in (("first", "frontier", "table1"), ("second", "table1", "frontier")):
-        folder = shutil.copytree(results, tmp_path / name)
-        shutil.rmtree(folder / "jobs" / "lrec2022" / dropped)
-        record(folder, out, processed=base / "processed", commands=[name], day="2026-01-02",
-               machine=f"machine of the {kept}")  # fmt: skip
-    record(results, tmp_path / "whole", processed=base / "processed")
-    joined, whole = (read_recorded(tmp_path / name / "lrec2022") for name in ("out", "whole"))
-    pd.testing.assert_frame_equal(joined.rows, whole.rows)
-    assert joined.statements == whole.statements and joined.made.commands == ("first", "second")
-    assert joined.made.machine == "machine of the frontier; machine of the table1"
-    assert joined.predictions.keys() == whole.predictions.keys()
-    labels = build(GRAPH, base / "raw").labels
-    np.testing.assert_array_equal(joined.test_labels[GRAPH], labels[joined.test_records[GRAPH]])
-    job = joined.rows.iloc[0]
-    answers = joined.answers(f"lrec2022/{job['group']}/{job['job']}")
-    assert answers.replicas[0] == job["replica_id"]
-    again = record(results, out, processed=base / "processed", commands=["third"])
-    assert read_recorded(again[0].parent).rows["replica_id"].is_unique
+def test_jobs_that_were_recorded_before_stay(finished, results, tmp_path):
+    """On another machine an earlier job is not at hand; one that is takes the place of its rows."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    told = {"day": "2000-01-01", "machine": "a machine", "commands": ["snakemake"]}
+    record(results, whole, **told)
+    table1 = results / "jobs" / "lrec2022" / "table1"
+    table1.rename(tmp_path / "table1")
+    record(results, parts, **told)
+    assert set(read_recorded(parts / "lrec2022").rows["group"]) == {"frontier"}
+    (tmp_path / "table1").rename(table1)
+    shutil.rmtree(results / "jobs" / "lrec2022" / "frontier")
+    for _ in range(2):
+        record(results, parts, **told)
+        for name in FILES:
+            same = [folder / "lrec2022" / name for folder in (whole, parts)]
+            assert same[0].read_bytes() == same[1].read_bytes(), name
 
 
 def _change(path, change) -> None:
@@ -144,7 +143,7 @@ def test_runs_with_secret_seeds_are_refused(finished, tmp_path):
     graph = build(GRAPH, base / "raw")
     folder = tmp_path / "full" / "jobs" / job.id
     execute(job, graph, noise_source="os_entropy").save(folder)
-    write_text(folder / "job.json", job.model_dump_json())
+    finish(folder, job, ())
     with pytest.raises(UserError, match="os_entropy"):
         record(tmp_path / "full", tmp_path / "out")
     assert not (tmp_path / "out").exists()

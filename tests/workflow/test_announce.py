@@ -17,7 +17,7 @@ from .finished_jobs import leave_job
 
 pytestmark = pytest.mark.usefixtures("hollow_results")
 
-ASKED = {"exhibits": "figure2", "protocols": "paper", "datasets": "synthetic-planetoid"}
+ASKED = {"exhibits": "lrec2022.figure2", "protocols": "paper", "datasets": "synthetic-planetoid"}
 
 
 @pytest.fixture(autouse=True)

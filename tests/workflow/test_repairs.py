@@ -150,7 +150,7 @@ def test_exhibits_of_a_run_are_those_with_a_job_and_what_earlier_runs_made(
     work: Workflow,
 ) -> None:
     assert shown_exhibits(work, Repairs()) == [("lrec2022", "table1")]
-    figure2 = make_workflow(ASKED | {"exhibits": "figure2"})
+    figure2 = make_workflow(ASKED | {"exhibits": "lrec2022.figure2"})
     for job in (job for job in figure2.jobs.values() if job.id not in work.jobs):
         leave_job(work.folder, job)
     for name in ("figure2", "table5"):

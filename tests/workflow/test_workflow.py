@@ -17,7 +17,6 @@ from private_graphs.workflow import (
     default_build,
     either,
     embeds,
-    groups_read,
     make_workflow,
     model_receipts,
     reader_modules,
@@ -66,7 +65,7 @@ def test_the_shipped_demo_is_small_and_has_every_group() -> None:
 
 
 def test_the_whole_grid_of_three_graphs_is_planned() -> None:
-    asked = {"exhibits": "table1,figure1,figure2,figure3"}
+    asked = {"exhibits": "table1,lrec2022.figure1,lrec2022.figure2,lrec2022.figure3"}
     assert groups(full(**asked)) == {
         "table1": 3 * 12, "A": 3 * 60, "B": 3 * 24, "C": 3 * 36, "selection": 3 * 12,
     }  # fmt: skip
@@ -169,8 +168,9 @@ def test_names_of_files() -> None:
     assert "studies/lrec2022.yaml" in files
     assert re.fullmatch(either(["a+b", "c"]), "a+b") and not re.match(either([]), "")
     exhibit = exhibits_by_name("lrec2022")["table1"]
-    assert groups_read("lrec2022", exhibit) == {("lrec2022", "table1")}
+    assert exhibit.reads("lrec2022") == [("lrec2022", "table1")]
     foreign = dataclasses.replace(exhibit, groups=("table1", "another.B"))
-    assert groups_read("lrec2022", foreign) == {("lrec2022", "table1"), ("another", "B")}
+    assert foreign.reads("lrec2022") == [("lrec2022", "table1"), ("another", "B")]
     (module,) = reader_modules("digits")
-    assert module.startswith("private_graphs.datasets.readers.") and not reader_modules("cora")
+    assert module == "private_graphs.datasets.readers.digits"
+    assert reader_modules("cora/x") and not reader_modules("somebody_s_own")

@@ -38,6 +38,10 @@ class DataView:
     """How a fixed share of the training nodes is drawn once for a dataset (Reddit): per class, or
     by an independent coin per node (§3)."""
 
+    missing_class: Literal["kept", "dropped"]
+    """Whether nodes whose class is unknown are a class of their own (Facebook100): as released,
+    where one raw row has a negative year."""
+
 
 RELEASED = DataView(
     name="released",
@@ -47,6 +51,7 @@ RELEASED = DataView(
     vocabulary="all_nodes",
     empty_texts="counted",
     node_sample="stratified",
+    missing_class="kept",
 )
 
 PAPER = DataView(
@@ -57,6 +62,7 @@ PAPER = DataView(
     vocabulary="all_nodes",
     empty_texts="masked",
     node_sample="stratified",
+    missing_class="dropped",
 )
 
 SOUND = DataView(
@@ -67,6 +73,7 @@ SOUND = DataView(
     vocabulary="public_nodes",
     empty_texts="masked",
     node_sample="keyed_coin",
+    missing_class="dropped",
 )
 
 SOUND_WITH_LABEL = replace(SOUND, name="sound-with-label", label_column="kept")

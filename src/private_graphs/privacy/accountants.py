@@ -448,8 +448,8 @@ def zcdp_name() -> str:
     )
 
 
-def _composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float | None]:
-    """ε, accountant and second route of adaptive releases with these losses.
+def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float | None]:
+    """Return ε, accountant and second route of adaptive releases with these losses.
 
     Loss distributions where every loss has one; zCDP where a release is better described by it,
     or described by nothing else; the sum of ε where all are pure. All are proofs, the smallest ε
@@ -487,8 +487,11 @@ def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
     return fourier_of(losses, delta)
 
 
-def _loss_of(event: Query) -> Loss:
-    """Privacy loss of a query; its sensitivity, whatever the relation, is that of a moved mean."""
+def loss_of(event: Query) -> Loss:
+    """Return the privacy loss of a query.
+
+    Its sensitivity, whatever the relation, is that of a moved mean.
+    """
     if isinstance(event, GaussianQuery):
         return SampledGaussian(event.noise_std / event.sensitivity, event.count, 1.0, "zero_out")
     if isinstance(event, LaplaceQuery):
@@ -532,14 +535,14 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
             f"the sensitivity of this {type(event).__name__} is stated for unit {event.unit!r} "
             f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
         )
-    loss = _loss_of(event)
+    loss = loss_of(event)
     mu = None
     if isinstance(event, GaussianQuery):
         mu = event.sensitivity * math.sqrt(event.count) / event.noise_std
         epsilon, accountant = lattice_epsilon(mu, event.total_variation, delta)
         second = _second_route(loss, delta)
     else:
-        epsilon, accountant, second = _composed((loss,), delta)
+        epsilon, accountant, second = composed((loss,), delta)
     conditions = ["the number of releases is public and fixed in advance"]
     if getattr(event, "rate", 1) < 1:
         conditions.append(
@@ -625,7 +628,7 @@ def compose_groups(
     if all(isinstance(each, SampledGaussian) for each in mechanisms):
         epsilon = despite_distance(lambda left: pld_of(mechanisms, left), distance, delta)
     else:
-        epsilon = despite_distance(lambda left: _composed(mechanisms, left)[0], distance, delta)
+        epsilon = despite_distance(lambda left: composed(mechanisms, left)[0], distance, delta)
     if math.isinf(epsilon):
         raise UserError("noise on a lattice is not priced beside others at so large an epsilon")
     return epsilon

@@ -13,9 +13,11 @@ from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.privacy.accountants import (
     MAX_ORDER,
     cancelling_moments_epsilon,
+    composed,
     gdp_epsilon,
     gdp_mu,
     lattice_epsilon,
+    loss_of,
     moments_epsilon,
     pld_epsilon,
 )
@@ -28,8 +30,10 @@ from private_graphs.privacy.checks import (
     check_steps,
     delta_too_large,
 )
-from private_graphs.privacy.events import LATTICE_RATIO, lattice_distance
-from private_graphs.privacy.fourier import fourier_epsilon
+from private_graphs.privacy.events import LATTICE_RATIO, Query, lattice_distance
+from private_graphs.privacy.fourier import fourier_epsilon, fourier_of
+from private_graphs.privacy.losses import Loss
+from private_graphs.privacy.renyi import Releases
 
 ACCOUNTANTS = ("moments", "gdp", "pld", "cancelling")
 
@@ -170,6 +174,42 @@ def pld_noise(
 def _mu(noise_multiplier: float, steps: int, relation: str) -> float:
     """μ of ``steps`` Gaussian releases: sensitivity 2C under replace, C otherwise (§0.1)."""
     return (2 if relation == "replace" else 1) * math.sqrt(steps) / noise_multiplier
+
+
+def scale_noise(
+    epsilon: float, delta: float, queries: Callable[[float], tuple[Query, ...]]
+) -> float:
+    """Return the smallest scale at which ``queries(scale)`` compose to at most ``epsilon``.
+
+    For releases of several kinds whose noise grows with one common scale. The independent route of
+    ``fourier`` finds the neighbourhood, what prices the composition alone decides.
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+
+    def losses(scale: float) -> tuple[Loss, ...]:
+        return tuple(loss_of(query) for query in queries(scale))
+
+    def priced(scale: float) -> float:
+        return composed(losses(scale), delta)[0]
+
+    def estimated(scale: float) -> float:
+        estimate = fourier_of(losses(scale), delta)
+        return priced(scale) if estimate is None else estimate
+
+    return _smallest_noise(priced, epsilon, guess=_smallest_noise(estimated, epsilon, guess=1.0))
+
+
+def renyi_scale(
+    epsilon: float,
+    delta: float,
+    releases: Callable[[float], tuple[Releases, ...]],
+    epsilon_of: Callable[[tuple[Releases, ...], float], float],
+) -> float:
+    """Return the smallest scale at which an accountant of ``renyi`` prints at most ``epsilon``."""
+    check_epsilon(epsilon)
+    check_delta(delta)
+    return _smallest_noise(lambda scale: epsilon_of(releases(scale), delta), epsilon, guess=1.0)
 
 
 def moments_formula(sampling_rate: float, steps: int) -> str:

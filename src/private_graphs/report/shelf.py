@@ -15,7 +15,7 @@ import pandas as pd
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.exhibit import Exhibit
+from private_graphs.report.exhibit import Answer, Block, Exhibit
 from private_graphs.report.record import ROWS, Made, read_recorded
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
@@ -44,15 +44,16 @@ class Shelf:
     @cached_property
     def synthetic(self) -> tuple[str, ...]:
         """Titles of its synthetic datasets."""
-        return tuple(each["title"] for each in self._statistics if each.get("synthetic"))
+        return tuple(each["title"] for each in self.statistics if each.get("synthetic"))
 
     @cached_property
     def private(self) -> tuple[str, ...]:
         """Names of users' own graphs among its datasets."""
-        return declared_graphs(each["name"] for each in self._statistics)
+        return declared_graphs(each["name"] for each in self.statistics)
 
     @property
-    def _statistics(self) -> list[Mapping[str, Any]]:
+    def statistics(self) -> list[Mapping[str, Any]]:
+        """Of the datasets that it has runs on."""
         used = set(self.own.datasets)
         return [each for each in self.results.statistics if each["name"] in used]
 
@@ -66,9 +67,10 @@ class Shelf:
     def runs(self) -> pd.DataFrame:
         """Runs of its study, and those of others that its exhibits read."""
         runs, study = self.results.runs, self.results.study.id
-        shown = {name for exhibit in self.exhibits for name in self._groups(exhibit)}
-        names = runs["study"] + "." + runs["group"]
-        return runs[(runs["study"] == study) | names.isin(shown)]
+        shown = runs["study"] == study
+        for exhibit in self.exhibits:
+            shown |= exhibit.rows_of(runs, study)
+        return runs[shown]
 
     @cached_property
     def statements(self) -> dict[str, PrivacyStatement]:
@@ -77,6 +79,22 @@ class Shelf:
         return {name: PrivacyStatement.model_validate(self.results.statement(name))
                 for name in names}  # fmt: skip
 
+    def blocks(self, exhibit: Exhibit) -> list[Block]:
+        """Return the blocks of one of its exhibits, which are built once."""
+        if exhibit.name not in self._blocks:
+            self._blocks[exhibit.name] = self.results.build(exhibit)
+        return self._blocks[exhibit.name]
+
+    @cached_property
+    def _blocks(self) -> dict[str, list[Block]]:
+        return {}
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """What the overview says of it, if one of its exhibits can tell."""
+        told = (each.answer(self.results.read_by(each)) for each in self.exhibits if each.answer)
+        return next((answer for answer in told if answer is not None), None)
+
     def statements_of(self, rows: pd.DataFrame) -> list[PrivacyStatement]:
         """Return the statements of some of its rows, in their order."""
         return [self.statements[name] for name in rows["statement_id"].dropna().unique()]
@@ -84,11 +102,7 @@ class Shelf:
     def rows_of(self, exhibit: Exhibit, rows: pd.DataFrame | None = None) -> pd.DataFrame:
         """Those of ``rows``, by default the runs, that are of the run groups of an exhibit."""
         rows = self.results.runs if rows is None else rows
-        return rows[(rows["study"] + "." + rows["group"]).isin(self._groups(exhibit))]
-
-    def _groups(self, exhibit: Exhibit) -> set[str]:
-        study = self.results.study.id
-        return {name if "." in name else f"{study}.{name}" for name in exhibit.groups}
+        return rows[exhibit.rows_of(rows, self.results.study.id)]
 
 
 def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
@@ -162,9 +176,8 @@ def _exhibits(study: Study) -> list[Exhibit]:
 def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:
     """Say which jobs of an exhibit are not among ``done``, with the command that makes them."""
     planned, absent = Counter(), Counter()
-    for group in exhibit.groups:
-        owner, name = group.split(".", 1) if "." in group else (study.id, group)
-        for job in group_jobs(load_study(owner), name, Run(scale="full")):
+    for owner, group in exhibit.reads(study.id):
+        for job in group_jobs(load_study(owner), group, Run(scale="full")):
             planned[job.dataset] += 1
             absent[job.dataset] += job.id not in done
     lacking = [name for name, count in absent.items() if count]
@@ -191,6 +204,12 @@ def label_of(name: str) -> str:
     """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``."""
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", name.replace("_", " "))
     return words[:1].upper() + words[1:]
+
+
+def name_of(exhibit: Exhibit) -> str:
+    """Return what a list calls an exhibit: its label where that has a number, else its title."""
+    numbered = exhibit.name[-1].isdigit() or len(exhibit.title) > 40
+    return label_of(exhibit.name) if numbered else exhibit.title
 
 
 def title_of(exhibit: Exhibit) -> str:

@@ -60,7 +60,8 @@ def write_exhibits(
                 studies[study], scale_folder.name, rows, statements,
                 read_statistics(scale_folder), answers_in(scale_folder),
             )  # fmt: skip
-        written += write_exhibit(exhibits_by_name(study)[exhibit], results[study], folder / study)
+        shown = exhibits_by_name(study)[exhibit]
+        written += write_exhibit(shown, results[study].build(shown), folder / study)
     judged = [
         write_claims(claims_of(study), results[study], scale_folder / "claims")
         for study in results
@@ -77,17 +78,17 @@ def write_exhibits(
 
 def write_exhibit(
     exhibit: Exhibit,
-    results: Results,
+    blocks: Sequence[Block],
     folder: Path,
     forms: Collection[str] = FORMS,
     remarks: Sequence[str] = (),
 ) -> list[Path]:
-    """Write an exhibit to ``folder`` in some of ``FORMS``; return the paths.
+    """Write the blocks of an exhibit to ``folder`` in some of ``FORMS``; return the paths.
 
     ``<exhibit>.md`` holds all of it, below its meaning and ``remarks``; ``.tex`` its tables. The
     first frame of numbers is ``<exhibit>.csv``, the second ``<exhibit>_2.csv``, pictures likewise.
     """
-    blocks, written = results.build(exhibit), []
+    written: list[Path] = []
     numbered = [block for block in blocks if isinstance(block, (Table, Chart))]
     drawn = [block for block in blocks if isinstance(block, (Chart, Heatmap, Pictures))]
     texts = {f"{_stem(exhibit, index)}.csv": tables.csv(block.frame)
@@ -101,11 +102,7 @@ def write_exhibit(
             write_text(folder / name, text)
             written.append(folder / name)
     for index, block in enumerate(drawn, 1):
-        for path in _draw(block, folder / _stem(exhibit, index)):
-            if path.suffix[1:] in forms:
-                written.append(path)
-            else:
-                path.unlink()
+        written += _draw(block, folder / _stem(exhibit, index), forms)
     return written
 
 
@@ -113,11 +110,11 @@ def _stem(exhibit: Exhibit, index: int) -> str:
     return exhibit.name if index == 1 else f"{exhibit.name}_{index}"
 
 
-def _draw(block: Chart | Heatmap | Pictures, stem: Path) -> list[Path]:
+def _draw(block: Chart | Heatmap | Pictures, stem: Path, forms: Collection[str]) -> list[Path]:
     from private_graphs.report import chart
 
     draw = {Chart: chart.draw_chart, Heatmap: chart.draw_heatmap, Pictures: chart.draw_pictures}
-    return chart.save(draw[type(block)](block), stem)
+    return chart.save(draw[type(block)](block), stem, forms)
 
 
 def markdown(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = ()) -> str:

@@ -132,4 +132,4 @@ def source(heading: str, frame: pd.DataFrame) -> list[Column]:
         return guarantee(at.get(key(row)))
 
     return [Column("F1", lambda row: score(at.get(key(row))), heading),
-            Column("ε proved", proved, heading)]  # fmt: skip
+            Column("ε proved", proved, heading, under=True)]  # fmt: skip

@@ -1,0 +1,81 @@
+"""Charts of accuracy against ε or against the number of noisy sums, a row per level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.exhibits.progap.scores import (
+    LEVELS,
+    STAND_IN_NOTE,
+    points,
+    printed,
+    printed_key,
+)
+from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
+from private_graphs.report.words import guarantee, number, privacy_notes, score
+
+
+def curve_blocks(
+    results: Any, name: str, title: str, x: str, x_label: str, names: list[str]
+) -> list[Block]:
+    """Return a chart for each dataset and level, and the numbers; ``names`` are the parts of a line's name.
+
+    ``x`` is epsilon or hops. Numbers of the paper stand beside points of the same dataset.
+    """
+    frame = points(results)
+    without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]
+    reference = without.groupby("dataset")["mean"].max()
+    frame = frame[frame["level"] != "none"]
+    theirs = printed(results, name, *dict.fromkeys(("epsilon", x)))
+    rows = frame.to_dict("records")
+    keys = [
+        (*printed_key(row), *(row[each] for each in dict.fromkeys(("epsilon", x)))) for row in rows
+    ]
+    frame = frame.assign(
+        published=[theirs.get(key, {}).get("accuracy_percent") for key in keys],
+        line=[", ".join(_part(row, each) for each in names) for row in rows],
+        heading=frame["level"].map(LEVELS),
+        percent=100 * frame["mean"],
+        without=100 * frame["dataset"].map(reference),
+    )
+    order = frame["level"].map(list(LEVELS).index)
+    frame = frame.assign(order=order).sort_values(["dataset", "order", "line", x])
+    titles = {item["name"]: item["title"] for item in results.statistics}
+    charts = [
+        Chart(
+            f"{title}, {heading}: {titles.get(dataset, dataset)}",
+            part.assign(std=100 * part["std"]),
+            x=x,
+            y="percent",
+            line="line",
+            printed="published",
+            references={"ProGAP without DP": "without"} if part["without"].notna().any() else {},
+            x_label=x_label,
+            y_label="test accuracy, %",
+            steps=True,
+        )
+        for (dataset, heading), part in frame.groupby(["dataset", "heading"], sort=False)
+    ]
+    return [*charts, _table(results, title, frame)]
+
+
+def _part(row: dict[str, Any], name: str) -> str:
+    return f"ε = {number(row['epsilon'])}" if name == "epsilon" else str(row[name])
+
+
+def _table(results: Any, title: str, frame: pd.DataFrame) -> Table:
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("level", lambda row: row["heading"]),
+        Column("method", lambda row: row["title"]),
+        Column("K", lambda row: number(row["hops"])),
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("protocol", lambda row: row["protocol"]),
+        Column("printed", lambda row: Cell(number(row["published"]), tone="published")),
+        Column("accuracy", lambda row: score(row, 1, 100)),
+        Column("ε proved", guarantee),
+    ]
+    notes = (*results.protocol_notes(), STAND_IN_NOTE, *privacy_notes(frame))
+    return Table(f"{title}: the numbers", frame.drop(columns="order"), columns, notes, "dataset")

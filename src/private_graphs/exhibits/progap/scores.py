@@ -1,0 +1,77 @@
+"""What the study's tables and charts share: levels, names of lines, printed numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import NOTHING, Cell
+from private_graphs.report.words import missing, number
+
+LEVELS = {"none": "without DP", "edge": "edge level", "node": "node level"}
+"""Levels of the paper, in its order."""
+_SCENARIOS = {"links": "edge", "edges": "edge", "lists": "node", "text": "node"}
+PRINTED_AS = {
+    ("none", "edge_rand"): "graphsage",
+    ("edge", "edge_rand"): "edgerand",
+    ("edge", "progap_staged"): "progap",
+    ("node", "mlp_steps"): "dp_mlp",
+}
+"""Methods that the paper's tables call otherwise than rows do, by level."""
+_TITLES = {("none", "edge_rand"): "GraphSAGE"}
+"""Of methods that are called otherwise at a level."""
+STAND_IN_NOTE = (
+    "The paper's Facebook is the campus UIllinois20, whose file is not among those at hand: other "
+    "campuses stand in for it under their own names, so that the numbers printed beside them are "
+    "of another graph; those beside fb100-part are of all 100 campuses."
+)
+
+
+def points(results: Any) -> pd.DataFrame:
+    """Return a row per dataset, job, protocol and ε, with ``level``, ``line`` and ``place``."""
+    by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon"]
+    by += [name for name in ("hops", "epochs") if name in results.rows]
+    rows = results.points(by, score="test_accuracy")
+    settings = [_settings(row) for row in rows.to_dict("records")]
+    level = rows["scenario"].map(_SCENARIOS).where(rows["epsilon"] < float("inf"), "none")
+    titles = [
+        _TITLES.get(key) or results.title(key[1]) for key in zip(level, rows["method"], strict=True)
+    ]
+    place = [name.split("-")[0] if "synthetic" not in name else "" for name in rows["dataset"]]
+    return rows.assign(level=level, title=titles, settings=settings, place=place)
+
+
+def _settings(row: Mapping[str, Any]) -> str:
+    if missing(row.get("hops")):
+        return ""
+    return f"K = {number(row['hops'])}" if row["hops"] else f"{number(row['epochs'])} epochs"
+
+
+def printed(results: Any, name: str, *keys: str) -> dict[tuple, Mapping[str, Any]]:
+    """Return the rows that a table or figure prints, by (dataset, level, method, *keys)."""
+    return {
+        (row["dataset"], row["level"], row["method"], *(float(row[key]) for key in keys)): row
+        for row in results.published(name).to_dict("records")
+    }
+
+
+def printed_key(row: Mapping[str, Any]) -> tuple:
+    """Return where the paper's number for a point is to be found."""
+    method = PRINTED_AS.get((row["level"], row["method"]), row["method"])
+    own = row["scenario"] in ("edges", "text")  # methods of this project
+    return (row["place"], row["level"], "" if own else method)
+
+
+def printed_cell(row: Mapping[str, Any] | None) -> Cell:
+    """Return a printed accuracy with its interval."""
+    if row is None:
+        return Cell()
+    around = "" if missing(row.get("ci95")) else f" ± {number(row['ci95'])}"
+    return Cell(f"{number(row['accuracy_percent'])}{around}", tone="published")
+
+
+def level_words(row: Mapping[str, Any]) -> str:
+    """Return the level of a row in words."""
+    return LEVELS.get(row["level"], NOTHING)

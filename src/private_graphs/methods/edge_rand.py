@@ -1,0 +1,238 @@
+"""EdgeRand: a GraphSAGE on a graph whose edges were drawn anew by randomised response.
+
+Wu, Long, Zhang & Li, LinkTeller, IEEE S&P 2022, Section 6; as ProGAP's code runs it. A noisy
+density d is released with a tenth of the budget. Then every pair of nodes is an edge of the new
+graph with probability p·s if it is one, and (1-p)·s if not, with p = e^ε/(1+e^ε) and
+s = d/(2pd - p - d + 1), which keeps the density. As d is at most 1/2, s is at most 1 and the ratio
+of both answers at most e^ε. docs/privacy.md §6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import scipy.sparse
+from pydantic import Field
+
+from private_graphs.methods.method import ALONE, Claim, Context, Method, Outcome, Request
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS as SUMS,
+)
+from private_graphs.methods.noisy_sums import (
+    WIDTH,
+    Data,
+    SumsProtocol,
+    SumsSettings,
+    answer_alike,
+    started,
+)
+from private_graphs.privacy.events import Event, PureQuery
+from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    from private_graphs.training import stacks
+
+SHARE = 0.9
+"""Of the budget for the pairs; the rest is for the density."""
+_CHUNK = 500
+"""Rows of which the authors' code takes a density of its own."""
+
+
+class SageSettings(SumsSettings):
+    """Settings of GraphSAGE: ``hops`` are its layers."""
+
+    hops: int = Field(default=2, ge=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeRandProtocol(SumsProtocol):
+    """Which pairs are drawn."""
+
+    pairs: Literal["both_triangles", "once"]
+    """``both_triangles``: each direction by itself, two looks at every edge; densities are of
+    chunks of rows, with the noise of a density of the whole graph."""
+
+
+PROTOCOLS = {
+    name: EdgeRandProtocol(**vars(protocol), pairs="once" if name == "sound" else "both_triangles")
+    for name, protocol in SUMS.items()
+    if name != "paper"
+}
+
+
+def keeping(epsilon: float, density: float) -> tuple[float, float]:
+    """Return P(1|1) and P(1|0) at ``epsilon`` and a noisy density in (0, ½]."""
+    p = 1 / (1 + math.exp(-epsilon))
+    s = density / (2 * p * density - p - density + 1)
+    return p * s, (1 - p) * s
+
+
+def noisy_density(n_edges: int, n_pairs: int, epsilon: float, generator) -> float:
+    """Return the share of pairs that are edges plus Laplace noise, clamped to (0, ½]."""
+    noisy = n_edges / n_pairs + generator.laplace(scale=1 / (n_pairs * epsilon))
+    return min(max(noisy, 1 / n_pairs), 0.5)
+
+
+def randomised(
+    edges: np.ndarray, n_nodes: int, epsilon: float, generator: np.random.Generator
+) -> np.ndarray:
+    """Return (2, E') pairs i < j: each of all pairs drawn once, given the (2, E) ``edges``.
+
+    Nothing of the size of all pairs is made: how many edges appear is binomial, which is uniform.
+    """
+    n_pairs = n_nodes * (n_nodes - 1) // 2
+    density = noisy_density(edges.shape[1], n_pairs, (1 - SHARE) * epsilon, generator)
+    kept, made = keeping(SHARE * epsilon, density)
+    codes = edges[0] * n_nodes + edges[1]
+    stay = codes[generator.random(len(codes)) < kept]
+    wanted = generator.binomial(n_pairs - len(codes), made)
+    found = np.empty(0, np.int64)
+    while len(found) < wanted:
+        ends = generator.integers(0, n_nodes, (2, wanted - len(found) + 64))
+        low, high = ends.min(0), ends.max(0)
+        drawn = (low * n_nodes + high)[low < high]
+        drawn = drawn[~np.isin(drawn, codes)]
+        found = np.concatenate([found, drawn])
+        _, first = np.unique(found, return_index=True)
+        found = found[np.sort(first)]  # the first of equal draws, in the order of drawing
+    return np.stack(np.divmod(np.concatenate([stay, found[:wanted]]), n_nodes))
+
+
+@dataclass(frozen=True, eq=False)
+class Sage:
+    """A layer on the features, ``layers`` mean aggregations, all outputs joined, a head."""
+
+    n_features: int
+    n_classes: int
+    layers: int
+    matrices: Sequence[scipy.sparse.csr_matrix]
+    """(N, N) means over neighbours: of each replica, or one for all."""
+    norm: stacks.Norm = "batch"
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one replica."""
+        h, shapes = WIDTH, {"first.weight": (self.n_features, WIDTH), "first.bias": (WIDTH,)}
+        for layer in range(self.layers):
+            for part in ("near", "self"):
+                shapes |= {f"{part}{layer}.weight": (1, h, h), f"{part}{layer}.bias": (1, h)}
+        shapes |= {"joined.weight": (1, self.layers * h, h), "joined.bias": (1, h)}
+        for name in ("first", *(f"near{layer}" for layer in range(self.layers)), "joined"):
+            shapes |= {f"{name}.norm.weight": (1, h), f"{name}.norm.bias": (1, h)}
+        return shapes | {"head.weight": (1, h, self.n_classes), "head.bias": (1, self.n_classes)}
+
+    def __call__(self, forward: stacks.Forward):
+        """Return logits (R, N, C)."""
+        import torch
+        from torch.nn.functional import normalize, selu
+
+        from private_graphs.training.stacks import Mixed
+
+        values = forward.norm("first.norm", self.norm, selu(forward.features("first")))
+        outputs = []
+        for layer in range(self.layers):
+            near = forward.linear(f"near{layer}", Mixed.apply(values, self.matrices))
+            values = normalize(near + forward.linear(f"self{layer}", values), dim=-1)
+            values = selu(forward.norm(f"near{layer}.norm", self.norm, values))
+            outputs.append(values)
+        joined = forward.linear("joined", torch.cat(outputs, dim=-1))
+        return forward.linear("head", selu(forward.norm("joined.norm", self.norm, joined)))[:, 0]
+
+
+def _means(first: np.ndarray, second: np.ndarray, n: int) -> scipy.sparse.csr_matrix:
+    """Return (N, N): row ``second`` averages over those that send to it."""
+    matrix = scipy.sparse.csr_matrix(
+        (np.ones(len(first), np.float32), (second, first)), (n, n), dtype=np.float32
+    )
+    degrees = np.maximum(1, np.diff(matrix.indptr))
+    matrix.data /= np.repeat(degrees, np.diff(matrix.indptr)).astype(np.float32)
+    return matrix
+
+
+def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
+    """Return the events of a request, before training."""
+    if not request.private:
+        return ()
+    words = {"unit": "edge_undirected", "relation": "add_remove"}
+    pairs, density = SHARE * request.epsilon, (1 - SHARE) * request.epsilon
+    if task.protocol.pairs == "once":
+        return (
+            PureQuery(epsilon=density, count=1, reason="one edge moves the density by one pair, "
+                      "under Laplace noise in proportion", **words),
+            PureQuery(epsilon=pairs, count=1, reason="one pair is drawn by randomised response "
+                      "whose probabilities differ by e^ε at most", **words),
+        )  # fmt: skip
+    chunk = density * max(1.0, task.graph.n_nodes / _CHUNK)
+    return (
+        PureQuery(epsilon=chunk, count=2, reason="one edge moves the densities of two chunks of "
+                  "rows, whose noise is that of a density of the whole graph", **words),
+        PureQuery(epsilon=pairs, count=2, reason="both directions of an edge are drawn by "
+                  "themselves, each by randomised response", **words),
+    )  # fmt: skip
+
+
+def _graph(data: Data, request: Request) -> scipy.sparse.csr_matrix:
+    """Return the means over neighbours of the graph that a run sees."""
+    edges, n = data.task.graph.edge_index, data.task.graph.n_nodes
+    draw = request.streams.generator("pairs")
+    if not request.private:
+        return _means(np.r_[edges[0], edges[1]], np.r_[edges[1], edges[0]], n)
+    if data.task.protocol.pairs == "once":
+        first, second = randomised(edges, n, request.epsilon, draw)
+        return _means(np.r_[first, second], np.r_[second, first], n)
+    low, high = randomised(edges, n, request.epsilon, draw)
+    again = randomised(edges, n, request.epsilon, draw)
+    return _means(np.r_[low, again[1]], np.r_[high, again[0]], n)
+
+
+def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request; those that differ in ε, learning rate and seed train together."""
+    return answer_alike(_train, task, requests, context)
+
+
+def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+    from private_graphs.training import stacks
+
+    task, settings = data.task, requests[0].settings
+    shared = requests[:1] if not requests[0].private else requests
+    matrices = [_graph(data, request) for request in shared]
+    network = Sage(task.graph.n_features, task.n_classes, settings.hops, matrices)
+    inputs, labels = stacks.Inputs(data.rows), task.graph.labels
+    stack = started(network, [request.streams for request in requests])
+    fit = stacks.Fit(
+        inputs, labels[data.train], [each.settings.learning_rate for each in requests],
+        settings.epochs, inputs, labels[data.validation], data.train, data.validation,
+    )  # fmt: skip
+    stacks.train_whole(network, stack, fit)
+    predicted = stacks.predictions(network, stack, inputs)
+    outcomes = []
+    for index, request in enumerate(requests):
+        outcome = Outcome(
+            test_predictions=predicted[index, data.test],
+            validation_predictions=predicted[index, data.validation],
+            events=planned(task, request),
+            measured={"epochs": settings.epochs},
+        )
+        if request.private and task.protocol.calibration == "published":
+            claim = Claim(request.epsilon, "randomised response of every pair, once")
+            outcome = replace(outcome, claim=claim)
+        outcomes.append(outcome)
+    return outcomes
+
+
+METHODS = (
+    Method(
+        "edge_rand",
+        "EdgeRand",
+        run,
+        ("links",),
+        settings=SageSettings,
+        protocols=PROTOCOLS,
+        named=("hops",),
+        prepares="features are used as they are",
+        planned=planned,
+    ),
+)

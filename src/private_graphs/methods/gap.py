@@ -1,0 +1,164 @@
+"""GAP: an encoder of features, noisy sums of its normalised rows, a classifier of all of them.
+
+Sajadmanesh, Shamsabadi, Bellet & Gatica-Perez, USENIX Security 2023, Section 5, with the networks
+and the grid of ProGAP's code. Rows are scaled to norm 1 after the noise too, and the classifier
+reads these. Both trainings are post-processing under ``links``, and DP-SGD under ``lists``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS,
+    WIDTH,
+    Data,
+    SumsSettings,
+    Trainer,
+    answer_alike,
+    budget_of,
+    noise_scale,
+    started,
+)
+from private_graphs.privacy.events import Event
+from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    from private_graphs.training import stacks
+
+_TRAININGS = 2
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Two layers on the features; normalised, they are the embedding; then a head."""
+
+    n_features: int
+    n_classes: int
+    norm: stacks.Norm
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one replica."""
+        h = WIDTH
+        shapes: dict[str, tuple[int, ...]] = {
+            "first.weight": (self.n_features, h),
+            "first.bias": (h,),
+            "second.weight": (1, h, h),
+            "second.bias": (1, h),
+        }
+        for name in ("first.norm", "second.norm") if self.norm != "none" else ():
+            shapes |= {f"{name}.weight": (1, h), f"{name}.bias": (1, h)}
+        return shapes | {"head.weight": (1, h, self.n_classes), "head.bias": (1, self.n_classes)}
+
+    def embedding(self, forward: stacks.Forward):
+        """Return (R, 1, n, h) unit rows."""
+        from torch.nn.functional import normalize, selu
+
+        inner = forward.norm("first.norm", self.norm, selu(forward.features("first")))
+        return normalize(forward.linear("second", inner), dim=-1)
+
+    def __call__(self, forward: stacks.Forward):
+        """Return logits (R, n, C)."""
+        from torch.nn.functional import selu
+
+        inner = selu(forward.norm("second.norm", self.norm, self.embedding(forward)))
+        return forward.linear("head", inner)[:, 0]
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A linear layer for each hop, joined, a head."""
+
+    n_hops: int
+    """With the embedding itself."""
+    n_classes: int
+    norm: stacks.Norm
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one replica."""
+        k, h = self.n_hops, WIDTH
+        shapes: dict[str, tuple[int, ...]] = {"sums.weight": (k, h, h), "sums.bias": (k, h)}
+        if self.norm != "none":
+            shapes |= {"joined.norm.weight": (1, k * h), "joined.norm.bias": (1, k * h)}
+        return shapes | {
+            "head.weight": (1, k * h, self.n_classes),
+            "head.bias": (1, self.n_classes),
+        }
+
+    def __call__(self, forward: stacks.Forward):
+        """Return logits (R, n, C)."""
+        from torch.nn.functional import selu
+
+        from private_graphs.training.stacks import joined
+
+        side = joined(forward.linear("sums", forward.view.hops), normalise=True)
+        return forward.linear("head", selu(forward.norm("joined.norm", self.norm, side)))[:, 0]
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    norms = np.sqrt(np.square(rows).sum(-1, keepdims=True))
+    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+
+
+def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request; those that differ in ε, learning rate and seed train together."""
+    return answer_alike(_train, task, requests, context)
+
+
+def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
+    """Return the events of a request, before training."""
+    if not request.private:
+        return ()
+    budget = budget_of(task, request.settings, _TRAININGS)
+    return budget.events(noise_scale(budget, task.protocol, request.epsilon))
+
+
+def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+    """Train requests with the same settings but for ε, learning rate and seed."""
+    import torch
+
+    from private_graphs.training import stacks
+
+    task, settings = data.task, requests[0].settings
+    budget = budget_of(task, settings, _TRAININGS)
+    scales = [
+        noise_scale(budget, task.protocol, request.epsilon) if request.private else 0.0
+        for request in requests
+    ]
+    streams = [request.streams for request in requests]
+    trainer = Trainer(data, requests, scales)
+    sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
+    norm = "none" if trainer.lists else "batch"
+    encoder = Encoder(task.graph.n_features, task.n_classes, norm)
+    stack, inputs = started(encoder, streams, 0), stacks.Inputs(data.rows)
+    trainer.fit(encoder, stack, inputs)
+    with torch.no_grad():
+        forward = stacks.Forward(stack, inputs.view(), training=False)
+        rows = [encoder.embedding(forward)[:, 0].numpy()]
+    for hop in range(1, settings.hops + 1):
+        rows.append(_unit(sums.release(hop, rows[-1])))
+    inputs = stacks.Inputs(data.rows, torch.from_numpy(np.stack(rows, axis=2)))
+    classifier = Classifier(settings.hops + 1, task.n_classes, norm)
+    stack = started(classifier, streams, 1)
+    trainer.fit(classifier, stack, inputs)
+    return trainer.outcomes(stacks.predictions(classifier, stack, inputs), budget, sums)
+
+
+METHODS = (
+    Method(
+        "gap",
+        "GAP",
+        run,
+        ("links", "lists"),
+        settings=SumsSettings,
+        protocols=PROTOCOLS,
+        named=("hops",),
+        prepares="features are used as they are",
+        planned=planned,
+    ),
+)

@@ -1,0 +1,467 @@
+"""Noisy sums of unit rows over neighbours: who receives, what it costs, and what papers print.
+
+Aggregation perturbation (Sajadmanesh et al., USENIX Security 2023, Section 4.2) as ProGAP and GAP
+use it: rows are scaled to norm 1 before they are added, so that one directed edge moves one row of
+the sums by 1, and noise is added to every row. Under ``links`` an undirected edge is stored both
+ways and moves two rows: sqrt 2. Under ``lists`` each node sends to at most D receivers on a list
+that it draws itself: it moves D rows, under replace by 2 each: 2·sqrt D. docs/privacy.md §6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse
+from pydantic import Field
+
+from private_graphs.datasets import views
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.methods.emitted import ReleaseMismatch
+from private_graphs.methods.method import Claim, Context, Outcome, Request, Settings
+from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
+from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
+from private_graphs.privacy.renyi import (
+    Releases,
+    mironov_epsilon,
+    renyi_epsilon,
+    simple_epsilon,
+    simple_mu,
+)
+from private_graphs.protocols import Protocol
+from private_graphs.tasks import NodeTask
+from private_graphs.training.streams import Streams
+
+if TYPE_CHECKING:
+    from private_graphs.training import stacks
+
+WIDTH = 16
+"""Hidden channels of all networks of the two papers."""
+_ACTIVATIONS = 2**22
+"""Numbers of one layer's outputs that are trained together, at most, in full batches."""
+
+
+class SumsSettings(Settings):
+    """Settings that methods with noisy sums share; the defaults are ProGAP's at edge level."""
+
+    hops: int = Field(default=5, ge=0)
+    """Noisy sums along edges, K."""
+    learning_rate: float = Field(default=0.01, gt=0)
+    epochs: int = Field(default=100, ge=1)
+    """Of each stage of training."""
+    lot: int = Field(default=256, ge=1)
+    """Training nodes of a step on average; ``lists`` alone."""
+    degree: int = Field(default=100, ge=1)
+    """Most receivers on the list of a node, D; ``lists`` alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumsProtocol(Protocol):
+    """How noise was calibrated and what was read beside the releases."""
+
+    accountant: Literal["tight", "theorems", "proved"]
+    """``tight``: exact Gaussian DP of a directed edge; at node level Rényi DP with the best
+    conversion. ``theorems``: Theorems 4.1 and 4.2 of ProGAP. ``proved``: as statements have it."""
+    unit_rows: bool
+    """Whether rows are scaled to norm 1 before the last layer."""
+    epoch_of_lists: Literal["best_validation", "last"]
+    """Epoch whose parameters are kept under ``lists``, where validation nodes are private."""
+
+
+PROTOCOLS: dict[str, SumsProtocol] = {
+    each.name: each
+    for each in (
+        SumsProtocol(
+            name="released",
+            summary="what the authors' code does: a directed edge is the unit, though every "
+            "friendship is stored both ways; lists are drawn once for a run",
+            data=views.RELEASED,
+            calibration="published",
+            accountant="tight",
+            unit_rows=True,
+            epoch_of_lists="best_validation",
+        ),
+        SumsProtocol(
+            name="paper",
+            summary="what the paper's text says, with the accounting of its theorems",
+            data=views.PAPER,
+            calibration="published",
+            accountant="theorems",
+            unit_rows=False,
+            epoch_of_lists="best_validation",
+        ),
+        SumsProtocol(
+            name="sound",
+            summary="what can be proved: an undirected edge, or a node with the list that it owns",
+            data=views.SOUND,
+            accountant="proved",
+            unit_rows=True,
+            epoch_of_lists="last",
+        ),
+    )
+}
+
+VALIDATION_READ = (
+    "the epoch that is kept was chosen on the validation nodes, whose features and labels are not "
+    "covered: proved is for the other nodes"
+)
+_EDGE_REASON = (
+    "an undirected edge adds one unit row to each of the two rows of its ends, and moves no other: "
+    "rows are functions of public features and labels and of earlier noisy sums"
+)
+_LIST_REASON = (
+    "a node sends one unit row to the {degree} receivers at most that it listed itself, and no "
+    "other list depends on it; replaced, it moves the rows of both lists by 2·sqrt {degree} at most"
+)
+_STEP_REASON = (
+    "one training node changes its own clipped gradient alone, which reads its features, its label "
+    "and noisy sums"
+)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the runs of a job with the same settings release, up to the scale of the noise."""
+
+    hops: int
+    steps: int
+    """DP-SGD steps that are taken; 0 under ``links``."""
+    accounted: int
+    """Steps that the authors' accountant composes."""
+    rate: float
+    degree: int
+    delta: float
+    unit: Literal["edge_undirected", "node_out_list"]
+
+    def releases(self, scale: float) -> tuple[Releases, ...]:
+        """What the papers' accountants compose: one unit moves a sum by 1, or by sqrt D."""
+        sums = (Releases(scale, self.hops),) if self.hops else ()
+        return (*sums, Releases(scale, self.accounted, self.rate))
+
+    def events(self, scale: float, hops: int | None = None, steps: int | None = None):
+        """What the runner prices; ``hops`` and ``steps`` are those that were counted."""
+        hops, steps = self.hops if hops is None else hops, self.steps if steps is None else steps
+        edge = self.unit == "edge_undirected"
+        words: dict[str, Any] = {"unit": self.unit}
+        words["relation"] = "add_remove" if edge else "replace"
+        found: list[Event] = []
+        if hops:
+            found.append(
+                GaussianQuery(
+                    count=hops,
+                    sensitivity=math.sqrt(2) if edge else 2 * math.sqrt(self.degree),
+                    noise_std=self.noise_std(scale),
+                    reason=_EDGE_REASON if edge else _LIST_REASON.format(degree=self.degree),
+                    clipping="row",
+                    **words,
+                )
+            )
+        if steps:
+            found.append(
+                PoissonSums(
+                    count=steps,
+                    noise_multiplier=scale,
+                    clip_norm=1.0,
+                    rate=self.rate,
+                    reason=_STEP_REASON,
+                    clipping="per_record",
+                    **words,
+                )
+            )
+        return tuple(found)
+
+    def noise_std(self, scale: float) -> float:
+        """Standard deviation of the noise of a sum."""
+        return scale if self.unit == "edge_undirected" else scale * math.sqrt(self.degree)
+
+
+@lru_cache(maxsize=256)
+def noise_scale(budget: Budget, protocol: SumsProtocol, epsilon: float) -> float:
+    """Return the scale of all noise at ``epsilon``: σ of a sum, or the multiplier of a step."""
+    accountant, delta = protocol.accountant, budget.delta
+    if budget.unit == "edge_undirected":
+        if not budget.hops:
+            return 0.0
+        if accountant == "proved":
+            return math.sqrt(2) * gdp_noise(epsilon, budget.hops, delta, "add_remove")
+        mu = {"tight": gdp_mu, "theorems": simple_mu}[accountant](epsilon, delta)
+        return math.sqrt(budget.hops) / mu
+    if accountant == "proved":
+        return scale_noise(epsilon, delta, budget.events)
+    printed = {"tight": renyi_epsilon, "theorems": mironov_epsilon}[accountant]
+    return renyi_scale(epsilon, delta, budget.releases, printed)
+
+
+def claim(budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float) -> Claim | None:
+    """Return what the protocol prints; None where it claims nothing but what is proved."""
+    if protocol.accountant == "proved" or not budget.events(1.0):
+        return None
+    if budget.unit == "edge_undirected":
+        if protocol.accountant == "tight":
+            return Claim(epsilon, f"exact Gaussian DP of {budget.hops} sums for a directed edge")
+        mu = math.sqrt(budget.hops) / scale
+        return Claim(
+            simple_epsilon(mu, budget.delta), f"ProGAP, Theorem 4.1, with K = {budget.hops}"
+        )
+    words = f"{budget.hops} sums and {budget.accounted} steps at q = {budget.rate:.6g}"
+    if protocol.accountant == "tight":
+        printed = renyi_epsilon(budget.releases(scale), budget.delta)
+        return Claim(printed, f"Rényi DP of {words}, the best conversion")
+    printed = mironov_epsilon(budget.releases(scale), budget.delta)
+    return Claim(printed, f"ProGAP, Theorem 4.2, with {words}")
+
+
+def adjacency_of(graph: GraphDataset) -> scipy.sparse.csr_matrix:
+    """Return the (N, N) symmetric 0/1 matrix in float32."""
+    first, second = graph.edge_index
+    ends = np.r_[first, second], np.r_[second, first]
+    ones = np.ones(len(ends[0]), np.float32)
+    return scipy.sparse.csr_matrix((ones, ends), (graph.n_nodes, graph.n_nodes))
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """SplitMix64 of uint64 values: a fixed function that looks random."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def owned_lists(
+    adjacency: scipy.sparse.csr_matrix, degree: int, streams: Streams
+) -> scipy.sparse.csr_matrix:
+    """Return (N, N) 0/1 with at most ``degree`` receivers in the row of each sender.
+
+    A node keeps the neighbours with the smallest random numbers; these depend on the run's key and
+    on the two ids alone, so that no other node's edges change its list.
+    """
+    owner = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
+    pair = owner.astype(np.uint64) * np.uint64(adjacency.shape[0]) + adjacency.indices.astype(
+        np.uint64
+    )
+    key = np.frombuffer(streams.key("lists").tobytes()[:8], np.uint64)[0]
+    order = np.lexsort((_mixed(_mixed(pair) ^ key), owner))
+    place = np.arange(len(owner)) - adjacency.indptr[owner]
+    kept = order[place < degree]
+    ones = np.ones(len(kept), np.float32)
+    return scipy.sparse.csr_matrix((ones, (owner[kept], adjacency.indices[kept])), adjacency.shape)
+
+
+class NoisySums:
+    """The only reader of the edges: each stage is released once."""
+
+    def __init__(
+        self,
+        receiving: Sequence[scipy.sparse.csr_matrix],
+        stds: Sequence[float],
+        streams: Sequence[Streams],
+    ):
+        """``receiving`` (N, N) for each run: row i holds who sends to i; one for all is shared."""
+        self.receiving, self.stds = receiving, stds
+        self.generators = [each.generator("sums") for each in streams]
+        self.count = 0
+
+    def release(self, stage: int, rows: np.ndarray) -> np.ndarray:
+        """Return (R, N, h): noisy sums of the (R, N, h) ``rows``, scaled to norm 1.
+
+        Raises ReleaseMismatch for a stage that was released before: two sums under the same noise
+        would differ by none.
+        """
+        if stage != self.count + 1:
+            raise ReleaseMismatch(
+                f"sums of stage {stage} were asked for after {self.count}; expected each stage "
+                "once, in order: the price does not hold"
+            )
+        self.count += 1
+        norms = np.sqrt(np.square(rows).sum(-1, keepdims=True))
+        unit = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+        if len(self.receiving) == 1:
+            replicas, n, width = unit.shape
+            flat = unit.transpose(1, 0, 2).reshape(n, replicas * width)
+            sums = (self.receiving[0] @ flat).reshape(n, replicas, width).transpose(1, 0, 2).copy()
+        else:
+            sums = np.stack([a @ b for a, b in zip(self.receiving, unit, strict=True)])
+        for part, std, generator in zip(sums, self.stds, self.generators, strict=True):
+            if std > 0:
+                part += std * generator.standard_normal(part.shape, dtype=np.float32)
+        return sums
+
+
+def budget_of(task: NodeTask, settings: SumsSettings, stages: int) -> Budget:
+    """Return the budget of runs that train ``stages`` networks one after the other."""
+    unit = task.scenario.unit
+    lists = unit == "node_out_list"
+    n = int((task.graph.train_mask & (task.graph.labels >= 0)).sum())
+    steps = settings.epochs * max(1, n // settings.lot)
+    return Budget(
+        hops=settings.hops,
+        steps=stages * steps if lists else 0,
+        accounted=stages * (settings.epochs * n // settings.lot) if lists else 0,
+        rate=min(1.0, settings.lot / n),
+        degree=settings.degree,
+        delta=task.delta,
+        unit=unit,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A task as arrays that training reads."""
+
+    task: NodeTask
+    rows: stacks.Rows
+    """Features of all N nodes."""
+    adjacency: scipy.sparse.csr_matrix
+    train: np.ndarray
+    """Nodes with a label, as those of ``validation`` and ``test``."""
+    validation: np.ndarray
+    test: np.ndarray
+
+    @classmethod
+    def of(cls, task: NodeTask) -> Data:
+        """Read the task."""
+        from private_graphs.training.stacks import Rows
+
+        graph, features = task.graph, task.graph.features
+        matrix = features if isinstance(features, np.ndarray) else features.to_scipy()
+        labelled = graph.labels >= 0
+        sides = (graph.train_mask, graph.validation_mask, graph.test_mask)
+        return cls(
+            task,
+            Rows(scipy.sparse.csr_matrix(matrix)),
+            adjacency_of(graph),
+            *(np.flatnonzero(side & labelled) for side in sides),
+        )
+
+    def sums(self, stds: Sequence[float], requests: Sequence[Request]) -> NoisySums:
+        """Return the reader of the edges: all of them, or the lists of each run."""
+        streams = [request.streams for request in requests]
+        if self.task.scenario.unit == "edge_undirected":
+            return NoisySums([self.adjacency], stds, streams)
+        degree = requests[0].settings.degree
+        lists = [owned_lists(self.adjacency, degree, each).T.tocsr() for each in streams]
+        return NoisySums(lists, stds, streams)
+
+
+@dataclass(eq=False)
+class Trainer:
+    """Trains the networks of some requests, and counts what that releases."""
+
+    data: Data
+    requests: Sequence[Request]
+    scales: Sequence[float]
+    steps: int = 0
+    best: np.ndarray | None = None
+    """(R,) validation scores of the epochs that the last training kept, if it chose."""
+
+    def __post_init__(self) -> None:
+        self.lots = [each.streams.generator("lots") for each in self.requests]
+        self.noise = [each.streams.generator("gradients") for each in self.requests]
+
+    @property
+    def lists(self) -> bool:
+        """Whether nodes are private."""
+        return self.data.task.scenario.unit == "node_out_list"
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the epoch with the best validation score is kept."""
+        return not self.lists or self.data.task.protocol.epoch_of_lists == "best_validation"
+
+    def fit(self, network: stacks.Network, stack: stacks.Stack, inputs: stacks.Inputs) -> None:
+        """Train ``stack`` on the training nodes among all nodes' ``inputs``."""
+        from private_graphs.training import stacks
+
+        data, settings = self.data, self.requests[0].settings
+        labels = data.task.graph.labels
+        fit = stacks.Fit(
+            inputs.take(data.train),
+            labels[data.train],
+            [request.settings.learning_rate for request in self.requests],
+            settings.epochs,
+            inputs.take(data.validation) if self.chooses else None,
+            labels[data.validation] if self.chooses else None,
+        )
+        if self.lists and self.requests[0].private:
+            noisy = stacks.Noisy(settings.lot, self.scales, self.lots, self.noise)
+            told, taken = stacks.train_noisy(network, stack, fit, noisy)
+            self.steps += taken
+        else:
+            told = stacks.train_whole(network, stack, fit)
+        self.best = told.numpy().max(axis=0, initial=0) if self.chooses else None
+
+    def outcomes(self, predicted: np.ndarray, budget: Budget, sums: NoisySums) -> list[Outcome]:
+        """Return the answers, with the events of what was counted.
+
+        Raises ReleaseMismatch where that is not what was planned.
+        """
+        data, settings = self.data, self.requests[0].settings
+        if sums.count != budget.hops or self.requests[0].private and self.steps != budget.steps:
+            raise ReleaseMismatch(
+                f"{sums.count} sums and {self.steps} steps were released; {budget.hops} and "
+                f"{budget.steps} are priced"
+            )
+        found = []
+        for index, (request, scale) in enumerate(zip(self.requests, self.scales, strict=True)):
+            private = request.private
+            found.append(
+                Outcome(
+                    test_predictions=predicted[index, data.test],
+                    validation_predictions=predicted[index, data.validation],
+                    events=budget.events(scale, sums.count, self.steps) if private else (),
+                    claim=claim(budget, data.task.protocol, request.epsilon, scale)
+                    if private
+                    else None,
+                    measured={"epochs": settings.epochs, "noise_multiplier": scale},
+                    assumptions=(VALIDATION_READ,)
+                    if self.lists and self.chooses and private
+                    else (),
+                )
+            )
+        return found
+
+
+Answer = Callable[[Data, Sequence[Request]], list[Outcome]]
+
+
+def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.Stack:
+    """Return the parameters that a network with ``shapes()`` and ``norm`` starts with."""
+    from private_graphs.training.stacks import Stack, initial, running
+
+    shapes = network.shapes()
+    statistics = running(shapes, len(streams)) if network.norm == "batch" else {}
+    return Stack(initial(shapes, streams, stage), statistics)
+
+
+def answer_alike(
+    answer: Answer, task: NodeTask, requests: Sequence[Request], context: Context
+) -> list[Outcome]:
+    """Call ``answer`` for requests that train together, in parts that fit into memory."""
+    import torch
+
+    torch.set_num_threads(context.threads)
+    data = Data.of(task)
+    outcomes: dict[int, Outcome] = {}
+    for group in alike(requests):
+        settings, size = requests[group[0]].settings, len(group)
+        if task.scenario.unit == "edge_undirected":
+            size = max(1, _ACTIVATIONS // (len(data.train) * WIDTH * (settings.hops + 1)))
+        for start in range(0, len(group), size):
+            part = group[start : start + size]
+            answers = answer(data, [requests[index] for index in part])
+            outcomes |= zip(part, answers, strict=True)
+            context.report(len(outcomes), len(requests))
+    return [outcomes[index] for index in range(len(requests))]
+
+
+def alike(requests: Sequence[Request]) -> list[list[int]]:
+    """Return the positions of requests that train together: all but ε, rate and seed is equal."""
+    groups: dict[tuple, list[int]] = {}
+    for index, request in enumerate(requests):
+        key = request.settings.model_copy(update={"learning_rate": 1.0})
+        groups.setdefault((request.private, key), []).append(index)
+    return list(groups.values())

@@ -1,0 +1,216 @@
+"""ProGAP: progressive training on noisy sums over neighbours; without sums, a perceptron.
+
+Sajadmanesh & Gatica-Perez, WSDM 2024, Section 4, Equations 7-10, Algorithms 1 and 2. Stage s trains
+bases 0…s and a head on features and the noisy sums of stages 1…s; then the output of its last base
+is summed over neighbours, once, with noise, for all nodes. What a stage trains after its sums is
+post-processing under ``links``, and DP-SGD under ``lists``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS,
+    WIDTH,
+    Budget,
+    Data,
+    SumsSettings,
+    Trainer,
+    answer_alike,
+    budget_of,
+    noise_scale,
+)
+from private_graphs.privacy.events import Event
+from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from private_graphs.training import stacks
+    from private_graphs.training.streams import Streams
+
+
+class ProgapSettings(SumsSettings):
+    """Settings of ProGAP; the defaults are the authors' at edge level."""
+
+    layers: int = Field(default=1, ge=1, le=2)
+    """Of each base."""
+
+
+class MlpSettings(SumsSettings):
+    """Settings of a perceptron of two hidden layers: ProGAP without sums."""
+
+    hops: int = Field(default=0, ge=0, le=0)
+    layers: int = Field(default=2, ge=1, le=2)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The network of stage s: s + 1 bases side by side, their outputs joined, a head."""
+
+    number: int
+    layers: int
+    n_features: int
+    n_classes: int
+    norm: stacks.Norm
+    unit_rows: bool
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one replica."""
+        s, k, h = self.number, self.number + 1, WIDTH
+        shapes: dict[str, tuple[int, ...]] = {
+            "first.weight": (self.n_features, h),
+            "first.bias": (h,),
+        }
+        if s:
+            shapes |= {"sums.weight": (s, h, h), "sums.bias": (s, h)}
+        norms = ["first.norm"]
+        if self.layers == 2:
+            shapes |= {"second.weight": (k, h, h), "second.bias": (k, h)}
+            norms.append("second.norm")
+        for name in norms if self.norm != "none" else ():
+            shapes |= {f"{name}.weight": (k, h), f"{name}.bias": (k, h)}
+        return shapes | {
+            "head.weight": (1, k * h, self.n_classes),
+            "head.bias": (1, self.n_classes),
+        }
+
+    def bases(self, forward: stacks.Forward):
+        """Return (R, s + 1, n, h): the outputs of all bases."""
+        import torch
+        from torch.nn.functional import selu
+
+        outputs = forward.features("first")
+        if self.number:
+            outputs = torch.cat([outputs, forward.linear("sums", forward.view.hops)], dim=1)
+        outputs = forward.norm("first.norm", self.norm, selu(outputs))
+        if self.layers == 2:
+            outputs = forward.linear("second", outputs)
+            outputs = forward.norm("second.norm", self.norm, selu(outputs))
+        return outputs
+
+    def __call__(self, forward: stacks.Forward):
+        """Return logits (R, n, C)."""
+        from private_graphs.training.stacks import joined
+
+        return forward.linear("head", joined(self.bases(forward), self.unit_rows))[:, 0]
+
+    def grown(self, before: stacks.Stack | None, streams: Sequence[Streams]) -> stacks.Stack:
+        """Return the parameters that this stage starts with: its own base and head are new."""
+        from private_graphs.training.stacks import Stack, initial, running
+
+        shapes = self.shapes()
+        tensors = initial(shapes, streams, self.number)
+        statistics = running(shapes, len(streams)) if self.norm == "batch" else {}
+        if before is not None:
+            for old, new in ((before.parameters, tensors), (before.running, statistics)):
+                for name, each in old.items():
+                    if name in ("first.weight", "first.bias"):
+                        new[name] = each
+                    elif not name.startswith("head"):
+                        new[name][:, : each.shape[1]] = each
+        return Stack(tensors, statistics)
+
+
+def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request; those that differ in ε, learning rate and seed train together."""
+    return answer_alike(_train, task, requests, context)
+
+
+def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
+    """Return the events of a request, before training."""
+    if not request.private:
+        return ()
+    budget = _budget(task, request.settings)
+    return budget.events(noise_scale(budget, task.protocol, request.epsilon))
+
+
+def _budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Budget:
+    return budget_of(task, settings, settings.hops + 1)
+
+
+def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+    """Train requests with the same settings but for ε, learning rate and seed."""
+    import torch
+
+    from private_graphs.training import stacks
+
+    task, settings = data.task, requests[0].settings
+    budget = _budget(task, settings)
+    scales = [
+        noise_scale(budget, task.protocol, request.epsilon) if request.private else 0.0
+        for request in requests
+    ]
+    trainer = Trainer(data, requests, scales)
+    sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
+    stage, stack, inputs = None, None, stacks.Inputs(data.rows)
+    for number in range(settings.hops + 1):
+        if stage is not None:
+            rows = last_base(stage, stack, inputs)
+            new = torch.from_numpy(sums.release(number, rows))[:, :, None]
+            hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=2)
+            inputs = stacks.Inputs(data.rows, hops)
+        stage = Stage(
+            number,
+            settings.layers,
+            task.graph.n_features,
+            task.n_classes,
+            "layer" if trainer.lists else "batch",
+            task.protocol.unit_rows and settings.hops > 0,
+        )
+        stack = stage.grown(stack, [request.streams for request in requests])
+        trainer.fit(stage, stack, inputs)
+    return trainer.outcomes(stacks.predictions(stage, stack, inputs), budget, sums)
+
+
+def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:
+    """Return (R, N, h): outputs of the last base for all nodes, as they are in evaluation."""
+    import torch
+
+    from private_graphs.training.stacks import Forward
+
+    with torch.no_grad():
+        return stage.bases(Forward(stack, inputs.view(), training=False))[:, -1].numpy()
+
+
+_PREPARES = "features are used as they are"
+METHODS = (
+    Method(
+        "progap",
+        "ProGAP",
+        run,
+        ("links", "lists"),
+        settings=ProgapSettings,
+        protocols=PROTOCOLS,
+        named=("hops", "layers"),
+        prepares=_PREPARES,
+        planned=planned,
+    ),
+    Method(
+        "mlp",
+        "MLP",
+        run,
+        ("links",),
+        settings=MlpSettings,
+        protocols=PROTOCOLS,
+        reads_private=False,
+        named=("epochs",),
+        prepares=_PREPARES,
+    ),
+    Method(
+        "mlp_steps",
+        "DP-MLP (ProGAP)",
+        run,
+        ("lists",),
+        settings=MlpSettings,
+        protocols=PROTOCOLS,
+        prepares=_PREPARES,
+        planned=planned,
+    ),
+)

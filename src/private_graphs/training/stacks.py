@@ -1,0 +1,502 @@
+"""Stacks of small perceptrons, R replicas at once: full batch, or DP-SGD with clipped examples.
+
+A network is written once, as a function of ``Forward``; what it does with parameters is recorded,
+and gradients of examples follow from the gradients g of the recorded outputs and their inputs a: of
+a weight Σ cᵢ aᵢ gᵢᵀ, with the norm |gᵢ|²(|aᵢ|² + 1) of one example with its bias (Goodfellow 2015).
+No gradient of a single example is stored, and sparse features are never dense.
+
+Shapes: R replicas, k branches of the same form side by side, n rows, h channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch.nn import functional
+
+from private_graphs.training.streams import Streams
+
+EPSILON, MOMENTUM = 1e-5, 0.1
+"""Of batch normalisation."""
+Norm = Literal["batch", "layer", "none"]
+
+
+class Rows:
+    """Sparse features (N, d), for products with R matrices at once."""
+
+    def __init__(self, matrix: scipy.sparse.csr_matrix):
+        self.matrix = scipy.sparse.csr_matrix(matrix, dtype=np.float32)
+        self.transposed = self.matrix.T.tocsr()
+        counts = np.diff(self.matrix.indptr)
+        place = np.arange(len(self.matrix.data)) - np.repeat(self.matrix.indptr[:-1], counts)
+        width = max(1, int(counts.max(initial=0)))
+        columns = np.zeros((self.matrix.shape[0], width), np.int64)
+        values = np.zeros(columns.shape, np.float32)
+        row = np.repeat(np.arange(len(counts)), counts)
+        columns[row, place], values[row, place] = self.matrix.indices, self.matrix.data
+        self.columns, self.values = torch.from_numpy(columns), torch.from_numpy(values)
+        self.squares = (self.values**2).sum(1)
+
+    def __len__(self) -> int:
+        return self.matrix.shape[0]
+
+    def take(self, nodes: np.ndarray) -> Rows:
+        """Return the rows of ``nodes``."""
+        return Rows(self.matrix[nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a network reads of each node: features, and sums over neighbours that were made."""
+
+    rows: Rows
+    hops: torch.Tensor | None = None
+    """(R, N, s, h)."""
+
+    def take(self, nodes: np.ndarray) -> Inputs:
+        """Return the inputs of ``nodes``."""
+        hops = None if self.hops is None else self.hops[:, torch.from_numpy(nodes)].contiguous()
+        return Inputs(self.rows.take(nodes), hops)
+
+    def view(self, index: torch.Tensor | None = None) -> View:
+        """Return all rows, or those of the (R, n) ``index``, others in each replica."""
+        return View(self, index)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Rows that a forward pass sees."""
+
+    inputs: Inputs
+    index: torch.Tensor | None
+
+    @property
+    def hops(self) -> torch.Tensor:
+        """(R, s, n, h)."""
+        hops = self.inputs.hops
+        if self.index is None:
+            return hops.transpose(1, 2)
+        replicas, nodes, stages, width = hops.shape
+        flat = hops.reshape(replicas * nodes, stages * width)
+        chosen = flat[self.index + nodes * torch.arange(replicas)[:, None]]
+        return chosen.view(replicas, -1, stages, width).transpose(1, 2)
+
+    @property
+    def squares(self) -> torch.Tensor:
+        """Squared norms of the features: (n,) or (R, n)."""
+        squares = self.inputs.rows.squares
+        return squares if self.index is None else squares[self.index]
+
+    def times(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return (R, n, h): features times the (R, d, h) weight."""
+        rows, (replicas, width, outputs) = self.inputs.rows, weight.shape
+        if self.index is None:
+            flat = weight.permute(1, 0, 2).reshape(width, replicas * outputs).numpy()
+            product = torch.from_numpy(rows.matrix @ flat)
+            return product.view(-1, replicas, outputs).permute(1, 0, 2).contiguous()
+        offsets = width * torch.arange(replicas)[:, None, None]
+        columns = (rows.columns[self.index] + offsets).flatten(0, 1)
+        return functional.embedding_bag(
+            columns, weight.reshape(replicas * width, outputs), mode="sum",
+            per_sample_weights=rows.values[self.index].flatten(0, 1),
+        ).view(replicas, -1, outputs)  # fmt: skip
+
+    def sums(self, output: torch.Tensor) -> torch.Tensor:
+        """Return (R, d, h): the transposed features times (R, n, h)."""
+        rows, (replicas, _, outputs) = self.inputs.rows, output.shape
+        width = rows.matrix.shape[1]
+        if self.index is None:
+            flat = output.permute(1, 0, 2).reshape(-1, replicas * outputs).numpy()
+            product = torch.from_numpy(rows.transposed @ flat)
+            return product.view(width, replicas, outputs).permute(1, 0, 2)
+        columns = rows.columns[self.index] + width * torch.arange(replicas)[:, None, None]
+        terms = rows.values[self.index][..., None] * output[:, :, None, :]
+        total = torch.zeros(replicas * width, outputs)
+        total.index_add_(0, columns.flatten(), terms.flatten(0, 2))
+        return total.view(replicas, width, outputs)
+
+
+class _Standardise(torch.autograd.Function):
+    """Mean 0 and variance 1 over the rows of each replica, branch and channel."""
+
+    @staticmethod
+    def forward(ctx, values: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor):
+        standard = (values - mean) * scale
+        ctx.save_for_backward(standard, scale)
+        return standard
+
+    @staticmethod
+    def backward(ctx, grad: torch.Tensor):
+        standard, scale = ctx.saved_tensors
+        along = (grad * standard).mean(-2, keepdim=True)
+        return (grad - grad.mean(-2, keepdim=True) - standard * along) * scale, None, None
+
+
+class Mixed(torch.autograd.Function):
+    """Products of sparse (N, N) matrices, one per replica or one for all, with (R, 1, N, h)."""
+
+    @staticmethod
+    def forward(ctx, values: torch.Tensor, matrices: Sequence[scipy.sparse.csr_matrix]):
+        ctx.matrices = matrices
+        return _mixed(values, matrices)
+
+    @staticmethod
+    def backward(ctx, grad: torch.Tensor):
+        return _mixed(grad, [each.T for each in ctx.matrices]), None
+
+
+def _mixed(values: torch.Tensor, matrices: Sequence[scipy.sparse.spmatrix]) -> torch.Tensor:
+    rows = values[:, 0].detach().numpy()
+    if len(matrices) == 1:
+        matrices = [matrices[0]] * len(rows)
+    return torch.from_numpy(np.stack([a @ b for a, b in zip(matrices, rows, strict=True)]))[:, None]
+
+
+class Stack:
+    """Parameters of R replicas: named views (R, …) of one (R, P) tensor, and running statistics."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], running: Mapping[str, torch.Tensor]):
+        self.shapes = {name: tuple(each.shape) for name, each in tensors.items()}
+        self.flat = torch.cat([each.reshape(len(each), -1) for each in tensors.values()], dim=1)
+        self.running = dict(running)
+
+    @property
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Views by name."""
+        return self.named(self.flat)
+
+    def named(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the views of a (R, P) tensor of the same layout."""
+        sizes = [math.prod(shape[1:]) for shape in self.shapes.values()]
+        parts = flat.split(sizes, dim=1)
+        return {
+            name: part.view(shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+    def state(self) -> list[torch.Tensor]:
+        """Return everything that training changes, each (R, …)."""
+        return [self.flat, *self.running.values()]
+
+
+@dataclass(eq=False)
+class Forward:
+    """One forward pass: the operations that have parameters, and a record of them."""
+
+    stack: Stack
+    view: View
+    training: bool
+    recorded: list[tuple[str, str, torch.Tensor | None, torch.Tensor]] = field(default_factory=list)
+    """(name, kind, inputs, outputs)."""
+
+    def __post_init__(self) -> None:
+        self.parameters = self.stack.parameters
+
+    def _record(self, name: str, kind: str, inputs, outputs: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            if not outputs.requires_grad:
+                outputs.requires_grad_()
+            self.recorded.append((name, kind, inputs, outputs))
+        return outputs
+
+    def features(self, name: str) -> torch.Tensor:
+        """Return (R, 1, n, h): the linear layer ``name`` on the features."""
+        product = self.view.times(self.parameters[f"{name}.weight"])
+        product = product + self.parameters[f"{name}.bias"][:, None, :]
+        return self._record(name, "features", None, product)[:, None]
+
+    def linear(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
+        """Return (R, k, n, o): of each branch its own linear layer on (R, k, n, i)."""
+        weight = self.parameters[f"{name}.weight"]
+        shape = inputs.shape
+        product = torch.bmm(inputs.reshape(-1, *shape[2:]), weight.flatten(0, 1))
+        product = product.view(*shape[:3], -1) + self.parameters[f"{name}.bias"][:, :, None, :]
+        return self._record(name, "linear", inputs, product)
+
+    def norm(self, name: str, kind: Norm, inputs: torch.Tensor) -> torch.Tensor:
+        """Return (R, k, n, h) normalised, then scaled and shifted by channel."""
+        if kind == "none":
+            return inputs
+        if kind == "layer":
+            standard = functional.layer_norm(inputs, inputs.shape[-1:], eps=EPSILON)
+        else:
+            standard = self._batch(name, inputs)
+        scale = self.parameters[f"{name}.weight"][:, :, None, :]
+        output = standard * scale + self.parameters[f"{name}.bias"][:, :, None, :]
+        return self._record(name, "affine", standard, output)
+
+    def _batch(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
+        running = [self.stack.running[f"{name}.{part}"] for part in ("mean", "variance")]
+        if not self.training:
+            mean, variance = (each[:, :, None, :] for each in running)
+            return (inputs - mean) * torch.rsqrt(variance + EPSILON)
+        values = inputs.detach()
+        mean = values.mean(-2, keepdim=True)
+        variance = (values - mean).square_().mean(-2, keepdim=True)
+        n = inputs.shape[-2]
+        for each, new in zip(running, (mean, variance * (n / max(1, n - 1))), strict=True):
+            each.lerp_(new[:, :, 0], MOMENTUM)
+        return _Standardise.apply(inputs, mean, torch.rsqrt(variance + EPSILON))
+
+
+Network = Callable[[Forward], torch.Tensor]
+"""Returns logits (R, n, C)."""
+
+
+def joined(branches: torch.Tensor, normalise: bool) -> torch.Tensor:
+    """Return (R, 1, n, k·h): the branches of (R, k, n, h) side by side, maybe as unit rows."""
+    replicas, _, n, _ = branches.shape
+    side = branches.transpose(1, 2).reshape(replicas, 1, n, -1)
+    return functional.normalize(side, dim=-1) if normalise else side
+
+
+def initial(
+    shapes: Mapping[str, tuple[int, ...]], streams: Sequence[Streams], stage: int = 0
+) -> dict[str, torch.Tensor]:
+    """Return (R, …) parameters of ``shapes``: layers uniform within ±1/sqrt(inputs), norms 1 and 0.
+
+    The shape of ``NAME.weight`` of a layer is (k, inputs, outputs), or (inputs, outputs) of the
+    features, of a norm (k, h).
+    """
+    generators = [each.generator(f"initial {stage}") for each in streams]
+    made = {}
+    for name, shape in shapes.items():
+        layer = name.rsplit(".", 1)[0]
+        if "norm" in layer:
+            value = 1.0 if name.endswith("weight") else 0.0
+            made[name] = torch.full((len(streams), *shape), value)
+        else:
+            bound = 1 / math.sqrt(shapes[f"{layer}.weight"][-2])
+            draws = [each.uniform(-bound, bound, shape) for each in generators]
+            made[name] = torch.from_numpy(np.stack(draws).astype(np.float32))
+    return made
+
+
+def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, torch.Tensor]:
+    """Return the statistics that batch normalisation starts with."""
+    norms = [name.rsplit(".", 1)[0] for name in shapes if name.endswith("norm.weight")]
+    found = {}
+    for name in norms:
+        shape = (replicas, *shapes[f"{name}.weight"])
+        found[f"{name}.mean"], found[f"{name}.variance"] = torch.zeros(shape), torch.ones(shape)
+    return found
+
+
+def example_gradients(
+    network: Network,
+    stack: Stack,
+    view: View,
+    labels: torch.Tensor,
+    rows: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+    """Return (R, n) squared gradient norms of the examples, and a function that adds them up.
+
+    ``labels`` (R, n) or (n,). The function takes (R, n) coefficients c and returns Σ cᵢ gradientᵢ
+    as (R, P). Norms are those of single examples where no operation mixes rows (no batch norm). The
+    loss is that of all rows of the view, or of ``rows`` alone, whose labels these are then.
+    """
+    forward = Forward(stack, view, training=True)
+    logits = network(forward)
+    if rows is not None:
+        logits = logits[:, rows]
+    replicas, n, classes = logits.shape
+    loss = functional.cross_entropy(
+        logits.reshape(-1, classes), labels.expand(replicas, n).reshape(-1), reduction="sum"
+    )
+    grads = torch.autograd.grad(loss, [each[3] for each in forward.recorded])
+    steps = [
+        (name, kind, None if inputs is None else inputs.detach(), grad)
+        for (name, kind, inputs, _), grad in zip(forward.recorded, grads, strict=True)
+    ]
+    squares = sum(_squares(kind, inputs, grad, view) for _, kind, inputs, grad in steps)
+    if not (finite := torch.isfinite(squares)).all():  # such an example counts as zero
+        steps = [
+            (name, kind, inputs if inputs is None else _without(finite, inputs),
+             _without(finite, grad))
+            for name, kind, inputs, grad in steps
+        ]  # fmt: skip
+        squares = torch.where(finite, squares, 0.0)
+
+    def add(coefficients: torch.Tensor) -> torch.Tensor:
+        flat = torch.empty_like(stack.flat)
+        parts = stack.named(flat)
+        for name, kind, inputs, grad in steps:
+            weight, bias = parts[f"{name}.weight"], parts[f"{name}.bias"]
+            if kind == "features":
+                scaled = grad * coefficients[:, :, None]
+                weight.copy_(view.sums(scaled))
+            else:
+                scaled = grad * coefficients[:, None, :, None]
+                if kind == "linear":
+                    weight.copy_(torch.matmul(inputs.transpose(-1, -2), scaled))
+                else:
+                    weight.copy_((scaled * inputs).sum(-2))
+            bias.copy_(scaled.sum(-2))
+        return flat
+
+    return squares, add
+
+
+def _without(finite: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Set the rows of (R, n, h) or (R, k, n, h) to zero that are not finite, by (R, n)."""
+    rows = finite[..., None] if values.dim() == 3 else finite[:, None, :, None]
+    return torch.where(rows, values, 0.0)
+
+
+def _squares(kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View):
+    """Squared norms (R, n) of the gradients of one layer's weight and bias."""
+    if kind == "features":
+        return grad.square().sum(-1) * (view.squares + 1)
+    if kind == "linear":
+        return (grad.square().sum(-1) * (inputs.square().sum(-1) + 1)).sum(1)
+    return (grad.square() * (inputs.square() + 1)).sum((1, 3))
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015) on (R, P), a learning rate for each replica."""
+
+    def __init__(self, stack: Stack, rates: Sequence[float]):
+        self.stack, self.steps = stack, 0
+        self.rates = torch.tensor(rates, dtype=torch.float32)[:, None]
+        self.first, self.second = torch.zeros_like(stack.flat), torch.zeros_like(stack.flat)
+
+    def step(self, gradient: torch.Tensor) -> None:
+        """Move the parameters against ``gradient`` (R, P)."""
+        self.steps += 1
+        self.first.lerp_(gradient, 0.1)
+        self.second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        scale = math.sqrt(1 - 0.999**self.steps)
+        size = self.second.sqrt().div_(scale).add_(1e-8)
+        self.stack.flat.sub_(self.rates * self.first.div(size) / (1 - 0.9**self.steps))
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """How a network is trained on the rows of ``train`` and chosen on those of ``validation``."""
+
+    train: Inputs
+    labels: np.ndarray
+    """(n,) of ``train``."""
+    rates: Sequence[float]
+    """Learning rate of each replica."""
+    epochs: int
+    validation: Inputs | None = None
+    """Where the epoch of the best score is kept; None: the last one is."""
+    validation_labels: np.ndarray | None = None
+    train_rows: np.ndarray | None = None
+    """Rows of ``train`` whose labels are learned, where a network mixes rows; None: all."""
+    validation_rows: np.ndarray | None = None
+    """The same of ``validation``."""
+
+
+def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None]) -> torch.Tensor:
+    """Run ``epochs``; restore, for each replica, the first state with the best validation score.
+
+    Returns (epochs, R) validation scores, of no epoch where nothing is chosen.
+    """
+    if fit.validation is None:
+        for _ in epochs:
+            pass
+        return torch.empty(0, len(fit.rates))
+    truth = torch.from_numpy(fit.validation_labels)
+    best, kept, told = None, [], []
+    for _ in epochs:
+        with torch.no_grad():
+            logits = network(Forward(stack, fit.validation.view(), training=False))
+        if fit.validation_rows is not None:
+            logits = logits[:, torch.from_numpy(fit.validation_rows)]
+        score = (logits.argmax(-1) == truth).float().mean(-1)
+        told.append(score)
+        if best is None:
+            best, kept = score.clone(), [each.clone() for each in stack.state()]
+            continue
+        better = score > best
+        if better.any():
+            best[better] = score[better]
+            for old, new in zip(kept, stack.state(), strict=True):
+                old[better] = new[better]
+    for old, new in zip(kept, stack.state(), strict=True):
+        new.copy_(old)
+    return torch.stack(told)
+
+
+def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
+    """Train by ``epochs`` steps of Adam on the mean loss of all rows; scores as ``_best_kept``."""
+    adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
+    mean = torch.full((len(fit.rates), len(fit.train.rows)), 1 / len(labels))
+    rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)
+
+    def epochs() -> Iterator[None]:
+        for _ in range(fit.epochs):
+            _, add = example_gradients(network, stack, fit.train.view(), labels, rows)
+            adam.step(add(mean))
+            yield
+
+    return _best_kept(network, stack, fit, epochs())
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """DP-SGD: Poisson lots of ``lot`` rows on average, clipped gradients, noise."""
+
+    lot: int
+    noise_multipliers: Sequence[float]
+    """Of each replica, in units of ``clip_norm``."""
+    lots: Sequence[np.random.Generator]
+    noise: Sequence[np.random.Generator]
+    clip_norm: float = 1.0
+
+
+def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple[torch.Tensor, int]:
+    """Train by DP-SGD with Adam; return scores as ``_best_kept``, and the noisy steps taken.
+
+    Each row joins a step by a coin of its own with probability lot/n; gradients of rows are clipped
+    over all parameters together, added, given noise and divided by ``lot``, whatever the number of
+    rows that joined.
+    """
+    n, replicas = len(fit.labels), len(fit.rates)
+    adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
+    rate = min(1.0, noisy.lot / n)
+    scale = torch.tensor(noisy.noise_multipliers, dtype=torch.float32)[:, None] * noisy.clip_norm
+    buffer = np.empty((replicas, stack.flat.shape[1]), np.float32)
+    # One width for all steps: how sums are cut, and their last bits, follows from it.
+    usual = min(n, noisy.lot + 6 * math.isqrt(noisy.lot))
+    taken = 0
+
+    def step() -> None:
+        nonlocal taken
+        drawn = [
+            each.choice(n, each.binomial(n, rate), False, shuffle=False) for each in noisy.lots
+        ]
+        widest = max(usual, *map(len, drawn))
+        index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
+        for replica, rows in enumerate(drawn):
+            index[replica, : len(rows)], present[replica, : len(rows)] = rows, True
+        chosen = torch.from_numpy(index)
+        squares, add = example_gradients(network, stack, fit.train.view(chosen), labels[chosen])
+        clip = (noisy.clip_norm / squares.sqrt().clamp(min=1e-12)).clamp(max=1.0)
+        gradient = add(torch.where(torch.from_numpy(present), clip, 0.0))
+        for row, generator in zip(buffer, noisy.noise, strict=True):
+            generator.standard_normal(dtype=np.float32, out=row)
+        adam.step((gradient + scale * torch.from_numpy(buffer)) / noisy.lot)
+        taken += 1
+
+    def epochs() -> Iterator[None]:
+        for _ in range(fit.epochs):
+            for _ in range(max(1, n // noisy.lot)):  # whole lots
+                step()
+            yield
+
+    return _best_kept(network, stack, fit, epochs()), taken
+
+
+def predictions(network: Network, stack: Stack, inputs: Inputs) -> np.ndarray:
+    """Return (R, N) classes."""
+    with torch.no_grad():
+        return network(Forward(stack, inputs.view(), training=False)).argmax(-1).numpy()

@@ -1,0 +1,62 @@
+"""Randomised response of pairs: its probabilities, what is drawn, and what two looks cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from test_noisy_sums import graph_of, request
+
+from private_graphs.methods.edge_rand import METHODS, keeping, randomised
+from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.tasks import build_task
+
+METHOD = METHODS[0]
+
+
+def test_probabilities_keep_the_density_and_their_ratio_is_the_budget():
+    kept, made = keeping(0.9, 0.003)
+    assert (kept, made) == pytest.approx((0.00734664, 0.00298692), abs=5e-9)
+    for density in (1e-4, 0.1, 0.5):
+        kept, made = keeping(0.9, density)
+        assert kept * density + made * (1 - density) == pytest.approx(density)
+        assert kept / made == pytest.approx(math.exp(0.9))
+        assert (1 - made) / (1 - kept) <= math.exp(0.9) * (1 + 1e-9)
+
+
+def test_pairs_are_drawn_once_with_these_probabilities():
+    n, generator = 60, np.random.default_rng(0)
+    pairs = np.array(np.triu_indices(n, 1))
+    edges = pairs[:, generator.random(pairs.shape[1]) < 0.2]
+    codes, n_pairs, trials = edges[0] * n + edges[1], pairs.shape[1], 300
+    stayed, appeared = [], []
+    for _ in range(trials):
+        drawn = randomised(edges, n, 2.0, generator)
+        found = drawn[0] * n + drawn[1]
+        assert (drawn[0] < drawn[1]).all() and len(np.unique(found)) == len(found)
+        stayed.append(np.isin(found, codes).sum() / len(codes))
+        appeared.append((~np.isin(found, codes)).sum() / (n_pairs - len(codes)))
+    kept, made = keeping(1.8, len(codes) / n_pairs)
+    assert np.mean(stayed) == pytest.approx(kept, abs=4 * np.std(stayed) / trials**0.5 + 2e-3)
+    assert np.mean(appeared) == pytest.approx(made, abs=4 * np.std(appeared) / trials**0.5 + 2e-3)
+
+
+@pytest.mark.parametrize(("protocol", "low", "high"), [("sound", 0.99, 1.0), ("released", 1.7, 2)])
+def test_what_is_proved(protocol, low, high):
+    task = build_task(graph_of(), "links", METHOD.protocols[protocol], 1e-7, max_edges=900)[0]
+    asked = [request("edge_rand", epsilon, hops=1, epochs=3) for epsilon in (1.0, math.inf)]
+    private, public = METHOD.run(task, asked)
+    priced = [price(each, each.unit, each.relation, 1e-7) for each in private.events]
+    assert low <= compose_groups([(priced, 1)], 1e-7) <= high
+    assert (private.claim is None) == (protocol == "sound") and not public.events
+
+
+def test_a_network_on_the_graph_itself_learns():
+    task = build_task(graph_of(), "links", METHOD.protocols["sound"], 1e-7, max_edges=900)[0]
+    asked = [request("edge_rand", math.inf, seed, learning_rate=0.05) for seed in (0, 1)]
+    together = METHOD.run(task, asked)
+    truth = graph_of().labels[70:]
+    assert np.mean(together[0].test_predictions == truth) > 0.8
+    (alone,) = METHOD.run(task, asked[1:])
+    assert np.array_equal(alone.test_predictions, together[1].test_predictions)

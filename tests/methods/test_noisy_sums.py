@@ -1,0 +1,236 @@
+"""Noisy sums over neighbours: neighbours that attain the sensitivity, lists, prices, releases."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from small_graphs import make_graph, with_parts
+
+from private_graphs.errors import UserError
+from private_graphs.methods import method_named
+from private_graphs.methods.emitted import ReleaseMismatch
+from private_graphs.methods.method import Request
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS,
+    Budget,
+    NoisySums,
+    adjacency_of,
+    noise_scale,
+    owned_lists,
+)
+from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.tasks import build_task
+from private_graphs.training.streams import Streams
+
+N = 90
+STREAMS = [Streams.of({"seed": 0})]
+
+
+def graph_of(seed: int = 0, classes: int = 3):
+    """Half of the nodes train; words tell a little, neighbours more."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=N)
+    same = labels[:, None] == labels
+    edges = np.argwhere(np.triu(rng.random((N, N)) < np.where(same, 0.25, 0.03), 1))
+    words = rng.random((N, 12)) < np.where(np.arange(12) % classes == labels[:, None], 0.35, 0.25)
+    return make_graph(
+        edges, words * 1.0, labels, classes=classes,
+        train=range(50), validation=range(50, 70), test=range(70, N),
+    )  # fmt: skip
+
+
+def request(method: str, epsilon: float, seed: int = 0, **settings) -> Request:
+    known = np.arange(20)
+    made = method_named(method).settings(**settings)
+    return Request(epsilon, seed, known, Streams.of({"seed": seed, "e": str(epsilon)}), made)
+
+
+def task_of(scenario: str, protocol: str = "sound", graph=None, delta: float = 1e-3):
+    graph = graph or graph_of()
+    return build_task(graph, scenario, PROTOCOLS[protocol], delta, max_edges=900)[0]
+
+
+def summed(adjacency, rows: np.ndarray) -> np.ndarray:
+    return NoisySums([sp.csr_matrix(adjacency, dtype=np.float32)], [0.0], STREAMS).release(
+        1, rows[None].astype(np.float32)
+    )[0]
+
+
+def test_sums_run_from_sender_to_receiver_without_degrees_or_loops():
+    # 0 sends to 1 and 2, 1 to 2; rows of any length count as unit rows, a row of zeros as none
+    sends = np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    rows = np.array([[3, 0], [0, 5], [1, 1], [0, 0]])
+    assert summed(sends.T, rows).tolist() == [[0, 0], [1, 0], [1, 1], [0, 0]]
+
+
+def test_an_undirected_edge_moves_the_sums_by_the_root_of_two():
+    graph = graph_of()
+    rows = np.random.default_rng(1).standard_normal((N, 16))
+    before = summed(adjacency_of(graph), rows)
+    edges = [tuple(edge) for edge in graph.edge_index.T]
+    after = summed(adjacency_of(with_parts(graph, edges=edges[1:])), rows)
+    assert np.linalg.norm(after - before) == pytest.approx(math.sqrt(2), abs=1e-5)
+
+
+def test_a_replaced_node_moves_its_lists_by_twice_the_root_of_the_degree():
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((N, 4))
+    farthest = 0.0
+    for trial in range(300):
+        degree = 5
+        lists = [rng.permutation(N - 1)[:degree] + 1 for _ in range(2)]
+        if trial == 0:  # the same receivers, opposite rows: attained
+            lists[1] = lists[0]
+        others = owned_lists(adjacency_of(graph_of()), degree, STREAMS[0]).tolil()
+        sums = []
+        for receivers, row in zip(
+            lists, (rows[0], -rows[0] if not trial else rows[1]), strict=True
+        ):
+            others[0] = 0
+            others[0, receivers] = 1
+            sums.append(summed(others.T, np.vstack([row, rows[1:]])))
+        moved = np.linalg.norm(np.delete(sums[1] - sums[0], 0, axis=0))
+        farthest = max(farthest, moved)
+        assert trial or moved == pytest.approx(2 * math.sqrt(degree), abs=1e-5)
+    assert farthest <= 2 * math.sqrt(degree) + 1e-5
+
+
+def test_a_list_is_short_and_depends_on_its_owner_alone():
+    graph = graph_of()
+    whole, degree = adjacency_of(graph), 4
+    lists = owned_lists(whole, degree, STREAMS[0])
+    assert np.array_equal(lists.sum(1).A1, np.minimum(degree, whole.sum(1).A1)), (
+        "as many as there are, at most the bound"
+    )
+    assert (lists.multiply(whole) != lists).nnz == 0
+    # node 7 drops half of its own entries; every other node keeps its list
+    changed = whole.tolil()
+    changed[7, changed.rows[7][::2]] = 0
+    after = owned_lists(changed.tocsr(), degree, STREAMS[0])
+    others = np.arange(N) != 7
+    assert (after[others] != lists[others]).nnz == 0
+    assert (owned_lists(whole, degree, Streams.of({"seed": 1})) != lists).nnz
+
+
+def test_a_stage_is_released_once():
+    sums = NoisySums([adjacency_of(graph_of())], [1.0], STREAMS)
+    rows = np.ones((1, N, 2), np.float32)
+    sums.release(1, rows)
+    with pytest.raises(ReleaseMismatch, match="each stage once"):
+        sums.release(1, 2 * rows + np.arange(N)[:, None].astype(np.float32))
+
+
+def proved(events, delta: float) -> float:
+    priced = [price(each, each.unit, each.relation, delta) for each in events]
+    return compose_groups([(priced, 1)], delta)
+
+
+@pytest.mark.parametrize("method", ["progap", "gap"])
+def test_edges_cost_what_protocols_say(method):
+    for protocol, low, high in (("sound", 0.999, 1.0), ("released", 1.43, 1.46)):
+        task = task_of("links", protocol, delta=1e-7)
+        asked = [
+            request(method, 1.0, hops=2, epochs=3),
+            request(method, math.inf, hops=2, epochs=3),
+        ]
+        private, public = method_named(method).run(task, asked)
+        assert low < proved(private.events, 1e-7) <= high
+        assert (private.claim is None) == (protocol == "sound") and not public.events
+        assert private.events == method_named(method).planned(task, asked[0])
+    assert private.claim.epsilon == 1.0
+
+
+def test_theorem_noise_claims_what_was_asked():
+    budget = Budget(3, 0, 0, 0.1, 100, 1e-7, "edge_undirected")
+    scales = {name: noise_scale(budget, each, 1.0) for name, each in PROTOCOLS.items()}
+    assert scales["released"] == pytest.approx(8.1037, abs=1e-4)
+    assert scales["paper"] > 1.2 * scales["released"]
+    assert scales["sound"] == pytest.approx(math.sqrt(2) * scales["released"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "steps"),
+    [("progap", {"hops": 1}, 2 * 2 * 3), ("gap", {"hops": 2}, 2 * 2 * 3), ("mlp_steps", {}, 6)],
+)
+def test_nodes_cost_all_steps_and_sums(method, settings, steps):
+    task = task_of("lists")
+    asked = request(method, 8.0, epochs=2, lot=16, degree=3, **settings)
+    (answer,) = method_named(method).run(task, [asked])
+    assert 7.9 < proved(answer.events, 1e-3) <= 8
+    *sums, gradients = answer.events
+    assert gradients.count == steps and gradients.rate == 16 / 50
+    for event in sums:
+        assert event.sensitivity == 2 * math.sqrt(3) and event.count == settings["hops"]
+        assert event.noise_std == gradients.noise_multiplier * math.sqrt(3)
+    assert not answer.assumptions, "no validation node is read"
+    released = method_named(method).run(task_of("lists", "released"), [asked])[0]
+    assert released.claim.epsilon <= 8 < proved(released.events, 1e-3)
+    assert released.assumptions
+
+
+@pytest.mark.parametrize(
+    ("method", "scenario"), [("progap", "links"), ("gap", "links"), ("progap", "lists")]
+)
+def test_an_answer_does_not_depend_on_the_company(method, scenario):
+    task = task_of(scenario)
+    asked = [
+        request(method, epsilon, seed, hops=1, epochs=3, lot=16, learning_rate=rate)
+        for epsilon in (8.0, math.inf)
+        for seed, rate in ((0, 0.01), (1, 0.05))
+    ]
+    together = method_named(method).run(task, asked)
+    for one, other in zip(asked, together, strict=True):
+        (alone,) = method_named(method).run(task, [one])
+        assert np.array_equal(alone.test_predictions, other.test_predictions)
+        assert np.array_equal(alone.validation_predictions, other.validation_predictions)
+
+
+def test_neighbours_help_where_features_say_little():
+    task, truth = task_of("links"), graph_of().labels
+    asked = request("progap", math.inf, hops=2, learning_rate=0.05)
+    found = method_named("progap").run(task, [asked])[0].test_predictions
+    alone = method_named("mlp").run(task, [request("mlp", 0.0, learning_rate=0.05)])[0]
+    score, without = (np.mean(each == truth[70:]) for each in (found, alone.test_predictions))
+    assert score > 0.8 > without + 0.1
+
+
+def test_labels_of_test_nodes_and_edges_of_private_nodes_stay_unread_by_the_perceptron():
+    graph = graph_of()
+    other = with_parts(graph, edges=[(0, 1)])
+    asked = [request("mlp", 0.0, epochs=5)]
+    first, second = (
+        method_named("mlp").run(task_of("links", graph=each), asked)[0] for each in (graph, other)
+    )
+    assert np.array_equal(first.test_predictions, second.test_predictions) and not first.events
+
+
+def test_more_noise_than_there_is_fails_before_training():
+    with pytest.raises(UserError):
+        method_named("progap").run(
+            replace(task_of("lists"), delta=0.0), [request("progap", 1.0, hops=1)]
+        )
+
+
+def test_a_staged_search_pays_for_its_sums_whatever_it_tries():
+    task = task_of("links", delta=1e-7)
+    method = method_named("progap_staged")
+    many = request("progap_staged", 1.0, hops=2, epochs=3)
+    one = request("progap_staged", 1.0, hops=2, epochs=3, layers=(1,), learning_rates=(0.01,))
+    (first,), (second,) = (method.run(task, [each]) for each in (many, one))
+    assert first.events == second.events == method.planned(task, many)
+    assert 0.999 < proved(first.events, 1e-7) <= 1
+    assert (first.n_configurations, second.n_configurations) == (12, 3)
+    assert first.settings["depth"] in (0, 1, 2)
+    # one configuration alone is ProGAP itself, at the depth with the best validation score
+    (plain,) = method_named("progap").run(
+        task, [replace(one, settings=method_named("progap").settings(hops=2, epochs=3))]
+    )
+    if second.settings["depth"] == 2:
+        assert np.array_equal(plain.test_predictions, second.test_predictions)
+    together = method.run(task, [many, request("progap_staged", 1.0, 1, hops=2, epochs=3)])
+    assert np.array_equal(together[0].test_predictions, first.test_predictions)
+    assert together[0].settings == first.settings

@@ -1,0 +1,204 @@
+"""Batched stacks of perceptrons against autograd, one example and one replica at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.nn import functional
+
+from private_graphs.methods.gap import Classifier, Encoder
+from private_graphs.methods.progap import Stage
+from private_graphs.training import stacks
+from private_graphs.training.stacks import Fit, Inputs, Noisy, Rows, Stack, initial, running
+from private_graphs.training.streams import Streams
+
+N, D, C, H = 40, 12, 3, 16
+
+
+def streams(count: int) -> list[Streams]:
+    return [Streams.of({"seed": seed}) for seed in range(count)]
+
+
+def inputs_of(replicas: int, hops: int, seed: int = 0) -> Inputs:
+    rng = np.random.default_rng(seed)
+    rows = Rows(sp.csr_matrix(rng.integers(0, 3, (N, D)) * (rng.random((N, D)) < 0.3)))
+    sums = rng.standard_normal((replicas, N, hops, H)).astype(np.float32) * 3 if hops else None
+    return Inputs(rows, None if sums is None else torch.from_numpy(sums))
+
+
+def started(network, replicas: int) -> Stack:
+    shapes = network.shapes()
+    statistics = running(shapes, replicas) if network.norm == "batch" else {}
+    return Stack(initial(shapes, streams(replicas), 0), statistics)
+
+
+NETWORKS = [
+    (Stage(0, 1, D, C, "layer", False), 0),
+    (Stage(2, 2, D, C, "layer", True), 2),
+    (Encoder(D, C, "none"), 0),
+    (Classifier(3, C, "none"), 3),
+]
+
+
+def plain(network, stack: Stack, inputs: Inputs, flat: torch.Tensor, node: int, label: int):
+    """Loss of one node of one replica with parameters ``flat`` that ask for gradients."""
+    one = Stack(stack.named(flat[None]), {})
+    one.flat = flat[None]
+    x = torch.from_numpy(inputs.rows.matrix[node].toarray())
+
+    class View:
+        hops = None if inputs.hops is None else inputs.hops[:1, node : node + 1].transpose(1, 2)
+
+        def times(self, weight):
+            return (x @ weight[0])[None]
+
+    return functional.cross_entropy(
+        network(stacks.Forward(one, View(), training=False))[0], torch.tensor([label])
+    )
+
+
+@pytest.mark.parametrize(("network", "hops"), NETWORKS)
+@pytest.mark.parametrize("gathered", [False, True])
+def test_gradients_of_examples_are_those_of_autograd(network, hops, gathered):
+    inputs, stack = inputs_of(1, hops), started(network, 1)
+    labels = torch.from_numpy(np.arange(N) % C)
+    index = torch.tensor([[3, 7, 7, 0, 39]]) if gathered else None
+    nodes = [3, 7, 7, 0, 39] if gathered else list(range(N))
+    squares, add = stacks.example_gradients(
+        network, stack, inputs.view(index), labels[index] if gathered else labels
+    )
+    expected = []
+    for node in nodes:
+        flat = stack.flat[0].clone().requires_grad_()
+        loss = plain(network, stack, inputs, flat, node, int(labels[node]))
+        expected.append(torch.autograd.grad(loss, flat)[0])
+    expected = torch.stack(expected)
+    torch.testing.assert_close(squares[0], expected.square().sum(1), rtol=1e-5, atol=1e-7)
+    weights = torch.linspace(-1, 2, len(nodes))
+    torch.testing.assert_close(
+        add(weights[None])[0], (weights[:, None] * expected).sum(0), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_an_example_that_is_not_finite_counts_as_zero():
+    network, inputs = Stage(1, 1, D, C, "layer", True), inputs_of(1, 1)
+    inputs.hops[0, 5] = torch.inf
+    stack, labels = started(network, 1), torch.zeros(N, dtype=torch.int64)
+    squares, add = stacks.example_gradients(network, stack, inputs.view(), labels)
+    assert squares[0, 5] == 0 and (squares[0, :5] > 0).all()
+    ones = torch.ones(1, N)
+    without = ones.clone()
+    without[0, 5] = 0
+    assert torch.equal(add(ones), add(without)) and torch.isfinite(add(ones)).all()
+
+
+def torch_progap(inputs: Inputs, stack: Stack, labels, epochs: int, rate: float) -> torch.Tensor:
+    """The second stage of ProGAP in plain modules, one replica, full batch, batch norm."""
+    x = torch.from_numpy(inputs.rows.matrix.toarray())
+    first, second = torch.nn.Linear(D, H), torch.nn.Linear(H, H)
+    norms = [torch.nn.BatchNorm1d(H) for _ in range(2)]
+    head = torch.nn.Linear(2 * H, C)
+    named = {name: each[0] for name, each in stack.parameters.items()}
+    with torch.no_grad():
+        first.weight.copy_(named["first.weight"].T)
+        first.bias.copy_(named["first.bias"])
+        second.weight.copy_(named["sums.weight"][0].T)
+        second.bias.copy_(named["sums.bias"][0])
+        head.weight.copy_(named["head.weight"][0].T)
+        head.bias.copy_(named["head.bias"][0])
+    modules = torch.nn.ModuleList([first, second, *norms, head])
+    adam = torch.optim.Adam(modules.parameters(), lr=rate)
+
+    def forward():
+        one = norms[0](functional.selu(first(x)))
+        two = norms[1](functional.selu(second(inputs.hops[0, :, 0])))
+        return head(functional.normalize(torch.cat([one, two], dim=1), dim=-1))
+
+    for _ in range(epochs):
+        adam.zero_grad()
+        functional.cross_entropy(forward(), labels).backward()
+        adam.step()
+    modules.eval()
+    return forward().detach()
+
+
+def test_full_batches_train_as_a_plain_loop_does():
+    network, inputs = Stage(1, 1, D, C, "batch", True), inputs_of(1, 1)
+    stack, labels = started(network, 1), np.arange(N) % C
+    expected = torch_progap(inputs, stack, torch.from_numpy(labels), 20, 0.05)
+    stacks.train_whole(network, stack, Fit(inputs, labels, [0.05], 20))
+    with torch.no_grad():
+        found = network(stacks.Forward(stack, inputs.view(), training=False))[0]
+    torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_a_replica_is_the_same_alone_and_in_company(noisy):
+    network = Stage(2, 2, D, C, "layer" if noisy else "batch", True)
+    labels, validation = np.arange(N) % C, np.arange(10)
+
+    def train(chosen: list[int]) -> torch.Tensor:
+        everyone = streams(3)
+        inputs = inputs_of(3, 2)
+        inputs = Inputs(inputs.rows, inputs.hops[chosen])
+        shapes, own = network.shapes(), [everyone[i] for i in chosen]
+        stack = Stack(initial(shapes, own, 0), {} if noisy else running(shapes, len(chosen)))
+        fit = Fit(inputs, labels, [[0.01, 0.05, 0.02][i] for i in chosen], 4,
+                  inputs.take(validation), labels[validation])  # fmt: skip
+        if noisy:
+            draws = [[each.generator(name) for each in own] for name in ("lots", "noise")]
+            multipliers = [[0.5, 1.0, 2.0][i] for i in chosen]
+            told, taken = stacks.train_noisy(network, stack, fit, Noisy(8, multipliers, *draws))
+            assert taken == 20
+        else:
+            told = stacks.train_whole(network, stack, fit)
+        assert told.shape == (4, len(chosen))
+        return stack.flat
+
+    together = train([0, 1, 2])
+    for replica in range(3):
+        assert torch.equal(train([replica])[0], together[replica])
+
+
+def test_the_first_best_epoch_is_restored():
+    network, inputs = Stage(0, 1, D, C, "batch", False), inputs_of(2, 0)
+    labels = np.arange(N) % C
+    fit = Fit(inputs, labels, [0.5, 0.001], 15, inputs.take(np.arange(20)), labels[:20])
+    stack = started(network, 2)
+    told = stacks.train_whole(network, stack, fit)
+    first_best = told.argmax(0)  # the first of equal ones
+    kept = stacks.predictions(network, stack, inputs)[:, :20]
+    np.testing.assert_allclose((kept == labels[:20]).mean(1), told.max(0).values, atol=1e-6)
+    for replica, epoch in enumerate(first_best.tolist()):
+        again = started(network, 2)
+        stacks.train_whole(network, again, Fit(inputs, labels, [0.5, 0.001], epoch + 1))
+        assert torch.equal(again.flat[replica], stack.flat[replica])
+
+
+def test_gradients_are_clipped_and_noise_is_in_proportion():
+    """One step of sums: without noise its norm is at most the rows that joined."""
+    network, inputs = Stage(0, 1, D, C, "layer", False), inputs_of(1, 0)
+    stack, labels = started(network, 1), np.arange(N) % C
+    seen = {}
+
+    class Spy(stacks.Adam):
+        def step(self, gradient):
+            seen["gradient"] = gradient.clone()
+
+    for multiplier in (0.0, 7.0):
+        draws = [[Streams.of({"seed": 1}).generator(name)] for name in ("lots", "noise")]
+        noisy = Noisy(N, [multiplier], *draws, clip_norm=0.01)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stacks, "Adam", Spy)
+            stacks.train_noisy(network, stack, Fit(inputs, labels, [0.1], 1), noisy)
+        if not multiplier:
+            clean = seen["gradient"] * N  # every row joins at rate 1
+            assert clean.norm() <= N * 0.01 * (1 + 1e-5)
+            squares, add = stacks.example_gradients(
+                network, stack, inputs.view(), torch.from_numpy(labels)
+            )
+            torch.testing.assert_close(clean, add(0.01 / squares.sqrt()), rtol=1e-4, atol=1e-7)
+    added = seen["gradient"] * N - clean
+    assert added.std() == pytest.approx(7.0 * 0.01, rel=0.15)
