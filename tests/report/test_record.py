@@ -142,7 +142,11 @@ def test_runs_with_secret_seeds_are_refused(finished, tmp_path):
     )
     graph = build(GRAPH, base / "raw")
     folder = tmp_path / "full" / "jobs" / job.id
-    execute(job, graph, noise_source="os_entropy").save(folder)
+    result = execute(job, graph, noise_source="os_entropy")
+    assert result.test_labels is None
+    mine = job.model_copy(update={"dataset": "mine", "epsilons": (1.0,), "seeds": (0,)})
+    assert execute(mine, graph).test_labels is None, "labels of a user's data are never kept"
+    result.save(folder)
     finish(folder, job, ())
     with pytest.raises(UserError, match="os_entropy"):
         record(tmp_path / "full", tmp_path / "out")
