@@ -4,7 +4,7 @@
 #   apt-get install --no-install-recommends slurmctld slurmd slurm-client munge
 #
 #   bash tests/cluster/slurm.sh                      the whole demonstration
-#   bash tests/cluster/slurm.sh exhibits=table1 ...  a part of it: arguments are those of --config
+#   bash tests/cluster/slurm.sh exhibits=lrec2022.table1 ...  a part of it: arguments are those of --config
 #
 # The last line is "rows equal: N". Exit status 77, with a reason: it cannot run here.
 set -euo pipefail

@@ -156,7 +156,7 @@ def test_a_broken_proof_fails_the_run_and_a_mended_one_adds_its_jobs_to_the_othe
     assert "breaks its proof; mend it before publishing any result" in run.stdout
     assert not list((finished.demo / "jobs" / STUDY / "audit").rglob("manifest.json"))
     path.write_text(honest)
-    run = finished.snakemake(*asked, "exhibits=table1,audit", **UNREACHABLE)
+    run = finished.snakemake(*asked, "exhibits=lrec2022.table1,audit", **UNREACHABLE)
     assert run.returncode == 0, run.stdout
     assert "To run: 1 job with 2 runs and 1 audit" in run.stdout
     after = [path.stat().st_mtime_ns for folder in folders for path in sorted(folder.iterdir())]
@@ -165,7 +165,7 @@ def test_a_broken_proof_fails_the_run_and_a_mended_one_adds_its_jobs_to_the_othe
     assert set(rows.query("source == 'own'")["protocol"]) == {"released", "paper", "sound"}
     audits = rows.query("source == 'audit'")
     assert len(audits) == 1 and (audits["epsilon_lower"] < audits["epsilon_proved"]).all()
-    assert finished.jobs(*asked, "exhibits=table1,audit") == {}
+    assert finished.jobs(*asked, "exhibits=lrec2022.table1,audit") == {}
 
 
 def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
@@ -174,7 +174,7 @@ def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
     for name in ("nodes.csv", "edges.csv"):
         shutil.copy2(root / "examples" / "my_graph" / name, project.path)
     (project.path / "my.yaml").write_text(OWN)
-    wanted = ("exhibits=table1,frontier", "protocols=sound", "seeds=2")
+    wanted = ("exhibits=lrec2022.table1,frontier", "protocols=sound", "seeds=2")
     asked = ("--configfile", "my.yaml", "--config", *wanted)
     run = project.snakemake("--cores", "2", *asked)
     assert run.returncode == 0, run.stdout

@@ -66,7 +66,7 @@ class DatasetSpec:
     data: Literal["graph", "images"] = "graph"
     """What one unit of it is."""
     read: Callable[..., ParsedGraph | ParsedImages] | None = None
-    """Reads ``raw``; with the view where it has ``views``, which may lack the last classes. None: its
+    """Reads ``raw``, with the view where it has ``views``: one may lack the last classes. None: its
     features are made of texts."""
     read_texts: Callable[..., TextGraph] | None = None
     """Reads ``raw`` in a view, with what ``dataset.json`` says of it and a progress by keyword."""
