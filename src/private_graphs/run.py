@@ -19,6 +19,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.registry import declared_graphs
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
@@ -116,7 +117,7 @@ def execute(
             for name, array in outcome.artifacts.items()
             if noise_source == "seeded"  # what they tell of private data has no price
         },
-        runner.evaluation.test_labels if noise_source == "seeded" else None,
+        runner.evaluation.test_labels if runner.public_labels else None,
     )
 
 
@@ -279,6 +280,11 @@ class _Runner:
             calibrated_for=(request.epsilon if given == "asked" else given) if noisy else None,
             claim=outcome.claim,
         )
+
+    @property
+    def public_labels(self) -> bool:
+        """Whether results may keep the labels of test records: never of a user's data."""
+        return self.noise_source == "seeded" and not declared_graphs([self.job.dataset])
 
     def statement(self, run: _Run, runs: Sequence[_Run]) -> PrivacyStatement:
         """The statement of all requests with this run; those with the same ε count each other."""

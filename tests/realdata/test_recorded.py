@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
+from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.plan import Plan
 from private_graphs.report.record import read_recorded
@@ -20,16 +23,31 @@ def recorded(root):
     return read_recorded(root / "recorded" / STUDY)
 
 
-def _asked(command: str) -> Run:
-    """What a recorded ``snakemake --config`` command asks for."""
-    words = [word.split("=", 1) for word in command.split() if "=" in word and "[" not in word]
-    return Run.parse(dict(words))
+def _asked(command: str) -> dict[str, Job]:
+    """The jobs that a recorded ``snakemake`` command makes: all, or those of its targets.
+
+    Targets are manifests, ``results/full/jobs/<job>/manifest.json``, with the braces of the shell.
+    """
+    targets, _, config = command.partition(" --config ")
+    words = [word.split("=", 1) for word in config.split() if "=" in word and "[" not in word]
+    jobs = {job.id: job for job in Plan(Run.parse(dict(words))).jobs}
+    named = re.findall(r"results/full/jobs/(\S+)/manifest.json", targets)
+    return {name: jobs[name] for text in named for name in _expanded(text)} if named else jobs
+
+
+def _expanded(text: str) -> list[str]:
+    """Return what a shell makes of braces: ``a{b,c}`` is ab and ac."""
+    braces = re.search(r"\{([^{}]*)\}", text)
+    if braces is None:
+        return [text]
+    parts = (text[: braces.start()] + each + text[braces.end() :] for each in braces[1].split(","))
+    return [name for part in parts for name in _expanded(part)]
 
 
 def test_every_job_of_the_commands_is_recorded_with_all_its_runs(recorded):
     planned = {}
     for command in recorded.made.commands:
-        planned |= {job.id: job for job in Plan(_asked(command)).jobs}
+        planned |= {name: job for name, job in _asked(command).items() if job.study == STUDY}
     names = recorded.rows["study"] + "/" + recorded.rows["group"] + "/" + recorded.rows["job"]
     assert set(names) == set(planned)
     for name, group in recorded.rows.groupby(names):

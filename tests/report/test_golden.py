@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from golden import GOLDEN, STUDY, exhibit_texts, golden_exhibits, results
+from golden import (
+    GOLDEN,
+    STUDIES,
+    STUDY,
+    exhibit_texts,
+    golden_exhibits,
+    results,
+    verdicts,
+)
 
 from private_graphs.errors import UserError
 from private_graphs.exhibits import exhibits_by_name
@@ -33,6 +41,12 @@ def test_an_exhibit_is_what_it_was(name):
     for file, text in texts.items():
         golden = (FILES / file).read_text(encoding="utf-8")
         assert text == golden, f"{file} differs: if intended, python tests/report/golden.py"
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_verdicts_are_what_they_were(study):
+    golden = (FILES / f"{study}.claims.csv").read_text(encoding="utf-8")
+    assert verdicts(study) == golden, "if intended, python tests/report/golden.py"
 
 
 def test_golden_rows_and_hashes_are_of_the_same_jobs():

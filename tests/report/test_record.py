@@ -64,6 +64,9 @@ def test_rows_statements_and_predictions_come_back_as_the_jobs_saved_them(finish
         np.testing.assert_array_equal(recorded.predictions[name], job.test_predictions)
         records = recorded.test_records[dataset_of(rows.iloc[0])]
         np.testing.assert_array_equal(records, job.test_records)
+        answers = recorded.answers(f"lrec2022/{name}")
+        assert answers.replicas == job.rows["replica_id"].tolist()
+        np.testing.assert_array_equal(answers.labels, job.test_labels)
         for column in ("replica_id", "test_macro_f1", "epsilon", "seed", "settings"):
             assert rows[column].tolist() == job.rows[column].tolist()
         assert {key: recorded.statements[key] for key in job.statements} == job.statements
@@ -139,7 +142,11 @@ def test_runs_with_secret_seeds_are_refused(finished, tmp_path):
     )
     graph = build(GRAPH, base / "raw")
     folder = tmp_path / "full" / "jobs" / job.id
-    execute(job, graph, noise_source="os_entropy").save(folder)
+    result = execute(job, graph, noise_source="os_entropy")
+    assert result.test_labels is None
+    mine = job.model_copy(update={"dataset": "mine", "epsilons": (1.0,), "seeds": (0,)})
+    assert execute(mine, graph).test_labels is None, "labels of a user's data are never kept"
+    result.save(folder)
     finish(folder, job, ())
     with pytest.raises(UserError, match="os_entropy"):
         record(tmp_path / "full", tmp_path / "out")

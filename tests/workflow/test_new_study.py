@@ -28,7 +28,7 @@ def project(root: Path, tmp_path_factory) -> Path:
     lend_kernels(root / "src", folder / "src")
     page = (root / "docs" / "extending.md").read_text(encoding="utf-8")
     files = re.findall(r"`([\w/.]+)`:\n\n```\w+\n(.*?)```", page, flags=re.DOTALL)
-    assert len(files) == 4
+    assert len(files) == 6
     for name, text in files:
         assert not (folder / name).exists()
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -49,9 +49,16 @@ def test_a_study_of_three_files_and_a_csv_goes_from_yaml_to_its_page(project: Pa
     assert set(own["study"]) == {"tiny"} and len(own) == 2 * (3 + 3)
     private = own[own["epsilon"] == 1]
     assert (private["epsilon_proved"] <= 1).all() and (private["epsilon_proved"] > 0.99).all()
-    assert len(rows[rows["source"] == "published"]) == 2
+    assert len(rows[rows["source"] == "published"]) == 2 + 2
     text = (results / "exhibits" / "tiny" / "counts.md").read_text(encoding="utf-8")
     assert "noisy majority" in text and "0.25" in text
+    claims = pd.read_csv(results / "claims" / "tiny.csv").set_index("id")
+    assert set(claims["protocol"]) == {"sound"} and len(claims) == 2
+    plain = own[(own["epsilon"] == float("inf")) & own["settings"].str.contains('"place": 1')]
+    near = abs(plain["test_accuracy"].mean() - 0.25) <= 0.02
+    verdicts = claims["verdict"].rename(lambda name: name.split(".")[0])
+    assert verdicts["a_quarter"] == ("holds" if near else "fails")
+    assert claims["command"].str.contains("exhibits=tiny.counts datasets=synthetic").all()
     pages = [path.read_text(encoding="utf-8") for path in (project / "results").rglob("*.html")]
     assert any("Accuracy of the noisy majority" in page for page in pages)
     assert "A study of three small files" in (project / "results/index.html").read_text()

@@ -186,7 +186,8 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
     note = (
         "In brackets: the 95 % interval of the mean over the seeds, the range over the seeds of a "
         "choice, or what an attack shows and what is proved of an ε. holds, fails: all or nothing "
-        "of it is what the claim allows; undecided: a part of it."
+        "of it is what the claim allows; undecided: a part of it. no bound: of one run, or of "
+        "models that learned nothing, of which any such claim is true."
     )
     return Table(title, frame[list(COLUMNS)], columns, (note,), lines=frame.drop_duplicates("id"))
 
@@ -202,6 +203,8 @@ def _found(row: dict[str, Any] | None) -> Cell:
         return Cell() if row is None else Cell(row["verdict"].replace("_", " "))
     value, low, high = (_short(row[name]) for name in ("measured", "low", "high"))
     around = "" if row["low"] == row["high"] else f" [{low}, {high}]"
+    if math.isinf(row["low"]):
+        around = " [no bound]"
     return Cell(f"{row['verdict']}: {value}{around}", tone=_TONES[row["verdict"]])
 
 

@@ -29,7 +29,8 @@ def printed_points(results: Any, figure: str) -> pd.DataFrame:
 
     ``published_where`` names Table 1 too where the paper contradicts itself.
     """
-    claims = results.published("claims").dropna(subset=PLACE).query("figure == @figure")
+    claims = results.published("claims").dropna(subset=[*PLACE, "value"])
+    claims = claims.query("figure == @figure")
     table = printed_gcns(results)[[*PLACE, "published"]]
     both = claims[[*PLACE, "value", "where"]].merge(table, how="outer", on=PLACE)
     where = both["where"].str.replace("fig", "text on Figure ").str.replace("sec", "Section ")

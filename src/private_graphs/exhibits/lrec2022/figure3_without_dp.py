@@ -7,7 +7,7 @@ from private_graphs.report.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     "figure3_without_dp",
-    "Figure 3 without its private runs",
+    "SGD on random splits of larger graphs",
     groups=("C_without_dp",),
     build=partial(curves.build, figure="figure3", group="C_without_dp", x="splits", private=False),
     meaning="What the text says of PubMed in Figure 3: SGD without DP on the full graph and on "

@@ -24,16 +24,18 @@ NOTES = (
 )
 
 
-def hard_shares(results: Results, group: str) -> pd.DataFrame:
+def hard_shares(results: Results, group: str, fraction: float | None = None) -> pd.DataFrame:
     """Return a row per run of SGD in a group: share of its hard cases, and of all, still wrong.
 
-    Seeds without the run that defines hard cases take no part.
+    ``fraction`` are runs with that share of the training nodes alone. Seeds without the run that
+    defines hard cases take no part.
     """
     runs = results.runs[results.runs["optimizer"] == "sgd"]
     whole = (runs["group"] == "A") & (runs["train_fraction"] == 1)
     found = []
     for place, reference in runs[whole].groupby(PLACE):
         same = (runs[PLACE] == place).all(axis=1) & (runs["group"] == group)
+        same &= (fraction is None) | (runs["train_fraction"] == fraction)
         shown = runs[same & runs["seed"].isin(reference["seed"])]
         hard = dict(zip(reference["seed"], wrong_nodes(results, reference), strict=True))
         for row, wrong in zip(shown.to_dict("records"), wrong_nodes(results, shown), strict=True):
@@ -55,9 +57,7 @@ def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
 
 def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
     """Return a chart with a row of facets per dataset, and its table; ``x`` tells points apart."""
-    shares = hard_shares(results, group)
-    if x == "epsilon":
-        shares = shares[shares["train_fraction"] == 1]
+    shares = hard_shares(results, group, 1.0 if x == "epsilon" else None)
     shown = results.runs.merge(shares[[*POINT, "seed"]].drop_duplicates())
     shown = shown[(shown["group"] == group) & (shown["optimizer"] == "sgd")]
     points = results.with_rows(shown).points(POINT)
@@ -75,8 +75,8 @@ def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
 
 def _printed(results: Results, figure: str, points: pd.DataFrame) -> list[float | None]:
     """Return what the text prints at every point."""
-    claims = results.published("claims") if "claims" in results.study.published else None
-    if claims is None:
+    claims = results.published("claims")
+    if "figure" not in claims:
         return [None] * len(points)
     claims = claims[claims["figure"] == figure].dropna(subset=["value"]).to_dict("records")
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from private_graphs.exhibits.lrec2022.claims import (
     POINTS,
     UNCLIPPED,
-    gain,
+    change,
     kept_score,
     runs_at,
     scores,
@@ -35,7 +35,7 @@ def gain_with_epsilon(results: Results, place: Place) -> Measured | None:
 
 
 CLAIMS = (
-    Claim("sgd_alike", gain("B", {"epsilon": 137}, {"epsilon": 2}), -POINTS, POINTS,
+    Claim("sgd_alike", change("B", {"epsilon": 137}, {"epsilon": 2}), -POINTS, POINTS,
           exhibit="table2", because=UNCLIPPED),
     Claim("adam_untuned_majority", above_majority, most=0, exhibit="table2"),
     Claim("adam_untuned_sgd", above_sgd, most=0, exhibit="table2"),
