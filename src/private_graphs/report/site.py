@@ -40,7 +40,7 @@ from private_graphs.report.shelf import (
     read_shelves,
     title_of,
 )
-from private_graphs.report.table import html
+from private_graphs.report.table import csv, html, markdown, tex
 from private_graphs.report.words import SCALE
 from private_graphs.tasks import SCENARIOS
 
@@ -133,9 +133,11 @@ def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
         style = style.replace(f"/* {mark} */", variables(dark))
     write_text(root / SITE / "site.css", style)
     shutil.copyfile(_TEMPLATES / "site.js", root / SITE / "site.js")
-    for path in set((root / SITE).rglob("*.html")) - set(pages):
-        path.unlink()
-    return list(pages)
+    kept = {*pages, root / SITE / "site.css", root / SITE / "site.js"}
+    for path in (root / SITE).rglob("*"):
+        if path.is_file() and path not in kept:
+            path.unlink()
+    return [path for path in pages if path.suffix == ".html"]
 
 
 class _Site:
@@ -143,6 +145,7 @@ class _Site:
 
     def __init__(self, root: Path, entries: Sequence[Entry]) -> None:
         self.root, self.entries = root, entries
+        self.files: dict[Path, str] = {}
         self.shelves = [shelf for entry in entries for shelf in entry.shelves]
         self.private = {name for shelf in self.shelves for name in shelf.private}
         self.statistics: dict[str, list[Mapping[str, Any]]] = {}
@@ -193,9 +196,10 @@ class _Site:
                 yield self.exhibit(entry, exhibit)
             yield self.every_epsilon(entry)
         for name, known in self.statistics.items():
-            yield self.page(self.dataset(name), "dataset", self.with_runs(dataset=name),
-                            name=name, known=known, sections=self.sections(dataset=name),
-                            public=self.public(name))  # fmt: skip
+            address = self.dataset(name)
+            sections = self.sections(address, dataset=name)
+            yield self.page(address, "dataset", self.with_runs(dataset=name), name=name,
+                            known=known, sections=sections, public=self.public(name))  # fmt: skip
         for name, method in self.methods.items():
             about = _ROLE.sub(r"\1", inspect.getdoc(import_module(module_of(name))) or "")
             held = [each for shelf in self.with_runs(method=name)
@@ -204,11 +208,12 @@ class _Site:
                 self.method(name), "method", self.with_runs(method=name), method=method,
                 about=about.replace("``", "").split("\n\n"), proofs=_reasons(held),
                 scenarios=[SCENARIOS[each] for each in method.scenarios],
-                sections=self.sections(method=name),
+                sections=self.sections(self.method(name), method=name),
             )  # fmt: skip
         for entry in self.entries:
             for shelf in entry.shelves:
                 yield from self.statements(entry, shelf)
+        yield from self.files.items()
 
     def card(self, entry: Entry, shelf: Shelf) -> dict[str, Any]:
         """Return what the overview shows of a shelf."""
@@ -288,19 +293,26 @@ class _Site:
                     facts[each.scenario] = [fact for fact in known if fact in each.public_facts]
         return {scenario: known for scenario, known in sorted(facts.items()) if known}
 
-    def sections(self, **of: str) -> list[dict[str, Any]]:
+    def sections(self, address: str, **of: str) -> list[dict[str, Any]]:
         """Return every ε of the runs that have the values ``of``, a section for each shelf."""
-        return [
-            {"shelf": shelf, "study": shelf.results.study,
-             "part": _part(guarantees(shelf, **of), f"../statements/{shelf.name}/")}
-            for shelf in self.with_runs(**of)
-        ]  # fmt: skip
+        return [{"shelf": shelf, "study": shelf.results.study,
+                 "part": self.every(shelf, address, guarantees(shelf, **of))}
+                for shelf in self.with_runs(**of)]  # fmt: skip
+
+    def every(self, shelf: Shelf, address: str, table: Table) -> dict[str, Any]:
+        """Return a table that is of no exhibit, with files of its own beside the page."""
+        stem = f"{address.removesuffix('.html')}-{shelf.results.study.id}-{shelf.name}"
+        texts = {"csv": csv(table.frame), "md": markdown(table), "tex": tex(table)}
+        files = {f"{stem}.{form}": text for form, text in texts.items()}
+        self.files |= {self.root / name: text for name, text in files.items()}
+        part = _part(table, f"../statements/{shelf.name}/")
+        return part | {"files": [(name.rsplit("/", 1)[1], name) for name in files]}
 
     def every_epsilon(self, entry: Entry) -> tuple[Path, str]:
         """Return the page with every ε of a study."""
         sections, address = [], entry.address(PRIVACY)
         for shelf in entry.shelves:
-            parts = [_part(guarantees(shelf), f"../statements/{shelf.name}/")]
+            parts = [self.every(shelf, address, guarantees(shelf))]
             sections.append({"shelf": shelf, "missing": (), "notes": (), "command": "",
                              "parts": parts})  # fmt: skip
         meaning = "What was asked for and claimed, what is proved, and what an attack showed."
