@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce test test-all lint docs lock clean
+.PHONY: help install reproduce paper test test-all lint docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,8 +10,9 @@ SUITES = $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__
 
 help:
 	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"
+	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
-	@echo "make test-all    also plant every known bug, and audit all releases"
+	@echo "make test-all    also plant every known bug, compute the whole demo, audit all releases"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
 	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
@@ -24,11 +25,15 @@ install:
 reproduce: install
 	@$(BIN)/python workflow/reproduce.py
 
+paper: install
+	@$(BIN)/private-graphs paper
+
 test: install
 	$(BIN)/python -m pytest $(SUITES)
 
 test-all: test
 	$(BIN)/python -m pytest tests/mutants --all-mutants
+	$(BIN)/python -m pytest tests/workflow/test_demo.py --demo
 	$(BIN)/private-graphs audit --release --epsilon 2
 
 lint: install

@@ -12,6 +12,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,7 @@ from scipy.special import log_ndtr
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.errors import UserError
+from private_graphs.exhibits import claims_of
 from private_graphs.files import write_text
 from private_graphs.privacy.accountants import (
     cancelling_moments_epsilon,
@@ -42,6 +44,9 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.selection import POISSON, selection_epsilon
+from private_graphs.report.claims import claims_table, judged
+from private_graphs.report.shelf import recorded_shelf
+from private_graphs.report.table import markdown
 from private_graphs.study import write_schemas
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -327,6 +332,16 @@ def counts(mirror: str) -> str:
         return counts_table(registry.build(name, raw).statistics() for name in names)
 
 
+def claims_in_text(study: str) -> str:
+    """What a source says in its text, and what its recorded rows say; reasons of artefacts."""
+    shelf = recorded_shelf(ROOT / "recorded" / study)
+    frame = judged(claims_of(study), shelf.results)
+    table = markdown(claims_table(frame, shelf.results.study.title))
+    why = frame[frame["because"] != ""].drop_duplicates("claim")
+    reasons = [f"- *{row.claim}*: {row.because}" for row in why.itertuples()]
+    return "\n".join([table, *reasons])
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/privacy.md": {
         "routes": routes_table,
@@ -341,6 +356,11 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "one_run": one_run_table,
     },
     "docs/data.md": {"sources": sources},
+    "docs/published-results.md": {
+        f"claims {path.parent.name}": partial(claims_in_text, path.parent.name)
+        for path in sorted((ROOT / "recorded").glob("*/rows.parquet"))
+        if claims_of(path.parent.name)
+    },
 }
 """The tables of every page by the names of their markers."""
 

@@ -18,6 +18,9 @@ def pytest_addoption(parser) -> None:
     parser.addoption(
         "--all-mutants", action="store_true", help="plant every bug of tests/mutants, not a few"
     )
+    parser.addoption(
+        "--demo", action="store_true", help="compute the whole demo and compare it with golden rows"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.npz import keyed_masks
+from private_graphs.datasets.npz import keyed_masks, read_npz
 from private_graphs.datasets.registry import DatasetSpec, GraphSize
 from private_graphs.datasets.sources import DatasetSources, SourceFile
 from private_graphs.files import sha256_of
@@ -60,8 +61,8 @@ def build_own(
         sha256=sha256_of(path),
     )  # fmt: skip
     spec = DatasetSpec(
-        "own", "Own graph", "npz", "own/own.npz", tuple(classes), GraphSize(1, 1, 1, 1, 1, 1),
-        n_validation=n_validation, n_test=n_test,
+        "own", "Own graph", "own/own.npz", tuple(classes), GraphSize(1, 1, 1, 1, 1, 1),
+        read=partial(read_npz, n_validation=n_validation, n_test=n_test, n_classes=len(classes)),
     )  # fmt: skip
     listed = DatasetSources(licence="none", citation="none", files=(source,))
     monkeypatch.setitem(registry.DATASETS, "own", spec)

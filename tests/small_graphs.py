@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.labelled import MASKS
 from private_graphs.graphs.split import random_partition
 from private_graphs.methods.gcn_protocols import GcnProtocol
 from private_graphs.training import engine
@@ -28,18 +29,17 @@ def make_graph(
     pairs = sorted({(min(pair), max(pair)) for pair in edges})
     edge_index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
     stored = SparseFeatures.from_scipy(sp.csr_matrix(np.asarray(features, dtype=np.float32)))
-    masks = []
-    for nodes in (train, validation, test):
-        mask = np.zeros(len(labels), dtype=bool)
-        mask[np.asarray(nodes, dtype=np.int64)] = True
-        masks.append(mask)
+    masks = {}
+    for key, nodes in zip(MASKS, (train, validation, test), strict=True):
+        masks[key] = np.zeros(len(labels), dtype=bool)
+        masks[key][np.asarray(nodes, dtype=np.int64)] = True
     info = DatasetInfo(
         name=name, title=name, synthetic=True, classes=[f"class {c}" for c in range(classes)],
         feature_kind="sparse", units="node", n_nodes=len(labels), n_edges=edge_index.shape[1],
         n_features=stored.n_columns, loops_dropped=0, duplicates_dropped=0, sources=[],
         licence="none", citation="none", public_facts=[],
     )  # fmt: skip
-    return GraphDataset(stored, edge_index, labels, *masks, info)
+    return GraphDataset(features=stored, edge_index=edge_index, labels=labels, **masks, info=info)
 
 
 def four_nodes(features=None, edges=((0, 1), (1, 2), (1, 3), (2, 3))) -> GraphDataset:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from command_line import refused
@@ -55,25 +54,11 @@ def test_the_authors_accountant_prints_but_keeps_no_budget(run):
     ("flags", "words"),
     [
         (("--accountant", "gdp", "--sampling-rate", 0.1), ("sampling rate 1", "pld or moments")),
-        (
-            ("--accountant", "gdp", "--sampling-rate", 0.1, "--relation", "replace"),
-            ("sampling rate 1", "use the accountant pld"),
-        ),
-        (("--accountant", "moments", "--relation", "replace"), ("add_remove only", "gdp or pld")),
-        (
-            ("--accountant", "cancelling", "--relation", "replace"),
-            ("cancelling is the published formula", "add_remove only"),
-        ),
-        (
-            ("--accountant", "moments", "--relation", "zero_out", "--sampling-rate", 0.1),
-            ("add_remove only", "use the accountant pld"),
-        ),
+        (("--accountant", "cancelling", "--relation", "replace"), ("add_remove only",)),
         (("--accountant", "momentz"), ("'momentz'", "did you mean 'moments'")),
         (("--relation", "replaced"), ("'replaced'", "did you mean 'replace'")),
         (("--sampling-rate", 1.5), ("1.5",)),
-        (("--sampling-rate", 0), ("0",)),
         (("--delta", 1), ("delta",)),
-        (("--delta", 0), ("delta",)),
     ],
 )
 def test_combinations_without_an_answer_name_the_accountant_to_use(run, command, flags, words):
@@ -81,27 +66,12 @@ def test_combinations_without_an_answer_name_the_accountant_to_use(run, command,
     refused(run(command, wanted, 2, "--steps", 10, *flags), 2, *words)
 
 
-@pytest.mark.parametrize("flags", [("--epsilon", 0.35), ("--epsilon", 0.3597)])
-def test_the_moments_accountant_names_the_epsilon_it_cannot_go_below(run, flags):
-    found = run("noise", "--accountant", "moments", *ACCOUNT, *flags)
-    refused(found, 2, "ln(1/delta)/32 = 0.3598")
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
-def test_epsilon_has_to_be_positive_and_finite_where_noise_is_asked_for(run, value):
-    for accountant in ("moments", "gdp", "pld"):
-        found = run("noise", "--accountant", accountant, "--steps", 10, f"--epsilon={value}")
-        refused(found, 2, "epsilon")
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
-def test_noise_has_to_be_positive_and_finite_where_epsilon_is_asked_for(run, value):
-    found = run("epsilon", "--accountant", "gdp", "--steps", 10, f"--noise-multiplier={value}")
-    refused(found, 2, "noise")
-
-
-def test_steps_have_to_be_positive(run):
-    refused(run("epsilon", "--noise-multiplier", 2, "--steps", 0), 2, "steps")
+def test_values_without_an_answer_are_wrong_usage(run):
+    """Which they are: tests/privacy/test_calibration.py."""
+    refused(run("noise", "--epsilon", 0.35, "--accountant", "moments", *ACCOUNT), 2, "ln(1/delta)")
+    refused(run("noise", "--steps", 10, "--epsilon=nan"), 2, "epsilon")
+    refused(run("epsilon", "--steps", 10, "--noise-multiplier=-1"), 2, "noise")
+    refused(run("epsilon", "--steps", 0, "--noise-multiplier", 2), 2, "steps")
 
 
 def test_unknown_flags_and_commands_are_wrong_usage(run):
@@ -125,28 +95,12 @@ def test_an_unknown_dataset_lists_the_others_and_suggests_the_nearest(run, tmp_p
     refused(answer, 2, "'coar'", "citeseer", "did you mean 'cora'?")
 
 
-@pytest.mark.parametrize("command", [("dataset",), ("train", "--epsilon", 2, "--dataset")])
-def test_without_mirror_and_network_one_message_lists_the_files(
-    run, tmp_path, monkeypatch, command
-):
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    started = time.monotonic()
-    places = ("--mirror", tmp_path / "nowhere", "--data", tmp_path / "raw")
-    answer = run(*command, "cora", *places)
-    assert time.monotonic() - started < 25
-    refused(answer, 1, "ind.cora.allx", "ind.cora.test.index", "https://", "--mirror")
-    assert not list((tmp_path / "raw").rglob("ind.*"))
-
-
 def test_the_installed_command_keeps_its_streams_and_exit_codes_apart(root):
     """The one test in processes of its own: exit codes as a shell sees them."""
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}
     code = (
         "import sys; from private_graphs.cli import main\n"
-        "late = {'numba', 'scipy', 'pandas', 'torch'} & set(sys.modules)\n"
+        "late = {'numba', 'scipy', 'pandas', 'torch', 'requests'} & set(sys.modules)\n"
         "assert not late, f'imported before any command: {late}'; main()"
     )
 

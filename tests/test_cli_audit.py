@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import pytest
 from command_line import refused
 
-from private_graphs.methods import node_gradients
 from private_graphs.training import engine
 
 FIELDS = {
@@ -37,13 +35,12 @@ def test_released_is_refuted_at_epsilon_2_without_an_assumption(audit):
 
 
 @pytest.mark.parametrize("protocol", ["paper", "sound"])
-@pytest.mark.parametrize("more", [(), ("--splits", 10)], ids=["full", "splits"])
-def test_what_is_proved_is_not_exceeded(audit, protocol, more):
-    answer = audit("--protocol", protocol, "--runs", 60, "--json", *more)
+def test_what_is_proved_is_not_exceeded_with_splits(audit, protocol):
+    answer = audit("--protocol", protocol, "--runs", 60, "--json", "--splits", 10)
     found = answer.json
     assert answer.code == 0
     assert found["epsilon_lower"] <= found["epsilon_lower_gaussian"] < found["epsilon_proved"]
-    assert (found["one_run"] is None) is bool(more)
+    assert found["one_run"] is None
 
 
 def test_poisson_steps_are_audited_without_the_gaussian_bound(audit):
@@ -87,28 +84,17 @@ def test_a_proved_method_is_audited_in_its_scenario(audit):
     assert answer.code == 0 and "edge_votes, scenario edges" in answer.out
 
 
-def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, monkeypatch):
-    monkeypatch.setattr(node_gradients, "factors", lambda squared, _: np.ones_like(squared) * 9)
-    answer = audit("--method", "dp_linear", "--runs", 100, "--epsilon", 8)
-    assert answer.code == 1 and "dp_linear, scenario text" in answer.out
-    assert "dp_linear" in answer.err and "breaks its proof" in answer.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ((), "either --protocol, such as released, or --method"),
-        (("--protocol", "sound", "--method", "dp_mlp"), "either --protocol"),
         (("--protocol", "sound", "--scenario", "text"), "--scenario and --classes"),
         (("--method", "dp_linaer"), "did you mean 'dp_linear'"),
         (("--method", "dp_mlp", "--scenario", "edges"), "expected text or graph"),
         (("--method", "dp_mlp", "--splits", "2"), "leave them out"),
-        (("--method", "dp_mlp", "--runs", "5"), "at least 10"),
-        (("--method", "dp_mlp", "--epsilon", "-1"), "epsilon is -1"),
         (("--protocol", "sonud"), "'sonud'"),
         (("--protocol", "sound", "--epsilon", "-1"), "epsilon is -1"),
         (("--protocol", "sound", "--runs", "5"), "at least 10"),
-        (("--protocol", "sound", "--threads", "0"), "'--threads'"),
         (
             ("--protocol", "paper", "--splits", "4", "--visits", "poisson"),
             "only sound has a choice",
@@ -118,7 +104,3 @@ def test_a_method_that_reveals_more_than_it_says_ends_with_exit_code_1(audit, mo
 )
 def test_wrong_usage_says_what_to_do(audit, arguments, words):
     refused(audit(*arguments), 2, words)
-
-
-def test_too_many_splits_are_an_error(audit):
-    refused(audit("--protocol", "sound", "--splits", 50), 1, "use fewer splits")

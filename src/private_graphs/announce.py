@@ -12,7 +12,7 @@ from private_graphs.exhibits import exhibits_by_name
 from private_graphs.jobs import Job
 from private_graphs.kept import outdated
 from private_graphs.repairs import Repairs
-from private_graphs.workflow import Workflow, groups_read
+from private_graphs.workflow import Workflow
 
 INTERRUPTED = (
     "\nInterrupted. Finished jobs are kept; the same command continues where this run stopped."
@@ -98,7 +98,7 @@ def _command(jobs: Iterable[Job], work: Workflow) -> str:
             keys["datasets"].add(job.dataset)
         keys["protocols"].add(job.protocol)
         for name, exhibit in exhibits_by_name(job.study).items():
-            if (job.study, job.group) in groups_read(job.study, exhibit):
+            if (job.study, job.group) in exhibit.reads(job.study):
                 keys["exhibits"].add(f"{job.study}.{name}")
     settings = " ".join(f"{key}={','.join(sorted(values))}" for key, values in keys.items())
     return f"To run them again: snakemake --config scale={work.run.scale} {settings}"

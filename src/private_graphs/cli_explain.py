@@ -13,6 +13,8 @@ from private_graphs.cli_release import PRIVATE, RELEASE
 from private_graphs.cli_terminal import print_json
 from private_graphs.errors import UserError, suggest
 
+_ANEW = "take the folder anew from who made it"
+
 
 def explain(
     run: Annotated[
@@ -35,17 +37,17 @@ def explain(
 
     private-graphs explain results/cora/statement.json --statement 0123456789ab --json
     """
+    from private_graphs.privacy.explain import brief
     from private_graphs.privacy.explain import explain as parts_of
-    from private_graphs.privacy.explain import paragraph
     from private_graphs.privacy.statements import PrivacyStatement
 
     answers = []
     for runs, document in statements_of(run, statement):
         told = PrivacyStatement.model_validate(document)
         heading = f"Statement {told.statement_id} ({told.status.replace('_', ' ')})"
-        texts = (": ".join(filter(None, [heading, runs])), paragraph(told))
-        answers.append(({"belongs_to": runs, **parts_of(told)},
-                        "\n".join(textwrap.fill(text, 88) for text in texts)))  # fmt: skip
+        title = ": ".join(filter(None, [heading, runs]))
+        lines = [*textwrap.wrap(title, 80, max_lines=1, placeholder=" …"), *brief(told)]
+        answers.append(({"belongs_to": runs, **parts_of(told)}, "\n".join(lines)))
     if as_json:
         print_json([parts for parts, _ in answers])
     else:
@@ -63,7 +65,7 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
     beside it says.
     """
     from private_graphs.files import check_manifest
-    from private_graphs.report.rows import read_runs, read_statements
+    from private_graphs.report.rows import read_runs, read_statements, remedy
     from private_graphs.report.statement import runs_of
 
     for part in (RELEASE, PRIVATE):  # of a run without DP nothing may be released
@@ -78,11 +80,13 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
         )
     rows = None
     if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
-        rows, statements = read_runs(file.parent)
+        with remedy(_ANEW):
+            rows, statements = read_runs(file.parent)
         names = list(dict.fromkeys(rows.loc[rows["selected"], "statement_id"]))
         statements = _with_audits(file.parent, rows, statements)
     else:
-        check_manifest(file.parent)
+        with remedy(_ANEW):
+            check_manifest(file.parent)
         statements = read_statements(file)
         names = list(statements)
     if wanted is not None and wanted not in statements:

@@ -1,4 +1,4 @@
-"""``private-graphs record`` and ``publish``: results of a full run, shipped with the project."""
+"""``private-graphs record``, ``publish`` and ``paper``: results in other forms."""
 
 from __future__ import annotations
 
@@ -51,3 +51,19 @@ def publish(
         )
     for path in paths:
         say(f"wrote {path}")
+
+
+def paper(
+    out: Annotated[Path, typer.Argument(help="Folder to write.")] = Path("paper"),
+    results: Annotated[Path, typer.Option(help="Your own results.")] = Path("results"),
+    recorded: Annotated[Path, typer.Option(help="What 'record' wrote.")] = Path("recorded"),
+) -> None:
+    """Write a LaTeX folder with every exhibit, numbered as in its paper.
+
+    Example: private-graphs paper, then pdflatex main.tex in paper/recorded/STUDY
+    """
+    from private_graphs.report.paper import write_paper
+
+    for path in write_paper(results, recorded, out):
+        if path.name == "main.tex":
+            say(f"wrote {path}: pdflatex main.tex there makes the document")

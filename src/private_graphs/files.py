@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,29 +58,33 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
-def check_manifest(folder: str | os.PathLike[str]) -> None:
-    """Raise UserError where a file of ``folder`` is not what its ``manifest.json`` says.
+def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
+    """Return which file of a folder is not what its manifest says; None without a manifest.
 
-    A folder without one passes, and so does a forged one: who changes a file can change both.
+    ``needed`` are files of which it has to say something. A forged one passes: who changes a file
+    can change both.
     """
-    path = Path(folder) / MANIFEST
+    path = folder / MANIFEST
     if not path.is_file():
-        return
+        return None
     try:
-        files = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path}: not a readable manifest ({error!r}); expected an object with sha256: take "
-            "the folder anew from who made it"
-        ) from error
-    for name, expected in files.items():
-        file = path.parent / name
-        found = sha256_of(file) if file.is_file() else "no such file"
-        if found != expected:
-            raise UserError(
-                f"{file}: sha256 is {found}, {MANIFEST} says {expected}: the file was changed "
-                "or belongs to another run; take the folder anew from who made it"
-            )
+        hashes = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{path}: not a manifest"
+    if silent := [name for name in needed if name not in hashes]:
+        return f"{path}: says nothing of {', '.join(silent)}"
+    for name, expected in hashes.items():
+        if not (folder / name).is_file():
+            return f"{folder / name}: is gone"
+        if sha256_of(folder / name) != expected:
+            return f"{folder / name}: is not the file that was written ({MANIFEST})"
+    return None
+
+
+def check_manifest(folder: Path, needed: Iterable[str] = ()) -> None:
+    """Raise UserError where a file of ``folder`` is not what its ``manifest.json`` says."""
+    if reason := changed_file(folder, needed):
+        raise UserError(reason)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:

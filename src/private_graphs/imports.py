@@ -1,14 +1,13 @@
 """Which files of the package a script or a module reads when it is imported.
 
-A workflow rule declares this closure as its input, so that editing a file reruns exactly the
-steps that can reach it; a run records the closure's hash as its code fingerprint.
+A workflow rule declares the hash of this closure as a parameter, so that editing a file reruns
+exactly the steps that can reach it; a run records it as its code fingerprint.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -57,20 +56,26 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
 
 
 @cache
-def code_files(*starts: str | Path) -> list[str]:
-    """Return every file of the package, data included, that scripts or modules reach, as paths
-    below the working folder.
+def code_state(*starts: str | Path) -> str:
+    """Return a hash of all code that scripts or modules reach, with the templates and styles beside
+    it: a workflow rule declares it, so that an edit reruns exactly the steps that can reach it.
 
     Asked for every job of a run: the answer is kept while the process lives.
     """
     closure = {path for start in starts for path in import_closure(start)}
-    return sorted(os.path.relpath(path) for path in {*closure, *package_data(closure)})
+    return _fingerprint({*closure, *package_data(closure)}, PACKAGE)
 
 
 def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:
     """Return 16 hexadecimal digits of a sha256 over names and contents of the import closures."""
+    return _fingerprint(
+        {path for start in starts for path in import_closure(start, package)}, package
+    )
+
+
+def _fingerprint(paths: Iterable[Path], package: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted({path for start in starts for path in import_closure(start, package)}):
+    for path in sorted(paths):
         name = path.relative_to(package) if path.is_relative_to(package) else path.name
         content = path.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode())

@@ -20,6 +20,8 @@ from pydantic import (
     model_validator,
 )
 
+from private_graphs.files import MANIFEST, WITHOUT_DP
+
 
 def _read_epsilon(value: object) -> object:
     return math.inf if isinstance(value, str) and value.strip().lower() == "inf" else value
@@ -42,7 +44,9 @@ Value = str | int | float | bool
 JOB_FILE = "job.json"
 FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
 """What a finished job holds beside ``job.json`` and ``manifest.json``; perhaps also
-``artifacts.safetensors``. A finished audit holds ``audit.json`` alone."""
+``artifacts.safetensors``."""
+AUDIT_FILE = "audit.json"
+"""What a finished audit holds in place of them."""
 
 
 class _Frozen(BaseModel):
@@ -142,6 +146,15 @@ class Job(_Frozen):
 
 
 Chosen.model_rebuild()
+
+
+def finished_folders(folder: Path) -> dict[str, Path]:
+    """Return the folders below ``results/<scale>/jobs`` of jobs that have finished, by identifier.
+
+    A manifest is written last: a job that was killed has none.
+    """
+    folders = (path.parent for path in folder.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
+    return {place.relative_to(folder).as_posix(): place for place in sorted(folders)}
 
 
 def read_job(path: Path) -> Job | None:

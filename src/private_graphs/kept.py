@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from private_graphs.files import MANIFEST, WITHOUT_DP
-from private_graphs.jobs import JOB_FILE, Chosen, Job, read_job
+from private_graphs.jobs import JOB_FILE, Chosen, Job, finished_folders, read_job
 from private_graphs.verify import stale_input
-
-
-def job_folders(folder: Path) -> list[Path]:
-    """Return the folders below ``results/<scale>/jobs`` of jobs that have finished."""
-    manifests = folder.glob(f"*/*/**/{MANIFEST}")
-    return sorted(path.parent for path in manifests if path.parent.name != WITHOUT_DP)
 
 
 def finished_jobs(folder: Path) -> dict[str, Job]:
     """Return the jobs below ``results/<scale>/jobs`` that have finished, by identifier."""
-    jobs = {}
-    for place in job_folders(folder):
-        job = read_job(place / JOB_FILE)
-        if job is not None and folder / job.id == place:
-            jobs[job.id] = job
-    return jobs
+    jobs = {name: read_job(place / JOB_FILE) for name, place in finished_folders(folder).items()}
+    return {name: job for name, job in jobs.items() if job is not None and job.id == name}
 
 
 def widened(job: Job, earlier: Job | None) -> Job:

@@ -9,7 +9,7 @@ from private_graphs.errors import UsageError
 from private_graphs.exhibits import exhibits_by_name, named
 from private_graphs.jobs import Job
 from private_graphs.report.exhibit import Exhibit
-from private_graphs.study import Run, Study, group_jobs, left_out, load_study, with_choices
+from private_graphs.study import Run, Study, group_jobs, left_out, load_study
 
 
 @dataclass(frozen=True)
@@ -40,56 +40,66 @@ class Plan:
             ]
         return made
 
-    def groups(self, study_id: str) -> list[str]:
-        """Run groups of a study that exhibits read, of its own or of other studies."""
+    @property
+    def groups(self) -> list[tuple[str, str]]:
+        """(study, run group) of what the exhibits read, of their own studies and of others."""
         read = [
-            group if "." in group else f"{owner}.{group}"
+            pair
             for owner, exhibits in self.exhibits.items()
             for exhibit in exhibits
-            for group in exhibit.groups
+            for pair in exhibit.reads(owner)
         ]
-        wanted = [name.split(".", 1)[1] for name in read if name.split(".", 1)[0] == study_id]
-        return list(dict.fromkeys(wanted))
+        return list(dict.fromkeys(read))
 
     @cached_property
     def jobs(self) -> list[Job]:
-        """Every job that the exhibits read, and those that choose settings for them.
+        """Every job that the exhibits read, those that choose settings for others first.
 
         Raises UsageError where nothing is left of exhibits that were named.
         """
-        jobs: list[Job] = []
-        foreign = {
-            group.split(".", 1)[0]
-            for exhibits in self.exhibits.values()
+        read = [
+            job
+            for study_id, group in self.groups
+            for job in group_jobs(load_study(study_id, self.run.scale), group, self.run)
+        ]
+        self._refuse_empty(read)
+        jobs: dict[str, Job] = {}
+        for job in read:
+            if job.chosen is not None:
+                jobs.setdefault(job.chosen.job.id, job.chosen.job)
+            jobs[job.id] = job
+        return list(jobs.values())
+
+    def _without_jobs(self, jobs: list[Job]) -> list[str]:
+        """Exhibits that read run groups of which nothing is left."""
+        there = {(job.study, job.group) for job in jobs}
+        return [
+            f"{owner}.{exhibit.name}"
+            for owner, exhibits in self.exhibits.items()
             for exhibit in exhibits
-            for group in exhibit.groups
-            if "." in group
-        }
-        for name in dict.fromkeys([*self.studies, *sorted(foreign)]):
-            study = load_study(name, self.run.scale)
-            own = [job for group in self.groups(name) for job in group_jobs(study, group, self.run)]
-            jobs += with_choices(study, own, self.run)
-        self._refuse_empty(jobs)
-        return jobs
+            if exhibit.groups and there.isdisjoint(exhibit.reads(owner))
+        ]
 
     def _refuse_empty(self, jobs: list[Job]) -> None:
-        """UsageError for an exhibit that a run names and that has no job with all that it names."""
-        if self.run.exhibits is None:
-            return
-        for owner, exhibits in self.exhibits.items():
-            for exhibit in exhibits:
-                groups = {
-                    tuple(group.split(".", 1)) if "." in group else (owner, group)
-                    for group in exhibit.groups
-                }
-                if groups and not any((job.study, job.group) in groups for job in jobs):
-                    raise UsageError(
-                        f"configuration: exhibit {owner}.{exhibit.name} has no run with the "
-                        "datasets, features, protocols and splits that are named; leave it out, "
-                        "or name others"
-                    )
+        """UsageError for exhibits without jobs, and for a number of splits that no run has."""
+        empty = self._without_jobs(jobs)
+        if empty and (self.run.exhibits is not None or not jobs):
+            raise UsageError(
+                f"configuration: exhibit {empty[0]} has no run with the datasets, features, "
+                "protocols and splits that are named; leave it out, or name others"
+            )
+        there = {job.settings["splits"] for job in jobs if "splits" in job.settings}
+        if unused := sorted(set(self.run.splits or ()) - there):
+            raise UsageError(
+                f"configuration: splits: no run has {', '.join(map(str, unused))}; leave it out, "
+                "or name others"
+            )
 
     @property
     def left_out(self) -> list[str]:
-        """A line for every dataset that is named and a study does not use."""
-        return [line for study in self.studies.values() for line in left_out(study, self.run)]
+        """A line for every dataset that is named and a study does not use, and for exhibits of
+        which the run makes nothing."""
+        lines = [line for study in self.studies.values() for line in left_out(study, self.run)]
+        empty = self._without_jobs(self.jobs)
+        words = f"No run of these exhibits is among those asked for: {', '.join(empty)}"
+        return [*lines, *([words] if empty else [])]

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits import exhibits_by_name
-from private_graphs.files import MANIFEST, WITHOUT_DP, sha256_of
-from private_graphs.jobs import FILES, JOB_FILE, Job, read_job
-from private_graphs.kept import job_folders
+from private_graphs.exhibits import claims_module, exhibits_by_name
+from private_graphs.files import MANIFEST, changed_file, sha256_of
+from private_graphs.jobs import JOB_FILE, Job, finished_folders, read_job
 from private_graphs.report.rows import labels_in, read_job_folder
 from private_graphs.study import study_ids
-from private_graphs.verify import changed_file, stale_input
+from private_graphs.verify import stale_input
 from private_graphs.workflow import (
     PROCESSED,
     RAW,
     Workflow,
     build_of,
-    groups_read,
     receipt_file,
 )
 
@@ -49,8 +47,7 @@ def find_repairs(work: Workflow) -> Repairs:
         if (folder / MANIFEST).is_file():
             if reason := changed_file(folder) or stale_input(folder):
                 again[(folder / MANIFEST).as_posix()] = reason
-    for folder in job_folders(work.folder):
-        name = folder.relative_to(work.folder).as_posix()
+    for name, folder in finished_folders(work.folder).items():
         job = work.jobs.get(name)
         if job is None:
             if reason := damage(folder, name, PROCESSED):
@@ -76,18 +73,6 @@ def damage(folder: Path, name: str, processed: Path | None = None) -> str | None
     """
     if not (folder / MANIFEST).is_file():
         return None
-    job = read_job(folder / JOB_FILE)
-    if job is None:
-        return f"{folder / JOB_FILE}: not the plan of a job"
-    needed = (JOB_FILE,) if job.attack else (JOB_FILE, *FILES)
-    beside = folder / WITHOUT_DP
-    if wrong := changed_file(folder, needed):
-        return wrong
-    if beside.is_dir():
-        if not (beside / MANIFEST).is_file():
-            return f"{beside / MANIFEST}: is gone"
-        if wrong := changed_file(beside, FILES):
-            return wrong
     try:
         read_job_folder(name, folder, labels_in(processed))
     except UserError as error:
@@ -115,15 +100,18 @@ def shown_exhibits(work: Workflow, repairs: Repairs) -> list[tuple[str, str]]:
         asked = {exhibit.name for exhibit in work.plan.exhibits.get(study_id, ())}
         for name, exhibit in exhibits_by_name(study_id).items():
             made = work.results / "exhibits" / study_id / f"{name}.md"
-            reads = groups_read(study_id, exhibit)
-            if (name in asked or made.is_file()) and (groups & reads or not reads):
+            reads = exhibit.reads(study_id)
+            if (name in asked or made.is_file()) and (groups & set(reads) or not reads):
                 shown.append((study_id, name))
     return shown
 
 
 def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the modules of exhibits."""
-    return [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in exhibits]
+    """Return the modules of exhibits, and those of the claims of their studies."""
+    exhibits = list(exhibits)
+    claims = map(claims_module, dict.fromkeys(study_id for study_id, _ in exhibits))
+    modules = [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in exhibits]
+    return [*modules, *filter(None, claims)]
 
 
 def _processed(job: Job | None, again: Mapping[str, str]) -> Path | None:

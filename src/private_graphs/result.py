@@ -70,6 +70,8 @@ class JobResult:
     """(R, M) predicted classes."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """By ``<replica_id>/<name>``."""
+    test_labels: np.ndarray | None = None
+    """(M,) of the test records, for exhibits that look at single records; none of a user's data."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write predictions, statements, ``runs.parquet`` and manifest, each atomically.
@@ -116,6 +118,8 @@ class JobResult:
             "test_records": self.test_records.astype(np.int64),
             "predictions": self.test_predictions.astype(np.int32),
         }
+        if self.test_labels is not None:
+            tensors["test_labels"] = self.test_labels.astype(np.int64)
         order = json.dumps(self.rows["replica_id"].tolist())
         files = ["runs.parquet", "predictions.safetensors", "statement.json"]
         with atomic_path(folder / "predictions.safetensors") as temporary:

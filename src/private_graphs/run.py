@@ -116,6 +116,7 @@ def execute(
             for name, array in outcome.artifacts.items()
             if noise_source == "seeded"  # what they tell of private data has no price
         },
+        runner.evaluation.test_labels if noise_source == "seeded" else None,
     )
 
 

@@ -316,16 +316,6 @@ def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
     return list(_Expansion(study, run).jobs(group))
 
 
-def with_choices(study: Study, jobs: Iterable[Job], run: Run) -> list[Job]:
-    """Return ``jobs`` and the jobs in which their settings are chosen, each once, those first."""
-    ordered: dict[str, Job] = {}
-    for job in jobs:
-        if job.chosen is not None:
-            ordered.setdefault(job.chosen.job.id, job.chosen.job)
-        ordered[job.id] = job
-    return list(ordered.values())
-
-
 def accepted(study: Study, run: Run) -> list[str]:
     """Return the datasets that a run names and the study takes; graphs of users always."""
     own = {*_datasets(study), *study.other_datasets}

@@ -22,28 +22,6 @@ Null in that of a job with fresh noise: a plain hash of private data confirms a 
 SOURCES = Path("data/processed/.made_from")
 
 
-def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
-    """Return which file of a folder is not what its manifest says; None without a manifest.
-
-    ``needed`` are files of which it has to say something.
-    """
-    path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    try:
-        hashes = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"{path}: not a manifest"
-    if silent := [name for name in needed if name not in hashes]:
-        return f"{path}: says nothing of {', '.join(silent)}"
-    for name, expected in hashes.items():
-        if not (folder / name).is_file():
-            return f"{folder / name}: is gone"
-        if sha256_of(folder / name) != expected:
-            return f"{folder / name}: is not the file that was written ({MANIFEST})"
-    return None
-
-
 def stale_input(folder: Path) -> str | None:
     """Return which of the files that a folder was made from has other contents now, if any.
 

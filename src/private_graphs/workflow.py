@@ -17,6 +17,7 @@ from typing import Any
 from private_graphs.cost import Costs, finished_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
+from private_graphs.datasets.readers import readers
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
@@ -25,7 +26,6 @@ from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, widened
 from private_graphs.methods import module_of
 from private_graphs.plan import Plan
-from private_graphs.report.exhibit import Exhibit
 from private_graphs.study import Run, accepted, data_view
 
 RESULTS = Path("results")
@@ -34,6 +34,8 @@ RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 PUBLISHED = Path("studies/published")
 RECORDED = Path("recorded")
+SHORT_SECONDS = 120.0
+"""Jobs that are expected to take no longer are bundled on a cluster."""
 
 # --- the plan --------------------------------------------------------------------------------
 
@@ -76,6 +78,14 @@ class Workflow:
     def made_by(self, *, audits: bool) -> list[Job]:
         """Return the audits of the plan, or all other jobs."""
         return [job for job in self.jobs.values() if (job.attack is not None) == audits]
+
+    def names_of(self, *, audits: bool) -> str:
+        """Return a regular expression of the identifiers of audits, or of all other jobs.
+
+        It names run groups: Snakemake holds every file against it, and thousands of names are slow.
+        """
+        groups = {f"{job.study}/{job.group}" for job in self.made_by(audits=audits)}
+        return f"(?:{either(sorted(groups))})/.+"
 
     # files of jobs
 
@@ -176,7 +186,19 @@ class Workflow:
 
     def minutes(self, identifier: str) -> int:
         """Return a generous bound on the time of a job."""
-        return 30 + int(self.costs.seconds(self.job(identifier)) / 60 * 4)
+        return 5 + int(self.costs.seconds(self.job(identifier)) / 60 * 6)
+
+    def bundle(self, identifier: str) -> str | None:
+        """Return the group in which a cluster runs a short job together with others.
+
+        The jobs of a group need none of each other, so that any of them may be put together.
+        """
+        job = self.job(identifier)
+        if self.costs.seconds(job) > SHORT_SECONDS:
+            return None
+        needed = [*job.needs.values(), *([job.chosen.job.id] if job.chosen else [])]
+        further = any(self.jobs[name].needs or self.jobs[name].chosen for name in needed)
+        return None if further else "following" if needed else "independent"
 
 
 def make_workflow(raw: Mapping[str, Any]) -> Workflow:
@@ -211,15 +233,19 @@ def recorded_files() -> list[str]:
     return sorted(path.as_posix() for path in RECORDED.glob("*/*") if path.is_file())
 
 
-def groups_read(study_id: str, exhibit: Exhibit) -> set[tuple[str, str]]:
-    """Return (study, run group) of what an exhibit reads."""
-    pairs = (group.rpartition(".") for group in exhibit.groups)
-    return {(owner or study_id, group) for owner, _, group in pairs}
-
-
 def either(names: Iterable[str]) -> str:
     """Return a regular expression of exactly these names; of none, one that nothing matches."""
     return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def rejoin(wildcards: dict[str, str]) -> None:
+    """Give ``job`` back its name in the wildcards of one job that Snakemake has read from a command
+    line: it splits them at every comma. Others are left as they are.
+    """
+    if "job" in wildcards:
+        parts = [f"{name}={value}" for name, value in wildcards.items()]
+        wildcards.clear()
+        wildcards["job"] = ",".join(parts).removeprefix("job=")
 
 
 # --- data ------------------------------------------------------------------------------------
@@ -231,9 +257,8 @@ def build_of(job: Job) -> str:
 
 
 def reader_modules(build: str) -> list[str]:
-    """Return the modules that a dataset is read by, where they are found by name."""
-    read = registry.dataset_spec(Path(build).parts[0]).read
-    return [read.__module__] if read else []
+    """Return the module that a dataset is read by; a user's graph has none of its own."""
+    return [readers()[name][1] for name in Path(build).parts[:1] if name in readers()]
 
 
 def receipt_file(name: str) -> str:

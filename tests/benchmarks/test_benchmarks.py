@@ -12,13 +12,11 @@ import pandas as pd
 import pytest
 import training as training_command
 from batched import Batched, Training
-from cases import cases
 from floor import Rates, count_products
 from growth_page import draw, growth_page
 from pages import write_index, write_page
 from small_graphs import random_graph
 
-from private_graphs.errors import UserError
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
 
 
@@ -45,19 +43,6 @@ def table_rows(page: str, header: str) -> list[list[str]]:
             break
         rows.append([cell.strip() for cell in line.strip("|").split("|")])
     return rows
-
-
-def test_every_kind_of_training_is_compared_under_every_protocol() -> None:
-    made = cases(2, 0.1)
-    names = {case.training.title for case in made}
-    assert len(names) == len(made)
-    protocols = ("released", "paper", "sound")
-    for kind, optimizers in (
-        ("non-private", ["SGD"]), ("DP full graph", ["SGD"]), ("DP, 10 splits", ["Adam"]),
-        ("DP, 100 splits", ["SGD", "Adam"]),
-    ):  # fmt: skip
-        assert {f"{kind}, {name}, {each}" for name in protocols for each in optimizers} <= names
-    assert all(case.baselines for case in made)
 
 
 def test_the_training_page_shows_every_case_with_its_floor_and_phases(pages: Path) -> None:
@@ -110,11 +95,6 @@ def test_growth_varies_one_axis_at_a_time_and_shows_a_slope_for_every_line(tmp_p
     assert "[growth](growth.md)" in (tmp_path / "README.md").read_text()
 
 
-def test_the_slope_is_the_exponent_of_growth() -> None:
-    sizes = [1.0, 2.0, 4.0, 8.0]
-    assert growth.slope(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-
-
 def test_the_index_lists_every_page_and_pages_name_no_folder(pages: Path) -> None:
     index = (pages / "README.md").read_text()
     listed = [row[0] for row in table_rows(index, "| page |")]
@@ -123,15 +103,6 @@ def test_the_index_lists_every_page_and_pages_name_no_folder(pages: Path) -> Non
     ]
     page = (pages / "training_synthetic-planetoid.md").read_text()
     assert str(pages.parent) not in page + index
-
-
-def test_an_unknown_dataset_and_a_case_that_is_not_there_are_errors() -> None:
-    options = argparse.Namespace(replicas=1, longest=1.0, only="", mirror=None)
-    with pytest.raises(UserError, match="'cora'"):
-        training_command.run("corra", "", options)
-    options.only = "no such case"
-    with pytest.raises(UserError, match="no such case"):
-        training_command.run("cora", "", options)
 
 
 def test_floor_counts_the_nonzeros_that_an_epoch_reads() -> None:

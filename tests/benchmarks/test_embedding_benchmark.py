@@ -62,28 +62,3 @@ def test_what_is_said_about_the_excerpt_is_what_it_measures(benchmark, mirror):
         lengths = found[f"words_{name}"]
         assert count == found[name] and mean == pytest.approx(lengths["mean"], abs=0.05)
         assert words == [round(lengths["percentiles"][i]) for i in at]
-
-
-def test_a_gpu_has_a_row_of_its_own(benchmark):
-    clock = {"batched_s": 1, "loop_filled_s": 4, "loop_all_s": 9} | {
-        "ratio_filled": 4.0,
-        "ratio_all": 9.0,
-    }
-    gpu = {"name": "a card", "texts": 25_000, "texts_per_s": 1_000}
-    texts = benchmark.Corpus(["a"] * 6, ["a"] * 5, 3)
-    found = {"wall": clock, "gpu": gpu}
-    assert "a card: 1,000 texts/s | 25,000 | | 50.0 s |" in benchmark.table(found, texts, 2)
-    assert "No GPU" not in benchmark.verdict(found, texts, "call")
-    slow = {"wall": clock | {"ratio_all": 7.9}, "gpu": None}
-    assert "not reached (7.9 x)" in benchmark.verdict(slow, texts, "call")
-    assert "On a machine with CUDA, `call` prints" in benchmark.verdict(slow, texts, "call")
-
-
-def test_the_profile_of_an_excerpt_is_measured(benchmark, monkeypatch, capsys, tmp_path):
-    fields = ["x"] * 9 + ["a <b>b</b>", "a b", "null"] + ["null"] * 46 + ["more"]
-    (tmp_path / "soc-pokec-profiles.txt").write_text("\t".join(fields) + "\t\n")
-    monkeypatch.setattr(sys, "argv", ["embedding.py", "--profile", str(tmp_path)])
-    benchmark.main()
-    found = json.loads(capsys.readouterr().out)
-    assert (found["columns"], found["filled"], found["distinct"]) == (49, 2, 1)
-    assert found["words_filled"]["mean"] == 2

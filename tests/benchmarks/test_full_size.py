@@ -22,16 +22,6 @@ def test_a_section_that_is_measured_again_leaves_the_others(full_size, tmp_path)
     assert "new" in again and "| b |" in again and "old" not in again
 
 
-def test_an_unknown_section_is_refused_with_those_there_are(
-    full_size, tmp_path, monkeypatch, capsys
-):
-    arguments = ["full_size.py", "--out", str(tmp_path / "page.md"), "--only", "pokc"]
-    monkeypatch.setattr("sys.argv", arguments)
-    with pytest.raises(SystemExit):
-        full_size.main()
-    assert "found pokc; expected pokec, reddit, embedding" in capsys.readouterr().err
-
-
 def test_every_section_has_a_command(full_size, root):
     for _, script, _ in full_size.SECTIONS.values():
         assert (root / "benchmarks" / script).is_file()

@@ -135,9 +135,8 @@ def gcn_test_accuracy(dataset: GraphDataset, weight_decay: float) -> float:
         return float((logits(False).argmax(dim=1) == labels)[test].double().mean())
 
 
-@pytest.mark.parametrize("weight_decay", [5e-4, 1e-2])
-def test_a_plain_gcn_learns_the_graph_but_not_perfectly(dataset, weight_decay):
-    assert 0.75 <= gcn_test_accuracy(dataset, weight_decay) <= 0.92
+def test_a_plain_gcn_learns_the_graph_but_not_perfectly(dataset):
+    assert 0.75 <= gcn_test_accuracy(dataset, 5e-4) <= 0.92
 
 
 def test_the_documentation_states_every_parameter(root):

@@ -182,10 +182,7 @@ def test_a_file_that_changed_is_refused_with_both_states_and_the_way_out(raw, fo
     ("key", "value", "match"),
     [
         ("sha256", "0" * 64, "not what it was at its first use"),
-        ("bytes", 1, "not what it was at its first use"),
         ("sha256", "abc", "cannot be read as the record of a first use"),
-        ("bytes", "4000", "cannot be read as the record"),
-        ("note", "mine", "cannot be read as the record"),
         ("url", "http://127.0.0.1:9/older", "expected one of .* remove both"),
         ("file", "dump/other.tsv", "expected one of"),
     ],
@@ -293,29 +290,6 @@ def test_what_cannot_be_the_file_is_not_trusted(monkeypatch, raw, file, content)
     assert files_below(raw) == [file]
 
 
-def test_progress_counts_a_size_from_when_it_is_known(monkeypatch, raw, folder):
-    pinned = SourceFile(
-        file="a", url=f"{NOWHERE}/a", bytes=4, sha256=hashlib.sha256(b"abcd").hexdigest()
-    )
-    big = b"x" * 70_000
-    put(folder, b"abcd", "a")
-    put(folder, big, "b")
-    use(monkeypatch, pinned, source(), source(file="b"))
-    monkeypatch.setattr("private_graphs.datasets.download.REPORT_BYTES", 60_000)
-    told, size = [], len(CONTENT)
-    supply(["tiny"], raw, folder, lambda *state: told.append(state))
-    assert told == [
-        ("a", 0, 4), (FILE, 4, 4), ("b", 4 + size, 4 + size),
-        ("", 4 + size + len(big), 4 + size + len(big)),
-    ]  # fmt: skip
-    told.clear()
-    with serve(big) as (url, _):
-        use(monkeypatch, source(file="b"))
-        supply(["tiny"], raw.with_name("raw2"), url, lambda *state: told.append(state))
-    assert told[0] == ("b", 0, 0) and told[-1] == ("", len(big), len(big))
-    assert len(told) == 3 and 60_000 <= told[1][1] <= len(big) == told[1][2]
-
-
 @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
 def test_the_hub_is_not_asked_when_it_is_declared_offline(monkeypatch, raw, folder, value):
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
@@ -366,50 +340,6 @@ def test_writers_of_other_datasets_can_be_added(monkeypatch, raw):
     assert (record.file, record.sha256, record.url) == ("mine/a", sha(b"own"), None)
 
 
-AT_ONCE = """
-import sys, time
-from pathlib import Path
-from private_graphs.datasets.first_use import confirm
-target, content, start = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
-print("ready", flush=True)
-while not start.exists():
-    pass
-try:
-    print(confirm(target, "f", "http://x/f", str(content), content).sha256)
-except Exception as error:
-    print(type(error).__name__, error)
-"""
-
-
-def test_of_several_first_uses_at_once_one_makes_the_record(tmp_path):
-    """Processes with different contents: one record, whole; the others are refused."""
-    contents = [bytes([letter]) * 50_000 for letter in b"aabb"]
-    for number, content in enumerate(contents):
-        (tmp_path / f"content{number}").write_bytes(content)
-    target, start = tmp_path / "f", tmp_path / "start"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", AT_ONCE, str(target), str(tmp_path / f"content{number}"), start],
-            stdout=subprocess.PIPE, text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        for number in range(len(contents))
-    ]  # fmt: skip
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    start.touch()
-    told = [process.communicate()[0].strip() for process in processes]
-    record = Receipt.model_validate_json(receipt_path(target).read_bytes())
-    for content, line in zip(contents, told, strict=True):
-        if sha(content) == record.sha256:
-            assert line == record.sha256
-        else:
-            assert line.startswith("UserError f: not what it was at its first use")
-    assert [path.name for path in tmp_path.iterdir() if "receipt" in path.name] == [
-        "f.receipt.json"
-    ]
-
-
 def test_a_record_made_in_the_meantime_stays(tmp_path):
     path = put(tmp_path, b"mine", "f")
     first = Receipt(file="f", url="http://x/f", bytes=6, sha256=sha(b"theirs"), origin="there")
@@ -418,6 +348,8 @@ def test_a_record_made_in_the_meantime_stays(tmp_path):
     first_use._claim(receipt_path(path), late)
     assert Receipt.model_validate_json(receipt_path(path).read_bytes()) == first
     assert sorted(each.name for each in tmp_path.iterdir()) == ["f", "f.receipt.json"]
+    with pytest.raises(UserError, match="not what it was at its first use"):
+        confirm(path, "f", "http://x/f")
 
 
 def test_a_file_system_without_hard_links_gets_a_record_too(tmp_path, monkeypatch):

@@ -54,14 +54,6 @@ def test_four_nodes_come_out_as_placed_by_hand(tmp_path):
     check_hand_graph(read_npz(save(tmp_path, hand_arrays()), 1, 1))
 
 
-def test_the_dotted_key_names_are_read_too(tmp_path):
-    arrays = {
-        key.replace("adj_", "adj_matrix.").replace("attr_", "attr_matrix."): array
-        for key, array in hand_arrays().items()
-    }
-    check_hand_graph(read_npz(save(tmp_path, arrays), 1, 1))
-
-
 def test_dense_attributes_stay_dense(tmp_path):
     arrays = {key: array for key, array in hand_arrays().items() if not key.startswith("attr")}
     arrays["attr_matrix"] = np.array([[0, 1.5], [0, 0], [2, 3], [0, 0]])
@@ -95,18 +87,11 @@ def test_a_missing_key_is_named(tmp_path, key):
     ("key", "value", "expected"),
     [
         ("adj_indices", [1, 2, 2, 0, 3, 2, 4], "expected 0..3"),
-        ("adj_indices", [1, 2, 2, 0, 3, 2, -1], "expected 0..3"),
         ("adj_indptr", [0, 3, 2, 6, 7], "does not rise"),
         ("adj_shape", [4, 5], "square"),
-        ("adj_shape", [4], "two integers"),
-        ("adj_shape", [4.0, 4.0], "two integers"),
         ("attr_data", [1, np.nan, 3], "not finite"),
-        ("attr_data", [1, 2], "data has 2 entries"),
         ("attr_shape", [4, 1], "expected 0..0"),
         ("labels", [0, 1, 2], r"expected \(4,\) integers"),
-        ("labels", [0.0, 1, 2, 1], r"expected \(4,\) integers"),
-        ("labels", [0, 1, -2, 1], "every class"),
-        ("labels", [-1, -1, -1, -1], "span nothing"),
         ("labels", [0, 1, 3, 1], "every class"),
     ],
 )
@@ -123,13 +108,6 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path, content):
         path.write_bytes(content)
     with pytest.raises(UserError, match="hand.npz: cannot be read"):
         read_npz(path)
-
-
-def test_a_truncated_archive_is_refused(tmp_path):
-    path = save(tmp_path, hand_arrays())
-    path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(UserError, match="hand.npz"):
-        read_npz(path, 1, 1)
 
 
 def test_a_flipped_byte_is_refused(tmp_path):
@@ -162,11 +140,6 @@ def test_keyed_masks_are_fixed_for_ever():
     assert np.all(train.astype(int) + validation + test == 1)
     assert np.flatnonzero(validation)[:5].tolist() == [5, 9, 11, 12, 19]
     assert np.flatnonzero(test)[:5].tolist() == [0, 2, 3, 4, 6]
-
-
-def test_too_small_a_graph_for_the_masks_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="4 nodes, expected more than the 500"):
-        read_npz(save(tmp_path, hand_arrays()))
 
 
 def test_csr_features_are_canonical(tmp_path):

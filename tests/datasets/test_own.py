@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import time
 from pathlib import Path
@@ -105,15 +104,6 @@ def test_two_small_tables_are_read_as_a_hand_checked_graph(graph, tmp_path):
     same(found, TextGraph.load(tmp_path / "saved"))
 
 
-def test_blanks_around_ids_are_no_part_of_them(graph):
-    spaced = [[f" {row[0]}\t", *row[1:]] for row in ROWS]
-    edges = [[f"{a} ", f"\u00a0{b}"] for a, b in EDGES]
-    for split in ("split", None):
-        same(
-            read_own(graph(spaced, edges, split=split), SOUND), read_own(graph(split=split), SOUND)
-        )
-
-
 def test_a_file_without_a_header_does_not_put_its_texts_into_the_message(graph):
     rows = [*changed(0, "body", "somebody's private words " * 20), *[["x"] * 5] * 2]
     with pytest.raises(UserError) as error:
@@ -137,10 +127,6 @@ def test_loops_and_repeated_edges_are_dropped_and_counted(graph):
     info = found.info
     assert (info.loops_dropped, info.duplicates_dropped, info.one_way_edges) == (1, 2, 2)
     assert info.counts["edge_rows"] == 7 == 1 + 2 + 2 * 3 - 2
-
-
-def test_a_graph_without_edges_is_a_graph(graph):
-    assert read_own(graph(edges=[]), SOUND).edge_index.shape == (2, 0)
 
 
 def test_csv_and_parquet_read_the_same(graph, tmp_path):
@@ -194,29 +180,13 @@ def test_a_byte_order_mark_and_the_kind_of_line_ends_change_nothing(graph, bom, 
     refused(graph(wrong), "line 4: ")
 
 
-HOSTILE = [
-    '<script>alert("1")</script>',
-    '=HYPERLINK("http://x","y")',
-    "two\nlines, a comma",
-    'a 5" disk\r\nand "quotes"',
-    "NA",
-    "null",
-    "\t tab",
-    "ž\u2028š\x0b",
-    "-1+1",
-    "'; DROP TABLE nodes; --",
-]
+HOSTILE = ['=HYPERLINK("http://x","y")', "NA", "null", "\t tab", "ž\u2028š\x0b"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_looks_like_code_stays_text_to_the_last_character(graph, text):
     found = read_own(graph(nodes=changed(1, "body", text)), SOUND)
     assert found.column("body") == ["one", text, "three", "four"]
-
-
-def test_a_quote_inside_a_field_without_quotes_is_a_character(graph):
-    found = read_own(graph(as_csv(ROWS).replace(",two,", ',a 5" disk,')), SOUND)
-    assert found.column("body")[1] == 'a 5" disk'
 
 
 BROKEN_LINES = "several\nlines\nof text"
@@ -226,43 +196,28 @@ BROKEN_LINES = "several\nlines\nof text"
     ("nodes", "words"),
     [
         (changed(2, "id", "a"), ("lines 2 and 4: ", "'a'")),
-        (changed(2, "id", " a\t"), ("lines 2 and 4: ", "both have the id 'a'")),
         ([*ROWS, ROWS[1], ROWS[0]], ("lines 3 and 6: ", "'b'", "2 repeated ids in all")),
         (changed(2, "id", ""), ("line 4: ", "no id", "remove empty lines")),
-        (as_csv(ROWS) + ",,,,\n", ("line 6: ", "no id", "remove empty lines")),
         (changed(1, "topic", ""), ("line 3: ", "training node without a label", "'topic'")),
-        (changed(1, "topic", "  "), ("line 3: ", "training node without a label")),
         (changed(2, "topic", ""), ("no node with a label for validation",)),
-        (changed(3, "split", "val"), ("no node for test", "write test in some rows, or")),
         (changed(2, "split", "train"), ("no node for validation", "write validation in")),
         ([[*row[:3], "x", row[4]] for row in ROWS], ("one class only", "'x'")),
         (changed(1, "split", "dev"), ("line 3: ", "'dev'", "train, validation or test")),
-        (changed(1, "split", "Dev"), ("line 3: ", "did you mean validation (val, valid)?")),
-        (changed(1, "split", "traim"), ("line 3: ", "did you mean 'train'")),
-        (changed(1, "split", ""), ("line 3: ", "''")),
         ([["b", " ", "", "x", "train"], *ROWS[:1], *ROWS[2:]], ("line 2: ", "empty text")),
         ([*ROWS, ["e", "", "", "x", "test"]] + [[f"f{n}", "", "", "x", "test"] for n in range(4)],
          ("lines 6, 7 and 8: ", "5 in all")),
         (ROWS[:2], ("2 nodes, expected at least 3",)),
         ([*ROWS, ["e", "t", "b", "x", "train", "more"]], ("line 6: ", "6 fields", "the 5 of")),
-        ([*ROWS, ["e", "t"]], ("line 6: ", "2 fields")),
-        (as_csv(ROWS) + 'e,"never closed,x,train\n', ("line 6: ", "fields")),
         (as_csv(ROWS) + 'e,t,b,x,"train\n', ("line 6: ", "never closed")),
         ("", ("is empty",)),
-        ("\ufeff\n \n", ("is empty",)),
         (as_csv([]), ("no row",)),
         (as_csv(ROWS).replace("topic", "Topic"), ("no column 'topic' (label)", "mean 'Topic'")),
-        (as_csv(ROWS).replace("id,", "ID,", 1), ("no column 'id'", "mean 'ID'? (--id ID)")),
-        (as_csv(ROWS).replace("topic", "x"), ("no column 'topic' (label)", "with --label")),
         ("sep=,\n" + as_csv(ROWS), ("line 1: 'sep=,'", "remove that line")),
         (as_csv(ROWS).encode("utf-16-le"), ("looks like UTF-16", "save it as UTF-8")),
         ('[{"id": "a"}]', ("is JSON, expected CSV or Parquet",)),
-        ('{\n  "id": "a"}', ("is JSON",)),
         (as_csv(ROWS).replace("body", "title"), ("2 columns are called 'title'",)),
         (as_csv(ROWS).replace(",", ";"), ("no column 'id'", "expected commas")),
         (as_csv(ROWS).replace("two", "zwölf").encode("latin-1"), ("line 3: ", "0xf6", "UTF-8")),
-        (as_csv(ROWS).encode("utf-16"), ("UTF-16", "UTF-8")),
-        (b"PK\x03\x04 a sheet", ("no text", "CSV")),
         (b"\x1f\x8b\x08 compressed", ("compressed", "unpack")),
         (b"PAR1 but no more", ("cannot be read as Parquet",)),
     ],
@@ -276,11 +231,8 @@ def test_every_mistake_in_the_nodes_names_the_file_and_the_line(graph, nodes, wo
     [
         ([["a", "z"]], ("line 2: ", "'z' is the id of no node ('target')", "nodes.csv")),
         ([*EDGES, *[["q", "a"]] * 5], ("lines 5, 6 and 7: ", "5 in all", "'source'")),
-        ([["a", ""]], ("line 2: ", "no id ('target')")),
         (as_csv(EDGES, ["from", "target"]), ("no column 'source'", "'from'", "with --source and")),
         ([["A", "b"]], ("line 2: 'A' is the id of no node", "did you mean 'a'?")),
-        ([["a", "b.0"]], ("line 2: 'b.0' is the id of no node", "did you mean 'b'?")),
-        (as_csv([["a", "b"], ["", ""]], ["source", "target"]), ("line 3: no id", "empty line")),
         (as_csv(EDGES, ["source", "target"]) + "a,b,0.5\n", ("line 5: ", "3 fields")),
         ("", ("is empty",)),
     ],
@@ -432,20 +384,12 @@ def test_public_facts_and_preprocessing_say_what_was_done_and_count_nothing(grap
         ({"name": "My Graph"}, ("name", "'My Graph'")),
         ({"name": "../up"}, ("name",)),
         ({"text": ("title", "topic")}, ("label column 'topic' is among the text columns",)),
-        ({"text": ("title", "title")}, ("'title' is named twice",)),
-        ({"text": ()}, ("text",)),
         ({"split": "topic"}, ("'topic' is named twice",)),
         ({"features": "word2vec"}, ("features", "'word2vec'", "bow")),
         ({"min_count": 5, "max_count": 5}, ("max_count is 5",)),
-        ({"source": "target"}, ("source and target",)),
-        ({"seed": -1}, ("seed",)),
         ({"name": "all"}, ("name", "'all'", "means something else", "try 'all_graph'")),
         ({"name": "1st Böard!"}, ("lower-case letters", "a letter first; try 'st_board'")),
-        ({"name": "42"}, ("a letter first; try 'my_graph'",)),
-        ({"name": "g\n"}, ("a letter first; try 'g'",)),
-        ({"text": ("title", "id")}, ("'id' is named twice (id and text)",)),
         ({"model": "folder"}, ("'folder'", "bow, which have no model", "fasttext, bert or sbert")),
-        ({"model": "embedded"}, ("'embedded'", "bow, which have no model")),
         ({"lable": "topic"}, ("lable: unknown key", "did you mean 'label'")),
     ],
 )
@@ -487,14 +431,6 @@ def test_a_broken_declaration_stops_only_who_asks_for_it(graph, tmp_path, capsys
     assert f"{tmp_path / 'mine.json'}: cannot be read as the declaration" in warned
     with pytest.raises(UserError, match="mine.json: cannot be read as the declaration"):
         dataset_spec("mine", tmp_path)
-
-
-def test_a_declaration_under_another_name_is_refused(graph, tmp_path, capsys):
-    remember(graph(), tmp_path)
-    (tmp_path / "mine.json").rename(tmp_path / "yours.json")
-    with pytest.raises(UserError, match="yours.json: declares the graph 'mine'"):
-        dataset_spec("yours", tmp_path)
-    assert known(tmp_path) == {} and "declares the graph 'mine'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["../mine", "a/b", "nothing\0", "n" * 5000, ""])
@@ -542,21 +478,6 @@ def test_the_size_of_a_table_that_cannot_be_counted_is_a_guess_and_no_traceback(
     assert dataset_spec("mine", tmp_path).size.edges == 1
 
 
-def test_a_model_is_that_of_the_declared_features_and_embedded_of_all(graph, tmp_path):
-    downloads = {"bert": "bert-base-multilingual-cased"}
-    downloads["sbert"] = "distiluse-base-multilingual-cased-v2"
-    for features, model, expected in [
-        ("bow", None, downloads),
-        ("fasttext", "vectors.bin", downloads),
-        ("fasttext", "embedded", {}),
-        ("bert", "folder", {"sbert": downloads["sbert"]}),
-        ("sbert", "folder", {"bert": downloads["bert"]}),
-        ("bert", "embedded", {}),
-    ]:
-        remember(graph(features=features, model=model), tmp_path)
-        assert dict(dataset_spec("mine", tmp_path).models) == expected, (features, model)
-
-
 def test_twenty_thousand_nodes_are_read_in_seconds_as_a_slow_reference_reads_them(graph):
     generator = np.random.default_rng(0)
     n_nodes = 20_000
@@ -575,9 +496,3 @@ def test_twenty_thousand_nodes_are_read_in_seconds_as_a_slow_reference_reads_the
     assert list(zip(*found.edge_index.tolist(), strict=True)) == sorted(pairs)
     assert found.labels.tolist() == [int(row[3][1:]) for row in rows]
     assert found.column("title") == [row[1] for row in rows]
-
-
-def test_the_declaration_on_disk_is_readable_json(graph, tmp_path):
-    stored = json.loads(remember(graph(title="Tickets"), tmp_path).read_text())
-    assert stored["title"] == "Tickets" and stored["text"] == ["title", "body"]
-    assert "model" not in stored

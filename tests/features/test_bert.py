@@ -77,12 +77,6 @@ def test_packed_states_that_differ_are_not_used(part, bert_folder, monkeypatch):
     assert packed_bert(load_model(bert_folder), 512) is None
 
 
-@pytest.mark.parametrize("tokens", [2, 20, 64])
-def test_a_small_batch_holds_a_part_of_the_probe(tokens, bert_folder):
-    packed = packed_bert(load_model(bert_folder), tokens)
-    assert packed is not None and packed.tokens == tokens
-
-
 def test_released_pooling_is_the_authors_recipe(bert_folder):
     columns = {"a": ["psa", None, "kolo hory", "", None], "b": ["mačku !", "", "a", None, "psa"]}
     graph = text_graph(columns)
@@ -229,19 +223,6 @@ def test_a_killed_run_resumes_with_the_missing_texts(bert_folder, tmp_path, monk
     np.testing.assert_array_equal(found.values, fresh.values)
 
 
-def test_texts_of_a_broken_shard_are_embedded_again(bert_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "SHARD_TEXTS", 10)
-    graph = text_graph({"a": some_texts()})
-    options = {"model": bert_folder, "cache": tmp_path, "device": "cpu"}
-    first = bert_means(graph, PAPER, **options)
-    shards = sorted(tmp_path.glob("vectors-*/*.safetensors"))
-    shards[0].write_bytes(shards[0].read_bytes()[:-7])
-    seen = counting(monkeypatch)
-    second = bert_means(graph, PAPER, **options)
-    assert len(seen) == 10 or len(seen) == len(set(graph.column("a"))) % 10
-    np.testing.assert_allclose(first.values, second.values, atol=1e-5)
-
-
 def test_real_words_are_known_and_case_and_accents_are_kept(bert_folder, labelled):
     tokenizer = load_tokenizer(bert_folder)
     words = labelled.column("column 0")[0].split()
@@ -306,27 +287,6 @@ def test_a_graph_without_public_texts_has_no_embedded_model(tmp_path):
     with pytest.raises(UserError, match="no text in the public nodes"):
         bert_means(graph, SOUND, cache=tmp_path, device="cpu")
     assert bert_means(graph, RELEASED, cache=tmp_path, device="cpu").values.shape == (5, 96)
-
-
-def test_another_models_vocabulary_is_refused(bert_folder, tmp_path):
-    folder = changed_copy(bert_folder, tmp_path)
-    with (folder / "vocab.txt").open("a", encoding="utf-8") as stream:
-        stream.write("surplus\n")
-    with pytest.raises(UserError, match="the model has vectors for"):
-        BertEncoder(folder, "cpu")
-
-
-def test_threads_are_given_back():
-    before = torch.get_num_threads()
-    with limited_threads(before + 1):
-        assert torch.get_num_threads() == before + 1
-    assert torch.get_num_threads() == before
-
-
-def test_a_given_model_is_named_and_nothing_is_fitted(bert_folder, labelled, no_network):
-    found = bert_means(labelled, SOUND, model=bert_folder, model_name="mbert", device="cpu")
-    assert "mbert, trained on other texts" in found.preprocessing[0]
-    assert {each.file for each in found.models} >= {"config.json", "vocab.txt"}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: none is usable here")

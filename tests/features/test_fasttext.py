@@ -7,9 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from text_graphs import text_graph
 
-from private_graphs.datasets.graph_dataset import RawFile
 from private_graphs.datasets.views import RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features.fasttext import (
@@ -17,7 +15,6 @@ from private_graphs.features.fasttext import (
     load_model,
     trained_model,
     unpacked,
-    word_vectors,
 )
 from private_graphs.features.words import tokens, vocabulary
 
@@ -36,33 +33,6 @@ def test_same_as_a_loop_over_users_and_words(labelled, tmp_path):
         )
         np.testing.assert_allclose(row, expected, atol=1e-6)
     assert found.dtype == np.float32 and without < len(found)
-
-
-def test_a_repeated_word_counts_each_time_and_no_word_gives_zeros(tmp_path):
-    graph = text_graph({"text": ["pes pes macka", "pes", "macka", None]})
-    path = trained_model(graph, RELEASED, tmp_path)
-    found = fasttext_means(graph, RELEASED, (0, 9), model=path).values
-    dog, cat = word_vectors(load_model(path), ["pes", "macka"])
-    np.testing.assert_allclose(found, [(2 * dog + cat) / 3, dog, cat, 0 * dog], atol=1e-6)
-
-
-def test_each_distinct_word_is_looked_up_once(labelled, tmp_path, monkeypatch):
-    import private_graphs.features.fasttext as module
-
-    path = trained_model(labelled, RELEASED, tmp_path)
-    asked: list[str] = []
-
-    class Counting:
-        def __init__(self, path) -> None:
-            self.model = load_model(path)
-
-        def get_word_vector(self, word: str) -> np.ndarray:
-            asked.append(word)
-            return self.model.get_word_vector(word)
-
-    monkeypatch.setattr(module, "load_model", Counting)
-    fasttext_means(labelled, RELEASED, (3, 1000), model=path)
-    assert len(asked) == len(set(asked)) == len(vocabulary(labelled, RELEASED, (3, 1000))[0].words)
 
 
 def test_a_packed_model_is_unpacked_once_and_gives_the_same(labelled, tmp_path):
@@ -114,23 +84,6 @@ def test_a_damaged_archive_is_an_error_of_the_user(tmp_path):
         unpacked(tmp_path / "missing.bin.gz")
 
 
-def test_a_torn_archive_leaves_no_model(labelled, tmp_path):
-    path = trained_model(labelled, RELEASED, tmp_path)
-    packed = tmp_path / "torn.bin.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes())[:-1000])
-    with pytest.raises(UserError, match=r"torn\.bin\.gz: cannot be unpacked"):
-        unpacked(packed)
-    assert not (tmp_path / "torn.bin").exists() and not list(tmp_path.glob(".torn*"))
-
-
-def test_what_is_no_model_is_refused(tmp_path, capfd):
-    with pytest.raises(UserError, match="there is no such file"):
-        unpacked(tmp_path / "missing.bin")
-    (tmp_path / "text.bin").write_text("not a model")
-    with pytest.raises(UserError, match="cannot be read as a fastText model"):
-        load_model(tmp_path / "text.bin")
-
-
 def test_training_twice_gives_equal_vectors_and_a_small_file(labelled, tmp_path):
     first = trained_model(labelled, SOUND, tmp_path / "a")
     second = trained_model(labelled, SOUND, tmp_path / "b")
@@ -140,13 +93,6 @@ def test_training_twice_gives_equal_vectors_and_a_small_file(labelled, tmp_path)
     kept = first.stat().st_mtime_ns
     assert trained_model(labelled, SOUND, tmp_path / "a").stat().st_mtime_ns == kept
     assert trained_model(labelled, RELEASED, tmp_path / "a").name != first.name
-
-
-def test_given_files_are_reported(labelled, tmp_path):
-    path = trained_model(labelled, RELEASED, tmp_path)
-    files = (RawFile(file="cc.sk.300.bin.gz", sha256="0" * 64, url="https://example.org/a"),)
-    found = fasttext_means(labelled, SOUND, (3, 1000), model=path, model_files=files)
-    assert found.models == files
 
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):

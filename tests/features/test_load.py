@@ -74,13 +74,6 @@ def test_a_model_is_used_for_the_declared_features_and_replaces_no_other(declare
         options.clear()
 
 
-def test_embedded_models_are_those_of_every_kind(declare):
-    spec = declare(features="bert", model="embedded")
-    assert own_model_files(spec) == [] == [kind for kind in KINDS if models_of(spec, kind)]
-    for kind in KINDS:
-        assert feature_options(spec, kind, Path("data/raw"), Path("cache")).model is None
-
-
 def test_the_files_of_a_model_are_listed_without_hidden_ones(declare):
     spec = declare(features="sbert", model="folder")
     assert own_model_files(spec) == [
@@ -157,9 +150,3 @@ def test_the_magic_is_that_of_a_model_of_the_library(tmp_path):
     model = fasttext.train_unsupervised(str(tmp_path / "texts"), **settings)
     model.save_model(str(tmp_path / "model.bin"))
     assert (tmp_path / "model.bin").read_bytes().startswith(load.FASTTEXT_MAGIC)
-
-
-def test_thresholds_that_leave_no_word_are_named_as_flags(declare):
-    declare(min_count=1000)
-    with pytest.raises(UserError, match=r"lower --min-count \(1,000\) or raise --max-count"):
-        loaded("bow")

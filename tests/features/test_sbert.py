@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from text_graphs import text_graph
@@ -75,12 +73,6 @@ def test_two_runs_give_what_one_gives_bit_for_bit(folder, tmp_path):
     sentence_means(text_graph({"a": texts[::3]}), SOUND, **options, cache=tmp_path)
     resumed = sentence_means(graph, SOUND, **options, cache=tmp_path).values
     np.testing.assert_array_equal(resumed, sentence_means(graph, SOUND, **options).values)
-
-
-def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(UserError, match=r'pip install "private-graphs\[sbert\]"'):
-        sentence_means(text_graph(COLUMNS), RELEASED)
 
 
 def test_a_folder_without_a_model_is_refused(folder, tmp_path):

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from small_graphs import four_nodes
 from small_tasks import make_task, request, run, task_of, with_other_training
 
-from private_graphs.errors import UserError
 from private_graphs.methods import class_sums
-from private_graphs.methods.class_sums import PRIOR_VARIANCES, PROPAGATIONS
+from private_graphs.methods.class_sums import PRIOR_VARIANCES
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import lattice_noise
 
@@ -144,26 +143,6 @@ def test_training_nodes_are_read_through_the_sum_alone(scenario, name, monkeypat
         assert a.settings == b.settings
 
 
-def test_ties_go_to_the_most_likely_settings(monkeypatch):
-    task = make_task("graph")
-    monkeypatch.setattr(class_sums, "propagated", lambda scores, *rest: np.zeros_like(scores))
-    (outcome,) = run("class_sums", task, [request(task)])
-    assert outcome.settings["prior_variance"] == PRIOR_VARIANCES[0]
-    assert outcome.settings["propagation"] == PROPAGATIONS[0]
-    assert not outcome.test_predictions.any()
-
-
-def test_the_posterior_without_noise_is_ridge_regression():
-    rng = np.random.default_rng(0)
-    rows, targets = rng.normal(size=(50, 6)), rng.normal(size=(50, 2))
-    moment = rows.T @ rows
-    found = class_sums.posterior_weights(rows.T @ targets, moment, 0.0, 0.4, 0.2)
-    penalty = np.diag([0.2 / 0.4] * 5 + [0.2 / 1.0])
-    np.testing.assert_allclose(
-        found, np.linalg.solve(moment + penalty, rows.T @ targets), rtol=1e-6
-    )
-
-
 def test_the_posterior_is_the_mean_given_the_sums():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(40, 3))
@@ -216,12 +195,6 @@ def test_four_nodes_by_hand():
     np.testing.assert_allclose(  # the mean over both public nodes is .5
         class_sums.propagated(scores, own.smoothing, 1), [[0.8 * 0.5 + 0.2], [0.8 * 0.5]]
     )
-
-
-def test_one_class_is_refused():
-    task = make_task("text", n_classes=1)
-    with pytest.raises(UserError, match="at least two classes"):
-        run("class_sums", task, [request(task)])
 
 
 @each_method

@@ -20,7 +20,6 @@ from private_graphs.methods.method import Request
 from private_graphs.tasks import GraphTask
 from private_graphs.training.streams import Streams
 
-DELTA = 1e-5
 FINE = LatticeGaussian(2.0**-40, 0, 1.0, 1)
 
 

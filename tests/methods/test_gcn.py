@@ -9,7 +9,6 @@ import json
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from small_graphs import random_graph
@@ -17,8 +16,7 @@ from small_jobs import job_of
 
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
-from private_graphs.methods.gcn_budget import GcnSettings, protocol_of
-from private_graphs.methods.gcn_protocols import PROTOCOLS, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PROTOCOLS
 from private_graphs.run import execute
 from private_graphs.training import blocks, engine
 
@@ -66,11 +64,6 @@ def test_private_scores_that_choose_are_computed_on_the_graph_of_the_protocol(mo
     assert graphs == [protocol.test_graph, protocol.private_selection_graph]
 
 
-def test_poisson_visits_turn_sound_into_the_protocol_of_that_name():
-    assert protocol_of(GcnSettings(visits="poisson"), SOUND) == SOUND_POISSON
-    assert protocol_of(GcnSettings(), SOUND) == SOUND
-
-
 @pytest.mark.parametrize(
     ("protocol", "settings", "visits"),
     [
@@ -90,12 +83,6 @@ def test_progress_ends_at_the_number_of_replica_epochs():
     execute(job, GRAPH, progress=lambda *done: calls.append(done))
     assert calls[-1] == (6 * 30, 6 * 30)
     assert calls == sorted(calls)
-
-
-def test_threads_change_no_bit():
-    first, second = (execute(job_of(), GRAPH, threads=threads) for threads in (1, 2))
-    np.testing.assert_array_equal(first.test_predictions, second.test_predictions)
-    assert first.rows["validation_loss"].equals(second.rows["validation_loss"])
 
 
 def test_units_are_the_training_nodes_labelled_or_not():

@@ -42,22 +42,6 @@ def same(first: Outcome, second: Outcome) -> bool:
 
 
 @each_case
-def test_an_answer_repeats_and_does_not_depend_on_the_company(tasks, name, scenario):
-    task, told = tasks[scenario], []
-    method = all_methods()[name]
-    asked = many_requests(task, (2.0, math.inf) if method.reads_private else (0.0,), (5, 0), 2)
-    together = run(name, task, asked, lambda *done: told.append(done))
-    assert told[-1][0] == told[-1][1] and sorted(told) == told
-    for index in (0, 3, len(asked) - 1):
-        (alone,) = run(name, task, [asked[index]])
-        assert same(alone, together[index])
-    for answer, wanted in zip(together, asked, strict=True):
-        assert bool(answer.events) == (wanted.private and method.reads_private)
-        assert answer.test_predictions.shape == (task.test_features.shape[0],)
-        assert answer.validation_predictions.shape == task.validation_labels.shape
-
-
-@each_case
 @pytest.mark.parametrize("epsilon", [0.25, 8.0])
 def test_what_is_released_proves_what_was_asked_and_hardly_less(tasks, name, scenario, epsilon):
     task = tasks[scenario]
@@ -68,21 +52,6 @@ def test_what_is_released_proves_what_was_asked_and_hardly_less(tasks, name, sce
     (event,) = answer.events
     claim = task.scenario.unit, task.scenario.relation, task.delta
     assert 0.97 * epsilon < price(event, *claim).epsilon <= epsilon
-
-
-@each_case
-def test_validation_labels_that_are_not_known_are_not_read_or_paid_for(tasks, name, scenario):
-    task = tasks[scenario]
-    for known in (7, 1, 0):
-        asked = [request(task, 1.0, seed, known) for seed in range(3)]
-        labels = task.validation_labels.copy()
-        labels[known:] = (labels[known:] + 1) % task.n_classes
-        before = run(name, task, asked)
-        after = run(name, replace(task, validation_labels=labels), asked)
-        paid = [bool(answer.validation_events) for answer in before]
-        assert not any(paid) or known == 0
-        for one, other, event in zip(before, after, paid, strict=True):
-            assert event or same(one, other)
 
 
 @pytest.mark.parametrize(

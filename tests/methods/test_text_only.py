@@ -9,21 +9,15 @@ import pytest
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 from small_graphs import random_graph
-from small_tasks import run, task_of
+from small_tasks import task_of
 
 from private_graphs.methods import text_only
-from private_graphs.methods.method import Request
 from private_graphs.tasks import GraphTask
-from private_graphs.training.streams import Streams
 
 
 @pytest.fixture
 def task() -> GraphTask:
     return task_of(random_graph(3, nodes=90, train=50), "edges")
-
-
-def request(seed: int = 0) -> Request:
-    return Request(0.0, seed, np.arange(3), Streams.of({"seed": seed}))
 
 
 def test_own_label_does_not_enter_the_own_row(task, monkeypatch):
@@ -77,13 +71,6 @@ def test_text_votes_by_hand():
     np.testing.assert_allclose(found, [[0.8 * 0.5 - 0.4 * 0.25, -0.8 * 0.5 + 0.4 * 0.25]])
 
 
-def test_rows_are_probabilities(task):
-    model = text_only.fit_text_model(task)
-    assert model.probabilities.shape == (task.adjacency.shape[0], task.n_classes)
-    assert (model.probabilities > 0).all()
-    np.testing.assert_allclose(model.probabilities.sum(axis=1), 1)
-
-
 def test_text_rows_by_hand():
     ones = scipy.sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 1.0]]))
     base = task_of(random_graph(0), "edges")
@@ -94,14 +81,6 @@ def test_text_rows_by_hand():
     last = np.array([-2 * weight, -weight])
     expected = np.array([[1, 0], [0, 1], last / np.linalg.norm(last)])
     np.testing.assert_allclose(text_only.text_rows(task).toarray(), expected)
-
-
-def test_reads_neither_edges_nor_validation_labels(task):
-    other = replace(task, adjacency=None, validation_labels=np.zeros_like(task.validation_labels))
-    expected = run("text_only", task, [request()])[0]
-    found = run("text_only", other, [request()])[0]
-    np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
-    np.testing.assert_array_equal(found.validation_predictions, expected.validation_predictions)
 
 
 @pytest.mark.parametrize(

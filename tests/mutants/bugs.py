@@ -129,7 +129,7 @@ BUGS = (
         "    found = np.minimum(1.0, safe / np.sqrt(squared_norms))",
         "    found = np.minimum(1.0, safe / np.sqrt(squared_norms.mean()))\n"
         "        found = np.full(squared_norms.shape, found)",
-        (test("methods/dp_linear::clipped_sums_equal_those_of_torch_gradients"),),
+        (test("methods/node_gradients::clipped_sums_equal_those_of_torch_gradients"),),
     ),
     Bug(
         "9",

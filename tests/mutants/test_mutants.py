@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from bugs import BUGS, PAGE, ROOT, Bug, page
+from lent_kernels import lend_kernels
 
 LIMIT = 600
 """Seconds for the catchers of one bug."""
@@ -31,7 +32,8 @@ def test_what_is_named_catches_the_bug(bug: Bug, tmp_path, request):
     if not bug.fast and not request.config.getoption("--all-mutants"):
         pytest.skip("planted by make test-all")
     sources = tmp_path / "src"
-    shutil.copytree(ROOT / "src", sources)  # times of files too, or all kernels compile again
+    shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    lend_kernels(ROOT / "src", sources)
     place = sources / "private_graphs" / bug.path
     place.write_text(bug.patched(place.read_text()))
     ended = subprocess.run(

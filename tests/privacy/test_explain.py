@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -20,14 +21,14 @@ from private_graphs.privacy.events import (
 )
 from private_graphs.privacy.explain import (
     _UNITS,
-    RELEASES,
+    BRIEF,
     TEXTS,
     at_least,
     at_most,
     belief,
     belief_percent,
+    brief,
     explain,
-    paragraph,
 )
 from private_graphs.privacy.prices import FileRows
 from private_graphs.privacy.statements import (
@@ -43,6 +44,14 @@ from private_graphs.privacy.statements import (
     build_statement,
 )
 from private_graphs.report.statement import SECTIONS, headline, mechanisms, sections, terminal
+from private_graphs.report.words import strength
+
+
+def paragraph(statement: PrivacyStatement) -> str:
+    """Return the texts of a statement in one piece."""
+    parts = explain(statement)
+    return " ".join(" ".join(parts[name].split()) for name in TEXTS if parts[name])
+
 
 ABOUT = About(
     study="study", dataset="cora", features="raw", method="gcn", scenario="nodes", protocol="sound",
@@ -80,103 +89,31 @@ def _audit(lower: float) -> Audit:
     )  # fmt: skip
 
 
-def test_a_proved_budget_is_told_with_its_numbers_and_what_it_supposes() -> None:
-    text = paragraph(_statement())
-    for said in ("1,208", "ε = 2", "88.1 %", "0.00001", "0.01208", "the divisor is public",
-                 "the number of nodes"):  # fmt: skip
-        assert said in text, said
-    hashes = [explain(_statement(noise_source=source))["not_covered"]
-              for source in ("seeded", "os_entropy")]  # fmt: skip
-    assert ["fingerprint" in told for told in hashes] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("statement", "numbers"),
-    [
-        (_statement(epsilon_proved=109.337, vacuous=True, epsilon_all_runs=109.337), ["109.4"]),
-        (_unproved(), ["1.996"]),
-        (_unproved(epsilon_published=136.5, vacuous=True), ["136.5"]),
-        (_unproved(status="refuted", audit=_audit(3.28139)), ["3.281", "99.9 %", "refuted"]),
-        (_unproved(authors_accountant_epsilon=-0.148), ["-0.148"]),
-        (_statement(status="not_private", epsilon_proved=None, epsilon_all_runs=None,
-                    epsilon_target=None), []),
-    ],
-)  # fmt: skip
-def test_what_is_not_proved_or_too_large_gives_no_odds(statement, numbers) -> None:
-    text = paragraph(statement)
-    assert "% sure" not in text
-    assert all(number in text for number in numbers)
-    if statement.epsilon_proved is None:
-        assert explain(statement)["belief_at_most"] is None
-    assert ("ε" in text) == bool(numbers)
-
-
-def test_a_refuted_claim_beside_a_proof_tells_both() -> None:
-    proved = _statement(
-        status="refuted", epsilon_published=1.9958, epsilon_proved=3.38016, audit=_audit(2.5),
-        epsilon_all_runs=3.38016,
-    )  # fmt: skip
-    assert "ε = 3.381" in paragraph(proved) and "refuted" in paragraph(proved)
-
-
-@pytest.mark.parametrize("unit", get_args(Unit))
-def test_each_unit_is_named_and_explained(unit: str) -> None:
-    for count in (1, 900):
-        text = explain(_statement(unit=unit, n_units=count))["who"]
-        assert _UNITS[unit][2] in text
-        if unit.startswith("edge"):
-            assert f"{_UNITS[unit][1]} of the graph (declared: at most {count})" in text
-        else:
-            assert (_UNITS[unit][0] if count == 1 else f"900 {_UNITS[unit][1]}") in text
-
-
-def test_each_relation_and_inference_has_words_of_its_own() -> None:
-    for name, values in (("relation", get_args(Relation)), ("inference", get_args(Inference))):
-        texts = {explain(_statement(**{name: each}))["against"] for each in values}
-        assert len(texts) == len(values)
-
-
-def test_predictions_that_leak_are_not_covered() -> None:
-    parts = explain(_statement(inference="leaks"))
-    assert "leak" in parts["against"]
-    assert "the predictions, which read private nodes" in parts["not_covered"]
-
-
-def test_a_kept_seed_is_warned_of() -> None:
-    assert "whoever knows it" in paragraph(_statement(noise_source="seeded"))
-    assert "whoever knows it" not in paragraph(_statement())
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, "30 runs were made; all of them together keep ε = 14.89"),
-        ({}, "chosen among 6 configurations by public scores; as the chosen one it keeps"),
-        ({"public": False}, "a further query of the private data, which no number here"),
-        ({"together": None}, "nothing is proved for the chosen one"),
-    ],
-)
-def test_the_choice_among_runs_is_charged(changes: dict, words: str) -> None:
-    changes = dict(changes)
-    together = changes.pop("together", 14.8888)
-    chosen = Selection(**{"n_configs": 6, "data": "public scores", "cost": "x", **changes})
-    text = paragraph(_statement(selection=chosen, n_runs_released=30, epsilon_all_runs=together))
-    assert words in text
-    assert "fixed in advance." not in text
-
-
-def test_a_statement_made_by_pricing_is_explained() -> None:
-    event = NoisyGradients("gradient_global", 1.0, 89.167, 500, 500, FullBatch())
-    built = build_statement(
-        events=[event], unit="node", relation="replace", delta=1e-5, n_units=1208,
-        epsilon_published=None, published_formula=None, n_runs_released=5, noise_source="seeded",
-        inference="inductive_disjoint", selection=FIXED, preprocessing="none", public_facts=[],
-        assumptions=[], private=True, about=ABOUT, file=ALONE,
-    )  # fmt: skip
-    text = paragraph(built)
-    assert "ε = 2:" in text and "all of them together keep ε = 5.002" in text
-    assert "n_runs_released" not in text and text.startswith("Protected, from whoever does not")
-    assert "Nothing is treated as public" in text
+@pytest.mark.parametrize("status", ["proved", "refuted", "open", "huge", "many"])
+def test_the_brief_lists_fit_a_terminal_and_promise_no_more(status) -> None:
+    long = tuple(f"assumption {place} of many words that go on and on" for place in range(30))
+    told = {
+        "proved": _statement(),
+        "refuted": _unproved(status="refuted", audit=_audit(3.2814)),
+        "open": _unproved(selection=Selection(n_configs=6, data="x", cost="x", public=False)),
+        "huge": _statement(epsilon_proved=109.337, vacuous=True, epsilon_all_runs=200.0,
+                           n_runs_released=3, n_rows_counted=3),
+        "many": _statement(assumptions=long, public_facts=long, proof="p " * 900,
+                           n_runs_released=9, n_rows_counted=10, n_rows_not_counted=4),
+    }  # fmt: skip
+    lines = brief(told[status])
+    assert len(lines) <= 24 and all(len(line) <= 80 for line in lines)
+    assert [line for line in lines if line[:1] not in "- "] == list(BRIEF)
+    text = " ".join(" ".join(lines).split())
+    words = {
+        "proved": ["one run: ε = 2: a guess of 50 % becomes at most 88.1 %", "1,208 nodes"],
+        "refuted": ["Nothing is proved", "ε = 1.996, a claim; an attack shows ε ≥ 3.281"],
+        "open": ["Nothing is proved", "chosen on private data: no ε here pays for that"],
+        "huge": ["ε = 109.4: next to no promise", "all 3 runs: ε = 200"],
+        "many": ["(all of it: --json)", "4 rows without DP in the same file"],
+    }
+    assert all(word.lower() in text.lower() for word in words[status]), text
+    assert ("%" in text) == (status in ("proved", "many"))
 
 
 def _of_method(
@@ -208,93 +145,84 @@ FREE = Selection(n_configs=9, data="hits on 541 public validation labels")
 CHARGED = Selection(n_configs=9, data="hits on 541 private validation labels", public=False)
 
 
-def test_a_free_choice_inside_a_run_leaves_the_budget_of_the_run() -> None:
-    statement = _of_method(FREE, events=(_sums(),))
-    text = paragraph(statement)
-    assert statement.selection.cost.startswith("none: the 9 configurations")
-    proved = at_most(statement.epsilon_proved)
-    assert f"One run, with the choice of its settings, is proved to keep ε = {proved}:" in text
-    assert (
-        "chosen among 9 configurations by hits on 541 public validation labels: this reads" in text
-    )
-    assert "costs nothing" in text and "10 runs were made; all of them together keep" in text
-    for wrong in ("as the chosen one", "not that of one run", "further query", "fixed in advance:"):
-        assert wrong not in text, wrong
-    assert "validation node" not in explain(statement)["who"]
+def _chosen(together: float | None = 14.8888, **changes: object) -> PrivacyStatement:
+    chosen = Selection(**{"n_configs": 6, "data": "public scores", "cost": "x", **changes})
+    return _statement(selection=chosen, n_runs_released=30, epsilon_all_runs=together)
 
 
-def test_a_charged_choice_is_covered_and_protects_labels_of_tuning_nodes_alone() -> None:
-    statement = _of_method(CHARGED, events=(_sums(),), apart=(CHOICE,))
-    parts = explain(statement)
-    assert statement.selection.cost.startswith("charged")
-    assert "the ε of the run covers it" in parts["all_runs_and_selection"]
-    assert "the ε of all runs covers training nodes alone" in parts["all_runs_and_selection"]
-    assert "the choice of the configuration" not in parts["not_covered"]
-    assert "Of a validation node its label alone is protected" in parts["who"]
-    assert "further query" not in paragraph(statement)
-    unproved = explain(_of_method(CHARGED, events=(_sums(),), apart=(CHOICE,), n_units=10**5))
-    assert unproved["epsilon"] is None
-    assert "nothing is proved for the chosen ones" in unproved["all_runs_and_selection"]
-    alone = explain(_of_method(CHARGED, events=(_sums(),), apart=(CHOICE,), n_runs_released=1))
-    assert "training nodes alone" not in alone["all_runs_and_selection"]
-
-
-@pytest.mark.parametrize("chosen", [FREE, FIXED])
-@pytest.mark.parametrize("n_runs", [1, 10])
-def test_where_no_private_data_were_used_nobody_was_trained_on(chosen, n_runs) -> None:
-    statement = _of_method(chosen, n_runs_released=n_runs)
-    text, parts = paragraph(statement), explain(statement)
-    assert text.startswith("No private data were used: nothing was read of the 1,208 nodes")
-    assert "ε = 0, and δ = 0" in text and parts["epsilon"] == 0 and parts["delta_in_words"] == ""
-    assert "This supposes: the constants were set elsewhere." in text
-    assert ("all of this is public" in text) == (chosen is FREE)
-    for wrong in ("trained on", "seed", "random", "generator", "Gaussian", "even odds", "% sure"):
-        assert wrong not in text, wrong
-
-
-def test_a_budget_that_rounds_to_zero_under_noise_is_no_public_run() -> None:
-    text = paragraph(_statement(epsilon_proved=0.0, mechanisms=_of_method(
-        FIXED, events=(_sums(),)).mechanisms))  # fmt: skip
-    assert "No private data" not in text and "proved to keep ε = 0:" in text
-
-
-def test_edges_are_told_as_single_edges_below_a_declared_number() -> None:
-    statement = _of_method(
-        FREE, events=(_sums("edge_undirected", "add_remove"),), unit="edge_undirected",
-        relation="add_remove", n_units=5300,
-    )  # fmt: skip
-    parts = explain(statement)
-    assert "the edges of the graph (declared: at most 5,300), each by itself" in parts["who"]
-    assert "over at most 5,300 edges" in parts["delta_in_words"]
-    assert "not of all edges of a node together" in parts["who"]
-    assert "trained on" not in parts["who"]
-    assert "exception" not in parts["against"]
-    [also] = statement.also_proved
-    assert also == AlsoProved(relation="replace", epsilon=also.epsilon)
-    assert f"keeps ε = {at_most(also.epsilon)}." in parts["strength"]
-    assert also.epsilon > 2 * statement.epsilon_proved
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"n_rows_counted": 160, "epsilon_of_file": 73.75}, "holds 160 such rows"),
-        ({"n_rows_counted": 160, "epsilon_of_file": 73.75}, "keep ε = 73.75"),
-        (
-            {"n_rows_counted": 3, "epsilon_of_file": None, "proof_of_file": "none: no grid."},
-            "for all of them together nothing is proved: no grid.",
+def _known() -> dict[str, PrivacyStatement]:
+    """Statements of every kind, whose words are written down."""
+    gcn = NoisyGradients("gradient_global", 1.0, 89.167, 500, 500, FullBatch())
+    charged = {"events": (_sums(),), "apart": (CHOICE,)}
+    edges = {"unit": "edge_undirected", "relation": "add_remove"}
+    proved_too = {"epsilon_proved": 3.38016, "epsilon_all_runs": 3.38016}
+    return {
+        "proved": _statement(),
+        "with a kept seed": _statement(noise_source="seeded"),
+        "vacuous": _statement(epsilon_proved=109.337, vacuous=True, epsilon_all_runs=109.337),
+        "published": _unproved(),
+        "published and vacuous": _unproved(epsilon_published=136.5, vacuous=True),
+        "the authors print less than nothing": _unproved(authors_accountant_epsilon=-0.148),
+        "refuted": _unproved(status="refuted", audit=_audit(3.28139)),
+        "refuted beside a proof": _statement(
+            status="refuted", epsilon_published=1.9958, audit=_audit(2.5), **proved_too
         ),
-        ({"n_rows_not_counted": 10}, "10 rows without DP: these reveal the data"),
-    ],
-)
-def test_what_else_the_file_holds_is_told(changes: dict, words: str) -> None:
-    assert words in explain(_statement(**changes))["all_runs_and_selection"]
-    assert "The file" not in paragraph(_statement())
+        "not private": _statement(
+            status="not_private", epsilon_proved=None, epsilon_all_runs=None, epsilon_target=None
+        ),
+        "one node": _statement(n_units=1),
+        **{f"unit {each}": _statement(unit=each, n_units=900) for each in get_args(Unit)},
+        **{f"relation {each}": _statement(relation=each) for each in get_args(Relation)},
+        **{f"inference {each}": _statement(inference=each) for each in get_args(Inference)},
+        "chosen by public scores": _chosen(),
+        "chosen by private scores": _chosen(public=False),
+        "chosen, and nothing is proved": _chosen(None),
+        "a GCN, five runs": _of_method(FIXED, events=(gcn,), n_runs_released=5, one_run=False),
+        "a free choice in a run": _of_method(FREE, events=(_sums(),)),
+        "a charged choice in a run": _of_method(CHARGED, **charged),
+        "a charged choice, delta too large": _of_method(CHARGED, **charged, n_units=10**5),
+        "a charged choice in one run": _of_method(CHARGED, **charged, n_runs_released=1),
+        "no private data, a choice": _of_method(FREE),
+        "no private data, one run": _of_method(FIXED, n_runs_released=1),
+        "rounds to zero": _statement(
+            epsilon_proved=0.0, mechanisms=_of_method(FIXED, events=(_sums(),)).mechanisms
+        ),
+        "edges": _of_method(FREE, events=(_sums(**edges),), **edges, n_units=5300),
+        "a file of many rows": _statement(n_rows_counted=160, epsilon_of_file=73.75),
+        "a file that proves nothing": _statement(
+            n_rows_counted=3, epsilon_of_file=None, proof_of_file="none: no grid."
+        ),
+        "a file with rows without DP": _statement(n_rows_not_counted=10),
+    }  # fmt: skip
 
 
-def test_every_inference_has_words_and_noisy_rows_are_covered() -> None:
-    assert set(get_args(Inference)) <= set(RELEASES)
-    assert "public data, so that all of it is covered alike" in RELEASES["noisy_rows"]
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "explained.md"
+
+
+def _told() -> str:
+    """The first statement in words; of each other one the parts that differ."""
+    first, *others = _known().items()
+    usual = explain(first[1])
+    lines = ["# Statements in words", f"## {first[0]}", paragraph(first[1])]
+    for name, statement in others:
+        parts = explain(statement)
+        lines += [f"## {name}", *(f"{each}: {parts[each]}" for each in TEXTS
+                                  if parts[each] != usual[each])]  # fmt: skip
+    return "\n\n".join(lines) + "\n"
+
+
+def test_known_statements_have_the_words_that_were_read_and_written_down() -> None:
+    """Read the difference; if it is meant: python tests/privacy/test_explain.py"""
+    assert _told() == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_the_odds_are_those_of_the_proved_budget_alone() -> None:
+    for name, statement in _known().items():
+        parts, text = explain(statement), paragraph(statement)
+        if statement.epsilon_proved is None:
+            assert parts["epsilon"] is None and parts["belief_at_most"] is None, name
+        if statement.epsilon_proved is None or statement.vacuous:
+            assert "% sure" not in text, name
 
 
 @given(st.floats(0, 1e12, allow_subnormal=False))
@@ -400,9 +328,9 @@ def test_headline_and_terminal_say_no_more_than_the_statement(statement: Privacy
         assert line.tone == "refuted" and "Proved" not in line.text
         assert "refuted by an audit" in line.text and f"ε ≥ {lower} " in line.text
     elif statement.epsilon_proved is None:
-        assert line.tone in ("", "unproved") and "Proved" not in line.text
+        assert line.tone in ("", "none") and "Proved" not in line.text
     else:
-        assert line.tone == "proved"
+        assert line.tone == strength(statement.epsilon_proved)
         assert f"ε = {at_most(statement.epsilon_proved)} at δ" in line.text
         assert ("vacuous" in line.text) == statement.vacuous
         assert ("if the seed" in line.text) == (statement.noise_source == "seeded")
@@ -428,3 +356,7 @@ def test_mechanisms_are_a_row_each() -> None:
     table = mechanisms(statement)
     assert len(table.frame) == 2 and "noise multiplier" in [each.head for each in table.columns]
     assert mechanisms(_statement()).frame.empty
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(_told(), encoding="utf-8")

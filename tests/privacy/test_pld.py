@@ -38,12 +38,6 @@ def test_poisson_sampling_by_two_routes(
     assert -1e-6 <= pld_epsilon(noise, steps, rate, DELTA, relation) - estimate <= 2e-4
 
 
-def test_replace_doubles_the_sensitivity() -> None:
-    assert pld_epsilon(1, 1, 1, DELTA, "replace") == pytest.approx(9.99726, abs=2e-5)
-    assert pld_epsilon(1, 1, 1, DELTA, "replace") == pytest.approx(gdp_epsilon(2, DELTA), abs=2e-4)
-    assert pld_epsilon(1, 1, 1, DELTA, "zero_out") == pytest.approx(gdp_epsilon(1, DELTA), abs=2e-4)
-
-
 def test_library_rdp_accountant_forgets_to_double_so_it_is_never_used() -> None:
     accountant = RdpAccountant(
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
@@ -51,12 +45,6 @@ def test_library_rdp_accountant_forgets_to_double_so_it_is_never_used() -> None:
     wrong = accountant.get_epsilon(DELTA)
     assert wrong == pytest.approx(4.72851, abs=1e-4)
     assert pld_epsilon(1, 1, 1, DELTA, "replace") > 2 * wrong
-
-
-def test_zero_out_is_the_wrong_relation_for_a_replaced_term() -> None:
-    assert pld_epsilon(4, 1000, 0.1, DELTA, "replace") > 2 * pld_epsilon(
-        4, 1000, 0.1, DELTA, "zero_out"
-    )
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "zero_out", "replace"])
@@ -105,18 +93,6 @@ def test_library_never_undercuts_the_independent_route(
     priced = pld_epsilon(noise, steps, rate, DELTA, relation)
     assert estimate is not None
     assert -1e-6 <= priced - estimate <= 2e-4 * max(1.0, priced / 10)
-
-
-@settings(max_examples=8, deadline=None)
-@given(st.floats(0.05, 0.9), st.floats(2, 60), st.integers(50, 2000))
-def test_epsilon_falls_with_noise_and_grows_with_steps_and_rate(
-    rate: float, noise: float, steps: int
-) -> None:
-    epsilon = pld_epsilon(noise, steps, rate, DELTA, "replace")
-    assert pld_epsilon(1.1 * noise, steps, rate, DELTA, "replace") < epsilon
-    assert pld_epsilon(noise, steps + steps // 10, rate, DELTA, "replace") > epsilon
-    assert pld_epsilon(noise, steps, 1.1 * rate, DELTA, "replace") > epsilon
-    assert pld_epsilon(noise, steps, rate, DELTA, "zero_out") < epsilon
 
 
 def test_independent_route_admits_where_it_is_unreliable() -> None:

@@ -76,24 +76,6 @@ def test_a_whole_graph_touches_every_part() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("epochs", "noise", "zero_out", "replaced"),
-    [
-        (2000, 4, 109.33692, 344.45102),
-        (500, 13, 8.31503, 19.94126),
-        (2000, 48, 4.03372, 9.16598),
-        (500, 56, 1.55196, 3.38015),
-    ],
-)
-def test_full_graph_prices_of_table_3(
-    epochs: int, noise: int, zero_out: float, replaced: float
-) -> None:
-    event = _event(FullBatch(), noise, releases=epochs, epochs=epochs)
-    assert price(event, "graph", "zero_out", DELTA).epsilon == pytest.approx(zero_out, abs=6e-6)
-    for unit in ("node", "graph"):
-        assert price(event, unit, "replace", DELTA).epsilon == pytest.approx(replaced, abs=6e-6)
-
-
 @pytest.mark.parametrize(("noise", "proved"), [(34.696, 5.889), (17.715, 13.371)])
 def test_shuffled_splits_are_priced_as_cyclic_and_never_amplified(
     noise: float, proved: float
@@ -102,14 +84,6 @@ def test_shuffled_splits_are_priced_as_cyclic_and_never_amplified(
     assert shuffled.epsilon == pytest.approx(proved, abs=6e-4)
     assert shuffled.epsilon == price(_event(Cyclic(10), noise), "node", "replace", DELTA).epsilon
     assert "never amplified" in shuffled.proof
-
-
-def test_price_of_disjoint_parts_does_not_depend_on_their_number() -> None:
-    prices = {
-        price(_event(sampling), "node", "replace", DELTA).epsilon
-        for sampling in (FullBatch(), FullBatch(4), Cyclic(4), Shuffled(100))
-    }
-    assert len(prices) == 1
 
 
 def test_stratified_subsampling_touches_three_parts() -> None:

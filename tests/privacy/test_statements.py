@@ -210,25 +210,6 @@ def test_runs_of_a_search_that_were_compared_count_as_released() -> None:
         )
 
 
-def test_a_choice_on_private_scores_is_not_accounted() -> None:
-    chosen = Selection(n_configs=6, data="validation scores on the whole graph", public=False)
-    assert _statement(selection=chosen, n_runs_released=30).selection.cost.startswith(
-        "not accounted"
-    )
-
-
-def test_a_choice_among_unproved_runs_promises_nothing() -> None:
-    chosen = Selection(n_configs=6, data="public validation nodes")
-    event = _event(clipping="none")
-    cost = _statement(selection=chosen, n_runs_released=30, events=[event]).selection.cost
-    assert cost.startswith("nothing is proved")
-
-
-def test_every_compared_run_counts_as_released() -> None:
-    with pytest.raises(UserError, match="n_runs_released is 5 with 6 configurations"):
-        _statement(selection=Selection(n_configs=6, data="public validation nodes"))
-
-
 @pytest.mark.parametrize("changes", [{"events": []}, {"private": False}])
 def test_privacy_and_mechanisms_must_agree(changes: dict) -> None:
     with pytest.raises(UserError, match="expected at least one mechanism"):
@@ -258,11 +239,6 @@ def test_json_round_trip_keeps_identity() -> None:
     assert len(statement.statement_id) == 12
     int(statement.statement_id, 16)
     assert json.loads(text)["mechanisms"][0]["clipping"] == "gradient_global"
-
-
-def test_identity_follows_content() -> None:
-    assert _statement().statement_id == _statement().statement_id
-    assert _statement().statement_id != _statement(n_runs_released=6).statement_id
 
 
 def test_a_changed_statement_is_detected() -> None:
@@ -398,29 +374,12 @@ def test_json_never_holds_infinity_or_nan() -> None:
     assert statement.authors_accountant_epsilon is None
 
 
-def test_negative_number_of_the_authors_accountant_is_kept() -> None:
-    assert _statement(authors_accountant_epsilon=-0.148).authors_accountant_epsilon == -0.148
-
-
 def test_an_audit_above_the_published_value_refutes_it() -> None:
     statement = _statement(
         events=[_event(clipping="none")], audit=_audit(relation="zero_out", epsilon_lower=3.28)
     )
     assert statement.status == "refuted"
     assert _statement(audit=_audit()).status == "proved_if_seed_secret"
-
-
-def test_an_audit_above_the_proved_value_fails() -> None:
-    with pytest.raises(UserError, match="breaks its proof"):
-        _statement(audit=_audit(epsilon_lower=2.5))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"unit": "graph"}, {"delta": 1e-6}, {"confidence": 0.95}]
-)  # fmt: skip
-def test_an_audit_of_something_else_is_not_compared(changes: dict) -> None:
-    with pytest.raises(UserError, match="cannot be compared"):
-        _statement(audit=_audit(**changes))
 
 
 def test_a_stronger_audit_relation_is_not_compared() -> None:
@@ -501,14 +460,21 @@ def test_further_runs_with_other_noise_compose() -> None:
     assert statement.epsilon_proved == alone.epsilon_proved
 
 
-def test_a_choice_within_one_run_costs_no_further_run() -> None:
-    public = _statement(selection=Selection(n_configs=6, data="public labels"), one_run=True)
-    assert "no further run reads private data" in public.selection.cost
-    charged = _statement(
-        selection=Selection(n_configs=6, data="private labels", public=False),
-        apart=[_choice(1.0)], one_run=True,
-    )  # fmt: skip
-    assert charged.selection.cost.startswith("charged")
+PUBLIC, PRIVATE = (Selection(n_configs=6, data="scores", public=each) for each in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("changes", "cost"),
+    [
+        ({"selection": PRIVATE, "n_runs_released": 30}, "not accounted"),
+        ({"selection": PUBLIC, "n_runs_released": 30, "events": [_event(clipping="none")]},
+         "nothing is proved"),
+        ({"selection": PUBLIC, "one_run": True}, "none: the 6 configurations"),
+        ({"selection": PRIVATE, "one_run": True, "apart": [_choice(1.0)]}, "charged"),
+    ],
+)  # fmt: skip
+def test_what_a_choice_costs_is_said(changes: dict, cost: str) -> None:
+    assert _statement(**changes).selection.cost.startswith(cost)
 
 
 def test_a_budget_of_one_run_that_rounds_to_zero_still_composes() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickletools
-import shutil
-import time
 import zipfile
 
 import numpy as np
@@ -15,12 +13,10 @@ from torch_geometric.io import read_planetoid_data
 
 from private_graphs.datasets import embedded
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.planetoid import read_planetoid
 from private_graphs.datasets.registry import DATASETS, GraphSize, build
 from private_graphs.datasets.sources import load_sources, supply
 from private_graphs.datasets.views import VIEWS
-from private_graphs.errors import UserError
 
 PLANETOID, ARCHIVES = ("cora", "citeseer", "pubmed"), ("cora-ml", "ms-academic")
 REAL = PLANETOID + ARCHIVES
@@ -122,31 +118,6 @@ def test_the_embedded_planetoid_files_are_read_alike_by_pytorch_geometric(tmp_pa
     assert_same_as_pytorch_geometric(graph, folder, "synthetic")
 
 
-@pytest.mark.parametrize(
-    ("file", "nodes", "edges", "features", "classes"),
-    [("cora_ml.npz", 2995, 8158, 2879, 7), ("ms_academic.npz", 18333, 81894, 6805, 15)],
-)
-def test_the_real_npz_files_are_read_without_unpickling(
-    mirror, file, nodes, edges, features, classes
-):
-    path = mirror / "citation-npz" / file
-    if not path.is_file():
-        pytest.skip(f"the mirror has no citation-npz/{file}")
-    with np.load(path, allow_pickle=False) as archive:
-        objects = 0
-        for key in archive.files:
-            try:
-                archive[key]
-            except ValueError:
-                objects += 1
-    assert objects > 0  # other keys of the file do need unpickling
-    graph = read_npz(path)
-    assert len(graph.labels) == nodes and graph.edge_index.shape == (2, edges)
-    assert graph.features.n_columns == features and graph.n_classes == classes
-    assert (graph.validation_mask.sum(), graph.test_mask.sum()) == (500, 1000)
-    assert graph.train_mask.sum() == nodes - 1500
-
-
 @pytest.fixture(scope="module")
 def archives(raw) -> dict[str, dict[str, np.ndarray]]:
     """Name -> the plain arrays of its file, without the prefixes' dots."""
@@ -204,23 +175,6 @@ def test_the_classes_of_the_archives_have_the_names_of_their_files(raw):
     texts = [text for _, text, _ in pickletools.genops(pickled) if isinstance(text, str)]
     names = list(DATASETS["ms-academic"].classes)
     assert texts[-len(names) :] == names
-
-
-def test_ms_academic_is_built_in_a_few_seconds(raw):
-    need(raw, "ms-academic")
-    started = time.perf_counter()
-    build("ms-academic", raw)
-    assert time.perf_counter() - started < 5
-
-
-def test_a_flipped_byte_in_a_real_file_is_found_before_parsing(raw, tmp_path):
-    shutil.copytree(raw / "planetoid", tmp_path / "planetoid")
-    path = tmp_path / "planetoid/ind.cora.allx"
-    content = bytearray(path.read_bytes())
-    content[1000] ^= 1
-    path.write_bytes(bytes(content))
-    with pytest.raises(UserError, match="planetoid/ind.cora.allx: wrong sha256"):
-        build("cora", tmp_path)
 
 
 CAMPUSES = {

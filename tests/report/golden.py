@@ -17,9 +17,10 @@ import pandas as pd
 import safetensors
 
 from private_graphs.exhibits import exhibits_by_name
+from private_graphs.jobs import finished_folders
 from private_graphs.report.exhibit import Chart
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, find_jobs, read_statistics, tidy, write_rows
+from private_graphs.report.rows import collect, read_statistics, tidy, write_rows
 from private_graphs.report.table import csv
 from private_graphs.report.write import markdown
 from private_graphs.study import load_study
@@ -65,7 +66,7 @@ def exhibit_texts(name: str) -> dict[str, str]:
 def predictions_of(scale_folder: Path) -> dict[str, str]:
     """Return the sha256 of the predicted classes of every job."""
     hashes = {}
-    for name, folder in find_jobs(scale_folder).items():
+    for name, folder in finished_folders(scale_folder / "jobs").items():
         path = folder / "predictions.safetensors"
         if path.is_file():
             with safetensors.safe_open(path, "numpy") as stored:

@@ -17,7 +17,10 @@ from private_graphs.report.rows import tidy
 from private_graphs.report.shelf import Shelf
 
 MADE = Made("0.1.0", "2026-01-02", "a machine", 1.5, ("snakemake --config scale=full",))
-STUDY = SimpleNamespace(id="small", title="A small study", citation="Nobody.", url="https://x.org")
+STUDY = SimpleNamespace(
+    id="small", title="A small study", citation="Nobody.", url="https://x.org",
+    published={"table1": "printed.csv"},
+)  # fmt: skip
 PROVED = {"released": None, "paper": 3.38021, "sound": 1.99998}
 AUDIT = {
     "design": "canary", "unit": "node", "relation": "replace", "delta": 1e-5, "runs": 2000,
@@ -94,7 +97,12 @@ def shelf(
                     "noise_source": "seeded", "device": "cpu", "code_fingerprint": "c0de",
                     "replica_id": f"{protocol}{epsilon}{seed}",
                 })  # fmt: skip
-    statistics = [{"name": dataset, "title": title, "synthetic": name == "demo"}]
+    source = {"file": "raw.txt", "url": "https://x.org/raw.txt", "sha256": "0a1b"}
+    statistics = [{
+        "name": dataset, "title": title, "synthetic": name == "demo", "view": None, "nodes": 10,
+        "edges": 20, "citation": "Nobody, 2020", "licence": "CC0", "sources": [source],
+        "masks": {"train": 6, "test": 4}, "train_class_counts": {"A": 2, "B": 4},
+    }]  # fmt: skip
     results = Results(STUDY, name, tidy([pd.DataFrame(rows)]), statements, statistics)
     made = MADE if name == "recorded" else None
     return Shelf(name, results, exhibits or (TABLE, FIGURE), made, missing or {})

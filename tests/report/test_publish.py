@@ -68,7 +68,10 @@ def test_labels_and_titles_say_the_name_once():
 
 def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     pages = write_site(tmp_path, root / "recorded")
-    assert tmp_path / "pages" / STUDY / "table1.html" in pages
+    assert tmp_path / "site" / STUDY / "table1.html" in pages
     index = (tmp_path / "index.html").read_text()
-    assert "recorded, 2026" in index and "citeseer, cora, pubmed" in index
+    assert "recorded, 2026" in index and "Is ε = 2 of this paper true?" in index
+    assert "No: an attack on its code shows ε &gt; 4.7" in index
     assert len(pages) > 600  # statements
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 12e6

@@ -12,10 +12,11 @@ import safetensors.numpy
 
 from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
-from private_graphs.files import write_json, write_text
+from private_graphs.files import write_json
 from private_graphs.jobs import Job
 from private_graphs.report.record import dataset_of, read_recorded, record
 from private_graphs.run import execute
+from private_graphs.verify import finish
 
 GRAPH = "synthetic-planetoid"
 FILES = ["README.md", "predictions.safetensors", "rows.parquet", "statements.json"]
@@ -39,7 +40,7 @@ def finished(tmp_path_factory):
         folder = base / "full" / "jobs" / job.id
         result = execute(job, graph)
         result.save(folder)
-        write_text(folder / "job.json", job.model_dump_json())
+        finish(folder, job, ())
         results[f"{job.group}/{job.name}"] = result
     return base, results
 
@@ -78,6 +79,24 @@ def test_equal_results_give_equal_bytes(finished, tmp_path):
     assert [path.name for path in files[0]] == FILES
     for one, other in zip(*files, strict=True):
         assert one.name == other.name and one.read_bytes() == other.read_bytes()
+
+
+def test_jobs_that_were_recorded_before_stay(finished, results, tmp_path):
+    """On another machine an earlier job is not at hand; one that is takes the place of its rows."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    told = {"day": "2000-01-01", "machine": "a machine", "commands": ["snakemake"]}
+    record(results, whole, **told)
+    table1 = results / "jobs" / "lrec2022" / "table1"
+    table1.rename(tmp_path / "table1")
+    record(results, parts, **told)
+    assert set(read_recorded(parts / "lrec2022").rows["group"]) == {"frontier"}
+    (tmp_path / "table1").rename(table1)
+    shutil.rmtree(results / "jobs" / "lrec2022" / "frontier")
+    for _ in range(2):
+        record(results, parts, **told)
+        for name in FILES:
+            same = [folder / "lrec2022" / name for folder in (whole, parts)]
+            assert same[0].read_bytes() == same[1].read_bytes(), name
 
 
 def _change(path, change) -> None:
@@ -121,7 +140,7 @@ def test_runs_with_secret_seeds_are_refused(finished, tmp_path):
     graph = build(GRAPH, base / "raw")
     folder = tmp_path / "full" / "jobs" / job.id
     execute(job, graph, noise_source="os_entropy").save(folder)
-    write_text(folder / "job.json", job.model_dump_json())
+    finish(folder, job, ())
     with pytest.raises(UserError, match="os_entropy"):
         record(tmp_path / "full", tmp_path / "out")
     assert not (tmp_path / "out").exists()

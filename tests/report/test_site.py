@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from small_shelves import AUDIT, FIGURE, shelf
 
 from private_graphs.errors import UserError
-from private_graphs.report.exhibit import Exhibit
-from private_graphs.report.overview import claims, glance
+from private_graphs.report.exhibit import Exhibit, Table
+from private_graphs.report.overview import guarantees, truth, verdicts
 from private_graphs.report.publish import write_all
 from private_graphs.report.site import write_pages
 
@@ -66,17 +68,18 @@ def build(root: Path, *shelves) -> Page:
 
 
 def exhibit_page(root: Path, name: str = "table1") -> Page:
-    return Page(root / "pages" / "small" / f"{name}.html")
+    return Page(root / "site" / "small" / f"{name}.html")
 
 
 def statement_pages(root: Path, name: str = "full") -> list[Page]:
-    return [Page(path) for path in (root / "pages" / "statements" / name).glob("*.html")]
+    return [Page(path) for path in (root / "site" / "statements" / name).glob("*.html")]
 
 
 def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(tmp_path):
     build(tmp_path, shelf(), shelf("recorded"), shelf("demo", dataset="synthetic-npz"))
     pages = [*tmp_path.rglob("*.html")]
-    assert len(pages) == 1 + 3 + 3 * 6  # index, exhibits and claims, statements
+    # index; exhibits and every ε; datasets; a method; statements
+    assert len(pages) == 1 + 3 + 2 + 1 + 3 * 6
     for path in pages:
         for link in Page(path).links:
             if link.startswith(("https://", "data:")):
@@ -93,10 +96,10 @@ def test_pages_load_nothing_but_the_style_and_the_script_beside_them(tmp_path):
         page, up = Page(path), "../" * (len(path.relative_to(tmp_path).parts) - 1)
         loaded = [values.get("src") for tag, values in page.tags if tag in ("script", "img")]
         loaded += [values["href"] for tag, values in page.tags if tag == "link"]
-        assert set(loaded) == {f"{up}pages/site.css", f"{up}pages/site.js", "data:,"}
+        assert set(loaded) == {f"{up}site/site.css", f"{up}site/site.js", "data:,"}
         assert not {"iframe", "object"} & {tag for tag, _ in page.tags}
     for name in ("site.css", "site.js"):
-        text = (tmp_path / "pages" / name).read_text()
+        text = (tmp_path / "site" / name).read_text()
         assert "http" not in text and "url(" not in text and "@import" not in text
 
 
@@ -111,7 +114,7 @@ def test_hostile_names_stay_text_on_every_page(tmp_path):
     for path in tmp_path.rglob("*.html"):
         page = Page(path)
         scripts = [values for tag, values in page.tags if tag == "script"]
-        assert len(scripts) == 1 and scripts[0]["src"].endswith("pages/site.js")
+        assert len(scripts) == 1 and scripts[0]["src"].endswith("site/site.js")
         assert HOSTILE in page.text
     assert index.text.count(HOSTILE) >= 4
     assert exhibit_page(tmp_path).text.count(HOSTILE) >= 5
@@ -130,11 +133,13 @@ def test_equal_results_give_equal_bytes(tmp_path):
 
 def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
     index = build(tmp_path, shelf(), shelf("recorded", missing={"table1": ("PubMed: none.",)}))
-    assert "exhibit your runs, full scale recorded, 2026-01-02" in index.text
+    marks = [values["class"] for _, values in index.tags if "card " in (values.get("class") or "")]
+    assert marks == ["card full", "card recorded"]
     page = exhibit_page(tmp_path)
-    own, _, recorded = page.text.partition("Recorded with private-graphs 0.1.0 on 2026-01-02")
+    own, _, recorded = page.text.partition("PubMed: none.")
     assert "A paragraph of words." in own and "A paragraph of words." in recorded
-    assert "snakemake --config scale=full" in recorded and "PubMed: none." in recorded
+    assert "Recorded with private-graphs 0.1.0 on 2026-01-02" in recorded
+    assert "snakemake --config scale=full" in recorded
     assert {"full", "recorded"} <= page.anchors
     for name in ("full", "recorded"):
         links = {link for link in page.links if f"statements/{name}/" in link}
@@ -143,9 +148,22 @@ def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
 
 def test_a_newcomer_sees_recorded_numbers_alone(tmp_path):
     index = build(tmp_path, shelf("recorded"))
-    assert "cora nodes released 0.55 – 0.55 none" in index.text
-    assert "Your own numbers at full scale: snakemake" in index.text
+    assert "Your own numbers of small at full scale: snakemake" in index.text
     assert exhibit_page(tmp_path).anchors >= {"recorded"}
+    assert "nodes released 2 0.55" in Page(tmp_path / "site/datasets/cora.html").text
+
+
+def test_the_pages_of_a_study_lead_to_each_other_in_order(tmp_path):
+    build(tmp_path, shelf())
+    place, seen = tmp_path / "index.html", []
+    pages = [exhibit_page(tmp_path, name) for name in ("table1", "figure1", "privacy")]
+    for page in pages:
+        around = {values["rel"]: values["href"] for tag, values in page.tags if "rel" in values
+                  and tag == "a"}  # fmt: skip
+        seen.append((around.get("prev"), around.get("next")))
+    names = ["../../index.html"] + [f"../../site/small/{name}.html" for name in
+                                    ("table1", "figure1", "privacy")] + [None]  # fmt: skip
+    assert seen == list(zip(names, names[2:], strict=False)) and place.is_file()
 
 
 def test_synthetic_and_private_data_are_marked_and_published_data_are_not(tmp_path):
@@ -169,14 +187,72 @@ def test_pictures_stand_in_the_page_and_files_can_be_downloaded(tmp_path):
     assert "../../full/exhibits/small/table1.tex" in exhibit_page(tmp_path).links
 
 
+def test_files_to_download_have_distinct_names(tmp_path):
+    build(tmp_path, shelf())
+    for name in ("table1", "figure1"):
+        page = exhibit_page(tmp_path, name)
+        links = {values["href"] for tag, values in page.tags
+                 if tag == "a" and "button" in (values.get("class") or "")}  # fmt: skip
+        files = [link.rsplit("/", 1)[1] for link in links if "/exhibits/" in link]
+        assert len(files) == len(set(files)) >= 3
+        assert all(page.text.count(f" {file} ") == 1 for file in files)
+
+
 def test_how_the_numbers_were_made_is_said(tmp_path):
     build(tmp_path, shelf())
     text = exhibit_page(tmp_path).text
-    assert "Command snakemake --cores all --config scale=full exhibits=small.table1" in text
+    assert "snakemake --cores all --config scale=full exhibits=small.table1 datasets=cora" in text
     assert "Seeds 0, 1; means and standard deviations" in text
     assert "Settings of gcn optimizer adam; splits 1" in text
     assert "Chosen among 3 by validation scores; as all runs" in text
     assert "from seeds, so that a run can be repeated" in text and "row-normalised" in text
+
+
+def test_the_page_of_a_method_says_what_it_releases_and_what_it_scores(tmp_path):
+    build(tmp_path, shelf(), shelf("recorded"))
+    page = Page(tmp_path / "site/methods/gcn.html")
+    assert "Graph convolutional" in page.text or "GCN" in page.text
+    assert ":mod:" not in page.text and "Why the sensitivity holds mu = 1" in page.text
+    assert page.text.count("cora nodes sound 2 0.55") == 2, "once for each shelf"
+
+
+def test_a_graph_of_ones_own_has_its_page_among_the_private_ones(tmp_path):
+    build(tmp_path, shelf(dataset="my_graph", title="Mine"))
+    assert (tmp_path / "site/private/my_graph.html").is_file()
+    assert not (tmp_path / "site/datasets").exists()
+
+
+def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
+    private = dict.fromkeys(("status",), "proved") | {"epsilon": 2.0, "std": 0.01, "mean": 0.5}
+    rows = [
+        private | {"protocol": "sound", "published": 0.52, "epsilon_proved": 2.0},
+        private | {"protocol": "sound", "published": 0.53, "epsilon_proved": 1.99},
+        private | {"protocol": "paper", "published": 0.48, "epsilon_proved": 3.4},
+        private | {"protocol": "paper", "published": 0.47, "epsilon_proved": None},
+        private | {"protocol": "released", "published": 0.5, "epsilon_proved": 1.0,
+                   "status": "refuted", "audit_epsilon_lower": 4.789},
+        private | {"protocol": "released", "published": 0.51, "std": math.nan, "epsilon": math.inf,
+                   "epsilon_proved": None, "status": "not_private"},
+        private | {"protocol": "released", "published": 0.5, "mean": math.nan},
+        private | {"protocol": "released", "published": None},
+    ]  # fmt: skip
+    released, paper, sound = verdicts(["text", Table("t", pd.DataFrame(rows), [])])
+    assert (sound.scores, sound.met, sound.hold, sound.answer.tone) == (2, 1, 2, "")
+    assert (paper.met, paper.budgets, paper.hold, paper.refuted, paper.unproved) == (1, 2, 0, 0, 2)
+    assert paper.larger == 3.4 and paper.answer.tone == "none"
+    assert (released.scores, released.met, released.budgets, released.refuted) == (2, 1, 1, 1)
+    assert released.answer.tone == "refuted" and "ε > 4.78" in released.answer.text
+    table = truth([released, paper, sound])
+    assert [table.columns[1].show(row) for row in table.frame.to_dict("records")] == [
+        "1 of 2", "1 of 2", "1 of 2"]  # fmt: skip
+    assert verdicts(["text", Table("t", pd.DataFrame({"x": [1]}), [])]) == []
+
+
+def test_claims_that_were_checked_are_counted_on_the_card(tmp_path):
+    path = tmp_path / "full" / "claims" / "small.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("id,protocol,verdict\na,paper,holds\nb,paper,fails\nc,paper,holds\n")
+    assert "paper: 1 fails · paper: 2 holds" in build(tmp_path, shelf()).text
 
 
 def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
@@ -203,24 +279,23 @@ def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
 
 
 @pytest.mark.parametrize("together", [None, 7.00001])
-def test_claims_and_overview_never_say_more_than_the_weakest_statement(together):
+def test_every_epsilon_is_never_less_than_the_weakest_statement_says(together):
     made = shelf("recorded", protocols=("sound",), epsilon_proved=2.00001,
                  epsilon_all_runs=together)  # fmt: skip
-    table = claims(made)
-    (row,) = table.frame.to_dict("records")
+    table = guarantees(made)
+    row, without = table.frame.to_dict("records")
     shown = {each.head: each.show(row) for each in table.columns}
-    assert shown["ε proved"].text == "2.01" and shown["ε proved"].tone == "proved"
+    assert shown["ε proved"].text == "2.01" and shown["ε proved"].tone == "e3"
     assert shown["all runs"] == ("none" if together is None else "7.01")
-    (row,) = glance(made).frame.to_dict("records")
-    assert row["privacy"].text == "2.01 per node" and row["privacy"].tone == "proved"
+    assert shown["micro-F1"] == "0.55"
+    assert {each.head: each.show(without) for each in table.columns}["ε proved"].text == "no DP"
 
 
-def test_refuted_claims_stand_in_the_overview():
-    made = shelf(audit=AUDIT)
-    said = {row["protocol"]: row["privacy"] for row in glance(made).frame.to_dict("records")}
-    assert said["released"].text == "refuted: ε > 3.28"
-    assert said["paper"].tone == said["released"].tone == "refuted"
-    assert said["sound"].text == "2.00 per node" and said["sound"].tone == "proved"
+def test_refuted_claims_are_marked_among_every_epsilon():
+    table = guarantees(shelf(audit=AUDIT))
+    rows = [row for row in table.frame.to_dict("records") if row["private"]]
+    tones = {row["protocol"]: row["tone"] for row in rows}
+    assert tones == {"released": "refuted", "paper": "refuted", "sound": "e3"}
 
 
 def test_pages_can_be_used_with_a_keyboard_and_read_aloud(tmp_path):
@@ -237,19 +312,19 @@ def test_pages_can_be_used_with_a_keyboard_and_read_aloud(tmp_path):
 
 def test_the_style_sheet_knows_phones_and_dark_screens(tmp_path):
     build(tmp_path, shelf())
-    style = (tmp_path / "pages" / "site.css").read_text()
+    style = (tmp_path / "site" / "site.css").read_text()
     assert "prefers-color-scheme: dark" in style
     phone = re.search(r"@media \(max-width: 52rem\) \{(.*?)\n\}", style, re.S)[1]
-    assert "nav ul { display: none; }" in phone and "#menu:checked ~ ul" in phone
+    assert "nav label ~ div { display: none; }" in phone and "#menu:checked ~ div" in phone
 
 
 def test_pages_that_nothing_is_made_of_any_more_are_removed(tmp_path):
-    stale = tmp_path / "pages" / "statements" / "full" / "000000000000.html"
+    stale = tmp_path / "site" / "statements" / "full" / "000000000000.html"
     stale.parent.mkdir(parents=True)
     stale.write_text("old")
     build(tmp_path, shelf())
     build(tmp_path, shelf(exhibits=(FIGURE,)))
-    assert not stale.exists() and not (tmp_path / "pages" / "small" / "table1.html").exists()
+    assert not stale.exists() and not (tmp_path / "site" / "small" / "table1.html").exists()
     assert not (tmp_path / "full" / "exhibits" / "small" / "table1.csv").exists()
 
 

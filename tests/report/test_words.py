@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from private_graphs.privacy.statements import Inference, Status, Unit
 from private_graphs.report.exhibit import NOTHING, Cell
-from private_graphs.report.words import bound, budget, guarantee, guarantees, number, score, unit
+from private_graphs.report.words import (
+    SCALE,
+    bound,
+    budget,
+    guarantee,
+    guarantees,
+    number,
+    score,
+    strength,
+    unit,
+)
 
 EPSILONS = st.floats(1e-9, 1e9) | st.floats(0.01, 300)
 
@@ -43,7 +53,7 @@ def test_a_phrase_never_promises_more_than_the_statement(point):
     assert cell.statement == point["statement_id"]
     per = re.search(r"([\d.e+]+) per (.+?)(,|$)", cell.text)
     if point["epsilon_proved"] is None:
-        assert per is None and cell.tone != "proved"
+        assert per is None and cell.tone in ("", "none", "refuted")
     else:
         assert float(per[1]) >= point["epsilon_proved"]
         assert per[2] == unit(point["unit"])
@@ -53,7 +63,8 @@ def test_a_phrase_never_promises_more_than_the_statement(point):
     assert shown is None or float(shown[1]) <= point["audit_epsilon_lower"]
     assert ("vacuous" in cell.text) == point["vacuous"]
     assert (cell.text == "no DP") == (point["status"] == "not_private")
-    assert (cell.tone == "proved") == (point["status"] in ("proved", "proved_if_seed_secret"))
+    held = point["status"] in ("proved", "proved_if_seed_secret")
+    assert (cell.tone == strength(point["epsilon_proved"]) != "none") == held
 
 
 @given(st.lists(points(), min_size=1, max_size=5))
@@ -64,7 +75,9 @@ def test_the_words_along_a_line_hold_for_every_point_of_it(rows):
         assert cell.text == "no DP"
         return
     proved = [row["epsilon_proved"] for row in private if row["epsilon_proved"] is not None]
-    assert (cell.tone == "proved") == all(row["status"].startswith("proved") for row in private)
+    held = all(row["status"].startswith("proved") for row in private)
+    assert (cell.tone not in ("none", "refuted")) == held
+    assert not held or cell.tone == strength(max(proved))
     assert ("refuted" in cell.text) == any(row["status"] == "refuted" for row in private)
     if proved:
         high = float(re.search(r"([\d.e+]+) per ", cell.text)[1])
@@ -72,6 +85,15 @@ def test_the_words_along_a_line_hold_for_every_point_of_it(rows):
         assert ("none for some" in cell.text) == (len(proved) < len(private))
         leaks = any(row["inference"] == "leaks" and row["epsilon_proved"] for row in private)
         assert ("model only" in cell.text) == leaks
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "tone"),
+    [(0, "e1"), (1, "e1"), (1.001, "e3"), (3, "e3"), (3.39, "e10"), (13.4, "e20"), (20, "e20"),
+     (20.001, "vacuous"), (344, "vacuous"), (None, "none"), (math.nan, "none")],
+)  # fmt: skip
+def test_the_scale_never_makes_an_epsilon_look_stronger_than_it_is(epsilon, tone):
+    assert strength(epsilon) == tone and tone in SCALE
 
 
 @given(EPSILONS)

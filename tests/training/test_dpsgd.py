@@ -12,7 +12,7 @@ import torch
 from private_graphs.methods.emitted import ReleaseMismatch, check_records
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import dpsgd
-from private_graphs.training.dpsgd import Net, Steps, gradient_sum, predict, train
+from private_graphs.training.dpsgd import Net, Steps, gradient_sum, train
 from private_graphs.training.streams import Streams
 
 STREAMS = Streams.of({"test": "dpsgd"})
@@ -265,11 +265,3 @@ def test_dropout_keeps_the_mean_and_can_end_after_some_epochs() -> None:
     )
     assert not np.array_equal(first.parameters, never.parameters)
     assert not np.array_equal(first.parameters, always.parameters)
-
-
-def test_training_without_dp_learns_and_predicts_any_number_of_rows() -> None:
-    labels = (ROWS[:, :5]).argmax(axis=1)
-    steps = replace(STEPS, epochs=60, clip_norm=math.inf)
-    (replica,) = train(NET, steps, ROWS, labels, [STREAMS])
-    assert (predict(NET, replica.parameters, ROWS) == labels).mean() > 0.9
-    assert predict(NET, replica.parameters, ROWS[:3]).shape == (3,)

@@ -34,7 +34,3 @@ def test_a_learning_rate_of_zero_leaves_the_start():
     for optimizer in ("sgd", "adam"):
         found = fit(dataset, RELEASED, lr=0.0, epochs=3, optimizer=optimizer)
         np.testing.assert_array_equal(found.parameters[0], start(dataset))
-
-
-def test_seconds_are_measured_and_positive():
-    assert fit(random_graph(0), PAPER, epochs=2).seconds > 0

@@ -147,22 +147,12 @@ def test_lazy_and_dense_noise_have_one_distribution_where_later_gradients_read_e
             assert stats.ks_2samp(left[:, column], right[:, column]).pvalue > 1e-4
 
 
-def test_a_row_that_nothing_reads_has_the_noise_of_all_steps_in_the_end():
-    dataset = random_graph(0, features=300)
-    silent = replace(dataset, labels=np.where(dataset.train_mask, -1, dataset.labels))
-    rows = fit(silent, PAPER, splits=5, epochs=4, lr=LR, noise=SIGMA, clip_norm=CLIP).parameters
-    moved = (rows[0] - start(silent))[: 300 * HIDDEN]
-    expected = LR * SIGMA * CLIP * np.sqrt(20)
-    tail = stats.chi2.cdf(float(np.sum(moved**2)) / expected**2, moved.size)
-    assert 1e-4 < tail < 1 - 1e-4
-
-
-def test_scoring_between_epochs_leaves_the_distribution_alone():
-    """Each score brings all rows up to date; the variance of all steps is still there, once."""
+@pytest.mark.parametrize("scored", [False, True], ids=["scored-at-the-end", "scored-every-epoch"])
+def test_rows_that_nothing_reads_have_the_noise_of_all_steps_once(scored):
     dataset = random_graph(0, features=300)
     silent = replace(dataset, labels=np.where(dataset.train_mask, -1, dataset.labels))
     how = dict(splits=5, epochs=4, lr=LR, noise=SIGMA, clip_norm=CLIP)
-    rows = fit(silent, PAPER, validate_every_epoch=True, **how).parameters
+    rows = fit(silent, PAPER, validate_every_epoch=scored, **how).parameters
     moved = (rows[0] - start(silent)) / (LR * SIGMA * CLIP * np.sqrt(20))
     assert 1e-4 < stats.chi2.cdf(float(np.sum(moved**2)), moved.size) < 1 - 1e-4
     assert stats.kstest(moved, "norm").pvalue > 1e-4

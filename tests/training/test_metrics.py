@@ -20,14 +20,6 @@ def test_scores_are_those_worked_out_by_hand():
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=50))
-def test_micro_f1_is_the_accuracy(pairs):
-    labels, predictions = np.array(pairs).T
-    found = scores(labels, predictions)
-    assert found["micro_f1"] == pytest.approx(np.mean(labels == predictions))
-    assert found["micro_f1"] == pytest.approx(found["accuracy"])
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=50))
 def test_scores_are_those_of_scikit_learn(pairs):
     labels, predictions = np.array(pairs).T
     found = scores(labels, predictions)

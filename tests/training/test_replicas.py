@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_graphs import fit, random_graph, streams, structure_of
+from small_graphs import fit, random_graph
 
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
-from private_graphs.training import engine
-from private_graphs.training.engine import ReplicaSpec, Settings
 from private_graphs.training.streams import Streams
 
 PROTOCOLS = {"released": RELEASED, "paper": PAPER, "sound": SOUND, "poisson": SOUND_POISSON}
@@ -73,18 +71,6 @@ def test_replicas_that_stop_early_leave_the_others_as_they_are(device):
         alone = fit(DATASET, PAPER, seeds=[seed], **how)
         assert alone.epochs[0] == together.epochs[seed]
         assert np.abs(alone.parameters[0] - together.parameters[seed]).max() <= 1e-9
-
-
-def test_progress_counts_every_replica_and_epoch_once():
-    structure = structure_of(DATASET, PAPER, seeds=range(5))
-    calls: list[tuple[int, int]] = []
-    engine.train(
-        structure, PAPER, Settings("sgd", epochs=4, private=False, dtype="float64"),
-        [ReplicaSpec(each, 0.1) for each in streams(*range(5))], threads=2,
-        progress=lambda done, total: calls.append((done, total)),
-    )  # fmt: skip
-    assert max(done for done, _ in calls) == 20 and {total for _, total in calls} == {20}
-    assert len(calls) == 2 * 4
 
 
 def test_streams_are_told_apart_by_every_field_purpose_and_secret():

@@ -16,7 +16,6 @@ from small_graphs import (
     with_parts,
 )
 
-from private_graphs.errors import UserError
 from private_graphs.graphs.split import random_partition
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 from private_graphs.training.blocks import sample_training_nodes, training_labels
@@ -55,14 +54,6 @@ def test_the_partition_looks_at_neither_edges_nor_features_nor_labels(protocol):
     assert other.fingerprint != dataset.fingerprint
     found = [parts_of(structure_of(each, protocol, splits=5)) for each in (dataset, other)]
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("protocol", ALL, ids=lambda each: each.name)
-def test_more_splits_than_training_nodes_are_an_error(protocol):
-    dataset = random_graph(0, train=8)
-    assert len(parts_of(structure_of(dataset, protocol, splits=8))) == 8
-    with pytest.raises(UserError, match="9 parts asked of 8 training nodes"):
-        structure_of(dataset, protocol, splits=9)
 
 
 @pytest.mark.parametrize("protocol", [RELEASED, PAPER], ids=lambda each: each.name)

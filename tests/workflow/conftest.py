@@ -15,6 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from lent_kernels import lend_kernels
+
+from private_graphs.files import check_manifest
 
 PARTS = ("src", "studies", "workflow", "profiles", "envs", "recorded", "Snakefile", "config.yaml")
 UNREACHABLE = {
@@ -28,7 +31,8 @@ STUDY = "lrec2022"
 @pytest.fixture
 def hollow_results(monkeypatch) -> None:
     """Results of ``finished_jobs`` have right hashes and no contents to speak of."""
-    monkeypatch.setattr("private_graphs.repairs.read_job_folder", lambda *arguments: None)
+    hashes = "private_graphs.repairs.read_job_folder"
+    monkeypatch.setattr(hashes, lambda name, folder, labels: check_manifest(folder))
 
 
 @dataclass
@@ -43,11 +47,13 @@ class Project:
         own = {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1"}
         return {**os.environ, **own, **variables}
 
-    def snakemake(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def snakemake(
+        self, *arguments: str, limit: float | None = 300, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end; standard output and error come together."""
         return subprocess.run(
             [str(Path(sys.executable).parent / "snakemake"), *arguments],
-            cwd=self.path, env=self.environment(**variables), text=True, timeout=300,
+            cwd=self.path, env=self.environment(**variables), text=True, timeout=limit,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -132,7 +138,8 @@ def _tiny(demo: dict) -> None:
     }
 
 
-def _make(root: Path, path: Path) -> Project:
+def copy_of(root: Path, path: Path) -> Project:
+    """Copy what a run needs of the repository."""
     path.mkdir(parents=True)
     for part in PARTS:
         if (root / part).is_dir():
@@ -140,9 +147,15 @@ def _make(root: Path, path: Path) -> Project:
             shutil.copytree(root / part, path / part, ignore=ignored)
         else:
             shutil.copy2(root / part, path / part)
+    lend_kernels(root / "src", path / "src")
     (path / "data").mkdir()
     shutil.copy2(root / "data" / "sources.yaml", path / "data")
-    project = Project(path)
+    return Project(path)
+
+
+def _make(root: Path, path: Path) -> Project:
+    """Copy what a run needs, with a tiny study."""
+    project = copy_of(root, path)
     project.edit_study(_tiny)
     text = (path / "config.yaml").read_text()
     narrowed = text.replace("protocols: all", "protocols: released,paper")
@@ -207,6 +220,7 @@ def project(root: Path, first_run: FirstRun) -> Iterator[Project]:
     shutil.rmtree(first_run.place, ignore_errors=True)
     made = _make(root, first_run.place)
     for compiled in first_run.project.path.glob("src/**/__pycache__/compiled-*"):
-        shutil.copytree(compiled, made.path / compiled.relative_to(first_run.project.path))
+        target = made.path / compiled.relative_to(first_run.project.path)
+        shutil.copytree(compiled, target, dirs_exist_ok=True)
     yield made
     _end(made)

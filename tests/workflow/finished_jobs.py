@@ -60,13 +60,6 @@ def save_predictions(folder: Path, predictions: np.ndarray, replicas: list[str])
     )
 
 
-def leave_dataset(folder: Path) -> Path:
-    """Write of a built dataset what scores are held against."""
-    folder.mkdir(parents=True)
-    safetensors.numpy.save_file({"labels": LABELS}, folder / "graph.safetensors")
-    return folder
-
-
 def accept(folder: Path) -> None:
     """Write new hashes into the manifest of a folder, as somebody who edits files might."""
     manifest = json.loads((folder / MANIFEST).read_text())

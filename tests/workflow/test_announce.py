@@ -17,7 +17,7 @@ from .finished_jobs import leave_job
 
 pytestmark = pytest.mark.usefixtures("hollow_results")
 
-ASKED = {"exhibits": "figure2", "protocols": "paper", "datasets": "synthetic-planetoid"}
+ASKED = {"exhibits": "lrec2022.figure2", "protocols": "paper", "datasets": "synthetic-planetoid"}
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def leave(work: Workflow) -> None:
 
 
 def test_jobs_runs_audits_and_time_are_said_with_what_the_estimate_comes_from() -> None:
-    work = make_workflow({"exhibits": "table1,audit", "protocols": "sound", "seeds": 2})
+    work = make_workflow({"exhibits": "lrec2022.table1,audit", "protocols": "sound", "seeds": 2})
     text = said(work, list(work.jobs))
     jobs = work.made_by(audits=False)
     runs = sum(job.n_replicas for job in jobs)
@@ -64,14 +64,14 @@ def test_finished_jobs_and_kept_seeds_are_counted() -> None:
 
 def test_a_choice_made_anew_names_the_jobs_that_follow_and_those_that_are_outdated() -> None:
     leave(make_workflow(ASKED))
-    work = make_workflow(ASKED | {"exhibits": "table1"})
+    work = make_workflow(ASKED | {"exhibits": "lrec2022.table1"})
     followers = sorted(work.following)
     text = said(work, followers)
     assert f"Among them: {len(followers)} jobs of B from earlier runs" in text
     chosen = work.jobs[followers[0]].chosen.job.id
     (work.folder / chosen / "runs.parquet").write_bytes(b"chosen anew")
     write_hashes(work.folder / chosen, ["runs.parquet"], [])
-    apart = make_workflow(ASKED | {"exhibits": "table3"})
+    apart = make_workflow(ASKED | {"exhibits": "lrec2022.table3"})
     assert "Older than the choice of their settings: " in said(apart, [])
     assert (
         "snakemake --config scale=demo datasets=synthetic-planetoid protocols=paper "
@@ -97,7 +97,9 @@ def test_damaged_results_are_named_with_what_happens_to_them() -> None:
 
 
 def test_a_dataset_that_no_study_uses_is_named() -> None:
-    work = make_workflow({"scale": "full", "exhibits": "table1", "datasets": "cora,pokec_demo"})
+    work = make_workflow(
+        {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "cora,pokec_demo"}
+    )
     assert {job.dataset for job in work.jobs.values()} == {"cora"}
     assert "lrec2022 does not use pokec_demo: left out there" in said(work, [])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from lent_kernels import lend_kernels
 
 PARTS = ("src", "studies", "workflow", "profiles", "envs", "data/sources.yaml", "Snakefile",
          "config.yaml")  # fmt: skip
@@ -24,6 +25,7 @@ def project(root: Path, tmp_path_factory) -> Path:
         (folder / part).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (root / part).is_dir() else shutil.copy2
         copy(root / part, folder / part)
+    lend_kernels(root / "src", folder / "src")
     page = (root / "docs" / "extending.md").read_text(encoding="utf-8")
     files = re.findall(r"`([\w/.]+)`:\n\n```\w+\n(.*?)```", page, flags=re.DOTALL)
     assert len(files) == 4

@@ -27,7 +27,7 @@ from .finished_jobs import leave_job
 pytestmark = pytest.mark.usefixtures("hollow_results")
 
 NAME = "synthetic-planetoid"
-ASKED = {"exhibits": "table1", "protocols": "paper", "datasets": NAME}
+ASKED = {"exhibits": "lrec2022.table1", "protocols": "paper", "datasets": NAME}
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_exhibits_of_a_run_are_those_with_a_job_and_what_earlier_runs_made(
     work: Workflow,
 ) -> None:
     assert shown_exhibits(work, Repairs()) == [("lrec2022", "table1")]
-    figure2 = make_workflow(ASKED | {"exhibits": "figure2"})
+    figure2 = make_workflow(ASKED | {"exhibits": "lrec2022.figure2"})
     for job in (job for job in figure2.jobs.values() if job.id not in work.jobs):
         leave_job(work.folder, job)
     for name in ("figure2", "table5"):
@@ -162,5 +162,5 @@ def test_exhibits_of_a_run_are_those_with_a_job_and_what_earlier_runs_made(
     kept = shown_exhibits(dataclasses.replace(later, jobs=work.jobs), gone)
     assert set(kept) == {("lrec2022", name) for name in ("table1", "table5")}
     assert exhibit_modules(kept)[0].startswith("private_graphs.exhibits.lrec2022.table")
-    nothing = make_workflow({"exhibits": "table3", "datasets": NAME, "scale": "full"})
+    nothing = make_workflow({"exhibits": "lrec2022.table3", "datasets": NAME, "scale": "full"})
     assert shown_exhibits(nothing, Repairs()) == [("lrec2022", "table3")]

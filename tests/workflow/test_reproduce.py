@@ -65,66 +65,48 @@ def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
     return project, process
 
 
-def test_a_killed_run_continues_and_repeats_only_what_was_interrupted(
+def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else(
     held: tuple[Project, subprocess.Popen[str]],
 ) -> None:
     project, process = held
     orphan = held_jobs(process)[0]
     finished = project.job("released") / "runs.parquet"
     before = finished.stat().st_mtime_ns
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=20)
-    assert list((project.path / ".snakemake" / "locks").iterdir())
 
-    again = project.reproduce()
-    wait_until(
-        lambda: not orphan.is_running() or orphan.status() == "zombie", "the orphan is ended"
-    )
-    (project.path / "gate").unlink()
-    output = again.communicate(timeout=120)[0]
-    assert again.returncode == 0, output
-    assert "Ended 1 job that a killed run had left behind" in output
-    assert "An earlier run was killed: removed its lock" in output
-    assert "To run: 1 job with 2 runs" in output and "1 finished job kept" in output
-    assert finished.stat().st_mtime_ns == before
-    assert "results/index.html" in output.strip().splitlines()[-1]
-    assert (project.path / "results" / "index.html").exists()
-
-
-def test_an_interrupted_run_says_so_once_and_continues_by_the_same_command(
-    held: tuple[Project, subprocess.Popen[str]],
-) -> None:
-    project, process = held
-    finished = project.job("released") / "runs.parquet"
-    before = finished.stat().st_mtime_ns
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
-    output = process.communicate(timeout=60)[0]
-    assert process.returncode == 130, output
-    said = "Interrupted. Finished jobs are kept; the same command continues where this run stopped."
-    assert output.count(said) == 1
-    for noise in ("Traceback", "KeyboardInterrupt", "Error", "failed", "Terminating"):
-        assert noise not in output, output
-    assert not (project.job("paper") / "manifest.json").exists()
-    (project.path / "gate").unlink()
-    again = project.reproduce()
-    output = again.communicate(timeout=120)[0]
-    assert again.returncode == 0, output
-    assert "removed its lock" not in output and "To run: 1 job with 2 runs" in output
-    assert finished.stat().st_mtime_ns == before
-
-
-def test_a_live_lock_is_an_error_that_names_unlock(
-    held: tuple[Project, subprocess.Popen[str]],
-) -> None:
-    project, process = held
     second = project.reproduce()
     output = second.communicate(timeout=60)[0]
     assert second.returncode == 1
     assert "snakemake --unlock" in output and str(process.pid) in output
     assert process.poll() is None
+
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=20)
+    assert list((project.path / ".snakemake" / "locks").iterdir())
+    again = project.reproduce()
+    wait_until(
+        lambda: not orphan.is_running() or orphan.status() == "zombie", "the orphan is ended"
+    )
+    wait_until(lambda: len(held_jobs(again)) == 1, "the held job has started again")
+    os.killpg(again.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
+    output = again.communicate(timeout=60)[0]
+    assert again.returncode == 130, output
+    assert "Ended 1 job that a killed run had left behind" in output
+    assert "An earlier run was killed: removed its lock" in output
+    said = "Interrupted. Finished jobs are kept; the same command continues where this run stopped."
+    assert output.count(said) == 1
+    for noise in ("Traceback", "KeyboardInterrupt", "Error", "failed", "Terminating"):
+        assert noise not in output, output
+    assert not (project.job("paper") / "manifest.json").exists()
+
     (project.path / "gate").unlink()
-    output = process.communicate(timeout=120)[0]
-    assert process.returncode == 0, output
+    last = project.reproduce()
+    output = last.communicate(timeout=120)[0]
+    assert last.returncode == 0, output
+    assert "removed its lock" not in output
+    assert "To run: 1 job with 2 runs" in output and "1 finished job kept" in output
+    assert finished.stat().st_mtime_ns == before
+    assert "results/index.html" in output.strip().splitlines()[-1]
+    assert (project.path / "results" / "index.html").exists()
 
 
 @pytest.fixture

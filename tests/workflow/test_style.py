@@ -56,11 +56,6 @@ def test_every_rule_has_a_script_of_its_name_a_log_and_an_environment(root: Path
     assert rules == ["sources", "dataset", "texts", "features", "run", "audit", "exhibits", "site"]
 
 
-def test_the_glue_is_short(root: Path) -> None:
-    lines = (root / "workflow" / "rules" / "common.smk").read_text().splitlines()
-    assert len(lines) <= 150, "what it computes belongs to private_graphs.workflow"
-
-
 def test_environments_have_the_versions_of_the_lock(root: Path) -> None:
     locked = pins((root / "requirements.lock").read_text())
     files = sorted((root / "envs").glob("*.yaml"))

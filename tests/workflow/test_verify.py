@@ -14,12 +14,11 @@ import pytest
 import safetensors.numpy
 from small_jobs import job_of, small_dataset
 
-from private_graphs.files import MANIFEST, WITHOUT_DP, write_json
+from private_graphs.files import MANIFEST, WITHOUT_DP, changed_file, write_json
 from private_graphs.jobs import Attack
 from private_graphs.repairs import damage
 from private_graphs.run import execute
 from private_graphs.verify import (
-    changed_file,
     content_digest,
     finish,
     stale_input,

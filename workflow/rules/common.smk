@@ -3,17 +3,18 @@ import atexit
 import signal
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
+from snakemake.dag import DAG
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from private_graphs import announce, workflow as flow
 from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
-from private_graphs.imports import code_files
+from private_graphs.imports import code_state
 from private_graphs.repairs import (
-    Repairs,
     exhibit_modules,
     find_repairs,
     shown_exhibits,
@@ -29,31 +30,72 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-REPAIRS = find_repairs(WORK) if workflow.is_main_process else Repairs()
-EXHIBITS = shown_exhibits(WORK, REPAIRS)
-
 RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
+NODE_CORES = 8  # that a large job asks of a cluster
+
+
+@cache
+def repairs():
+    """What earlier runs left damaged: read where it is asked for, not at the start of every job."""
+    return find_repairs(WORK)
+
+
+@cache
+def exhibits_to_write():
+    return shown_exhibits(WORK, repairs())
 
 
 def code(script, modules=lambda wildcards: ()):
-    """Input function: the files of the package that a script reaches, with those of modules that
-    it finds by name. It also tells Snakemake, which has planned nothing by then, what is damaged.
+    """Parameter: the contents of the package that a script reaches, with those of modules that it
+    finds by name. Jobs whose parameters changed run again; as inputs these would be 70 files of
+    each of thousands of jobs.
+    """
+    return lambda wildcards: code_state(SCRIPTS / script, *modules(wildcards))
+
+
+def again(wildcards):
+    """Input function of no files: tells Snakemake, which has planned nothing yet, what is damaged."""
+    if workflow.is_main_process:
+        workflow.dag.forcefiles.update(repairs().again)
+    return []
+
+
+def more(amount):
+    """Resource that grows with every attempt: profiles for clusters run failed jobs again."""
+    return lambda wildcards, attempt: attempt * (
+        amount(wildcards) if callable(amount) else amount
+    )
+
+
+def bundled(group):
+    """Group of jobs that a cluster runs as one, by name or by wildcards; None elsewhere, where a
+    group costs time and changes nothing.
     """
 
-    def files(wildcards):
-        workflow.dag.forcefiles.update(REPAIRS.again)
-        return code_files(SCRIPTS / script, *modules(wildcards))
+    def name(wildcards):
+        if workflow.local_exec:
+            return None
+        return group(wildcards) if callable(group) else group
 
-    return files
+    return name
+
+
+def embeds(wildcards):
+    """Whether a real model reads the texts."""
+    return flow.embeds(wildcards.dataset, wildcards.kind)
 
 
 def embedding_threads(wildcards):
     """All cores for a real model: two jobs would embed twice the texts that views share."""
-    real = flow.embeds(wildcards.dataset, wildcards.kind)
-    return workflow.cores or 1 if real else 1
+    return (given_cores() or NODE_CORES) if embeds(wildcards) else 1
+
+
+def given_cores():
+    """Cores of this machine that the run may use; None where jobs run on a cluster."""
+    return workflow.global_resources["_cores"].value
 
 
 def announcement():
@@ -63,8 +105,8 @@ def announcement():
         for job in workflow.dag.needrun_jobs(exclude_finished=False)
         if job.rule.name in ("run", "audit")
     }
-    cores = workflow.cores or 1
-    lines = announce.announcement(WORK, REPAIRS, jobs.values(), cores)
+    cores = given_cores() or workflow.nodes
+    lines = announce.announcement(WORK, repairs(), jobs.values(), cores)
     seconds = {
         number: WORK.costs.seconds(WORK.jobs[name]) for number, name in jobs.items()
     }
@@ -105,5 +147,20 @@ def say_where():
         logger.info("Results: results/index.html")
 
 
+def join_names(plan):
+    """Let a process that Snakemake starts for single jobs, as on a cluster, know their names, which
+    have commas (https://github.com/snakemake/snakemake/issues/2366).
+    """
+
+    async def init(dag, *arguments, **options):
+        for job in dag.workflow.dag_settings.target_jobs:
+            flow.rejoin(job.wildcards_dict)
+        return await plan(dag, *arguments, **options)
+
+    return init
+
+
 if workflow.is_main_process:
     atexit.register(announce_dry_run)
+else:
+    DAG.init = join_names(DAG.init)

@@ -8,7 +8,7 @@ rule sources:
     # before it runs, and a raw file that was supplied once is kept.
     input:
         manifest="data/sources.yaml",
-        code=code("sources.py"),
+        again=again,
     output:
         receipts=wanted_receipts(WORK.receipted()),
     log:
@@ -16,12 +16,15 @@ rule sources:
     benchmark:
         f"{RESULTS}/benchmarks/sources.tsv"
     priority: 100
+    localrule: True  # where the network is: on a cluster the login node
     conda:
         "../../envs/data.yaml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=600,
+    params:
+        code=code("sources.py"),
     script:
         "../scripts/sources.py"
 
@@ -29,7 +32,7 @@ rule sources:
 rule dataset:
     input:
         receipt=lambda wildcards: flow.receipt_file(wildcards.build.partition("/")[0]),
-        code=code("dataset.py", lambda wildcards: flow.reader_modules(wildcards.build)),
+        again=again,
     output:
         info=f"{PROCESSED}/{{build}}/dataset.json",
         statistics=f"{PROCESSED}/{{build}}/statistics.json",
@@ -40,12 +43,16 @@ rule dataset:
         f"{RESULTS}/benchmarks/dataset/{{build}}.tsv"
     wildcard_constraints:
         build="[^/]+|[^/]+/raw/[^/]+",
+    group:
+        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: 8000 if "/" in wildcards.build else 2000,
-        runtime=30,
+        mem_mb=more(lambda wildcards: 8000 if "/" in wildcards.build else 2000),
+        runtime=more(30),
+    params:
+        code=code("dataset.py", lambda wildcards: flow.reader_modules(wildcards.build)),
     script:
         "../scripts/dataset.py"
 
@@ -53,7 +60,7 @@ rule dataset:
 rule texts:
     input:
         sources=lambda wildcards: flow.text_sources(wildcards.dataset),
-        code=code("texts.py"),
+        again=again,
     output:
         manifest=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
     log:
@@ -63,13 +70,16 @@ rule texts:
     wildcard_constraints:
         dataset="[^/]+",
         view="[^/]+",
+    group:
+        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=60,
+        mem_mb=more(3000),
+        runtime=more(60),
     params:
+        code=code("texts.py"),
         declaration=lambda wildcards: flow.declaration(wildcards.dataset),
     script:
         "../scripts/texts.py"

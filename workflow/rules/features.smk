@@ -4,7 +4,7 @@ rule features:
         texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
         models=lambda wildcards: flow.model_receipts(wildcards.dataset, wildcards.kind),
         own=lambda wildcards: flow.model_files(wildcards.dataset, wildcards.kind),
-        code=code("features.py"),
+        again=again,
     output:
         info=f"{PROCESSED}/{{dataset}}/{{kind}}/{{view}}/dataset.json",
         statistics=f"{PROCESSED}/{{dataset}}/{{kind}}/{{view}}/statistics.json",
@@ -17,14 +17,16 @@ rule features:
         dataset="[^/]+",
         kind="|".join(flow.registry.TEXT_FEATURES),
         view="[^/]+",
+    group:
+        bundled(lambda wildcards: None if embeds(wildcards) else "data")
     conda:
         "../../envs/features.yaml"
     threads: embedding_threads
     resources:
         gpu=0,
-        mem_mb=lambda wildcards: (
-            12000 if flow.embeds(wildcards.dataset, wildcards.kind) else 4000
-        ),
-        runtime=2880,
+        mem_mb=more(lambda wildcards: 12000 if embeds(wildcards) else 4000),
+        runtime=more(lambda wildcards: 2880 if embeds(wildcards) else 30),
+    params:
+        code=code("features.py"),
     script:
         "../scripts/features.py"

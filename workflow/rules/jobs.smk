@@ -7,21 +7,24 @@ rule run:
         dataset=lambda wildcards: WORK.dataset(wildcards.job),
         choice=lambda wildcards: WORK.choice(wildcards.job),
         needs=lambda wildcards: WORK.needs(wildcards.job),
-        code=code("run.py", lambda wildcards: WORK.modules(wildcards.job)),
+        again=again,
     output:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
         f"{RESULTS}/logs/jobs/{{job}}.log",
     wildcard_constraints:
-        job=flow.either(job.id for job in WORK.made_by(audits=False)),
+        job=WORK.names_of(audits=False),
+    group:
+        bundled(lambda wildcards: WORK.bundle(wildcards.job))
     conda:
         "../../envs/training.yaml"
     threads: 1
     resources:
         gpu=0,
-        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
-        runtime=lambda wildcards: WORK.minutes(wildcards.job),
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.job)),
+        runtime=more(lambda wildcards: WORK.minutes(wildcards.job)),
     params:
+        code=code("run.py", lambda wildcards: WORK.modules(wildcards.job)),
         job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
         noise_source=lambda wildcards: WORK.noise_source(wildcards.job),
         # no benchmark: of a user's own data no time is kept
@@ -33,20 +36,23 @@ rule run:
 # Attacks; a job whose attack shows more than is proved fails, and with it the run.
 rule audit:
     input:
-        code=code("audit.py", lambda wildcards: WORK.modules(wildcards.job)),
+        again=again,
     output:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
         f"{RESULTS}/logs/jobs/{{job}}.log",
     wildcard_constraints:
-        job=flow.either(job.id for job in WORK.made_by(audits=True)),
+        job=WORK.names_of(audits=True),
+    group:
+        bundled(lambda wildcards: WORK.bundle(wildcards.job))
     conda:
         "../../envs/training.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: WORK.megabytes(wildcards.job),
-        runtime=lambda wildcards: WORK.minutes(wildcards.job),
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.job)),
+        runtime=more(lambda wildcards: WORK.minutes(wildcards.job)),
     params:
+        code=code("audit.py", lambda wildcards: WORK.modules(wildcards.job)),
         job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
         times=f"{RESULTS}/benchmarks/{{job}}.tsv",
     script:

@@ -9,7 +9,7 @@ rule exhibits:
             f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()
         ],
         studies=flow.study_files(WORK),
-        code=code("exhibits.py", lambda wildcards: exhibit_modules(EXHIBITS)),
+        again=again,
     output:
         rows=f"{RESULTS}/rows.parquet",
         manifest=f"{RESULTS}/exhibits/manifest.json",
@@ -17,15 +17,18 @@ rule exhibits:
         f"{RESULTS}/logs/exhibits.log",
     benchmark:
         f"{RESULTS}/benchmarks/exhibits.tsv"
+    group:
+        bundled("report")
     conda:
         "../../envs/report.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=more(2000),
+        runtime=more(30),
     params:
-        exhibits=[".".join(names) for names in EXHIBITS],
-        jobs=shown_jobs(WORK, REPAIRS),
+        code=code("exhibits.py", lambda wildcards: exhibit_modules(exhibits_to_write())),
+        exhibits=lambda wildcards: [".".join(names) for names in exhibits_to_write()],
+        jobs=lambda wildcards: shown_jobs(WORK, repairs()),
     script:
         "../scripts/exhibits.py"
 
@@ -35,18 +38,22 @@ rule site:
         exhibits=rules.exhibits.output.manifest,
         recorded=flow.recorded_files(),
         studies=flow.study_files(WORK),
-        code=code("site.py", lambda wildcards: exhibit_modules(EXHIBITS)),
+        again=again,
     output:
         report("results/index.html", caption="../report/site.rst", category="Page"),
     log:
         f"{RESULTS}/logs/site.log",
     benchmark:
         f"{RESULTS}/benchmarks/site.tsv"
+    group:
+        bundled("report")
     conda:
         "../../envs/report.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=more(2000),
+        runtime=more(30),
+    params:
+        code=code("site.py", lambda wildcards: exhibit_modules(exhibits_to_write())),
     script:
         "../scripts/site.py"

@@ -21,7 +21,8 @@ def main(snake):
             processed=Path("data/processed"),
         )
         manifests = [f"{scale}/jobs/{name}/manifest.json" for name in snake.params.jobs]
-        vouch(folder, ["../rows.parquet"], manifests)
+        judged = [f"../claims/{path.name}" for path in written if path.parent.name == "claims"]
+        vouch(folder, ["../rows.parquet", *judged], manifests)
         for path in written:
             log.note(str(path))
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from private_graphs.datasets.arrays import distinct
+from private_graphs.datasets.labelled import MASKS
 from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
     from private_graphs.datasets.graph_dataset import DatasetInfo
-
-_MASKS = ("train_mask", "validation_mask", "test_mask")
 
 
 class Checker:
@@ -58,11 +57,9 @@ def check_graph(
     check, check_info = Checker(where), Checker(info_where)
     sparse = info.feature_kind == "sparse"
     feature_keys = {"features.indptr", "features.indices", "features.values"}
-    expected = {"edge_index", "labels", *_MASKS} | (feature_keys if sparse else {"features"})
-    for key in sorted(expected ^ set(arrays)):
-        there = "a key that does not belong here" if key in arrays else "no such key"
-        check.require(False, key, there, f"exactly the keys {sorted(expected)}")
-    check.array(arrays["labels"], "labels", np.int64, (None,))
+    expected = {"edge_index", "labels", *MASKS} | (feature_keys if sparse else {"features"})
+    check_keys(check, arrays, expected)
+    check_labels_and_masks(check, check_info, arrays, info.classes)
     n_nodes = len(arrays["labels"])
     if sparse:
         _check_sparse(check, arrays, n_nodes, info.n_features)
@@ -71,12 +68,16 @@ def check_graph(
         finite = bool(np.all(np.isfinite(arrays["features"])))
         check.require(finite, "features", "NaN or infinity", "finite values")
     _check_edges(check, arrays["edge_index"], n_nodes)
-    check_labels_and_masks(check, arrays, len(info.classes))
     n_edges = arrays["edge_index"].shape[1]
     check_info.require(info.n_nodes == n_nodes, "n_nodes", info.n_nodes, f"{n_nodes}, as stored")
     check_info.require(info.n_edges == n_edges, "n_edges", info.n_edges, f"{n_edges}, as stored")
-    distinct = len(set(info.classes)) == len(info.classes)
-    check_info.require(distinct, "classes", info.classes, "distinct names")
+
+
+def check_keys(check: Checker, arrays: dict[str, np.ndarray], expected: set[str]) -> None:
+    """Require exactly the expected keys."""
+    for key in sorted(expected ^ set(arrays)):
+        there = "a key that does not belong here" if key in arrays else "no such key"
+        check.require(False, key, there, f"exactly the keys {sorted(expected)}")
 
 
 def _check_sparse(
@@ -138,19 +139,23 @@ def _check_edges(check: Checker, edge_index: np.ndarray, n_nodes: int) -> None:
     check.require(ordered, "edge_index", "edges out of order", "edges sorted by (i, j)")
 
 
-def check_labels_and_masks(check: Checker, arrays: dict[str, np.ndarray], n_classes: int) -> None:
+def check_labels_and_masks(
+    check: Checker, check_info: Checker, arrays: dict[str, np.ndarray], classes: list[str]
+) -> None:
+    """Require (N,) labels of named classes and three disjoint masks."""
     labels = arrays["labels"]
-    n_nodes = len(labels)
-    check.require(n_nodes >= 1, "labels", "no labels", "at least one")
+    check.array(labels, "labels", np.int64, (None,))
+    check.require(len(labels) >= 1, "labels", "no labels", "at least one")
     check.require(
-        labels.min() >= -1 and labels.max() < n_classes,
+        labels.min() >= -1 and labels.max() < len(classes),
         "labels",
         f"labels {labels.min()}..{labels.max()}",
-        f"labels -1 (none) to {n_classes - 1}",
+        f"labels -1 (none) to {len(classes) - 1}",
     )
-    taken = np.zeros(n_nodes, dtype=bool)
-    for key in _MASKS:
-        check.array(arrays[key], key, np.bool_, (n_nodes,))
+    taken = np.zeros(len(labels), dtype=bool)
+    for key in MASKS:
+        check.array(arrays[key], key, np.bool_, labels.shape)
         shared = int(np.sum(taken & arrays[key]))
         check.require(shared == 0, key, f"{shared} members of another mask", "disjoint masks")
         taken |= arrays[key]
+    check_info.require(len(set(classes)) == len(classes), "classes", classes, "distinct names")

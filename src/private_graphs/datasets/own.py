@@ -21,7 +21,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
-from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own_tables import OwnTable, read_table, relative_to
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
-from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks
 from private_graphs.datasets.pokec_format import (
     CLASS_OF,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from private_graphs.datasets.graph_dataset import (
     DatasetInfo,
     GraphDataset,
     ParsedGraph,
-    RawFile,
     SparseFeatures,
 )
 from private_graphs.datasets.image_dataset import (
@@ -22,7 +22,7 @@ from private_graphs.datasets.image_dataset import (
     ImageInfo,
     ParsedImages,
 )
-from private_graphs.datasets.npz import read_npz
+from private_graphs.datasets.labelled import MASKS, RawFile
 from private_graphs.datasets.own import (
     EMBEDDED,
     OwnGraph,
@@ -31,8 +31,7 @@ from private_graphs.datasets.own import (
     read_declaration,
     read_own,
 )
-from private_graphs.datasets.planetoid import read_planetoid
-from private_graphs.datasets.readers import reader_specs
+from private_graphs.datasets.readers import readers
 from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
 from private_graphs.datasets.text_graph import TextGraph
@@ -56,162 +55,7 @@ PUBLIC_FACTS = (
 """What a dataset of texts declares public (docs/privacy.md §5)."""
 
 
-def _numbered(n_classes: int) -> tuple[str, ...]:
-    return tuple(f"class {label}" for label in range(n_classes))
-
-
-# The Planetoid files carry no names of classes. Cora's and CiteSeer's follow from the class counts
-# of the original corpora (Sen et al., 2008). The .npz files carry them under `class_names`:
-# Cora-ML's are the last parts of its topic paths; MS Academic's, a pickled array, are as they are.
-_SPECS = (
-    DatasetSpec(
-        "cora",
-        "Cora (Planetoid)",
-        "planetoid",
-        "cora",
-        (
-            "Theory",
-            "Reinforcement_Learning",
-            "Genetic_Algorithms",
-            "Neural_Networks",
-            "Probabilistic_Methods",
-            "Case_Based",
-            "Rule_Learning",
-        ),
-        GraphSize(2708, 5278, 49216, 1433, 7, 1208),
-        max_edges=5_300,
-    ),
-    DatasetSpec(
-        "citeseer",
-        "CiteSeer (Planetoid)",
-        "planetoid",
-        "citeseer",
-        ("AI", "ML", "IR", "DB", "Agents", "HCI"),
-        GraphSize(3327, 4552, 105165, 3703, 6, 1827),
-        max_edges=4_600,
-    ),
-    DatasetSpec(
-        "pubmed",
-        "PubMed Diabetes (Planetoid)",
-        "planetoid",
-        "pubmed",
-        _numbered(3),
-        GraphSize(19717, 44324, 988031, 500, 3, 18217),
-        max_edges=45_000,
-    ),
-    DatasetSpec(
-        "cora-ml",
-        "Cora-ML (gnn-benchmark)",
-        "npz",
-        "citation-npz/cora_ml.npz",
-        (
-            "Case-Based",
-            "Theory",
-            "Genetic_Algorithms",
-            "Probabilistic_Methods",
-            "Neural_Networks",
-            "Rule_Learning",
-            "Reinforcement_Learning",
-        ),
-        GraphSize(2995, 8158, 151171, 2879, 7, 1495),
-        max_edges=8_200,
-    ),
-    DatasetSpec(
-        "ms-academic",
-        "MS Academic, computer science (gnn-benchmark)",
-        "npz",
-        "citation-npz/ms_academic.npz",
-        (
-            "bioinformatics",
-            "machine_learning",
-            "computer_vision",
-            "NLP",
-            "graphics",
-            "networks",
-            "security",
-            "databases",
-            "data_mining",
-            "game_theory",
-            "HCI",
-            "information_theory",
-            "medical_informatics",
-            "robotics",
-            "theoretical_cs",
-        ),
-        GraphSize(18333, 81894, 1092079, 6805, 15, 16833),
-        max_edges=82_000,
-    ),
-    DatasetSpec(
-        "synthetic-planetoid",
-        "Synthetic citation graph in the Planetoid format",
-        "planetoid",
-        "synthetic",
-        _numbered(7),
-        GraphSize(2400, 4944, 42658, 1200, 7, 900),
-        max_edges=5_000,
-        synthetic=True,
-    ),
-    DatasetSpec(
-        "synthetic-npz",
-        "Synthetic citation graph in the gnn-benchmark format",
-        "npz",
-        "citation-npz/synthetic.npz",
-        _numbered(7),
-        GraphSize(2500, 5405, 44298, 1300, 7, 1000),
-        max_edges=5_500,
-        synthetic=True,
-    ),
-    # Sizes of Pokec and Reddit are those of the paper and of the published files; words per user
-    # are estimated.
-    DatasetSpec(
-        "pokec",
-        "Pokec, users with cats or dogs (SNAP)",
-        "pokec",
-        "pokec",
-        ("cat", "dog"),
-        GraphSize(20000, 32782, 20000 * 768, 768, 2, 16000),
-        max_edges=33_000,
-        features=TEXT_FEATURES,
-        sizes={
-            "bow": (9447, 20000 * 120),
-            "fasttext": (300, 20000 * 300),
-            "sbert": (512, 20000 * 512),
-        },
-        models={
-            "bert": "bert-base-multilingual-cased",
-            "fasttext": "fasttext-cc-sk-300",
-            "sbert": "distiluse-base-multilingual-cased-v2",
-        },
-        views=tuple(VIEWS),
-        per_class=10_000,
-    ),
-    DatasetSpec(
-        "reddit",
-        "Reddit posts (GraphSAGE), 10 % of the training nodes",
-        "reddit",
-        "reddit/reddit.zip",
-        _numbered(41),
-        GraphSize(94_876, 10_000_000, 94_876 * 602, 602, 41, 15_342),
-        max_edges=58_000_000,  # of the whole graph, before nodes are sampled
-        views=("released", "paper", "sound"),
-    ),
-    DatasetSpec(
-        "pokec_demo",
-        "Synthetic user profiles in the Pokec format",
-        "pokec",
-        "pokec_demo",
-        ("cat", "dog"),
-        GraphSize(1200, 2352, 1200 * 96, 96, 2, 960),
-        max_edges=2_400,
-        synthetic=True,
-        features=TEXT_FEATURES,
-        sizes={"bow": (471, 165385), "fasttext": (64, 1200 * 64), "sbert": (64, 1200 * 64)},
-        views=tuple(VIEWS),
-        per_class=600,
-    ),
-)
-
-DATASETS: dict[str, DatasetSpec] = {spec.name: spec for spec in (*_SPECS, *reader_specs())}
+DATASETS: dict[str, DatasetSpec] = {name: spec for name, (spec, _) in readers().items()}
 """Every dataset by name."""
 
 _SYNTHETIC_LICENCE = "Apache-2.0 (generated by this project)"
@@ -270,7 +114,6 @@ def own_spec(own: OwnGraph) -> DatasetSpec:
     return DatasetSpec(
         own.name,
         own.title or own.name,
-        "own",
         own.nodes.as_posix(),
         ("to be read",),
         GraphSize(nodes, edges, nonzeros, default, 2, max(1, nodes * 8 // 10)),
@@ -370,19 +213,9 @@ def build(
         )
     found = view_of(spec, view)
     sources = raw_records(name, raw_dir)
-    parsed: ParsedGraph | ParsedImages
-    if spec.read is not None:
-        parsed = spec.read(raw_dir / spec.raw, *([found] if found else []))
-        if isinstance(parsed, ParsedImages):
-            return _images(spec, parsed, sources)
-    elif spec.format == "planetoid":
-        parsed = read_planetoid(raw_dir / "planetoid", spec.raw, spec.n_validation)
-    elif spec.format == "reddit":
-        from private_graphs.datasets.reddit import read_reddit
-
-        parsed = read_reddit(raw_dir / spec.raw, view)
-    else:
-        parsed = read_npz(raw_dir / spec.raw, spec.n_validation, spec.n_test, len(spec.classes))
+    parsed = spec.read(raw_dir / spec.raw, *([found] if found else []))
+    if isinstance(parsed, ParsedImages):
+        return _images(spec, parsed, sources)
     return _dataset(spec, parsed, sources, found)
 
 
@@ -412,26 +245,11 @@ def build_texts(
     view_of(spec, view)
     if spec.own is not None:
         return read_own(spec.own, view)
-    if spec.format != "pokec":
+    if spec.read_texts is None:
         raise UsageError(f"{name} has no texts; its features are in its raw files")
-    from private_graphs.datasets.pokec import read_pokec
-
-    sources = raw_records(name, raw_dir)
-    folder = raw_dir / spec.raw
-    origin = None if spec.synthetic else load_sources()[name]
-    return read_pokec(
-        folder / "soc-pokec-profiles.txt.gz",
-        folder / "soc-pokec-relationships.txt.gz",
-        view,
-        name=name,
-        per_class=spec.per_class,
-        title=spec.title,
-        synthetic=spec.synthetic,
-        sources=sources,
-        licence=origin.licence if origin else _SYNTHETIC_LICENCE,
-        citation=origin.citation if origin else _SYNTHETIC_CITATION,
-        public_facts=PUBLIC_FACTS,
-        progress=progress,
+    told = _told(spec, raw_records(name, raw_dir))
+    return spec.read_texts(
+        raw_dir / spec.raw, view, **told, public_facts=PUBLIC_FACTS, progress=progress
     )
 
 
@@ -446,43 +264,57 @@ def _public_facts(words: bool, node_sample: str | None) -> list[str]:
     ]
 
 
-def _check_masks(spec: DatasetSpec, parsed: ParsedGraph | ParsedImages) -> None:
-    for name in ("train_mask", "validation_mask", "test_mask"):
-        if not np.any(getattr(parsed, name) & (parsed.labels >= 0)):
+def _told(spec: DatasetSpec, sources: list[RawFile]) -> dict[str, Any]:
+    """Return what ``dataset.json`` says of a dataset whatever its files hold."""
+    origin = None if spec.synthetic else load_sources()[spec.name]
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "synthetic": spec.synthetic,
+        "sources": sources,
+        "licence": origin.licence if origin else _SYNTHETIC_LICENCE,
+        "citation": origin.citation if origin else _SYNTHETIC_CITATION,
+    }
+
+
+def _common(
+    spec: DatasetSpec, parsed: ParsedGraph | ParsedImages, sources: list[RawFile]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return what ``dataset.json`` says of every dataset, and its labels and masks.
+
+    Raises UserError where a mask has nobody to learn from or to score.
+    """
+    arrays = {key: getattr(parsed, key) for key in ("labels", *MASKS)}
+    for name in MASKS:
+        if not np.any(arrays[name] & (parsed.labels >= 0)):
             raise UserError(
                 f"{spec.name}: {name}: no member of it has a label, expected at least one to learn "
                 "from or to score; supply labels, or declare other numbers of validation and test "
                 "members"
             )
+    told = _told(spec, sources)
+    told |= {"classes": list(spec.classes), "preprocessing": list(parsed.preprocessing)}
+    return told, arrays
 
 
 def _images(spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile]) -> ImageDataset:
-    _check_masks(spec, parsed)
-    origin = None if spec.synthetic else load_sources()[spec.name]
+    told, arrays = _common(spec, parsed, sources)
     n_images, channels, height, width = parsed.images.shape
     info = ImageInfo(
-        name=spec.name,
-        title=spec.title,
-        synthetic=spec.synthetic,
-        classes=list(spec.classes),
+        **told,
         n_images=n_images,
         channels=channels,
         height=height,
         width=width,
-        sources=sources,
-        licence=origin.licence if origin else _SYNTHETIC_LICENCE,
-        citation=origin.citation if origin else _SYNTHETIC_CITATION,
         public_facts=["the number of images and the classes", _MASKS, _PUBLIC_IMAGES],
-        preprocessing=list(parsed.preprocessing),
     )
-    arrays = (parsed.images, parsed.labels, parsed.train_mask)
-    return ImageDataset(*arrays, parsed.validation_mask, parsed.test_mask, info)
+    return ImageDataset(images=parsed.images, **arrays, info=info)
 
 
 def _dataset(
     spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile], view: DataView | None
 ) -> GraphDataset:
-    fewer = view is not None and spec.read is not None  # a view of it may lack the last ones
+    fewer = view is not None  # a view of it may lack the last ones
     if not (
         parsed.n_classes == len(spec.classes) or fewer and parsed.n_classes < len(spec.classes)
     ):
@@ -490,14 +322,11 @@ def _dataset(
             f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
             f"{len(spec.classes)}"
         )
-    _check_masks(spec, parsed)
+    told, arrays = _common(spec, parsed, sources)
+    told["classes"] = told["classes"][: parsed.n_classes]
     sparse = isinstance(parsed.features, SparseFeatures)
-    origin = None if spec.synthetic else load_sources()[spec.name]
     info = DatasetInfo(
-        name=spec.name,
-        title=spec.title,
-        synthetic=spec.synthetic,
-        classes=list(spec.classes[: parsed.n_classes]),
+        **told,
         feature_kind="sparse" if sparse else "dense",
         units="node",
         n_nodes=len(parsed.labels),
@@ -506,20 +335,8 @@ def _dataset(
         loops_dropped=parsed.loops_dropped,
         duplicates_dropped=parsed.duplicates_dropped,
         one_way_edges=parsed.one_way_edges,
-        sources=sources,
-        licence=origin.licence if origin else _SYNTHETIC_LICENCE,
-        citation=origin.citation if origin else _SYNTHETIC_CITATION,
         public_facts=_public_facts(words=sparse, node_sample=parsed.node_sample),
         view=view.name if view else None,
         node_sample=parsed.node_sample,
-        preprocessing=list(parsed.preprocessing),
     )
-    return GraphDataset(
-        features=parsed.features,
-        edge_index=parsed.edge_index,
-        labels=parsed.labels,
-        train_mask=parsed.train_mask,
-        validation_mask=parsed.validation_mask,
-        test_mask=parsed.test_mask,
-        info=info,
-    )
+    return GraphDataset(features=parsed.features, edge_index=parsed.edge_index, **arrays, info=info)

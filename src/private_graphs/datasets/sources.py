@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
@@ -22,7 +22,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from tqdm import tqdm
 
-from private_graphs.datasets import embedded
 from private_graphs.datasets.download import (
     Interrupted,
     Meter,
@@ -32,8 +31,8 @@ from private_graphs.datasets.download import (
     probe,
 )
 from private_graphs.datasets.first_use import confirm
-from private_graphs.datasets.graph_dataset import RawFile
-from private_graphs.datasets.readers import reader_specs
+from private_graphs.datasets.labelled import RawFile
+from private_graphs.datasets.readers import readers
 from private_graphs.errors import UserError, suggest
 from private_graphs.files import atomic_path, resource, sha256_of
 
@@ -44,16 +43,8 @@ HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
 """No file is downloaded from this host where the environment variable is 1, true, yes or on."""
 
 
-def _write_pokec_demo(raw_dir: Path) -> list[Path]:
-    from private_graphs.datasets.pokec_demo import write_demo
-
-    return write_demo(raw_dir / "pokec_demo")
-
-
 WRITERS: dict[str, Callable[[Path], list[Path]]] = {
-    **{name: partial(embedded.write_raw, name) for name in embedded.MODELS},
-    "pokec_demo": _write_pokec_demo,
-    **{spec.name: spec.write for spec in reader_specs() if spec.write is not None},
+    name: spec.write for name, (spec, _) in readers().items() if spec.write is not None
 }
 """Datasets whose raw files are generated: name -> function that writes them below a raw folder,
 leaves alone what is there unchanged, and returns their paths."""

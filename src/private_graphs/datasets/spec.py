@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from private_graphs.datasets.npz import N_TEST, N_VALIDATION
-
 if TYPE_CHECKING:
     from private_graphs.datasets.graph_dataset import ParsedGraph
     from private_graphs.datasets.image_dataset import ParsedImages
     from private_graphs.datasets.own import OwnGraph
+    from private_graphs.datasets.text_graph import TextGraph
 
 
 @dataclass(frozen=True)
@@ -33,24 +32,24 @@ TEXT_FEATURES = ("bert", "bow", "fasttext", "sbert")
 """Features of a graph with texts; the first is the default."""
 
 
+def numbered(n_classes: int) -> tuple[str, ...]:
+    """Return names of classes that have none."""
+    return tuple(f"class {label}" for label in range(n_classes))
+
+
 @dataclass(frozen=True)
 class DatasetSpec:
     """What the registry knows of a dataset before its files exist."""
 
     name: str
     title: str
-    format: Literal["planetoid", "npz", "reddit", "pokec", "own", "reader"]
-    """``reader``: its own ``read`` does."""
     raw: str
-    """Raw name: ``cora`` in ``planetoid/ind.cora.*``, or the path of the file or folder."""
+    """Path of its file or folder below the raw folder."""
     classes: tuple[str, ...]
     """Names of the labels 0..K-1: public, so declared here and not read off private labels."""
     size: GraphSize
     """With the default features."""
     synthetic: bool = False
-    n_validation: int = N_VALIDATION
-    n_test: int = N_TEST
-    """Of an ``.npz`` graph; the test nodes of a Planetoid one are listed in its files."""
     features: tuple[str, ...] = ("raw",)
     """Kinds that it can have; the first is the default."""
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -59,8 +58,6 @@ class DatasetSpec:
     """Features -> model of the download rules; other features of texts use an embedded one."""
     views: tuple[str, ...] = ()
     """Names of the views in which it can be read; none where the raw files leave no choice."""
-    per_class: int = 0
-    """Users of each class, of a Pokec graph."""
     max_edges: int | None = None
     """Bound on the undirected edges that is public whatever the edges are: what is published about
     the dataset, rounded up to two digits; of a user's own graph, what the owner declared."""
@@ -69,8 +66,10 @@ class DatasetSpec:
     data: Literal["graph", "images"] = "graph"
     """What one unit of it is."""
     read: Callable[..., ParsedGraph | ParsedImages] | None = None
-    """Reads the folder ``raw``, of a dataset of ``readers``; with the view where it has ``views``.
-    A view may have the first of the classes only."""
+    """Reads ``raw``, with the view where it has ``views``: one may lack the last classes. None: its
+    features are made of texts."""
+    read_texts: Callable[..., TextGraph] | None = None
+    """Reads ``raw`` in a view, with what ``dataset.json`` says of it and a progress by keyword."""
     write: Callable[[Path], list[Path]] | None = None
     """Generates the raw files of a synthetic dataset below a raw folder; returns their paths."""
 

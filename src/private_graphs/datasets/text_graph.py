@@ -13,12 +13,8 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from private_graphs.datasets.graph_dataset import (
-    DatasetInfo,
-    GraphDataset,
-    RawFile,
-    SparseFeatures,
-)
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_text
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from private_graphs.errors import UsageError, suggest
 
 if TYPE_CHECKING:
+    from private_graphs.report.claims import Claim
     from private_graphs.report.exhibit import Exhibit
 
 
@@ -26,6 +27,19 @@ def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
         if exhibit is not None:
             exhibits[exhibit.name] = exhibit
     return exhibits
+
+
+def claims_module(study_id: str) -> str | None:
+    """Return the module with the rules of a study's claims, if it has one."""
+    name = f"{__name__}.{study_id}.claims"
+    has_any = importlib.util.find_spec(f"{__name__}.{study_id}") is not None
+    return name if has_any and importlib.util.find_spec(name) else None
+
+
+def claims_of(study_id: str) -> tuple[Claim, ...]:
+    """Return the claims of a study: those of ``exhibits/<study_id>/claims.py``."""
+    module = claims_module(study_id)
+    return importlib.import_module(module).CLAIMS if module else ()
 
 
 def named(words: tuple[str, ...], study_ids: list[str]) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError

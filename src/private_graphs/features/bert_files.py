@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.errors import UserError
 from private_graphs.files import sha256_of
 

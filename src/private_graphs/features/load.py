@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from private_graphs.datasets import registry
-from private_graphs.datasets.graph_dataset import INFO_FILE, TENSORS_FILE, GraphDataset, RawFile
+from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
+from private_graphs.datasets.labelled import INFO_FILE, RawFile
 from private_graphs.datasets.own import OWN_FOLDER, OwnGraph, read_own, source_records
 from private_graphs.datasets.own_tables import relative_to
 from private_graphs.datasets.registry import DatasetSpec, own_spec

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from private_graphs.datasets.graph_dataset import RawFile
+from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.registry import TEXT_FEATURES
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView

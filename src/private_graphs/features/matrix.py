@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from private_graphs.datasets.graph_dataset import RawFile, SparseFeatures
+from private_graphs.datasets.graph_dataset import SparseFeatures
+from private_graphs.datasets.labelled import RawFile
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ words never promise more than it does (``docs/privacy.md`` §11).
 from __future__ import annotations
 
 import math
+import textwrap
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
@@ -469,7 +470,91 @@ TEXTS = (
 """The texts of :func:`explain` in the order in which they are read."""
 
 
-def paragraph(statement: PrivacyStatement) -> str:
-    """Return the texts of :func:`explain` as one paragraph without line breaks."""
-    parts = explain(statement)
-    return " ".join(" ".join(parts[name].split()) for name in TEXTS if parts[name])
+BRIEF = {
+    "What is protected": 3, "From whom": 4, "How strongly": 5, "What it rests on": 4,
+    "What is not covered": 3,
+}  # fmt: skip
+"""Headings of :func:`brief`, with the most lines below each."""
+_MORE = " … (all of it: --json)"
+
+
+def brief(statement: PrivacyStatement, width: int = 80) -> list[str]:
+    """Return the statement as five short headed lists for a terminal: lines of ``width``.
+
+    What does not fit is cut, and says so; ``explain`` has all of it. The strength and what limits
+    it come first, so that a cut never leaves a promise larger than it is.
+    """
+    private = statement.status != "not_private"
+    reads = private and not _reads_nothing(statement)
+    gaps = _excluded(statement).removeprefix("Not covered: ")
+    others = statement.n_rows_not_counted
+    items = (
+        [_who(statement)],
+        [
+            f"from whoever knows all else and asks whether {_CHANGES[statement.relation]}" * reads,
+            RELEASES[statement.inference],
+        ],
+        _brief_strength(statement) if reads else [_strength(statement)],
+        [
+            f"proof: {_reason(statement.proof)}" * (reads and statement.epsilon_proved is not None),
+            f"supposed: {_listed(statement.assumptions)}" * bool(private and statement.assumptions),
+            f"public, hence unprotected: {_listed(statement.public_facts) or 'nothing'}",
+        ],
+        [
+            f"{others} rows without DP in the same file: they reveal the data" * bool(others),
+            gaps if private else "anything",
+        ],
+    )
+    lines = []
+    for (heading, most), texts in zip(BRIEF.items(), items, strict=True):
+        texts = [text[:1].upper() + text[1:] for text in texts if text]
+        lines += [heading, *_bullets(texts, most, width)]
+    return lines
+
+
+def _brief_strength(statement: PrivacyStatement) -> list[str]:
+    proved = statement.epsilon_proved
+    audit, counted = statement.audit, statement.n_rows_counted
+    odds = "" if proved is None else (
+        ": next to no promise" if statement.vacuous
+        else f": a guess of 50 % becomes at most {belief_percent(proved)}"
+    )  # fmt: skip
+    one = "nothing is proved" if proved is None else f"one run: ε = {at_most(proved)}{odds}"
+    claim = statement.epsilon_published
+    refuted = "" if audit is None else f"; an attack shows ε ≥ {at_least(audit.epsilon_lower)}"
+    chosen = statement.selection
+    unpaid = chosen.n_configs > 1 and not chosen.public and not _choice_inside(statement)
+    runs = statement.n_runs_released
+    together = [
+        f"all {runs} runs: {_budget(statement.epsilon_all_runs)}" * (runs > 1),
+        f"all {counted} private rows of the file: {_budget(statement.epsilon_of_file)}"
+        * (counted > runs),
+    ]
+    return [
+        one,
+        "; ".join(filter(None, together)),
+        "the settings were chosen on private data: no ε here pays for that" * unpaid,
+        "" if claim is None else f"published: ε = {at_most(claim)}, a claim{refuted}",
+        f"fails with probability δ = {at_most(statement.delta)} at most, each"
+        * (proved is not None),
+    ]
+
+
+def _budget(epsilon: float | None) -> str:
+    return "nothing is proved" if epsilon is None else f"ε = {at_most(epsilon)}"
+
+
+def _bullets(texts: list[str], most: int, width: int) -> list[str]:
+    """Return texts as items of ``most`` lines together; the longest are cut first."""
+    form = {"width": width, "initial_indent": "- ", "subsequent_indent": "  ",
+            "break_long_words": True, "break_on_hyphens": False}  # fmt: skip
+    wrapped = [textwrap.wrap(text, **form) for text in texts]
+    spare = most
+    for rank, lines in enumerate(wrapped):
+        share = max(1, spare - sum(min(len(each), 2) for each in wrapped[rank + 1 :]))
+        if len(lines) > share:
+            wrapped[rank] = textwrap.wrap(
+                texts[rank], **form, max_lines=share, placeholder=_MORE
+            )  # fmt: skip
+        spare -= len(wrapped[rank])
+    return [line for lines in wrapped for line in lines][:most]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import cycle, pairwise
@@ -117,7 +117,7 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
     side = min(0.6, (WIDTH - left) / max(n_columns, 1))
     turned = any(_width(name) > side for name in heatmap.columns)
     below = _margin(heatmap.columns) if turned else LINE + 0.05
-    peak = np.nanmax(values, initial=0.0) or 1.0
+    peak = heatmap.most or np.nanmax(values, initial=0.0) or 1.0
 
     def paint(figure: Figure, top: float) -> None:
         axis = _axes(figure, left, top - n_rows * side, n_columns * side, n_rows * side)
@@ -165,8 +165,8 @@ def draw_pictures(pictures: Pictures) -> Figure:
         return _stack(pictures.title, [(above + n_rows * tall, paint)])
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write ``<stem>.svg``, ``.png`` and ``.pdf``; return their paths.
+def save(figure: Figure, stem: Path, forms: Collection[str] = ("svg", "png", "pdf")) -> list[Path]:
+    """Write those of ``<stem>.svg``, ``.png`` and ``.pdf`` that are asked for; return the paths.
 
     Equal figures give equal bytes: no date, no version, and identifiers that depend on the name
     of the file and on what is drawn alone, so that several SVGs can stand in one page.
@@ -178,6 +178,8 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     }
     written = []
     for suffix, names in nothing.items():
+        if suffix not in forms:
+            continue
         stream, written = BytesIO(), [*written, stem.with_name(f"{stem.name}.{suffix}")]
         with mpl.rc_context(_STYLE | {"svg.hashsalt": stem.name}):
             figure.savefig(stream, format=suffix, dpi=200, transparent=suffix == "svg",

@@ -23,7 +23,7 @@ class Cell:
     statement: str = ""
     """Identifier of the privacy statement behind it."""
     tone: str = ""
-    """``proved``, ``unproved``, ``refuted``, ``published`` or nothing: a class of the page."""
+    """A class of the page: ``published``, ``words.strength`` of a proved ε, ``refuted``."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Column:
     head: str
     show: Callable[[dict[str, Any]], Cell | str]
     group: str = ""
+    under: bool = False
+    """On a page it stands below the column before it, in one cell."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class Heatmap:
     columns: Sequence[str]
     row_label: str = ""
     column_label: str = ""
+    most: float | None = None
+    """Value of the darkest colour, by default the largest."""
     notes: Sequence[str] = ()
 
 
@@ -123,6 +127,32 @@ Block = Table | Chart | Heatmap | Pictures | str
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A score in the picture of the overview."""
+
+    label: str
+    value: float
+    tone: str = ""
+    """As ``Cell.tone``; nothing where no private data are read."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the overview says of a study: a question, sentences, a picture, what is best."""
+
+    question: str
+    verdict: str
+    """The answer to it, in one sentence."""
+    sentences: Sequence[tuple[str, str]]
+    """(first word, the rest), such as ("Printed", "scores of …")."""
+    bars: Mapping[str, Sequence[Bar]]
+    """By dataset: scores from 0 to 1."""
+    caption: str
+    best: str
+    """The scores of the best proved methods, in a few words."""
+
+
+@dataclass(frozen=True)
 class Exhibit:
     """A table or figure of a paper, or one of ours."""
 
@@ -135,5 +165,17 @@ class Exhibit:
     """``build(results)`` with a ``report.results.Results``."""
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
+    answer: Callable[[Any], Answer | None] | None = None
+    """``answer(results)``: what the overview says of its study; None where runs are missing."""
     statistics: bool = False
     """Whether it shows the sizes of the study's datasets, which are built for it then."""
+
+    def reads(self, study_id: str) -> list[tuple[str, str]]:
+        """Return (study, run group) of what it reads as an exhibit of ``study_id``."""
+        parts = (group.rpartition(".") for group in self.groups)
+        return [(owner or study_id, group) for owner, _, group in parts]
+
+    def rows_of(self, rows: pd.DataFrame, study_id: str) -> pd.Series:
+        """Return which of some tidy rows are of the run groups that it reads."""
+        names = [".".join(pair) for pair in self.reads(study_id)]
+        return (rows["study"] + "." + rows["group"]).isin(names)

@@ -1,17 +1,20 @@
-"""What can be said of all rows of a shelf at once: scores, claims, and how numbers were made."""
+"""What can be said of many rows at once: verdicts, guarantees, and how numbers were made."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.report.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.report.shelf import Shelf
 from private_graphs.report.statement import headline, said, words
-from private_graphs.report.words import bound, budget, guarantees, missing, number
+from private_graphs.report.words import bound, budget, missing, number
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "
@@ -21,56 +24,118 @@ NOISE_SOURCES = {
 """Words for where the noise comes from."""
 
 
-def glance(shelf: Shelf) -> Table:
-    """Return the range of the scores and of the proved ε, by dataset, scenario and protocol."""
-    runs, keys = shelf.own.runs, ["dataset", "scenario", "protocol"]
-    score = "test_micro_f1" if runs["test_micro_f1"].notna().any() else "test_accuracy"
-    setting = ["method", "features", "group", "job", "epsilon", "validation_labels"]
-    points = shelf.own.points(by=[*keys, *setting], score=score)
-    found = []
-    for place, group in points.groupby(keys, sort=True):
-        private = _private(group["epsilon"])
-        found.append(dict(zip(keys, place, strict=True)) | {
-            "with DP": _range(group.loc[private, "mean"]),
-            "nothing private read": _range(group.loc[group["epsilon"] == 0, "mean"]),
-            "without DP": _range(group.loc[group["epsilon"] == math.inf, "mean"]),
-            "privacy": guarantees(group[private]) if private.any() else Cell(),
-        })  # fmt: skip
-    heads = (*keys, "with DP", "nothing private read", "without DP")
-    columns = [Column(head, lambda row, head=head: row[head]) for head in heads]
-    columns.append(Column("ε proved with DP", lambda row: row["privacy"]))
-    name = "Micro-F1" if score == "test_micro_f1" else "Accuracy"
-    title = f"{name} on the test records, from the lowest to the highest of all settings"
-    return Table(title, pd.DataFrame(found), columns)
+@dataclass(frozen=True)
+class Verdict:
+    """What is true of the printed numbers of an exhibit, under one protocol."""
+
+    protocol: str
+    scores: int
+    """Printed scores whose setting was run."""
+    met: int
+    """Of these: how many lie within two standard deviations of the seeds, as they are rounded."""
+    budgets: int
+    """Printed ε whose setting was run."""
+    hold: int
+    refuted: int
+    shown: float | None
+    """The largest ε that attacks show where the printed one is refuted."""
+    larger: float | None
+    """The largest ε that is proved where the printed one is not."""
+
+    @property
+    def unproved(self) -> int:
+        """Printed ε that neither hold nor are refuted."""
+        return self.budgets - self.hold - self.refuted
+
+    @property
+    def answer(self) -> Cell:
+        """Whether the printed ε are true, in words."""
+        if self.hold == self.budgets:
+            return Cell(f"yes, all {self.budgets} are proved")
+        parts = [f"{self.hold} of {self.budgets} hold" if self.hold else "no"]
+        if self.refuted:
+            seen = "" if self.shown is None else f": an attack shows ε > {bound(self.shown)}"
+            parts.append(f"{self.refuted} of {self.budgets} refuted{seen}")
+        if self.unproved:
+            more = "" if self.larger is None else f": what is proved is up to {budget(self.larger)}"
+            parts.append(f"{self.unproved} of {self.budgets} not proved{more}")
+        return Cell(", ".join(parts), tone="refuted" if self.refuted else "none")
+
+
+_PRINTED = {"protocol", "published", "mean", "std", "epsilon", "status", "epsilon_proved"}
+"""Columns of the frame of a table that holds printed scores against ours."""
+
+
+def verdicts(blocks: Iterable[Block]) -> list[Verdict]:
+    """Return what is true of the numbers that the tables of an exhibit print, by protocol."""
+    frames = [block.frame for block in blocks
+              if isinstance(block, Table) and set(block.frame) >= _PRINTED]  # fmt: skip
+    if not frames:
+        return []
+    rows = pd.concat(frames).dropna(subset=["published", "mean"])
+    digits = 0.005 - 0.0045 * (rows["published"].round(2) != rows["published"])
+    spread = 2 * rows["std"].fillna(0) + digits + 1e-9
+    rows = rows.assign(met=(rows["mean"] - rows["published"]).abs() <= spread)
+    order = [name for name in PROTOCOLS if name in set(rows["protocol"])]
+    return [_verdict(name, rows[rows["protocol"] == name]) for name in order]
+
+
+def _verdict(protocol: str, rows: pd.DataFrame) -> Verdict:
+    private = rows[_private(rows["epsilon"])]
+    refuted = private["status"] == "refuted"
+    hold = ~refuted & (private["epsilon_proved"] <= private["epsilon"] * (1 + 1e-9))
+    shown = private.loc[refuted].get("audit_epsilon_lower", pd.Series(dtype=float)).max()
+    larger = private.loc[~refuted & ~hold, "epsilon_proved"].max()
+    return Verdict(
+        protocol, len(rows), int(rows["met"].sum()), len(private), int(hold.sum()),
+        int(refuted.sum()), None if missing(shown) else shown, None if missing(larger) else larger,
+    )  # fmt: skip
+
+
+def truth(found: Sequence[Verdict]) -> Table:
+    """Return verdicts as a table: is the printed ε true, and are the printed scores met."""
+    columns = [
+        Column("as in", lambda row: PROTOCOLS[row["protocol"]].name),
+        Column("printed scores met", lambda row: f"{row['met']} of {row['scores']}"),
+        Column("is the printed ε true?", lambda row: row["answer"]),
+    ]
+    rows = [{"protocol": each.protocol, "met": each.met, "scores": each.scores,
+             "answer": each.answer} for each in found]  # fmt: skip
+    note = (
+        "met: within two standard deviations of our seeds, after rounding as printed. Each ε is "
+        "per node or record, as its statement says."
+    )
+    return Table("What is true of the printed numbers", pd.DataFrame(rows), columns, (note,))
 
 
 def _private(epsilon: pd.Series) -> pd.Series:
     return (epsilon > 0) & (epsilon < math.inf)
 
 
-def _range(values: pd.Series) -> str:
-    known = values.dropna()
-    if known.empty:
-        return NOTHING
-    low, high = f"{known.min():.2f}", f"{known.max():.2f}"
-    return low if low == high else f"{low} to {high}"
+def guarantees(shelf: Shelf, **of: str) -> Table:
+    """Return score and privacy of every ε that was asked for: claimed, proved, and attacked.
 
-
-def claims(shelf: Shelf) -> Table:
-    """Return what was asked for and claimed, what is proved, and what an attack shows.
-
-    One row per dataset, method, scenario, protocol and ε; where statements differ the weakest
-    counts.
+    One row per dataset, method, scenario, protocol and ε of the runs that have the values ``of``
+    of some of these; where statements differ the weakest counts.
     """
-    keys = ["dataset", "method", "scenario", "protocol", "epsilon"]
-    runs, found = shelf.own.runs, []
-    for place, group in runs[_private(runs["epsilon"])].groupby(keys, sort=True):
+    keys, runs = ["dataset", "method", "scenario", "protocol", "epsilon"], shelf.own.runs
+    for name, value in of.items():
+        runs = runs[runs[name] == value]
+    score = "test_micro_f1" if runs["test_micro_f1"].notna().any() else "test_accuracy"
+    setting = ["group", "job", "validation_labels"]
+    rows = runs[runs["selected"].fillna(True).astype(bool)]
+    scores = rows.groupby([*keys, *setting], dropna=False)[score].mean().groupby(keys)
+    low, high = scores.min(), scores.max()
+    found = []
+    for place, group in runs.groupby(keys, sort=True):
         held = shelf.statements_of(group)
         weakest = max(held, key=lambda each: _weakness(each.epsilon_proved))
         shown = [each.audit.epsilon_lower for each in held if each.audit is not None]
         refuted = any(each.status == "refuted" for each in held)
+        private = weakest.status != "not_private"
         found.append(dict(zip(keys, place, strict=True)) | {
-            "statement": weakest.statement_id,
+            "low": low.get(place), "high": high.get(place),
+            "statement": weakest.statement_id, "private": private,
             "tone": "refuted" if refuted else headline(weakest).tone,
             "unit": f"{words(weakest.unit)}, {words(weakest.relation)}",
             "claimed": max(each.epsilon_published or 0 for each in held) or None,
@@ -78,22 +143,36 @@ def claims(shelf: Shelf) -> Table:
             "together": max((each.epsilon_all_runs for each in held), key=_weakness),
             "shown": max(shown, default=None), "runs": len(group),
         })  # fmt: skip
+    title = shelf.results.title
+    heads = {"dataset": str, "method": title, "scenario": str, "protocol": str}
     columns = [
-        *(Column(head, lambda row, head=head: row[head]) for head in keys[:-1]),
+        *(Column(head, lambda row, head=head, say=say: say(row[head]))
+          for head, say in heads.items() if head not in of),
         Column("ε asked", lambda row: number(row["epsilon"])),
-        Column("runs", lambda row: number(row["runs"])),
+        Column("micro-F1" if score == "test_micro_f1" else "accuracy", _range),
         Column("ε claimed", lambda row: _said(row["claimed"], budget)),
         Column("ε proved", lambda row: Cell(
-            _said(row["proved"], budget, "none"), row["statement"], row["tone"])),
-        Column("all runs", lambda row: _said(row["together"], budget, "none")),
+            _said(row["proved"], budget, "none") if row["private"] else "no DP",
+            row["statement"], row["tone"])),
+        Column("all runs", lambda row: _said(row["together"], budget,
+                                             "none" if row["private"] else NOTHING)),
         Column("an attack shows", lambda row: _said(row["shown"], lambda e: f"> {bound(e)}")),
-        Column("for", lambda row: row["unit"]),
+        Column("per", lambda row: row["unit"] if row["private"] else NOTHING),
+        Column("runs", lambda row: number(row["runs"])),
     ]  # fmt: skip
     note = (
         "ε proved is that of one run with settings fixed in advance, at its largest; all runs: of "
-        "all seeds and settings that were compared. Both are rounded up."
+        "all seeds and settings that were compared. Both are rounded up. Scores are means over the "
+        "seeds, from the lowest to the highest of all settings."
     )
-    return Table("Claims and what holds of them", pd.DataFrame(found), columns, notes=(note,))
+    return Table("Score and privacy of every ε", pd.DataFrame(found), columns, notes=(note,))
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    if missing(row["low"]):
+        return NOTHING
+    low, high = number(row["low"], 2), number(row["high"], 2)
+    return low if low == high else f"{low} to {high}"
 
 
 def _weakness(epsilon: float | None) -> float:
@@ -116,7 +195,6 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
             text = f"{each.selection.n_configs} by {each.selection.data}; {each.selection.cost}"
             choices.setdefault(text, set()).add(f"{each.method}, {each.protocol}")
     texts = [
-        ("Command", f"snakemake --cores all --config {_asked(shelf, rows, exhibit)}"),
         ("Seeds", f"{_several(rows['seed'])}; means and standard deviations (n - 1) are over them"),
         *((f"Settings of {name}", _settings(group)) for name, group in rows.groupby("method")),
         *(("Chosen among", f"{text} ({'; '.join(sorted(who))})") for text, who in choices.items()),
@@ -130,10 +208,12 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
     return [(name, text) for name, text in texts if text]
 
 
-def _asked(shelf: Shelf, rows: pd.DataFrame, exhibit: Exhibit) -> str:
+def command(shelf: Shelf, exhibit: Exhibit) -> str:
+    """Return the command that makes an exhibit with what a shelf has of it."""
     study, scale = shelf.results.study.id, "full" if shelf.made else shelf.name
-    datasets = ",".join(sorted(rows["dataset"].unique()))
-    return f"scale={scale} exhibits={study}.{exhibit.name} datasets={datasets}"
+    datasets = ",".join(sorted(shelf.rows_of(exhibit)["dataset"].unique()))
+    which = f" datasets={datasets}" if datasets else ""
+    return f"snakemake --cores all --config scale={scale} exhibits={study}.{exhibit.name}{which}"
 
 
 def _settings(rows: pd.DataFrame) -> str:

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from private_graphs.exhibits import claims_of
+from private_graphs.files import write_text
+from private_graphs.report.claims import write_claims
+from private_graphs.report.picture import picture
 from private_graphs.report.shelf import Shelf, label_of, recorded_shelf, title_of
 from private_graphs.report.table import markdown_text
 from private_graphs.report.write import FORMS, write_exhibit
@@ -22,7 +26,7 @@ def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> lis
         path
         for exhibit in shelf.exhibits
         for path in write_exhibit(
-            exhibit, shelf.results, folder, forms, shelf.missing.get(exhibit.name, ())
+            exhibit, shelf.blocks(exhibit), folder, forms, shelf.missing.get(exhibit.name, ())
         )
     ]
     for path in {path for path in folder.glob("*") if path.is_file()} - set(written):
@@ -31,12 +35,18 @@ def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> lis
 
 
 def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results") -> list[Path]:
-    """Write ``docs/<study>/`` of every recorded study: exhibits, and a page that lists them."""
+    """Write ``docs/<study>/`` of every recorded study: exhibits, picture, and a list; and
+    ``docs/claims/<study>.csv``."""
     written = []
     for rows in sorted(Path(recorded).glob("*/rows.parquet")):
         shelf = recorded_shelf(rows.parent)
         folder = Path(docs) / shelf.results.study.id
         written += write_all(folder, shelf, _DOCS)
+        if claims := claims_of(shelf.results.study.id):
+            written.append(write_claims(claims, shelf.results, Path(docs) / "claims"))
+        if shelf.answer is not None:
+            write_text(folder / "overview.svg", picture(shelf.answer.bars, alone=True) + "\n")
+            written.append(folder / "overview.svg")
         (folder / "README.md").write_text("\n\n".join(_page(shelf)) + "\n", encoding="utf-8")
         written.append(folder / "README.md")
     return written

@@ -2,7 +2,8 @@
 
 ``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``:
 ``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
-``statements.json``, ``predictions.safetensors`` (class of every test record) and ``README.md``.
+``statements.json``, ``predictions.safetensors`` (class of every test record, and its label) and
+``README.md``. What was recorded before and has not run again stays.
 Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
 other.
 """
@@ -13,7 +14,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_json, write_text
 from private_graphs.report.rows import (
+    Answers,
     check_scores,
     check_statements,
     collect,
@@ -37,11 +39,12 @@ from private_graphs.report.rows import (
     read_statistics,
     readable,
     remedy,
+    tidy,
 )
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
-_RECORDS = "test_records/"
-"""What the names of the tensors of test records begin with; others have the name of a job."""
+_RECORDS, _LABELS = "test_records/", "test_labels/"
+"""What the names of tensors of test records begin with; others have the name of a job."""
 _MOST_CLASSES = 256
 _ABOUT = b"private_graphs"
 """Key of the metadata of ``rows.parquet``: how the results came about, and the datasets."""
@@ -74,12 +77,21 @@ class Recorded:
     """Of each job, ``<group>/<name>``: (R, M) uint8 classes of its R rows, in their order."""
     test_records: dict[str, np.ndarray]
     """Of each dataset (``dataset_of``): (M,) int64 numbers of the records that are predicted."""
+    test_labels: dict[str, np.ndarray]
+    """Of each dataset: (M,) int16 labels of these records."""
 
     @property
     def runs(self) -> pd.DataFrame:
         """The rows that are no audits, with ``job`` as ``predictions`` names it."""
         rows = self.rows[self.rows["source"] != "audit"]
         return rows.assign(job=rows["group"] + "/" + rows["job"])
+
+    def answers(self, job: str) -> Answers:
+        """Return what the runs of ``<study>/<group>/<job>`` predict."""
+        name = job.split("/", 1)[1]
+        rows = self.runs[self.runs["job"] == name]
+        labels = self.test_labels.get(dataset_of(rows.iloc[0]))
+        return Answers(rows["replica_id"].tolist(), self.predictions[name], labels)
 
     def check_scores(self, labels: Mapping[str, np.ndarray]) -> int:
         """Compute the test scores of every run from its predictions; return how many runs.
@@ -111,6 +123,7 @@ class Recorded:
             pyarrow.parquet.write_table(table, temporary, compression="zstd", compression_level=19)
         write_json(folder / STATEMENTS, dict(sorted(self.statements.items())))
         tensors = {f"{_RECORDS}{name}": value for name, value in self.test_records.items()}
+        tensors |= {f"{_LABELS}{name}": value for name, value in self.test_labels.items()}
         # one entry: the library writes several in an order that changes from run to run
         order = {"replica_ids": json.dumps(_order(self.runs), sort_keys=True)}
         with atomic_path(folder / PREDICTIONS) as temporary:
@@ -130,6 +143,7 @@ def record(
 ) -> list[Path]:
     """Write ``target/<study>/`` of every study that has finished jobs; return the paths.
 
+    Jobs that were recorded there before and are not among the finished ones stay.
     ``processed`` is the folder of the built datasets: where that of a row is there, its scores are
     computed from its predictions and compared. ``commands`` made the results; ``day`` and
     ``machine`` are by default today and this machine. Raises UserError where nothing is finished,
@@ -156,9 +170,49 @@ def record(
             [each for each in statistics if each["name"] in set(mine["dataset"])],
             *_predictions(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
         )  # fmt: skip
+        if (target / str(study) / ROWS).is_file():
+            recorded = _with_earlier(recorded, read_recorded(target / str(study)))
         written += recorded.save(target / str(study))
         read_recorded(target / str(study))
     return written
+
+
+def _with_earlier(new: Recorded, earlier: Recorded) -> Recorded:
+    """Return ``new`` with the jobs that ``earlier`` alone has, in one order.
+
+    Raises UserError where the two know other test records of a dataset.
+    """
+    for name in set(new.test_records) & set(earlier.test_records):
+        if not np.array_equal(new.test_records[name], earlier.test_records[name]):
+            raise UserError(
+                f"{name}: other test records than those of the jobs that were recorded before; "
+                "record all jobs of it again, into an empty folder"
+            )
+    ran = set(new.rows["group"] + "/" + new.rows["job"])
+    kept = earlier.rows[~(earlier.rows["group"] + "/" + earlier.rows["job"]).isin(ran)]
+    rows = tidy([kept, new.rows])
+    order = [rows["source"] == "audit", rows["group"] + "/" + rows["job"]]
+    rows = rows.iloc[np.lexsort(order[::-1])].reset_index(drop=True)
+    known = earlier.statements | new.statements
+    used = set(rows["statement_id"].dropna())
+    jobs = set(rows.loc[rows["source"] != "audit", "group"] + "/" + rows["job"])
+    predictions = earlier.predictions | new.predictions
+    graphs = {(each["name"], each.get("view") or ""): each
+              for each in (*earlier.statistics, *new.statistics)}  # fmt: skip
+    machines = dict.fromkeys((earlier.made.machine, new.made.machine))
+    made = replace(
+        new.made, machine="; ".join(machines),
+        hours=round(float(rows["seconds"].sum()) / 3600, 2),
+        commands=tuple(dict.fromkeys((*earlier.made.commands, *new.made.commands))),
+    )  # fmt: skip
+    return Recorded(
+        made, rows,
+        {name: known[name] for name in sorted(used)},
+        [graphs[key] for key in sorted(graphs)],
+        {name: value for name, value in sorted(predictions.items()) if name in jobs},
+        earlier.test_records | new.test_records,
+        earlier.test_labels | new.test_labels,
+    )  # fmt: skip
 
 
 def read_recorded(folder: str | Path) -> Recorded:
@@ -174,11 +228,14 @@ def read_recorded(folder: str | Path) -> Recorded:
             about = json.loads(pyarrow.parquet.read_metadata(path).metadata[_ABOUT])
             made = about["made"] | {"commands": tuple(about["made"]["commands"])}
         tensors, order = _tensors(folder / PREDICTIONS)
-        records = {name.removeprefix(_RECORDS): value for name, value in tensors.items()
-                   if name.startswith(_RECORDS)}  # fmt: skip
+        records, labels = (
+            {name.removeprefix(kind): value for name, value in tensors.items()
+             if name.startswith(kind)}
+            for kind in (_RECORDS, _LABELS)
+        )  # fmt: skip
         predictions = {name: value for name, value in tensors.items() if name in order}
         recorded = Recorded(
-            Made(**made), rows, statements, about["statistics"], predictions, records
+            Made(**made), rows, statements, about["statistics"], predictions, records, labels
         )
         _check(folder, recorded, order)
     return recorded
@@ -228,12 +285,15 @@ def _tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
 
 def _predictions(
     folder: Path, runs: pd.DataFrame
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return the predictions of all jobs, in the order of ``runs``, and the records they are of."""
-    predictions, records = {}, {}
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the predictions of all jobs, in the order of ``runs``, the records they are of, and
+    the labels of these."""
+    predictions, records, labels = {}, {}, {}
     for (group, job), rows in runs.groupby(["group", "job"]):
         path = folder / group / job / PREDICTIONS
         tensors, _ = _tensors(path)  # held against the rows by collect
+        if "test_labels" in tensors:
+            labels[dataset_of(rows.iloc[0])] = tensors["test_labels"].astype(np.int16)
         classes, own = tensors["predictions"], tensors["test_records"]
         dataset = dataset_of(rows.iloc[0])
         if not np.array_equal(records.setdefault(dataset, own), own):
@@ -247,7 +307,7 @@ def _predictions(
                 f"{_MOST_CLASSES - 1}, which one byte holds: such a dataset cannot be recorded"
             )
         predictions[f"{group}/{job}"] = classes.astype(np.uint8)
-    return predictions, records
+    return predictions, records, labels
 
 
 def _refuse_secret_seeds(rows: pd.DataFrame) -> None:
@@ -293,7 +353,7 @@ def _page(recorded: Recorded) -> Iterable[str]:
         f"- `{ROWS}`: {len(runs)} runs and {len(recorded.rows) - len(runs)} audits, a row each.",
         f"- `{STATEMENTS}`: {len(recorded.statements)} privacy statements by identifier.",
         f"- `{PREDICTIONS}`: of each job the uint8 classes of its rows, in their order; of each "
-        "dataset the numbers of its test records.",
+        "dataset the numbers and labels of its test records.",
         "",
         "Every run has a published seed: these files show what the code does on public data, and "
         "protect nobody. `private_graphs.report.record.read_recorded` reads them and checks that "

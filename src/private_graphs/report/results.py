@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import t
 
@@ -18,7 +20,14 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.audits import audited
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.published import published_rows
-from private_graphs.report.rows import collect, read_statistics, tidy, with_settings
+from private_graphs.report.rows import (
+    Answers,
+    answers_in,
+    collect,
+    read_statistics,
+    tidy,
+    with_settings,
+)
 from private_graphs.study import Study
 
 POINT_COLUMNS = (
@@ -50,6 +59,8 @@ class Results:
     """By identifier, with the audits of their claims."""
     statistics: Sequence[Mapping[str, Any]] = ()
     """Of the datasets, one for each view of their raw files."""
+    answers: Callable[[str], Answers] | None = None
+    """From a job, ``<study>/<group>/<job>``, to what its runs predict."""
 
     @classmethod
     def of(
@@ -59,6 +70,7 @@ class Results:
         rows: pd.DataFrame,
         statements: Mapping[str, Mapping[str, Any]],
         statistics: Sequence[Mapping[str, Any]] = (),
+        answers: Callable[[str], Answers] | None = None,
     ) -> Results:
         """Join tidy ``rows`` with what the study's sources print, and statements with audits."""
         whole = with_settings(tidy([rows, published_rows(study)]))
@@ -66,14 +78,18 @@ class Results:
         own |= {name for group in study.groups.values() for name in group.datasets or ()}
         own |= set(rows.loc[rows["study"] == study.id, "dataset"])
         about = [each for each in statistics if each["name"] in own]
-        return cls(study, scale, whole, audited(rows, statements), about)
+        return cls(study, scale, whole, audited(rows, statements), about, answers)
 
     @classmethod
     def read(cls, study: Study, scale_folder: Path, processed: Path | None = None) -> Results:
         """Read the finished jobs of a scale, with the checks of ``rows.collect``."""
         scale_folder = Path(scale_folder)
         statistics = read_statistics(scale_folder)
-        return cls.of(study, scale_folder.name, *collect(scale_folder, processed), statistics)
+        rows, statements = collect(scale_folder, processed)
+        return cls.of(
+            study, scale_folder.name, rows, statements, statistics,
+            answers_in(scale_folder),
+        )  # fmt: skip
 
     def build(self, exhibit: Exhibit) -> list[Block]:
         """Return the blocks of an exhibit, made of the run groups that it reads.
@@ -85,7 +101,7 @@ class Results:
                 f"{self.study.id}.{exhibit.name}: no dataset has been built at scale {self.scale}; "
                 f"run snakemake --config scale={self.scale} exhibits={self.study.id}.{exhibit.name}"
             )
-        results = replace(self, rows=self.rows[self._read_by(exhibit) | self._is("published")])
+        results = self.read_by(exhibit)
         if exhibit.groups and results.runs.empty and results.audits.empty:
             raise UserError(
                 f"{self.study.id}.{exhibit.name}: no finished job of "
@@ -95,12 +111,17 @@ class Results:
             )
         return [_marked_private(block) for block in exhibit.build(results)]
 
+    def with_rows(self, rows: pd.DataFrame) -> Results:
+        """Return the results with other rows: some of these, say."""
+        return replace(self, rows=rows)
+
+    def read_by(self, exhibit: Exhibit) -> Results:
+        """Return these results with the rows alone that an exhibit reads."""
+        read = exhibit.rows_of(self.rows, self.study.id)
+        return self.with_rows(self.rows[read | self._is("published")])
+
     def _is(self, *sources: str) -> pd.Series:
         return self.rows["source"].isin(sources)
-
-    def _read_by(self, exhibit: Exhibit) -> pd.Series:
-        names = {name if "." in name else f"{self.study.id}.{name}" for name in exhibit.groups}
-        return (self.rows["study"] + "." + self.rows["group"]).isin(names)
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -150,46 +171,63 @@ class Results:
         lacks a column, or finished jobs contradict each other.
         """
         rows = self.runs[self.runs["selected"].fillna(True).astype(bool)]
-        points = [
-            dict(zip(by, key, strict=True)) | self._point(group, score, spread, by)
-            for key, group in rows.groupby(list(by), dropna=False, sort=True)
-        ]
         columns = [*by, *(name for name in (*POINT_COLUMNS, spread) if name not in by)]
-        return pd.DataFrame(points, columns=columns)
-
-    def _point(
-        self, group: pd.DataFrame, score: str, spread: str, by: Sequence[str]
-    ) -> dict[str, Any]:
-        first = group.iloc[0]
-        place = ", ".join(f"{name} {first[name]}" for name in by)
-        for name in ("study", "group", "job", "statement_id", "noise_multiplier"):
-            values = sorted(map(str, group[name].unique()))
-            if len(values) > 1:
-                raise UserError(
-                    f"one place for {place}, but its runs have several values of {name}: "
-                    f"{', '.join(values)}; tell them apart, or remove the jobs that do not belong "
-                    "there"
-                )
-        if group["seed"].duplicated().any():
-            raise UserError(
-                f"{first['study']}/{first['group']}/{first['job']}: a seed twice for {place}; "
-                "tell the runs apart, or remove the job and run it again"
+        if rows.empty:
+            return pd.DataFrame(columns=columns)
+        groups = rows.groupby(list(by), dropna=False, sort=True)
+        point = groups.ngroup()
+        _check_points(rows, point, by)
+        scores = _moments(rows[score], point, spread)
+        first = rows.loc[point[~point.duplicated()].sort_values().index]
+        told = {name: self._told(name) for name in first["statement_id"].unique()}
+        frame = pd.DataFrame([
+            row | told[row["statement_id"]] | moments
+            for row, moments in zip(
+                first[list(dict.fromkeys([*by, "statement_id", "noise_multiplier"]))].to_dict(
+                    "records"
+                ),
+                scores.to_dict("records"), strict=True,
             )
-        statement = self.statements[first["statement_id"]]
+        ])  # fmt: skip
+        if "noise_multiplier" not in by:
+            private = frame["status"] != "not_private"
+            frame["noise_multiplier"] = frame["noise_multiplier"].where(private)
+        return frame[columns]
+
+    def _told(self, statement_id: str) -> dict[str, Any]:
+        """Return the columns of a point that its statement tells."""
+        statement = self.statements[statement_id]
         private = statement["status"] != "not_private"
         values = {
             "epsilon_claimed": statement["epsilon_published"],
             "authors_epsilon": statement["authors_accountant_epsilon"],
             **{name: statement[name] for name in (
                 "epsilon_proved", "epsilon_all_runs", "n_runs_released", "unit", "relation")},
-            "noise_multiplier": first["noise_multiplier"],
             "audit_epsilon_lower": statement["audit"] and statement["audit"]["epsilon_lower"],
         }  # fmt: skip
-        return _moments(group[score], spread) | {
-            **{name: value if private else None for name, value in values.items()},
-            **{name: statement[name] for name in ("status", "inference", "vacuous")},
-            "statement_id": first["statement_id"],
+        return {name: value if private else None for name, value in values.items()} | {
+            name: statement[name] for name in ("status", "inference", "vacuous")
         }
+
+    def predictions(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, M) classes that R ``rows`` predict on one dataset, and its (M,) labels.
+
+        Raises UserError where the labels of the test records were not kept.
+        """
+        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
+        answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+        for job, each in answers.items():
+            if each is None or each.labels is None:
+                raise UserError(
+                    f"{job}: no labels of its test records; expected those that a run with a kept "
+                    "seed leaves beside its predictions: run the job again, or leave out the "
+                    "exhibits that look at single records"
+                )
+        classes = [
+            answers[job].classes[answers[job].replicas.index(replica)]
+            for job, replica in zip(jobs, rows["replica_id"], strict=True)
+        ]
+        return np.array(classes), answers[jobs.iloc[0]].labels
 
     def baseline(self, by: Sequence[str], score: str, spread: str = "std") -> pd.DataFrame:
         """Return keys, mean, n and spread of a baseline that every run carries, once per seed.
@@ -199,11 +237,9 @@ class Results:
         """
         order = ["features", "job", "epsilon", "settings", "replica_id"]
         once = self.runs.sort_values(order).drop_duplicates([*by, "seed"])
-        points = [
-            dict(zip(by, key, strict=True)) | _moments(group[score], spread)
-            for key, group in once.groupby(list(by), sort=True)
-        ]
-        frame = pd.DataFrame(points, columns=[*by, "mean", "n", spread])
+        point = once.groupby(list(by), sort=True).ngroup()
+        places = once.loc[point[~point.duplicated()].sort_values().index, list(by)]
+        frame = places.reset_index(drop=True).join(_moments(once[score], point, spread))
         return frame.assign(**{spread: frame[spread].where(frame[spread] > _CONSTANT)})
 
     def protocol_notes(self) -> list[str]:
@@ -217,10 +253,43 @@ class Results:
         return notes
 
 
-def _moments(values: pd.Series, spread: str) -> dict[str, float]:
-    n, std = values.count(), values.std(ddof=1)
-    half = t.ppf(0.975, n - 1) * std / n**0.5 if spread == "ci95" and n > 1 else std
-    return {"mean": values.mean(), "n": n, spread: half}
+def _check_points(rows: pd.DataFrame, point: pd.Series, by: Sequence[str]) -> None:
+    """Raise UserError for points (by number) whose runs are of several jobs, or repeat a seed."""
+
+    def of(number: int) -> tuple[pd.DataFrame, str]:
+        same = rows[point == number]
+        return same, ", ".join(f"{name} {same[name].iloc[0]}" for name in by)
+
+    for name in ("study", "group", "job", "statement_id", "noise_multiplier"):
+        several = rows[name].groupby(point).nunique(dropna=False) > 1
+        if several.any():
+            same, place = of(several.idxmax())
+            raise UserError(
+                f"one place for {place}, but its runs have several values of {name}: "
+                f"{', '.join(sorted(map(str, same[name].unique())))}; tell them apart, or remove "
+                "the jobs that do not belong there"
+            )
+    twice = pd.DataFrame({"point": point, "seed": rows["seed"]}).duplicated()
+    if twice.any():
+        same, place = of(point[twice].min())
+        first = same.iloc[0]
+        raise UserError(
+            f"{first['study']}/{first['group']}/{first['job']}: a seed twice for {place}; tell "
+            "the runs apart, or remove the job and run it again"
+        )
+
+
+def _moments(values: pd.Series, point: pd.Series, spread: str) -> pd.DataFrame:
+    """Return mean, n and spread of the values of every point, in the order of its number."""
+    order = np.argsort(point.to_numpy(), kind="stable")
+    ends = np.cumsum(np.bincount(point.to_numpy()))[:-1]
+    rows = []
+    for part in np.split(values.to_numpy(dtype=float)[order], ends):
+        known = part[~np.isnan(part)]
+        n, std = len(known), known.std(ddof=1) if len(known) > 1 else math.nan
+        half = t.ppf(0.975, n - 1) * std / n**0.5 if spread == "ci95" and n > 1 else std
+        rows.append({"mean": known.mean() if n else math.nan, "n": n, spread: half})
+    return pd.DataFrame(rows, columns=["mean", "n", spread])
 
 
 def _marked_private(block: Block) -> Block:

@@ -7,8 +7,9 @@ against their statements, scores against the predictions that they were computed
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,7 +24,7 @@ from pydantic import ValidationError
 
 from private_graphs.errors import UserError
 from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, check_manifest
-from private_graphs.jobs import JOB_FILE, Job
+from private_graphs.jobs import AUDIT_FILE, FILES, JOB_FILE, Job, finished_folders
 from private_graphs.methods import method_named
 from private_graphs.privacy.statements import PrivacyStatement, check_row
 from private_graphs.report.audits import audit_row
@@ -62,6 +63,33 @@ ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
 
 Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
 """From a row to the (N,) labels of its dataset; None where they are not at hand."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the runs of a job predict, and the labels of the test records."""
+
+    replicas: Sequence[str]
+    """``replica_id`` of its R runs."""
+    classes: np.ndarray
+    """(R, M)."""
+    labels: np.ndarray | None
+    """(M,); None where they were not kept."""
+
+
+def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
+    """Return what reads the answers of a finished job, ``<study>/<group>/<job>``, of a scale."""
+    return lambda job: _read_answers(Path(scale_folder) / "jobs" / job)
+
+
+def _read_answers(folder: Path) -> Answers:
+    with (
+        readable(folder / "predictions.safetensors") as path,
+        safetensors.safe_open(path, "numpy") as stored,
+    ):
+        labels = stored.get_tensor("test_labels") if "test_labels" in stored.keys() else None
+        order = json.loads(stored.metadata()["replica_ids"])
+        return Answers(order, stored.get_tensor("predictions"), labels)
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -123,16 +151,6 @@ def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
 # --- finished jobs ----------------------------------------------------------------------------
 
 
-def find_jobs(scale_folder: Path) -> dict[str, Path]:
-    """Return the folders of finished jobs below ``<scale_folder>/jobs`` by identifier, sorted.
-
-    A manifest is written last: a job that was killed has none.
-    """
-    root = Path(scale_folder) / "jobs"
-    folders = (path.parent for path in root.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
-    return {folder.relative_to(root).as_posix(): folder for folder in sorted(folders)}
-
-
 def collect(
     scale_folder: Path, processed: Path | None = None, jobs: Collection[str] | None = None
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
@@ -145,7 +163,7 @@ def collect(
     """
     runs, audits, statements = [], [], {}
     labels = labels_in(processed)
-    for name, folder in find_jobs(scale_folder).items():
+    for name, folder in finished_folders(Path(scale_folder) / "jobs").items():
         if jobs is not None and name not in jobs:
             continue
         with remedy(f"delete {folder} and run the job again"):
@@ -164,27 +182,32 @@ def read_job_folder(
     Raises UserError for a damaged file, for files of another job, and for rows that are not those
     that were planned.
     """
-    check_manifest(folder)
     with readable(folder / JOB_FILE) as path:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     if job.id != name:
         raise UserError(f"{path}: the plan of {job.id}; expected that of {name}")
     if job.attack is not None:
-        return pd.DataFrame(), {}, audit_row(job, _read_json(folder / "audit.json"))
-    parts = [read_runs(place, labels) for place in (folder, folder / WITHOUT_DP) if place.is_dir()]
+        check_manifest(folder, (JOB_FILE, AUDIT_FILE))
+        return pd.DataFrame(), {}, audit_row(job, _read_json(folder / AUDIT_FILE))
+    beside = folder / WITHOUT_DP
+    parts = [read_runs(folder, labels, (JOB_FILE, *FILES))]
+    if beside.is_dir():
+        check_manifest(folder, (f"{WITHOUT_DP}/{MANIFEST}",))
+        parts.append(read_runs(beside, labels, FILES))
     rows = pd.concat([part for part, _ in parts], ignore_index=True)
     _check_plan(folder, job, rows)
     return rows, {name: one for _, own in parts for name, one in own.items()}, None
 
 
 def read_runs(
-    folder: Path, labels: Labels = lambda row: None
+    folder: Path, labels: Labels = lambda row: None, needed: Collection[str] = ()
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
     """Return rows and statements of the folder of a run after all checks.
 
-    A folder without a manifest passes the check of hashes. Raises UserError for a damaged file.
+    A folder without a manifest passes the check of hashes; one with it has to speak of the files
+    that are ``needed``. Raises UserError for a damaged file.
     """
-    check_manifest(folder)
+    check_manifest(folder, needed)
     path = folder / "runs.parquet"
     rows = _read_frame(path, RUN_COLUMNS)
     statements = read_statements(folder / "statement.json")

@@ -15,10 +15,10 @@ import pandas as pd
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.exhibit import Exhibit
+from private_graphs.report.exhibit import Answer, Block, Exhibit
 from private_graphs.report.record import ROWS, Made, read_recorded
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_statistics
+from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
 from private_graphs.study import Run, Study, group_jobs, load_study
 
 _WORDS = {"full": "your runs, full scale", "demo": "your runs, demo"}
@@ -44,15 +44,16 @@ class Shelf:
     @cached_property
     def synthetic(self) -> tuple[str, ...]:
         """Titles of its synthetic datasets."""
-        return tuple(each["title"] for each in self._statistics if each.get("synthetic"))
+        return tuple(each["title"] for each in self.statistics if each.get("synthetic"))
 
     @cached_property
     def private(self) -> tuple[str, ...]:
         """Names of users' own graphs among its datasets."""
-        return declared_graphs(each["name"] for each in self._statistics)
+        return declared_graphs(each["name"] for each in self.statistics)
 
     @property
-    def _statistics(self) -> list[Mapping[str, Any]]:
+    def statistics(self) -> list[Mapping[str, Any]]:
+        """Of the datasets that it has runs on."""
         used = set(self.own.datasets)
         return [each for each in self.results.statistics if each["name"] in used]
 
@@ -66,9 +67,10 @@ class Shelf:
     def runs(self) -> pd.DataFrame:
         """Runs of its study, and those of others that its exhibits read."""
         runs, study = self.results.runs, self.results.study.id
-        shown = {name for exhibit in self.exhibits for name in self._groups(exhibit)}
-        names = runs["study"] + "." + runs["group"]
-        return runs[(runs["study"] == study) | names.isin(shown)]
+        shown = runs["study"] == study
+        for exhibit in self.exhibits:
+            shown |= exhibit.rows_of(runs, study)
+        return runs[shown]
 
     @cached_property
     def statements(self) -> dict[str, PrivacyStatement]:
@@ -77,6 +79,22 @@ class Shelf:
         return {name: PrivacyStatement.model_validate(self.results.statement(name))
                 for name in names}  # fmt: skip
 
+    def blocks(self, exhibit: Exhibit) -> list[Block]:
+        """Return the blocks of one of its exhibits, which are built once."""
+        if exhibit.name not in self._blocks:
+            self._blocks[exhibit.name] = self.results.build(exhibit)
+        return self._blocks[exhibit.name]
+
+    @cached_property
+    def _blocks(self) -> dict[str, list[Block]]:
+        return {}
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """What the overview says of it, if one of its exhibits can tell."""
+        told = (each.answer(self.results.read_by(each)) for each in self.exhibits if each.answer)
+        return next((answer for answer in told if answer is not None), None)
+
     def statements_of(self, rows: pd.DataFrame) -> list[PrivacyStatement]:
         """Return the statements of some of its rows, in their order."""
         return [self.statements[name] for name in rows["statement_id"].dropna().unique()]
@@ -84,11 +102,7 @@ class Shelf:
     def rows_of(self, exhibit: Exhibit, rows: pd.DataFrame | None = None) -> pd.DataFrame:
         """Those of ``rows``, by default the runs, that are of the run groups of an exhibit."""
         rows = self.results.runs if rows is None else rows
-        return rows[(rows["study"] + "." + rows["group"]).isin(self._groups(exhibit))]
-
-    def _groups(self, exhibit: Exhibit) -> set[str]:
-        study = self.results.study.id
-        return {name if "." in name else f"{study}.{name}" for name in exhibit.groups}
+        return rows[exhibit.rows_of(rows, self.results.study.id)]
 
 
 def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
@@ -118,7 +132,10 @@ def _own(folder: Path) -> list[Shelf]:
         study = load_study(study_id, folder.name)
         there = {path.stem for path in (folder / "exhibits" / study_id).glob("*.md")}
         exhibits = [exhibit for exhibit in _exhibits(study) if exhibit.name in there]
-        results = Results.of(study, folder.name, rows, statements, read_statistics(folder))
+        results = Results.of(
+            study, folder.name, rows, statements, read_statistics(folder),
+            answers_in(folder),
+        )  # fmt: skip
         shelves.append(Shelf(folder.name, results, exhibits))
     return shelves
 
@@ -127,13 +144,26 @@ def recorded_shelf(folder: Path) -> Shelf:
     """Return what ``recorded/<study>`` holds, and what it lacks of the study's full scale."""
     found = read_recorded(folder)
     study = load_study(Path(folder).name)
-    results = Results.of(study, "recorded", found.rows, found.statements, found.statistics)
-    jobs = set(found.rows["study"] + "/" + found.rows["group"] + "/" + found.rows["job"])
+    read = {
+        group.split(".")[0] for each in _exhibits(study) for group in each.groups if "." in group
+    }
+    others = sorted(name for name in read if (Path(folder).parent / name / ROWS).is_file())
+    all_found = {study.id: found}
+    all_found |= {name: read_recorded(Path(folder).parent / name) for name in others}
+    rows = tidy(each.rows for each in all_found.values())
+    results = Results.of(
+        study, "recorded", rows,
+        {name: value for each in all_found.values() for name, value in each.statements.items()},
+        list({(each["name"], each.get("view")): each for one in all_found.values()
+              for each in one.statistics}.values()),
+        lambda job: all_found[job.split("/", 1)[0]].answers(job),
+    )  # fmt: skip
+    jobs = set(rows["study"] + "/" + rows["group"] + "/" + rows["job"])
     missing = {each.name: tuple(_missing(study, each, jobs)) for each in _exhibits(study)}
     missing = {name: texts for name, texts in missing.items() if texts}
     shelf = Shelf("recorded", results, (), found.made, missing)
     there = [exhibit for exhibit in _exhibits(study)
-             if not exhibit.groups or len(shelf.rows_of(exhibit, found.rows))]  # fmt: skip
+             if not exhibit.groups or len(shelf.rows_of(exhibit, rows))]  # fmt: skip
     return replace(shelf, exhibits=there)
 
 
@@ -146,9 +176,8 @@ def _exhibits(study: Study) -> list[Exhibit]:
 def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:
     """Say which jobs of an exhibit are not among ``done``, with the command that makes them."""
     planned, absent = Counter(), Counter()
-    for group in exhibit.groups:
-        owner, name = group.split(".", 1) if "." in group else (study.id, group)
-        for job in group_jobs(load_study(owner), name, Run(scale="full")):
+    for owner, group in exhibit.reads(study.id):
+        for job in group_jobs(load_study(owner), group, Run(scale="full")):
             planned[job.dataset] += 1
             absent[job.dataset] += job.id not in done
     lacking = [name for name, count in absent.items() if count]
@@ -175,6 +204,12 @@ def label_of(name: str) -> str:
     """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``."""
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", name.replace("_", " "))
     return words[:1].upper() + words[1:]
+
+
+def name_of(exhibit: Exhibit) -> str:
+    """Return what a list calls an exhibit: its label where that has a number, else its title."""
+    numbered = exhibit.name[-1].isdigit() or len(exhibit.title) > 40
+    return label_of(exhibit.name) if numbered else exhibit.title
 
 
 def title_of(exhibit: Exhibit) -> str:

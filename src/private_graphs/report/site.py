@@ -1,38 +1,57 @@
-"""The site: ``results/index.html``, a page per exhibit, list of claims and privacy statement.
+"""The site: ``results/index.html`` and the pages behind it in ``results/site``.
 
-All pages are static and need no network. A page shows one exhibit from every shelf that has it, so
-that recorded results stand beside the reader's own.
+A page per exhibit, dataset, method and privacy statement, and for each study one of every ε. All
+are static and need no network. A page shows one thing from every shelf that has it, so that
+recorded results stand beside the reader's own.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.files import write_text
+from private_graphs.methods import all_methods, module_of
+from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
 from private_graphs.report.exhibit import Block, Exhibit, Table
-from private_graphs.report.overview import claims, glance, notes
+from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
+from private_graphs.report.picture import picture, variables
 from private_graphs.report.publish import write_all
-from private_graphs.report.shelf import Shelf, exhibit_files, label_of, read_shelves, title_of
+from private_graphs.report.shelf import (
+    Shelf,
+    exhibit_files,
+    label_of,
+    name_of,
+    read_shelves,
+    title_of,
+)
 from private_graphs.report.table import html
+from private_graphs.report.words import SCALE
+from private_graphs.tasks import SCENARIOS
 
-PAGES, CLAIMS = "pages", "claims"
+SITE, PRIVACY = "site", "privacy"
 _TEMPLATES = Path(__file__).parent / "templates"
-_FILES = ("site.css", "site.js")
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
-_FORMS = {".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
+_ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
+_UNSAFE = re.compile(r"[^-.\w]")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_FORMS = ("csv", "md", "tex", "svg")
+"""Files of recorded exhibits; those of a reader's own runs are PNG and PDF too."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +66,15 @@ class Entry:
         return self.shelves[0].results.study
 
     @cached_property
-    def contents(self) -> list[tuple[Exhibit, list[str]]]:
-        """Every exhibit, with the datasets that each shelf has of it."""
-        found: dict[str, tuple[Exhibit, list[str]]] = {}
-        for place, shelf in enumerate(self.shelves):
-            for exhibit in shelf.exhibits:
-                datasets = ", ".join(sorted(shelf.rows_of(exhibit)["dataset"].unique()))
-                entry = (exhibit, [""] * len(self.shelves))
-                found.setdefault(exhibit.name, entry)[1][place] = datasets or "shown"
-        return list(found.values())
+    def exhibits(self) -> dict[str, Exhibit]:
+        """Every exhibit that a shelf has, by name."""
+        return {each.name: each for shelf in self.shelves for each in shelf.exhibits}
 
     @cached_property
     def pages(self) -> list[tuple[str, str]]:
-        """(name, label) of its pages."""
-        exhibits = ((exhibit.name, label_of(exhibit.name)) for exhibit, _ in self.contents)
-        return [*exhibits, (CLAIMS, "Claims and proofs")]
+        """(address, label) of its pages, in their order."""
+        exhibits = [(self.address(name), name_of(each)) for name, each in self.exhibits.items()]
+        return [*exhibits, (self.address(PRIVACY), "Every ε")]
 
     @property
     def not_run(self) -> str:
@@ -72,7 +85,13 @@ class Entry:
 
     def address(self, name: str) -> str:
         """Address of a page from the folder of ``index.html``."""
-        return f"{PAGES}/{self.study.id}/{name}.html"
+        return f"{SITE}/{self.study.id}/{name}.html"
+
+    def beside(self, address: str) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+        """Return (address, label) of the pages before and after one of its pages."""
+        ends = [("index.html", "Overview"), *self.pages, None]
+        place = [page[0] for page in ends[:-1]].index(address)
+        return ends[place - 1], ends[place + 1]
 
 
 def write_site(results_root: str | Path, recorded: str | Path = "recorded") -> list[Path]:
@@ -85,17 +104,19 @@ def write_site(results_root: str | Path, recorded: str | Path = "recorded") -> l
     shelves = read_shelves(root, Path(recorded))
     for shelf in shelves:
         if shelf.made:
-            write_all(root / shelf.name / "exhibits" / shelf.results.study.id, shelf)
+            folder = root / shelf.name / "exhibits" / shelf.results.study.id
+            write_all(folder, shelf, _FORMS)
     return write_pages(root, shelves)
 
 
 def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
     """Write the pages of shelves whose exhibits are written; return their paths.
 
-    ``pages/<study>/<exhibit>.html`` has an exhibit from every shelf, ``pages/<study>/claims.html``
-    all claims, ``pages/statements/<shelf>/<statement_id>.html`` a statement. Pictures and files to
-    download are those of ``<shelf>/exhibits/<study>``. Pages that nothing is made of any more are
-    removed. Raises UserError where there is nothing to show, and where a picture is missing.
+    Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
+    ``methods/<method>.html``, ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph
+    of the reader's own), ``statements/<shelf>/<statement_id>.html``. Pictures and files to download
+    are those of ``<shelf>/exhibits/<study>``. Pages that nothing is made of any more are removed.
+    Raises UserError where there is nothing to show, and where a picture is missing.
     """
     studies: dict[str, list[Shelf]] = {}
     for shelf in shelves:
@@ -104,115 +125,224 @@ def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    entries = [Entry(members) for members in studies.values()]
-    pages = dict(_pages(root, entries))
+    pages = dict(_Site(root, [Entry(members) for members in studies.values()]).pages())
     for path, text in pages.items():
         write_text(path, text)
-    for name in _FILES:
-        shutil.copyfile(_TEMPLATES / name, root / PAGES / name)
-    for path in set((root / PAGES).rglob("*.html")) - set(pages):
+    style = (_TEMPLATES / "site.css").read_text(encoding="utf-8")
+    for mark, dark in (("LIGHT", False), ("DARK", True)):
+        style = style.replace(f"/* {mark} */", variables(dark))
+    write_text(root / SITE / "site.css", style)
+    shutil.copyfile(_TEMPLATES / "site.js", root / SITE / "site.js")
+    for path in set((root / SITE).rglob("*.html")) - set(pages):
         path.unlink()
     return list(pages)
 
 
-def _pages(root: Path, entries: Sequence[Entry]) -> Iterator[tuple[Path, str]]:
-    """Yield path and text of every page."""
-    templates = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    templates.globals |= {
-        "studies": entries,
-        "protocols": PROTOCOLS.values(),
-        "version": __version__,
-    }
+class _Site:
+    """All pages of some studies."""
 
-    def page(address: str, kind: str, shelves: Iterable[Shelf], **values: Any) -> tuple[Path, str]:
+    def __init__(self, root: Path, entries: Sequence[Entry]) -> None:
+        self.root, self.entries = root, entries
+        self.shelves = [shelf for entry in entries for shelf in entry.shelves]
+        self.private = {name for shelf in self.shelves for name in shelf.private}
+        self.statistics: dict[str, list[Mapping[str, Any]]] = {}
+        for shelf in self.shelves:
+            for each in shelf.statistics:
+                known = self.statistics.setdefault(each["name"], [])
+                known += [each] if each not in known else []
+        used = {name for shelf in self.shelves for name in shelf.own.runs["method"]}
+        self.methods = {name: each for name, each in all_methods().items() if name in used}
+        self.templates = Environment(
+            loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        self.templates.globals |= {
+            "studies": entries, "protocols": PROTOCOLS.values(), "scale": SCALE,
+            "version": __version__, "title_of": title_of, "label_of": label_of, "name_of": name_of,
+            "datasets": {self.dataset(name): known[0]["title"]
+                         for name, known in sorted(self.statistics.items())},
+            "methods": {self.method(name): each.title for name, each in self.methods.items()},
+        }  # fmt: skip
+
+    def dataset(self, name: str) -> str:
+        """Address of the page of a dataset."""
+        folder = "private" if name in self.private else "datasets"
+        return f"{SITE}/{folder}/{_UNSAFE.sub('_', name)}.html"
+
+    def method(self, name: str) -> str:
+        """Address of the page of a method."""
+        return f"{SITE}/methods/{name}.html"
+
+    def page(
+        self, address: str, kind: str, shelves: Iterable[Shelf], **values: Any
+    ) -> tuple[Path, str]:
+        """Return path and text of a page."""
         up = "../" * address.count("/")
         private = sorted({name for shelf in shelves for name in shelf.private})
-        text = templates.get_template(f"{kind}.html.j2")
-        return root / address, text.render(root=up, address=address, private=private, **values)
+        template = self.templates.get_template(f"{kind}.html.j2")
+        text = template.render(root=up, address=address, private=private, **values)
+        return self.root / address, text
 
-    everything = [shelf for entry in entries for shelf in entry.shelves]
-    glances = {
-        id(shelf): _part(glance(shelf), f"{PAGES}/statements/{shelf.name}/") for shelf in everything
-    }
-    yield page("index.html", "index", everything, glance=lambda shelf: glances[id(shelf)],
-               title_of=title_of, label_of=label_of)  # fmt: skip
-    for entry in entries:
-        for shown, _ in entry.contents:
-            sections = [
-                _section(root, shelf, exhibit)
-                for shelf in entry.shelves
-                for exhibit in shelf.exhibits
-                if exhibit.name == shown.name
-            ]
-            yield page(entry.address(shown.name), "exhibit", [each["shelf"] for each in sections],
-                       entry=entry, title=title_of(shown), meaning=shown.meaning,
-                       sections=sections)  # fmt: skip
-        sections = [
-            {"shelf": shelf, "missing": (), "files": (), "notes": (),
-             "parts": [_part(claims(shelf), _statements(shelf))]}
-            for shelf in entry.shelves
+    def pages(self) -> Iterator[tuple[Path, str]]:
+        """Yield path and text of every page."""
+        cards = [self.card(entry, shelf) for entry in self.entries for shelf in entry.shelves]
+        first = next((card for card in cards if card["answer"]), None)
+        yield self.page("index.html", "index", self.shelves, cards=cards, first=first)
+        for entry in self.entries:
+            for exhibit in entry.exhibits.values():
+                yield self.exhibit(entry, exhibit)
+            yield self.every_epsilon(entry)
+        for name, known in self.statistics.items():
+            yield self.page(self.dataset(name), "dataset", self.with_runs(dataset=name),
+                            name=name, known=known, sections=self.sections(dataset=name),
+                            public=self.public(name))  # fmt: skip
+        for name, method in self.methods.items():
+            about = _ROLE.sub(r"\1", inspect.getdoc(import_module(module_of(name))) or "")
+            held = [each for shelf in self.with_runs(method=name)
+                    for each in shelf.statements.values() if each.method == name]  # fmt: skip
+            yield self.page(
+                self.method(name), "method", self.with_runs(method=name), method=method,
+                about=about.replace("``", "").split("\n\n"), proofs=_reasons(held),
+                scenarios=[SCENARIOS[each] for each in method.scenarios],
+                sections=self.sections(method=name),
+            )  # fmt: skip
+        for entry in self.entries:
+            for shelf in entry.shelves:
+                yield from self.statements(entry, shelf)
+
+    def card(self, entry: Entry, shelf: Shelf) -> dict[str, Any]:
+        """Return what the overview shows of a shelf."""
+        printed = [each for each in shelf.exhibits if each.name in entry.study.published]
+        found = verdicts([block for each in printed for block in shelf.blocks(each)])
+        up = f"{SITE}/statements/{shelf.name}/"
+        claims = _claims(self.root, shelf)
+        counted = [] if claims is None else claims.groupby(["protocol", "verdict"]).size().items()
+        answer = shelf.answer
+        return {
+            "entry": entry, "shelf": shelf, "answer": answer,
+            "pictures": [Markup(picture({name: bars})) for name, bars in answer.bars.items()]
+            if answer else [],
+            "truth": [Markup(text) for text in html(truth(found), up)] if found else [],
+            "claims": [f"{protocol}: {count} {verdict}"
+                       for (protocol, verdict), count in counted],
+        }  # fmt: skip
+
+    def exhibit(self, entry: Entry, exhibit: Exhibit) -> tuple[Path, str]:
+        """Return the page of an exhibit: a section of each shelf that has it."""
+        shelves = [shelf for shelf in entry.shelves if exhibit.name in
+                   {each.name for each in shelf.exhibits}]  # fmt: skip
+        sections = [self.section(shelf, exhibit) for shelf in shelves]
+        address = entry.address(exhibit.name)
+        return self.page(
+            address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
+            meaning=exhibit.meaning, sections=sections, beside=entry.beside(address),
+        )  # fmt: skip
+
+    def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
+        """Return what the page of an exhibit shows of one shelf."""
+        blocks, statements = shelf.blocks(exhibit), f"../statements/{shelf.name}/"
+        files = exhibit_files(self.root, shelf, exhibit)
+        numbered = [block for block in blocks if hasattr(block, "frame")]
+        drawn = [block for block in blocks if not isinstance(block, (str, Table))]
+        tables = [id(block) for block in blocks if isinstance(block, Table)] or list(
+            map(id, drawn[:1])
+        )
+        found = verdicts(blocks)
+        parts = [_part(truth(found), statements)] if found else []
+        for block in blocks:
+            part = _part(block, statements)
+            whole = (".md", ".tex") if id(block) in tables else ()  # of all its tables
+            keys = {(exhibit.name, suffix) for suffix in whole}
+            for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png", ".pdf"])):
+                place = next((i for i, each in enumerate(group, 1) if each is block), 0)
+                stem = exhibit.name if place == 1 else f"{exhibit.name}_{place}"
+                keys |= {(stem, suffix) for suffix in suffixes} if place else set()
+            own = [path for path in files if (path.stem, path.suffix) in keys]
+            part["files"] = [(path.name, path.relative_to(self.root).as_posix()) for path in own]
+            if not {"text", "tables"} & set(part):
+                svg = next((path for path in own if path.suffix == ".svg"), None)
+                if svg is None:
+                    raise UserError(
+                        f"{self.root / shelf.name}/exhibits: {exhibit.name} has no picture of "
+                        f"{block.title!r}; write the exhibits before the pages"
+                    )
+                part["picture"] = _svg(svg, shelf)
+            parts.append(part)
+        return {
+            "shelf": shelf, "missing": shelf.missing.get(exhibit.name, ()), "parts": parts,
+            "notes": notes(shelf, exhibit), "command": command(shelf, exhibit),
+        }  # fmt: skip
+
+    def with_runs(self, **of: str) -> list[Shelf]:
+        """Return the shelves with runs that have a value ``of`` a column."""
+        [(column, value)] = of.items()
+        return [shelf for shelf in self.shelves if (shelf.own.runs[column] == value).any()]
+
+    def public(self, dataset: str) -> dict[str, list[str]]:
+        """Return, for each scenario, what all statements about a dataset take to be public."""
+        facts: dict[str, list[str]] = {}
+        for shelf in self.with_runs(dataset=dataset):
+            for each in shelf.statements.values():
+                if each.dataset == dataset:
+                    known = facts.setdefault(each.scenario, list(each.public_facts))
+                    facts[each.scenario] = [fact for fact in known if fact in each.public_facts]
+        return {scenario: known for scenario, known in sorted(facts.items()) if known}
+
+    def sections(self, **of: str) -> list[dict[str, Any]]:
+        """Return every ε of the runs that have the values ``of``, a section for each shelf."""
+        return [
+            {"shelf": shelf, "study": shelf.results.study,
+             "part": _part(guarantees(shelf, **of), f"../statements/{shelf.name}/")}
+            for shelf in self.with_runs(**of)
         ]  # fmt: skip
-        meaning = "What was claimed, what is proved, and what an attack showed, over all runs."
-        yield page(entry.address(CLAIMS), "exhibit", entry.shelves, entry=entry,
-                   title="Claims and proofs", meaning=meaning, sections=sections)  # fmt: skip
+
+    def every_epsilon(self, entry: Entry) -> tuple[Path, str]:
+        """Return the page with every ε of a study."""
+        sections, address = [], entry.address(PRIVACY)
         for shelf in entry.shelves:
-            rows = dict(iter(shelf.runs.groupby("statement_id")))
-            for name, statement in shelf.statements.items():
-                table = html(says.mechanisms(statement)) if statement.mechanisms else ""
-                yield page(
-                    f"{PAGES}/statements/{shelf.name}/{name}.html", "statement", [shelf],
-                    entry=entry, shelf=shelf, statement_id=name, mechanisms=Markup(table),
-                    headline=says.headline(statement), paragraphs=says.paragraphs(statement),
-                    runs=says.runs_of(rows[name]), sections=says.sections(statement),
-                )  # fmt: skip
+            parts = [_part(guarantees(shelf), f"../statements/{shelf.name}/")]
+            sections.append({"shelf": shelf, "missing": (), "notes": (), "command": "",
+                             "parts": parts})  # fmt: skip
+        meaning = "What was asked for and claimed, what is proved, and what an attack showed."
+        return self.page(
+            address, "exhibit", entry.shelves, entry=entry, title="Every ε", meaning=meaning,
+            sections=sections, beside=entry.beside(address),
+        )  # fmt: skip
+
+    def statements(self, entry: Entry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
+        """Yield the pages of the privacy statements of a shelf."""
+        rows = dict(iter(shelf.runs.groupby("statement_id")))
+        for name, statement in shelf.statements.items():
+            released = html(says.mechanisms(statement)) if statement.mechanisms else []
+            yield self.page(
+                f"{SITE}/statements/{shelf.name}/{name}.html", "statement", [shelf],
+                entry=entry, shelf=shelf, statement_id=name, mechanisms=list(map(Markup, released)),
+                headline=says.headline(statement), paragraphs=says.paragraphs(statement),
+                runs=says.runs_of(rows[name]), sections=says.sections(statement),
+                method=self.method(statement.method), dataset=self.dataset(statement.dataset),
+            )  # fmt: skip
 
 
-def _statements(shelf: Shelf) -> str:
-    """Address of the statements of a shelf from the page of an exhibit."""
-    return f"../statements/{shelf.name}/"
+def _claims(root: Path, shelf: Shelf) -> pd.DataFrame | None:
+    """Return the claims of a paper's text that were checked on a shelf, if they were."""
+    path = root / shelf.name / "claims" / f"{shelf.results.study.id}.csv"
+    return pd.read_csv(path, keep_default_na=False) if path.is_file() else None
 
 
-def _section(root: Path, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
-    """Return what the page of an exhibit shows of one shelf."""
-    files = exhibit_files(root, shelf, exhibit)
-    pictures = iter([_svg(path, shelf) for path in files if path.suffix == ".svg"])
-    blocks, parts = shelf.results.build(exhibit), []
-    for block in blocks:
-        part = _part(block, _statements(shelf))
-        if not {"text", "tables"} & set(part):
-            part["picture"] = next(pictures, None)
-            if part["picture"] is None:
-                raise UserError(
-                    f"{root / shelf.name}/exhibits: {exhibit.name} has no picture of "
-                    f"{block.title!r}; write the exhibits before the pages"
-                )
-        parts.append(part)
-    return {
-        "shelf": shelf,
-        "missing": shelf.missing.get(exhibit.name, ()),
-        "files": [(_form(path, exhibit), path.relative_to(root).as_posix()) for path in files],
-        "parts": parts,
-        "notes": notes(shelf, exhibit),
-    }
-
-
-def _form(path: Path, exhibit: Exhibit) -> str:
-    """Return what a file is: ``CSV``, ``PNG 2``."""
-    form = _FORMS.get(path.suffix, path.suffix[1:].upper())
-    return f"{form}{path.stem.removeprefix(exhibit.name).replace('_', ' ')}"
+def _reasons(statements: Iterable[PrivacyStatement]) -> list[str]:
+    """Return why the sensitivity of what was released holds, once for each reason."""
+    reasons = {each.proof.partition(": ")[2] or each.proof for each in statements}
+    alike = {_NUMBER.sub("", reason): reason for reason in sorted(reasons, reverse=True)}
+    return sorted(alike.values())
 
 
 def _part(block: Block, statements: str) -> dict[str, Any]:
     """Return a block as the templates draw it; with ``text``, ``tables`` or ``picture``."""
     if isinstance(block, str):
-        return {"text": block}
-    part = {"title": block.title, "notes": block.notes}
+        return {"text": block, "files": ()}
+    part = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Table):  # each panel scrolls by itself
-        part["tables"] = [Markup(f"{text}</table>")
-                          for text in html(block, statements).split("</table>")[:-1]]  # fmt: skip
+        part["tables"] = [Markup(text) for text in html(block, statements)]
     return part
 
 

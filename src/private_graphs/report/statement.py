@@ -19,6 +19,7 @@ import pandas as pd
 from private_graphs.privacy.explain import RELEASES, TEXTS, at_least, at_most, explain
 from private_graphs.privacy.statements import Audit, PrivacyStatement
 from private_graphs.report.exhibit import NOTHING, Cell, Column, Table
+from private_graphs.report.words import missing, strength
 
 SECTIONS: dict[str, dict[str, str]] = {
     "What it is about": {
@@ -106,10 +107,10 @@ def headline(statement: PrivacyStatement) -> Headline:
     if refuted:
         claim = f" The claim is refuted by an audit.{claim}{_shown(statement.audit)}"
     if proved == 0:
-        return Headline(f"Nothing private is read: ε = 0 per {words(statement.unit)}.", "proved")
+        return Headline(f"Nothing private is read: ε = 0 per {words(statement.unit)}.", "e1")
     if proved is None:
         text = f"Nothing is proved: no finite ε holds.{claim}"
-        return Headline(text, "refuted" if refuted else "unproved")
+        return Headline(text, "refuted" if refuted else "none")
     supposed = " if the seed of the noise were secret" if statement.noise_source == "seeded" else ""
     text = (
         f"Proved{supposed}: ε = {at_most(proved)} at δ = {at_most(statement.delta)} per "
@@ -126,7 +127,7 @@ def headline(statement: PrivacyStatement) -> Headline:
             if together is None
             else f" All {count} runs together: ε = {at_most(together)}."
         )
-    return Headline(text + claim, "refuted" if refuted else "proved")
+    return Headline(text + claim, "refuted" if refuted else strength(proved))
 
 
 def _shown(audit: Audit | None) -> str:
@@ -220,17 +221,21 @@ def runs_of(rows: pd.DataFrame) -> list[str]:
     keys = ["dataset", "features", "view", "method", "scenario", "protocol", "settings",
             "epsilon", "validation_labels", "validation_nodes", "group"]  # fmt: skip
     keys = [name for name in keys if name in rows]
+    groups: dict[tuple[Any, ...], list[bool]] = {}
+    chosen = rows["selected"].tolist() if "selected" in rows else [True] * len(rows)
+    for values, selected in zip(rows[keys].to_numpy(dtype=object), chosen, strict=True):
+        key = tuple((missing(value), None if missing(value) else value) for value in values)
+        groups.setdefault(key, []).append(missing(selected) or bool(selected))
     lines = []
-    for values, group in rows.groupby(keys, sort=True, dropna=False):
-        row = {name: value for name, value in zip(keys, values, strict=True) if not _missing(value)}
-        lines.append(", ".join(part for part in _parts(row, group) if part))
+    for key, selected in sorted(groups.items(), key=lambda item: item[0]):
+        row = {name: value for name, (none, value) in zip(keys, key, strict=True) if not none}
+        lines.append(", ".join(part for part in _parts(row, selected) if part))
     return lines
 
 
-def _parts(row: Mapping[str, Any], group: pd.DataFrame) -> list[str]:
+def _parts(row: Mapping[str, Any], selected: list[bool]) -> list[str]:
     epsilon = row["epsilon"]
     labels, nodes = row.get("validation_labels"), row.get("validation_nodes")
-    chosen = "selected" not in group or group["selected"].fillna(True).astype(bool).any()
     return [
         row["dataset"],
         "" if row.get("features", "raw") == "raw" else f"features {row['features']}",
@@ -240,8 +245,8 @@ def _parts(row: Mapping[str, Any], group: pd.DataFrame) -> list[str]:
         settings_words(row.get("settings", "")),
         "without DP" if math.isinf(epsilon) else f"ε = {epsilon:.10g}",
         "" if labels is None or labels == nodes else f"{labels:.0f} public validation labels",
-        f"{len(group)} run{'s' if len(group) > 1 else ''} of {row['group']}",
-        "" if chosen else "not selected",
+        f"{len(selected)} run{'s' if len(selected) > 1 else ''} of {row['group']}",
+        "" if any(selected) else "not selected",
     ]
 
 
@@ -251,10 +256,6 @@ def settings_words(settings: str) -> str:
         return ""
     values = json.loads(settings)
     return ", ".join(f"{words(name)} {said(name, value)}" for name, value in values.items())
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def words(name: Any) -> str:

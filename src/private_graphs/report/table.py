@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from private_graphs.report.exhibit import Cell, Column, Table
+from private_graphs.report.words import missing
+
+FILTERS = ("dataset", "protocol")
+"""Columns of rows that a reader of a page can filter by."""
 
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -63,30 +68,35 @@ def markdown_text(text: str) -> str:
 
 def tex(table: Table) -> str:
     """Return a ``table*`` environment with a booktabs ``tabular``; all text is escaped."""
-    body = [" & ".join(_escaped(cell.text, _TEX) for cell in row) + r" \\" for row in cells(table)]
+    body = [" & ".join(tex_text(cell.text) for cell in row) + r" \\" for row in cells(table)]
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table*}",
         r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{_escaped(table.title, _TEX)}}}",
+        rf"\caption{{{tex_text(table.title)}}}",
         rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
         r"\toprule",
         *_tex_groups(table.columns),
-        " & ".join(_escaped(column.head, _TEX) for column in table.columns) + r" \\",
+        " & ".join(tex_text(column.head) for column in table.columns) + r" \\",
         r"\midrule",
         *body,
         r"\bottomrule",
         r"\end{tabular}",
     ]
     if table.notes:
-        lines += ["", r"\smallskip", *(_escaped(note, _TEX) + r"\par" for note in table.notes)]
+        lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in table.notes)]
     return "\n".join([*lines, r"\end{table*}"]) + "\n"
+
+
+def tex_text(text: str) -> str:
+    """Return ``text`` as it stands in LaTeX, on one line."""
+    return _escaped(text, _TEX)
 
 
 def _tex_groups(columns: Sequence[Column]) -> list[str]:
     heads, rules, start = [], [], 1
     for group, span in _groups(columns):
-        name = rf"\multicolumn{{{span}}}{{c}}{{{_escaped(group, _TEX)}}}"
+        name = rf"\multicolumn{{{span}}}{{c}}{{{tex_text(group)}}}"
         heads.append(name if group else " & ".join([""] * span))
         if group:
             rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
@@ -100,45 +110,79 @@ def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return [(group, len(list(members))) for group, members in runs]
 
 
-def html(table: Table, statements: str = "") -> str:
-    """Return a sortable table; cells link to ``<statements><statement_id>.html``.
+def html(table: Table, statements: str = "") -> list[str]:
+    """Return tables that a script can sort and filter; cells link to ``<statements><id>.html``.
 
-    Every value of ``Table.panel`` starts a table of its own. All text is escaped.
+    Every value of ``Table.panel`` has a table of its own, without that column. Columns that stand
+    ``under`` another share its cells. All text is escaped.
     """
-    if not table.panel or table.shown.empty:
-        return _html(table, table.title, list(cells(table)), statements)
-    panels = table.shown[table.panel].map(str)
-    rows = list(zip(panels, cells(table), strict=True))
-    return "\n".join(
-        _html(table, f"{table.title}: {name}", [row for panel, row in rows if panel == name],
-              statements)
-        for name in dict.fromkeys(panels)
-    )  # fmt: skip
+    shown = table.shown.to_dict("records")
+    rows = list(zip(shown, cells(table), strict=True))
+    if not table.panel or not shown:
+        return [_html(table, table.title, rows, statements)]
+    return [
+        _html(table, f"{table.title}: {name}",
+              [(row, line) for row, line in rows if str(row[table.panel]) == name], statements)
+        for name in dict.fromkeys(str(row[table.panel]) for row in shown)
+    ]  # fmt: skip
 
 
-def _html(table: Table, caption: str, rows: list[list[Cell]], statements: str) -> str:
-    grouped = any(column.group for column in table.columns)
-    first, second = [], []
-    for group, members in groupby(table.columns, key=lambda column: column.group):
-        heads = [escape(column.head) for column in members]
-        if group:
-            first.append(f'<th scope="colgroup" colspan="{len(heads)}">{escape(group)}</th>')
-            second += [f'<th scope="col">{head}</th>' for head in heads]
+def _html(
+    table: Table, caption: str, rows: list[tuple[dict[str, Any], list[Cell]]], statements: str
+) -> str:
+    places = [place for place, column in enumerate(table.columns) if column.head != table.panel]
+    stacks: list[list[int]] = []
+    for place in places:
+        if table.columns[place].under:
+            stacks[-1].append(place)
         else:
-            span = ' rowspan="2"' if grouped else ""
-            first += [f'<th scope="col"{span}>{head}</th>' for head in heads]
-    lines = ['<table class="sortable">', f"<caption>{escape(caption)}</caption>", "<thead>"]
-    lines += [f"<tr>{''.join(heads)}</tr>" for heads in (first, second) if heads]
+            stacks.append([place])
+    lines = [
+        '<table class="sortable">',
+        f"<caption><span>{escape(caption)}</span></caption>",
+        "<thead>",
+    ]
+    lines += [f"<tr>{heads}</tr>" for heads in _heads(table, stacks) if heads]
     lines += ["</thead>", "<tbody>"]
-    lines += [f"<tr>{''.join(_td(cell, statements) for cell in row)}</tr>" for row in rows]
-    return "\n".join([*lines, "</tbody>", "</table>"]) + "\n"
+    for row, line in rows:
+        told = "".join(f' data-{name}="{escape(str(row[name]))}"' for name in FILTERS
+                       if not missing(row.get(name)))  # fmt: skip
+        first, *others = ([line[place] for place in stack] for stack in stacks)
+        lines.append(f"<tr{told}><th scope=\"row\">{_lines(first, statements)}</th>"
+                     + "".join(f"<td>{_lines(each, statements)}</td>" for each in others)
+                     + "</tr>")  # fmt: skip
+    return "\n".join([*lines, "</tbody>", "</table>"])
 
 
-def _td(cell: Cell, statements: str) -> str:
-    text = escape(_flat(cell.text))
+def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
+    """Return the cells of one or two rows of heads; a group of one column is one head."""
+    first, second = "", ""
+    for group, members in groupby(stacks, key=lambda stack: table.columns[stack[0]].group):
+        heads = [", ".join(table.columns[place].head for place in stack) for stack in members]
+        if not group:
+            first += "".join(f'<th scope="col"{{span}}>{escape(head)}</th>' for head in heads)
+        elif len(heads) == 1:
+            first += (f'<th scope="col" data-group="{escape(group)}"{{span}}>{escape(group)}'
+                      f"<small>{escape(heads[0])}</small></th>")  # fmt: skip
+        else:
+            first += f'<th scope="colgroup" colspan="{len(heads)}">{escape(group)}</th>'
+            second += "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    return first.replace("{span}", ' rowspan="2"' if second else ""), second
+
+
+def _lines(stack: Sequence[Cell], statements: str) -> str:
+    first, *below = stack
+    lines = [first, *(cell for cell in below if cell != Cell())]
+    return "<br>".join(_line(cell, statements) for cell in lines)
+
+
+def _line(cell: Cell, statements: str) -> str:
+    text, tone = escape(_flat(cell.text)), escape(cell.tone)
     if cell.statement:
-        text = f'<a href="{escape(f"{statements}{cell.statement}.html")}">{text}</a>'
-    return f'<td class="{escape(cell.tone)}">{text}</td>' if cell.tone else f"<td>{text}</td>"
+        address = escape(f"{statements}{cell.statement}.html")
+        return f'<a class="{f"e {tone}" if tone else "soft"}" href="{address}">{text}</a>'
+    kind = tone if tone in ("", "published") else f"e {tone}"
+    return f'<span class="{kind}">{text}</span>' if kind else text
 
 
 def _escaped(text: str, marks: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.privacy.explain import at_least, at_most
+from private_graphs.privacy.statements import VACUOUS_EPSILON
 from private_graphs.report.exhibit import NOTHING, Cell
 
 FEATURES = {"raw": "raw", "bow": "bag of words", "fasttext": "fastText", "bert": "BERT",
@@ -21,6 +22,15 @@ FEATURES = {"raw": "raw", "bow": "bag of words", "fasttext": "fastText", "bert":
 """Words for kinds of features, in the order of tables."""
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 """Words for optimizers, in the order of tables."""
+
+SCALE = {
+    "e1": "ε ≤ 1: strong", "e3": "ε ≤ 3: good", "e10": "ε ≤ 10: weak", "e20": "ε ≤ 20: very weak",
+    "vacuous": "above 20: vacuous, next to no promise",
+    "none": "none: no finite ε is proved",
+    "refuted": "refuted: an attack shows more than is claimed (99.9 %)",
+}  # fmt: skip
+"""What ``strength`` and ``tone`` mean, from the strongest promise to a broken one."""
+_ENDS = {1: "e1", 3: "e3", 10: "e10", VACUOUS_EPSILON: "e20"}
 
 PROVED_NOTE = (
     "ε proved is of one run whose settings are fixed in advance and holds for the unit that stands "
@@ -99,13 +109,20 @@ def printed(value: Any) -> Cell:
     return Cell(number(value, 2 if round(value, 2) == value else 3), tone="published")
 
 
+def strength(epsilon: Any) -> str:
+    """Return the key of ``SCALE`` for an ε that is proved, or for none."""
+    if missing(epsilon):
+        return "none"
+    return next((name for end, name in _ENDS.items() if epsilon <= end), "vacuous")
+
+
 def tone(point: Mapping[str, Any]) -> str:
     """Return how the privacy of a point is to be taken (``Cell.tone``)."""
     if missing(point.get("status")) or point["status"] == "not_private":
         return ""
     if point["status"] == "refuted":
         return "refuted"
-    return "unproved" if missing(point["epsilon_proved"]) else "proved"
+    return strength(point["epsilon_proved"])
 
 
 def guarantee(point: Mapping[str, Any] | None) -> Cell:
@@ -179,9 +196,8 @@ def guarantees(points: pd.DataFrame) -> Cell:
     vacuous = private["vacuous"].fillna(False).astype(bool)
     if vacuous.any():
         words.append("vacuous" if vacuous.all() else "vacuous in part")
-    all_proved = len(proved) == len(private) and refuted.empty
-    return Cell(", ".join(words), "", "refuted" if len(refuted) else
-                "proved" if all_proved else "unproved")  # fmt: skip
+    weakest = strength(private["epsilon_proved"].max() if len(proved) == len(private) else None)
+    return Cell(", ".join(words), "", "refuted" if len(refuted) else weakest)
 
 
 def privacy_notes(points: pd.DataFrame) -> list[str]:

@@ -6,13 +6,20 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from private_graphs.exhibits import exhibits_by_name
+from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.report import table as tables
+from private_graphs.report.claims import write_claims
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
-from private_graphs.report.rows import collect, read_statistics, tidy, write_rows
+from private_graphs.report.rows import (
+    answers_in,
+    collect,
+    read_statistics,
+    tidy,
+    write_rows,
+)
 from private_graphs.report.shelf import title_of
 from private_graphs.study import load_study
 
@@ -27,7 +34,8 @@ def write_exhibits(
     statistics: Iterable[str | Path] = (),
     processed: Path | None = None,
 ) -> list[Path]:
-    """Write the tidy rows of a scale and the exhibits that are named; return the paths.
+    """Write the tidy rows of a scale, the exhibits that are named and the verdicts on the claims
+    of their studies (``claims/<study>.csv``); return the paths.
 
     ``exhibits`` are such as ``lrec2022.table1``; ``jobs`` and ``processed`` as in ``rows.collect``.
     ``statistics`` are files of built datasets, which are kept in ``<scale_folder>/datasets``. Files
@@ -50,29 +58,37 @@ def write_exhibits(
         if study not in results:
             results[study] = Results.of(
                 studies[study], scale_folder.name, rows, statements,
-                read_statistics(scale_folder),
+                read_statistics(scale_folder), answers_in(scale_folder),
             )  # fmt: skip
-        written += write_exhibit(exhibits_by_name(study)[exhibit], results[study], folder / study)
+        shown = exhibits_by_name(study)[exhibit]
+        written += write_exhibit(shown, results[study].build(shown), folder / study)
+    judged = [
+        write_claims(claims_of(study), results[study], scale_folder / "claims")
+        for study in results
+        if claims_of(study)
+    ]
+    for path in set((scale_folder / "claims").glob("*.csv")) - set(judged):
+        path.unlink()
     for path in {path for path in folder.rglob("*") if path.is_file()} - set(written):
         path.unlink()
     hashes = {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(written)}
     write_json(folder / MANIFEST, {"sha256": hashes})
-    return [scale_folder / "rows.parquet", *written, folder / MANIFEST]
+    return [scale_folder / "rows.parquet", *judged, *written, folder / MANIFEST]
 
 
 def write_exhibit(
     exhibit: Exhibit,
-    results: Results,
+    blocks: Sequence[Block],
     folder: Path,
     forms: Collection[str] = FORMS,
     remarks: Sequence[str] = (),
 ) -> list[Path]:
-    """Write an exhibit to ``folder`` in some of ``FORMS``; return the paths.
+    """Write the blocks of an exhibit to ``folder`` in some of ``FORMS``; return the paths.
 
     ``<exhibit>.md`` holds all of it, below its meaning and ``remarks``; ``.tex`` its tables. The
     first frame of numbers is ``<exhibit>.csv``, the second ``<exhibit>_2.csv``, pictures likewise.
     """
-    blocks, written = results.build(exhibit), []
+    written: list[Path] = []
     numbered = [block for block in blocks if isinstance(block, (Table, Chart))]
     drawn = [block for block in blocks if isinstance(block, (Chart, Heatmap, Pictures))]
     texts = {f"{_stem(exhibit, index)}.csv": tables.csv(block.frame)
@@ -86,11 +102,7 @@ def write_exhibit(
             write_text(folder / name, text)
             written.append(folder / name)
     for index, block in enumerate(drawn, 1):
-        for path in _draw(block, folder / _stem(exhibit, index)):
-            if path.suffix[1:] in forms:
-                written.append(path)
-            else:
-                path.unlink()
+        written += _draw(block, folder / _stem(exhibit, index), forms)
     return written
 
 
@@ -98,11 +110,11 @@ def _stem(exhibit: Exhibit, index: int) -> str:
     return exhibit.name if index == 1 else f"{exhibit.name}_{index}"
 
 
-def _draw(block: Chart | Heatmap | Pictures, stem: Path) -> list[Path]:
+def _draw(block: Chart | Heatmap | Pictures, stem: Path, forms: Collection[str]) -> list[Path]:
     from private_graphs.report import chart
 
     draw = {Chart: chart.draw_chart, Heatmap: chart.draw_heatmap, Pictures: chart.draw_pictures}
-    return chart.save(draw[type(block)](block), stem)
+    return chart.save(draw[type(block)](block), stem, forms)
 
 
 def markdown(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = ()) -> str:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 @cache
-def reader_specs() -> tuple[DatasetSpec, ...]:
-    """Return the datasets of all modules of this package, by module and in their order."""
-    names = sorted(module.name for module in iter_modules(__path__))
-    return tuple(spec for name in names for spec in import_module(f"{__name__}.{name}").DATASETS)
+def readers() -> dict[str, tuple[DatasetSpec, str]]:
+    """Return every dataset by name with the module that reads it, by module and in its order."""
+    modules = sorted(f"{__name__}.{module.name}" for module in iter_modules(__path__))
+    return {
+        spec.name: (spec, module) for module in modules for spec in import_module(module).DATASETS
+    }

@@ -88,7 +88,6 @@ DATASETS = (
     DatasetSpec(
         "digits",
         "Synthetic digits in MNIST's format",
-        "reader",
         "digits",
         DIGITS,
         GraphSize(_N_TRAIN + _N_TEST, 0, (_N_TRAIN + _N_TEST) * _SIDE**2, _SIDE**2, 10, _N_TRAIN),

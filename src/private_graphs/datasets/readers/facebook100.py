@@ -225,7 +225,7 @@ def _bound(edges: int) -> int:
 
 def _spec(name, title, read, classes, size, views=()) -> DatasetSpec:
     return DatasetSpec(
-        name, title, "reader", FOLDER, classes, GraphSize(*size),
+        name, title, FOLDER, classes, GraphSize(*size),
         max_edges=_bound(size[1]), read=read, views=views,
     )  # fmt: skip
 

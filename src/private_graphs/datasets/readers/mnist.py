@@ -62,7 +62,7 @@ _CLOTHES = (
 )  # fmt: skip
 _SIZE = GraphSize(70_000, 0, 70_000 * 784, 784, 10, 60_000)
 DATASETS = tuple(
-    DatasetSpec(name, title, "reader", name, classes, _SIZE, data="images", read=read_mnist)
+    DatasetSpec(name, title, name, classes, _SIZE, data="images", read=read_mnist)
     for name, title, classes in (
         ("mnist", "MNIST, handwritten digits", DIGITS),
         ("fashion-mnist", "Fashion-MNIST, pieces of clothing", _CLOTHES),

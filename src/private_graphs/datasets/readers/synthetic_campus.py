@@ -98,7 +98,6 @@ DATASETS = (
     DatasetSpec(
         NAME,
         "Synthetic campus in the format of Facebook100",
-        "reader",
         _FOLDER,
         tuple(f"class of {year}" for year in _YEARS),
         GraphSize(2_038, 46_520, 7_508, 144, 6, 1_539),

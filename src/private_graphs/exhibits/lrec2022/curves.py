@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,16 +19,35 @@ from private_graphs.report.words import OPTIMIZERS
 PLACE = ["dataset", "optimizer", "epsilon", "splits", "train_fraction"]
 """What names a point under one protocol."""
 LINE = ["dataset", "protocol", "optimizer", "epsilon"]
+Printed = Callable[[Any, str], pd.DataFrame]
+"""From results and the name of a figure to what is printed at its points (``printed_points``)."""
 AXES = {"splits": "number of splits", "train_fraction": "share of the training nodes"}
 
 
-def build(results: Any, figure: str, group: str, x: str, private: bool) -> list[Block]:
+def printed_points(results: Any, figure: str) -> pd.DataFrame:
+    """Return what the text says about points of a figure, else what Table 1 prints for them.
+
+    ``published_where`` names Table 1 too where the paper contradicts itself.
+    """
+    claims = results.published("claims").dropna(subset=PLACE).query("figure == @figure")
+    table = printed_gcns(results)[[*PLACE, "published"]]
+    both = claims[[*PLACE, "value", "where"]].merge(table, how="outer", on=PLACE)
+    where = both["where"].str.replace("fig", "text on Figure ").str.replace("sec", "Section ")
+    other = (both["value"] - both["published"]).abs() > 0.005
+    where[other] += [f" (Table 1: {value:g})" for value in both.loc[other, "published"]]
+    published = both["value"].fillna(both["published"])
+    return both[PLACE].assign(published=published, published_where=where.fillna("Table 1"))
+
+
+def build(
+    results: Any, figure: str, group: str, x: str, private: bool, printed: Printed = printed_points
+) -> list[Block]:
     """Return the charts of a figure over ``x``, and the table of its points.
 
     With DP a chart per dataset has a row per protocol and a line per ε; without DP one chart has a
     row per dataset and a line per protocol. Optimizers stand side by side.
     """
-    points = curve_points(results, figure, group, private)
+    points = curve_points(results, figure, group, private, printed)
     label = figure.replace("figure", "Figure ")
     titles = {item["name"]: item["title"] for item in results.statistics}
     optimizers = pd.Categorical(points["optimizer"].map(OPTIMIZERS), list(OPTIMIZERS.values()))
@@ -49,34 +69,21 @@ def build(results: Any, figure: str, group: str, x: str, private: bool) -> list[
     return [*charts, _table(points, results, x, private)]
 
 
-def curve_points(results: Any, figure: str, group: str, private: bool) -> pd.DataFrame:
+def curve_points(
+    results: Any, figure: str, group: str, private: bool, printed: Printed = printed_points
+) -> pd.DataFrame:
     """Return a row per point of a figure, with its baselines and what the paper prints there."""
     points = scored(
         results, group, [*PLACE, "protocol"], learning_rate="learning_rate",
         majority="majority_micro_f1", random="random_micro_f1",
     )  # fmt: skip
     points = points[np.isfinite(points["epsilon"]) == private]
-    points = points.merge(printed_points(results, figure), how="left", on=PLACE)
+    points = points.merge(printed(results, figure), how="left", on=PLACE)
     points["protocol"] = pd.Categorical(points["protocol"], list(PROTOCOLS))
     points["optimizer"] = pd.Categorical(points["optimizer"], list(OPTIMIZERS))
     order = ["dataset", "protocol", "optimizer", "epsilon", "splits", "train_fraction"]
     points = points.sort_values(order, ignore_index=True)
     return points.astype({"protocol": "object", "optimizer": "object"})
-
-
-def printed_points(results: Any, figure: str) -> pd.DataFrame:
-    """Return what the text says about points of a figure, else what Table 1 prints for them.
-
-    ``published_where`` names Table 1 too where the paper contradicts itself.
-    """
-    claims = results.published("claims").dropna(subset=PLACE).query("figure == @figure")
-    table = printed_gcns(results)[[*PLACE, "published"]]
-    both = claims[[*PLACE, "value", "where"]].merge(table, how="outer", on=PLACE)
-    where = both["where"].str.replace("fig", "text on Figure ").str.replace("sec", "Section ")
-    other = (both["value"] - both["published"]).abs() > 0.005
-    where[other] += [f" (Table 1: {value:g})" for value in both.loc[other, "published"]]
-    published = both["value"].fillna(both["published"])
-    return both[PLACE].assign(published=published, published_where=where.fillna("Table 1"))
 
 
 def _with_privacy(rows: pd.DataFrame) -> pd.DataFrame:

@@ -13,9 +13,9 @@ from private_graphs.report.exhibit import Cell
 from private_graphs.report.words import OPTIMIZERS, score, tone
 
 
-def scored(results: Any, group: str, by: Sequence[str], **means: str) -> pd.DataFrame:
-    """Return the points of a run group with means of further columns of its runs, by new names."""
-    results = replace(results, rows=results.rows[results.rows["group"] == group])
+def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.DataFrame:
+    """Return the points of run groups, ``A,B``, with means of further columns by new names."""
+    results = replace(results, rows=results.rows[results.rows["group"].isin(groups.split(","))])
     runs = results.runs[results.runs["selected"].fillna(True).astype(bool)]
     others = runs.groupby(list(by), dropna=False)[list(means.values())].mean()
     others.columns = list(means)
@@ -38,9 +38,10 @@ def across(
     return column
 
 
-def score_cell(point: dict[str, Any], more: str = "") -> Cell:
+def score_cell(point: dict[str, Any], more: str = "", decimals: int = 3, times: float = 1) -> Cell:
     """Return the score of a point with its statement, and ``more`` words behind it."""
-    return Cell(f"{score(point).text}{more}", point["statement_id"], tone(point))
+    text = score(point, decimals, times).text
+    return Cell(f"{text}{more}", point["statement_id"], tone(point))
 
 
 def printed_gcns(results: Any) -> pd.DataFrame:

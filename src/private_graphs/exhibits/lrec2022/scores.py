@@ -10,12 +10,14 @@ import pandas as pd
 
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Cell, Chart, Column
-from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, missing, number, score
+from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
 
 KEY = ["dataset", "features", "setting", "optimizer", "epsilon"]
 """What names a row; ``setting`` is in words."""
 BASELINES = {"majority class": "majority_micro_f1", "uniform random": "random_micro_f1"}
 """Settings without training: they have neither features nor optimizer nor ε."""
+PRINTED_BASELINES = {"majority": "majority class", "random": "uniform random"}
+"""Names of the settings that a table prints for them."""
 SETTINGS = [*BASELINES, "no DP", "no DP, graph splits", "DP, full graph"]
 """In the order of rows; ``DP, 10 splits`` comes behind."""
 PRINTED_SPLITS = {"non_private": 1, "dp_full": 1, "dp_split": 10}
@@ -51,16 +53,14 @@ def printed(results: Any, name: str) -> pd.DataFrame:
     """Return what a table prints for datasets with runs: ``KEY`` and ``published``."""
     rows = results.published(name).rename(columns={"test_micro_f1": "published"})
     rows = rows[rows["dataset"].isin(results.datasets)]
-    splits = rows["setting"].map(PRINTED_SPLITS) if "setting" in rows else [1] * len(rows)
+    names = rows["setting"] if "setting" in rows else ["dp_full"] * len(rows)
     words = [
-        "majority class" if missing(optimizer) else setting(number_of_splits, epsilon)
-        for optimizer, number_of_splits, epsilon in zip(
-            rows["optimizer"], splits, rows["epsilon"], strict=True
-        )
+        PRINTED_BASELINES.get(name) or setting(PRINTED_SPLITS[name], epsilon)
+        for name, epsilon in zip(names, rows["epsilon"], strict=True)
     ]
     features = rows["features"] if "features" in rows else "raw"
     rows = rows.assign(setting=words, features=features)
-    rows.loc[rows["setting"] == "majority class", ["features", "optimizer"]] = ""
+    rows.loc[rows["setting"].isin(list(BASELINES)), ["features", "optimizer"]] = ""
     return rows[[*KEY, "published"]]
 
 
@@ -132,4 +132,4 @@ def source(heading: str, frame: pd.DataFrame) -> list[Column]:
         return guarantee(at.get(key(row)))
 
     return [Column("F1", lambda row: score(at.get(key(row))), heading),
-            Column("ε proved", proved, heading)]  # fmt: skip
+            Column("ε proved", proved, heading, under=True)]  # fmt: skip

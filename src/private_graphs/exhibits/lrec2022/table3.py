@@ -18,9 +18,8 @@ from private_graphs.methods.gcn_budget import (
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.privacy.accountants import gdp_epsilon, moments_epsilon, sensitivity
-from private_graphs.privacy.statements import VACUOUS_EPSILON
 from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
-from private_graphs.report.words import OPTIMIZERS, VACUOUS_NOTE, budget, missing, number
+from private_graphs.report.words import OPTIMIZERS, VACUOUS_NOTE, budget, missing, number, strength
 
 EPSILONS = (2, 5, 10, 137)
 """Nominal: the paper prints 136.51 for the last."""
@@ -103,8 +102,9 @@ def proved(row: dict[str, Any]) -> Cell:
     """Return the proved ε of a noise, or none."""
     epsilon = row["epsilon_proved"]
     if missing(epsilon):
-        return Cell("none", tone="unproved")
-    return Cell(budget(epsilon) + (", vacuous" if epsilon > VACUOUS_EPSILON else ""), tone="proved")
+        return Cell("none", tone="none")
+    tone = strength(epsilon)
+    return Cell(budget(epsilon) + (", vacuous" if tone == "vacuous" else ""), tone=tone)
 
 
 EXHIBIT = Exhibit(

@@ -51,7 +51,8 @@ def build(results: Any) -> list[Table]:
 
     def of(protocol: str, show: Callable[[Mapping[str, Any] | None], Cell]) -> Column:
         head = "F1" if show is score else "ε proved"
-        return Column(head, lambda row: show(at.get((*_key(row), protocol))), protocol)
+        under = show is _proved
+        return Column(head, lambda row: show(at.get((*_key(row), protocol))), protocol, under)
 
     columns = [
         Column("dataset", lambda row: row["dataset"]),

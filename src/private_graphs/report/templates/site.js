@@ -1,7 +1,8 @@
-// Tables: sort by a head, keep the rows that hold a word, hide a group of columns. Pages are whole without it.
+// Tables: sort by a head, filter by dataset, protocol and words, hide the columns of a protocol. Commands: copy.
+// Pages are whole without it.
 "use strict";
 const value = (cell) => {
-  const text = (cell ? cell.dataset.value ?? cell.textContent : "").trim();
+  const text = (cell ? cell.textContent : "").trim();
   if (text === "∞" || text === "inf") return Infinity;
   const number = text.match(/^[^\d–-]{0,12}(-?\d[\d,]*\.?\d*(e[+-]?\d+)?)/i);
   return number ? parseFloat(number[1].replaceAll(",", "")) : text;
@@ -11,84 +12,109 @@ const order = (a, b) => {
   if (x && y) return a === b ? 0 : a - b;
   return x ? -1 : y ? 1 : a.localeCompare(b);
 };
-const sort = (body, place, sign) => {
-  const rows = [...body.rows].map((row) => [value(row.cells[place]), row]);
-  rows.sort((a, b) => sign * order(a[0], b[0]));
-  body.append(...rows.map(([, row]) => row));
-};
+const make = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
 const button = (text, press) => {
-  const made = document.createElement("button");
+  const made = make("button", text);
   made.type = "button";
-  made.textContent = text;
   made.addEventListener("click", () => press(made));
   return made;
 };
-const heads = (table) => {
-  const last = table.tHead.rows[table.tHead.rows.length - 1];
-  const first = table.tHead.rows[0];
-  const places = []; // of the head cells: one may span several columns or both rows
-  let next = 0, place = 0;
+const heads = (table) => { // [head, number of its first column, group] of every column and group
+  const [first, second] = table.tHead.rows, found = [];
+  let place = 0, next = 0;
   for (const cell of first.cells) {
-    if (cell.colSpan === 1 && (cell.rowSpan > 1 || first === last)) places.push([cell, place]);
-    else for (let i = 0; i < cell.colSpan; i++) places.push([last.cells[next++], place + i]);
+    if (cell.colSpan === 1) found.push([cell, place, cell.dataset.group]);
+    for (let i = 0; cell.colSpan > 1 && i < cell.colSpan; i++) {
+      found.push([second.cells[next++], place + i, cell.textContent, cell]);
+    }
     place += cell.colSpan;
   }
-  return places;
+  return found;
 };
 const sortable = (table) => {
   for (const [cell, place] of heads(table)) {
-    const text = cell.textContent;
-    cell.textContent = "";
-    cell.append(button(text, () => {
+    const press = button("", () => {
       const up = cell.getAttribute("aria-sort") !== "ascending";
       for (const other of table.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
       cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-      sort(table.tBodies[0], place, up ? 1 : -1);
-    }));
+      const rows = [...table.tBodies[0].rows].map((row) => [value(row.cells[place]), row]);
+      rows.sort((a, b) => (up ? 1 : -1) * order(a[0], b[0]));
+      table.tBodies[0].append(...rows.map(([, row]) => row));
+    });
+    press.append(...cell.childNodes);
+    cell.append(press);
   }
-};
-const groups = (table) => { // name, and all cells of the columns of a group
-  const found = new Map();
-  let place = 0;
-  for (const cell of table.tHead.rows.length > 1 ? table.tHead.rows[0].cells : []) {
-    const [from, to] = [place, place += cell.colSpan];
-    if (cell.rowSpan > 1) continue;
-    const below = heads(table).filter(([, at]) => at >= from && at < to).map(([head]) => head);
-    const cells = [...table.tBodies[0].rows].flatMap((row) => [...row.cells].slice(from, to));
-    found.set(cell.textContent, [cell, ...below, ...cells]);
-  }
-  return found;
 };
 for (const panels of document.querySelectorAll(".tables")) {
   const tables = [...panels.querySelectorAll("table.sortable")];
   const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
-  const columns = tables.map(groups);
+  const wanted = { words: [] };
+  const filter = () => {
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !(wanted.words.every((word) => text.includes(word)) &&
+        ["dataset", "protocol"].every((name) => !wanted[name] || row.dataset[name] === wanted[name]));
+    }
+    for (const table of tables) {
+      table.closest(".scroll").hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
+    }
+  };
   const bar = document.createElement("div");
   bar.className = "bar";
+  for (const name of ["dataset", "protocol"]) {
+    const values = [...new Set(rows.map((row) => row.dataset[name]).filter(Boolean))];
+    if (values.length < 2 || rows.length < 5) continue;
+    const all = [["all", ""], ...values.map((each) => [each, each])].map(([text, only]) => {
+      const one = button(text, () => {
+        wanted[name] = only;
+        for (const other of all) other.setAttribute("aria-pressed", String(other === one));
+        filter();
+      });
+      one.setAttribute("aria-pressed", String(!only));
+      return one;
+    });
+    bar.append(make("span", name), ...all);
+  }
+  const columns = tables.map(heads);
+  const groups = [...new Set(columns.flat().map(([, , group]) => group).filter(Boolean))];
+  if (groups.length > 1) bar.append(make("span", "columns"));
+  for (const name of groups.length > 1 ? groups : []) {
+    const show = button(name, () => {
+      const hide = show.getAttribute("aria-pressed") === "true";
+      show.setAttribute("aria-pressed", String(!hide));
+      columns.forEach((found, i) => {
+        for (const [head, place, group, above] of found.filter(([, , own]) => own === name)) {
+          const cells = [...tables[i].tBodies[0].rows].map((row) => row.cells[place]);
+          for (const cell of [head, above, ...cells]) cell?.classList.toggle("hidden", hide);
+        }
+      });
+    });
+    show.setAttribute("aria-pressed", "true");
+    bar.append(show);
+  }
   if (rows.length > 8) {
     const box = document.createElement("input");
     box.type = "search";
     box.placeholder = box.ariaLabel = "Rows with …";
     box.addEventListener("input", () => {
-      const wanted = box.value.toLowerCase().split(/\s+/);
-      for (const row of rows) {
-        const text = row.textContent.toLowerCase();
-        row.hidden = !wanted.every((word) => text.includes(word));
-      }
+      wanted.words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+      filter();
     });
     bar.append(box);
   }
-  for (const name of new Set(columns.flatMap((found) => [...found.keys()]))) {
-    const show = button(name, () => {
-      const hide = show.getAttribute("aria-pressed") === "true";
-      show.setAttribute("aria-pressed", String(!hide));
-      for (const found of columns) {
-        for (const cell of found.get(name) ?? []) cell.classList.toggle("hidden", hide);
-      }
-    });
-    show.setAttribute("aria-pressed", "true");
-    bar.append(show);
-  }
   if (bar.childElementCount) panels.prepend(bar);
   tables.forEach(sortable);
+}
+const wide = () => {
+  for (const box of document.querySelectorAll(".scroll")) {
+    box.querySelector("caption")?.classList.toggle("more", box.scrollWidth > box.clientWidth + 1);
+  }
+};
+wide();
+addEventListener("resize", wide);
+for (const line of document.querySelectorAll(".cmd")) {
+  if (!navigator.clipboard) break;
+  line.append(" ", button("copy", (press) => {
+    navigator.clipboard.writeText(line.querySelector("code").textContent).then(() => { press.textContent = "copied"; });
+  }));
 }

@@ -1,0 +1,147 @@
+"""Records with labels and three masks: what datasets of nodes and of images have in common."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from private_graphs.datasets.arrays import fingerprint_of
+from private_graphs.errors import UserError
+from private_graphs.files import atomic_path, write_text
+
+INFO_FILE = "dataset.json"
+MASKS = ("train_mask", "validation_mask", "test_mask")
+_REBUILD = "delete the folder and build the dataset again"
+
+
+class RawFile(BaseModel):
+    """A raw file that a dataset was built from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    url: str | None
+    """None: the file was generated, not downloaded."""
+
+
+class LabelledInfo(BaseModel):
+    """What every ``dataset.json`` holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    title: str
+    synthetic: bool
+    classes: list[str] = Field(min_length=1)
+    """Names of the labels 0..K-1."""
+    units: str
+    """What one record is, such as ``node``."""
+    sources: list[RawFile]
+    licence: str
+    citation: str
+    public_facts: list[str]
+    """What is public by declaration (docs/privacy.md §5)."""
+    preprocessing: list[str] = []
+    """Sentences on how records and features were chosen, for the privacy statement."""
+
+
+Info = TypeVar("Info", bound=LabelledInfo)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelledDataset:
+    """N records with labels and three disjoint masks."""
+
+    labels: np.ndarray
+    """(N,) int64 in 0..K-1, or -1 where there is no label."""
+    train_mask: np.ndarray
+    """(N,) bool."""
+    validation_mask: np.ndarray
+    """(N,) bool."""
+    test_mask: np.ndarray
+    """(N,) bool."""
+    info: Any
+
+    tensors_file: ClassVar[str]
+    """Name of the file of its arrays."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.info.classes)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 (64 hex digits) over the name and all arrays, independent of the platform."""
+        return fingerprint_of(self.info.name, self.arrays())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what is stored, by key."""
+        return {key: getattr(self, key) for key in ("labels", *MASKS)}
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the arrays, then ``dataset.json``, each atomically."""
+        folder = Path(folder)
+        tensors = {key: np.ascontiguousarray(value) for key, value in self.arrays().items()}
+        with atomic_path(folder / self.tensors_file) as temporary:
+            safetensors.numpy.save_file(tensors, temporary)
+        write_text(folder / INFO_FILE, self.info.model_dump_json(indent=2) + "\n")
+
+    def common_statistics(self) -> dict[str, Any]:
+        """Return the statistics that every dataset has as a JSON-able dict (scores in 0..1)."""
+        info, labelled = self.info, self.labels >= 0
+        masks = {key.removesuffix("_mask"): getattr(self, key) for key in MASKS}
+        counts = np.bincount(self.labels[self.train_mask & labelled], minlength=self.n_classes)
+        test_labels = self.labels[self.test_mask & labelled]
+        majority = int(counts.argmax())
+        return {
+            "name": info.name,
+            "title": info.title,
+            "synthetic": info.synthetic,
+            "classes": self.n_classes,
+            "masks": {key: int(mask.sum()) for key, mask in masks.items()},
+            "labelled": {key: int((mask & labelled).sum()) for key, mask in masks.items()},
+            "train_class_counts": dict(zip(info.classes, counts.tolist(), strict=True)),
+            "majority_class": info.classes[majority],
+            "majority_share_on_test": (
+                float(np.mean(test_labels == majority)) if len(test_labels) else None
+            ),
+            "fingerprint": self.fingerprint,
+            "sources": [source.model_dump() for source in info.sources],
+            "preprocessing": info.preprocessing,
+            "licence": info.licence,
+            "citation": info.citation,
+        }
+
+
+def read_stored(
+    folder: str | os.PathLike[str], tensors_file: str, info_type: type[Info]
+) -> tuple[Info, dict[str, np.ndarray]]:
+    """Return ``dataset.json`` and the arrays of a stored dataset.
+
+    Raises:
+        UserError: names the file, the key, what was found and what was expected.
+    """
+    path = Path(folder) / INFO_FILE
+    try:
+        info = info_type.model_validate_json(path.read_bytes(), strict=True)
+        path = Path(folder) / tensors_file
+        return info, safetensors.numpy.load_file(path)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "JSON"
+        raise UserError(
+            f"{path}: {key}: found {str(first['input'])[:80]!r}: {first['msg']}; {_REBUILD}"
+        ) from error
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path}: cannot be read ({reason}); {_REBUILD}") from error

@@ -1,0 +1,257 @@
+"""What LREC 2022 says in its text, as rules over rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.exhibits.lrec2022.confusion import confusion
+from private_graphs.exhibits.lrec2022.hard import hard_shares, wrong_nodes
+from private_graphs.exhibits.lrec2022.table3 import noise_row
+from private_graphs.methods.gcn_budget import PRINTED_EPOCHS
+from private_graphs.methods.gcn_protocols import PROTOCOLS
+from private_graphs.report.claims import Claim, Measured, Place, exact, interval
+from private_graphs.report.results import Results
+from private_graphs.report.words import missing
+
+POINTS = 0.02
+"""A score this near to a printed one is the same: two points."""
+SHARE = 5
+"""The same of shares in percent of some hundred nodes."""
+Rule = Callable[[Results, Place], Measured | None]
+
+
+def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
+    """Return the selected runs by seed, of the first of ``groups`` that has some.
+
+    A group is one of this study, or named with its own: ``preprint2021.untuned``.
+    """
+    rows = results.runs
+    names = rows["study"] + "." + rows["group"]
+    same = rows["selected"].fillna(True).astype(bool) & (rows["method"] == "gcn")
+    for name, value in {"splits": 1, "train_fraction": 1, **where}.items():
+        same &= rows[name] == value
+    for group in groups.split(","):
+        name = group if "." in group else f"lrec2022.{group}"
+        if len(found := rows[same & (names == name)]):
+            return found.set_index("seed", drop=False).sort_index()
+    return rows.iloc[:0].set_index("seed", drop=False)
+
+
+def scores(results: Results, groups: str, **where: Any) -> pd.Series:
+    """Return test micro-F1 by seed."""
+    return runs_at(results, groups, **where)["test_micro_f1"]
+
+
+def printed_point(groups: str, **where: Any) -> Rule:
+    """Return the rule of a score at the point that the claim names."""
+
+    def measure(results: Results, place: Place) -> Measured | None:
+        names = ("optimizer", "train_fraction", "splits", "epsilon")
+        point = {name: place.said[name] for name in names if not missing(place.said[name])}
+        return interval(scores(results, groups, **point, **where))
+
+    return measure
+
+
+def gain(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
+    """Return the rule of a difference of scores of SGD by seed: ``this`` minus ``other``."""
+
+    def measure(results: Results, place: Place) -> Measured | None:
+        one, two = (scores(results, groups, optimizer="sgd", **at) for at in (this, other))
+        return interval((one - two).dropna())
+
+    return measure
+
+
+def hard(group: str, results: Results, place: Place) -> Measured | None:
+    """Share of the hard cases that are still wrong, in percent; under DP over all ε."""
+    shares = hard_shares(results, group)
+    shares = shares[shares["train_fraction"] == place.said["train_fraction"]]
+    return interval(shares.groupby("seed")["kept"].mean())
+
+
+def confused(true: int, predicted: int, results: Results, place: Place) -> Measured | None:
+    """Share of a class that DP-SGD at ε = 2 predicts as another one, in percent."""
+    runs = runs_at(results, "table1", optimizer="sgd", epsilon=2)
+    if runs.empty:
+        return None
+    classes, labels = results.predictions(runs)
+    return interval(100 * confusion(classes, labels, labels.max() + 1)[:, true, predicted])
+
+
+def size(name: str, kind: str, results: Results, place: Place) -> Measured | None:
+    """A size of a dataset with a kind of features, as loaded."""
+    found = [each for each in results.statistics
+             if each["name"] == place.dataset and kind in ("", each["features_kind"])]  # fmt: skip
+    return exact(found[0][name]) if found else None
+
+
+def best_rate(results: Results, place: Place) -> Measured | None:
+    """Learning rate of DP-Adam that validation chooses, and the range of what seeds choose."""
+    rows = results.runs.query(
+        "group == 'table1' and optimizer == 'adam' and splits == 1 and epsilon == 2"
+    )
+    if rows.empty:
+        return None
+    chosen = rows.loc[rows["selected"].astype(bool), "learning_rate"].iloc[0]
+    best = rows.loc[rows.groupby("seed")["validation_micro_f1"].idxmax(), "learning_rate"]
+    return Measured(float(chosen), float(best.min()), float(best.max()))
+
+
+def richer(results: Results, place: Place) -> Measured | None:
+    """What DP at ε = 2 takes from a bag of words, minus what it takes from BERT."""
+    plain, private = (
+        {kind: scores(results, "table2", optimizer="sgd", features=kind, epsilon=epsilon)
+         for kind in ("bow", "bert")}
+        for epsilon in (math.inf, 2)
+    )  # fmt: skip
+    loss = {kind: plain[kind] - private[kind] for kind in plain}
+    return interval((loss["bow"] - loss["bert"]).dropna())
+
+
+def statement(results: Results, **where: Any) -> dict[str, Any] | None:
+    """Statement of the runs of Table 1 at a place, if there are some."""
+    rows = runs_at(results, "table1", **where)
+    return None if rows.empty else dict(results.statement(rows["statement_id"].iloc[0]))
+
+
+def split_bound(results: Results, place: Place) -> Measured | None:
+    """Proved ε on the full graph over that with ten splits, where both are asked for 2."""
+    one, ten = (statement(results, optimizer="sgd", epsilon=2, splits=splits)
+                for splits in (1, 10))  # fmt: skip
+    return one and ten and exact(one["epsilon_proved"] / ten["epsilon_proved"])
+
+
+def true_epsilon(results: Results, place: Place) -> Measured | None:
+    """ε that an attack shows to what is proved, of runs of DP-SGD with the claim in question."""
+    told = statement(
+        results, optimizer="sgd", epsilon=place.said["epsilon"], splits=place.said["splits"]
+    )
+    if told is None:
+        return None
+    shown = (told["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
+    proved = math.inf if told["epsilon_proved"] is None else told["epsilon_proved"]
+    return Measured(shown if math.isinf(proved) else proved, shown, proved)
+
+
+def reached(results: Results, place: Place) -> Measured | None:
+    """ε of the noise that ε = 1 takes on the full graph: by the formula, or as proved."""
+    protocol = PROTOCOLS[place.protocol]
+    row = noise_row(1, "sgd", PRINTED_EPOCHS["sgd"], protocol, results.study.delta)
+    formula = protocol.calibration == "published"
+    return exact(row["epsilon_formula" if formula else "epsilon_proved"])
+
+
+def alike(results: Results, place: Place) -> Measured | None:
+    """Correlation of being wrong under DP (ε = 2) and with 10 % of the nodes, over test nodes."""
+    private = runs_at(results, "B", optimizer="sgd", epsilon=2)
+    little = runs_at(results, "A", optimizer="sgd", train_fraction=0.1)
+    both = private.index.intersection(little.index)
+    one, two = (wrong_nodes(results, rows.loc[both]) for rows in (private, little))
+    return interval(np.corrcoef(*pair)[0, 1] for pair in zip(one, two, strict=True))
+
+
+def price_of_rates(results: Results, place: Place) -> Measured | None:
+    """ε of all runs of six learning rates over that of one rate, as many seeds."""
+    six, one = (statement(results, optimizer=name, epsilon=2) for name in ("adam", "sgd"))
+    return six and one and exact(six["epsilon_all_runs"] / one["epsilon_all_runs"])
+
+
+def kept_score(results: Results, place: Place) -> Measured | None:
+    """Score of DP-SGD with BERT at ε = 2, as a share of that without DP."""
+    private, plain = (
+        scores(results, "table2", optimizer="sgd", features="bert", epsilon=epsilon)
+        for epsilon in (2, math.inf)
+    )
+    return interval((private / plain).dropna())
+
+
+PROVING = ("paper", "sound")
+"""Protocols with a finite proved ε."""
+UNCLIPPED = (
+    "Nothing bounds an unclipped gradient: it grows with the weights that noise makes grow, and "
+    "outruns the noise at every ε ([§9](#9-why-the-unclipped-gradient-won))."
+)
+WRONG_ANYWAY = (
+    "A run that is wrong nearly everywhere is wrong on hard cases too: beside them the error on "
+    "all test nodes is as high ([Figure 6](results/lrec2022/figure6.md))."
+)
+VANISHES = (
+    "The formula is for a neighbour that vanishes, the paper's neighbour is replaced "
+    "([§3](#3-a-neighbour-that-is-replaced-not-one-that-vanishes)); the released code clips "
+    "nothing ([§1](#1-nothing-is-clipped))."
+)
+SHUFFLED = (
+    "The formula takes shuffled visits for Poisson samples "
+    "([§4](#4-shuffled-visits-are-no-poisson-samples))."
+)
+CANCELLING = (
+    "The authors’ accountant cancels in float64 "
+    "([§5](#5-an-accountant-that-cancels-and-ε--1-that-cannot-be-reached))."
+)
+ADDS_UP = (
+    "Every run that a choice looks at is a release ([§8](#8-seeds-and-learning-rates-add-up))."
+)
+
+CLAIMS = (
+    *(
+        Claim(name, printed_point("A"), within=POINTS, exhibit="figure1")
+        for name in ("citeseer_tenth", "citeseer_whole", "pubmed_tenth", "pubmed_whole",
+                     "reddit_saturates", "cora_saturates")
+    ),
+    Claim("cora_flat", gain("A", {}, {"train_fraction": 0.5}), most=POINTS, exhibit="figure1"),
+    *(
+        Claim(name, printed_point("table2", features="bert"), within=POINTS, exhibit="table2")
+        for name in ("pokec_sgd", "pokec_adam")
+    ),
+    *(
+        Claim(name, printed_point("C,C_without_dp"), within=POINTS, exhibit="figure3_without_dp")
+        for name in ("pubmed_no_split", "pubmed_split")
+    ),
+    Claim("bound_factor", split_bound, within=0.05, exhibit="table1", protocols=PROVING,
+          because=SHUFFLED),
+    *(
+        Claim(name, partial(hard, "A"), within=SHARE, exhibit="figure5")
+        for name in ("hard_most_data", "hard_little_data")
+    ),
+    Claim("hard_under_dp", partial(hard, "B"), least=70, most=70 + SHARE, exhibit="figure6",
+          because=WRONG_ANYWAY),
+    *(
+        Claim(name, partial(confused, *pair), within=SHARE, exhibit="confusion")
+        for name, pair in {"reddit_10_39": (10, 39), "reddit_18_9": (18, 9),
+                           "reddit_21_16": (21, 16)}.items()
+    ),
+    *(
+        Claim(name, partial(size, *about), within=0, exhibit="table5", protocols=("",))
+        for name, about in {
+            "pokec_nodes": ("nodes", ""), "pokec_edges": ("edge_entries", ""),
+            "pokec_bow": ("features", "bow"), "fasttext_size": ("features", "fasttext"),
+            "bert_size": ("features", "bert"),
+        }.items()
+    ),
+    Claim("randomised_response", lambda results, place: exact(math.log(0.75 / 0.25)),
+          within=5e-5, protocols=("",), per_graph=False),
+    Claim("sgd_robust", gain("B", {"epsilon": 137}, {"epsilon": 2}), -POINTS, POINTS,
+          exhibit="figure2", because=UNCLIPPED),
+    Claim("adam_rates", best_rate, least=10, exhibit="table1"),
+    Claim("richer_features", richer, least=0, exhibit="table2"),
+    Claim("more_data", gain("B", {"epsilon": 2}, {"epsilon": 2, "train_fraction": 0.25}),
+          most=POINTS, exhibit="figure2"),
+    Claim("splits_score", gain("table1", {"epsilon": 2, "splits": 10}, {"epsilon": 2}), least=0,
+          exhibit="table1"),
+    Claim("full_epsilon", true_epsilon, most=2, exhibit="table1", because=VANISHES),
+    Claim("splits_epsilon", true_epsilon, most=1, exhibit="table1", because=SHUFFLED),
+    Claim("no_epsilon_one", reached, least=1 + 1e-3, exhibit="table3", protocols=PROVING,
+          per_graph=False, because=CANCELLING),
+    Claim("errors_differ", alike, most=0.5, exhibit="figure6", because=WRONG_ANYWAY),
+    Claim("few_settings", price_of_rates, most=1, exhibit="table1", protocols=PROVING,
+          because=ADDS_UP),
+    Claim("ninety_percent", kept_score, least=0.9 - POINTS, exhibit="table2"),
+)  # fmt: skip
+"""By ``id`` of ``studies/published/lrec2022_text_claims.csv``."""

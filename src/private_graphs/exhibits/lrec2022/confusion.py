@@ -1,0 +1,136 @@
+"""Confusion matrices of SGD on the full graph, without DP and at ε = 2 (the paper's appendix)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.report import words
+from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Heatmap, Table
+from private_graphs.report.results import Results
+
+PLACE = ["dataset", "features", "protocol", "epsilon"]
+EPSILONS = (math.inf, 2.0)
+MOST = 3
+"""Pairs of classes that the table names."""
+FEW = 12
+"""Classes of a graph whose names fit in a note."""
+NOTES = (
+    "3 → 2: 41 %: of the test nodes of class 3 that many are predicted as class 2, mean over the "
+    "seeds; the pairs with the largest shares. The CSV has all pairs.",
+    "same class: share of the test nodes that get the class which is predicted most often. A model "
+    "that has learned nothing predicts one class for most nodes, and its pairs say nothing of "
+    "which classes are alike.",
+)
+
+
+def confusion(classes: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return (R, C, C) shares: of each run and true class, how much is predicted as which class.
+
+    ``classes`` (R, M) are predictions, ``labels`` (M,) the classes, -1 where there is none. The
+    rows of a class without test nodes are NaN.
+    """
+    known = labels >= 0
+    counts = np.zeros((len(classes), n_classes, n_classes))
+    for run, predicted in enumerate(classes[:, known]):
+        np.add.at(counts[run], (labels[known], predicted), 1)
+    with np.errstate(invalid="ignore"):
+        return counts / counts.sum(axis=2, keepdims=True)
+
+
+def shares(results: Results) -> pd.DataFrame:
+    """Return a row per run setting and pair of classes: mean share in %, over the seeds."""
+    runs = results.runs
+    runs = runs[(runs["optimizer"] == "sgd") & (runs["splits"] == 1)]
+    runs = runs[runs["epsilon"].isin(EPSILONS) & runs["selected"].fillna(True).astype(bool)]
+    found = []
+    for place, group in runs.groupby(PLACE):
+        classes, labels = results.predictions(group)
+        n_classes = 1 + max(classes.max(), labels.max())
+        matrix = 100 * confusion(classes, labels, n_classes)
+        common = np.mean([100 * np.bincount(run).max() / len(run) for run in classes])
+        for (true, predicted), mean in np.ndenumerate(matrix.mean(axis=0)):
+            found.append(dict(zip(PLACE, place, strict=True)) | {
+                "true": true, "predicted": predicted, "share": mean, "n": len(matrix),
+                "std": matrix[:, true, predicted].std(ddof=1) if len(matrix) > 1 else np.nan,
+                "same_class": common, "statement_id": group["statement_id"].iloc[0],
+            })  # fmt: skip
+    frame = pd.DataFrame(found)
+    rank = frame["protocol"].map(list(PROTOCOLS).index)
+    frame = frame.assign(rank=rank, dp=frame["epsilon"] < math.inf)
+    order = ["dataset", "features", "rank", "dp", "true", "predicted"]
+    return frame.sort_values(order, ignore_index=True).drop(columns=["rank", "dp"])
+
+
+def pairs(matrix: pd.DataFrame) -> list[str]:
+    """Return the pairs of classes that are most often confused, in words."""
+    wrong = matrix[matrix["true"] != matrix["predicted"]].nlargest(MOST, "share")
+    return [f"{row.true} → {row.predicted}: {row.share:.0f} %" for row in wrong.itertuples()]
+
+
+def build(results: Results) -> list[Block]:
+    """Return a matrix per graph, protocol and ε, and the pairs of classes behind them."""
+    frame = shares(results)
+    titles = {item["name"]: item["title"] for item in results.statistics}
+    points = results.points([*PLACE, "optimizer", "splits"])
+    points = points[(points["optimizer"] == "sgd") & (points["splits"] == 1)]
+    maps, lines = [], []
+    for place, matrix in frame.groupby(PLACE, sort=False):
+        row = dict(zip(PLACE, place, strict=True))
+        square = matrix.pivot_table(index="true", columns="predicted", values="share", dropna=False)
+        under = "no DP" if math.isinf(row["epsilon"]) else f"ε = {words.number(row['epsilon'])}"
+        names = [str(name) for name in square.columns]
+        maps.append(Heatmap(
+            f"{titles.get(row['dataset'], row['dataset'])}, {row['protocol']}, {under}: "
+            "predicted class in % of the true class",
+            square.to_numpy().round(), names, names, "true class", "predicted class",
+            most=100,
+        ))  # fmt: skip
+        point = points.merge(pd.DataFrame([row])).to_dict("records")[0]
+        lines.append(point | {"pairs": pairs(matrix), "same_class": matrix["same_class"].iloc[0]})
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("protocol", lambda row: row["protocol"]),
+        Column("ε", lambda row: words.number(row["epsilon"])),
+        Column("F1", words.score),
+        Column("same class", lambda row: f"{row['same_class']:.0f} %"),
+        *(
+            Column(f"pair {place + 1}", lambda row, place=place: _pair(row, place))
+            for place in range(MOST)
+        ),
+        Column("ε proved", words.guarantee),
+    ]
+    shown = pd.DataFrame(lines)
+    table = Table(
+        "Pairs of classes that SGD confuses most often", frame, columns,
+        (*NOTES, *_names(results), *results.protocol_notes(), *words.privacy_notes(shown)),
+        "dataset", shown,
+    )  # fmt: skip
+    return [table, *maps]
+
+
+def _names(results: Results) -> list[str]:
+    """Return a line of class names per graph that has few."""
+    named = {item["name"]: [*item["train_class_counts"]] for item in results.statistics
+             if item["name"] in results.datasets and item["classes"] <= FEW}  # fmt: skip
+    return [
+        f"classes of {name}: {', '.join(f'{number} {word}' for number, word in enumerate(classes))}"
+        for name, classes in named.items()
+    ]
+
+
+def _pair(row: dict[str, Any], place: int) -> Cell | str:
+    return row["pairs"][place] if place < len(row["pairs"]) else Cell()
+
+
+EXHIBIT = Exhibit(
+    "confusion",
+    "Which classes are confused, without DP and at ε = 2",
+    groups=("table1",),
+    build=build,
+    meaning="Whether DP confuses the classes that are confused without it.",
+)

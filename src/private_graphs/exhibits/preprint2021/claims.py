@@ -1,0 +1,45 @@
+"""What Table 2 of the preprint shows and its abstract says, as rules over rows."""
+
+from __future__ import annotations
+
+from private_graphs.exhibits.lrec2022.claims import (
+    POINTS,
+    UNCLIPPED,
+    gain,
+    kept_score,
+    runs_at,
+    scores,
+)
+from private_graphs.report.claims import Claim, Measured, Place, interval
+from private_graphs.report.results import Results
+
+UNTUNED = "preprint2021.untuned"
+
+
+def above_majority(results: Results, place: Place) -> Measured | None:
+    """What untuned DP-Adam scores at ε = 2 above the majority class."""
+    runs = runs_at(results, UNTUNED, epsilon=2)
+    return interval(runs["test_micro_f1"] - runs["majority_micro_f1"])
+
+
+def above_sgd(results: Results, place: Place) -> Measured | None:
+    """What untuned DP-Adam scores at ε = 2 above DP-SGD, by seed."""
+    sgd = scores(results, "table1", optimizer="sgd", epsilon=2)
+    return interval((scores(results, UNTUNED, epsilon=2) - sgd).dropna())
+
+
+def gain_with_epsilon(results: Results, place: Place) -> Measured | None:
+    """What untuned DP-Adam gains from ε = 2 to 137, by seed."""
+    more, less = (scores(results, UNTUNED, epsilon=epsilon) for epsilon in (137, 2))
+    return interval((more - less).dropna())
+
+
+CLAIMS = (
+    Claim("sgd_alike", gain("B", {"epsilon": 137}, {"epsilon": 2}), -POINTS, POINTS,
+          exhibit="table2", because=UNCLIPPED),
+    Claim("adam_untuned_majority", above_majority, most=0, exhibit="table2"),
+    Claim("adam_untuned_sgd", above_sgd, most=0, exhibit="table2"),
+    Claim("adam_untuned_noise", gain_with_epsilon, least=0, exhibit="table2"),
+    Claim("ninety_percent", kept_score, least=0.9 - POINTS, exhibit="table2"),
+)  # fmt: skip
+"""By ``id`` of ``studies/published/preprint2021_text_claims.csv``."""

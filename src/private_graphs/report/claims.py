@@ -1,0 +1,212 @@
+"""Claims of a source in words: a rule reads rows and says whether each claim holds.
+
+What a source says stands in the CSV that its study file lists as ``published: {claims: …}``: an
+``id``, the claim, and the printed value, if it has one. ``exhibits/<study>/claims.py`` ends with
+``CLAIMS``, a rule for every id.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from private_graphs.errors import UserError
+from private_graphs.files import write_text
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.report.exhibit import Cell, Column, Table
+from private_graphs.report.results import Results
+from private_graphs.report.table import csv
+from private_graphs.report.words import missing, number
+
+PUBLISHED = "claims"
+"""Name of the published claims in a study file."""
+CONFIDENCE = 0.95
+VERDICTS = ("holds", "fails", "undecided", "not_run")
+COLUMNS = ("id", "claim", "printed", "protocol", "measured", "low", "high", "verdict", "command")
+_TONES = {"holds": "proved", "fails": "refuted", "undecided": "unproved"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What rows say about a claim, and the interval that it lies in."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a claim is looked at."""
+
+    said: dict[str, Any]
+    """Its published row: dataset, value, and what else it names."""
+    dataset: str
+    protocol: str
+    """Nothing for a claim that no run decides."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a source: what is measured, and between which values the claim holds."""
+
+    id: str
+    """Of its published row."""
+    measure: Callable[[Results, Place], Measured | None]
+    """Reads the runs on one graph under one protocol; None where none that decides it was run."""
+    least: float = -math.inf
+    most: float = math.inf
+    within: float | None = None
+    """In place of both: it holds this near to the printed value."""
+    exhibit: str = ""
+    """That shows it: makes the command."""
+    protocols: Sequence[str] = tuple(PROTOCOLS)
+    per_graph: bool = True
+    """Whether it is looked at on every graph, where the claim names none."""
+    because: str = ""
+    """Why it is an artefact, if it is one: a sentence with a link to the measurement."""
+
+    def bounds(self, printed: float | None) -> tuple[float, float]:
+        """Return the values between which the claim holds."""
+        if self.within is None:
+            return self.least, self.most
+        return printed - self.within, printed + self.within
+
+
+def interval(values: Iterable[float]) -> Measured | None:
+    """Return the mean over runs with Student's 95 % interval; of one run it is all numbers."""
+    known = np.array([value for value in values if not math.isnan(value)])
+    if not len(known):
+        return None
+    mean = float(known.mean())
+    if len(known) == 1:
+        return Measured(mean, -math.inf, math.inf)
+    around = t.ppf(0.5 + CONFIDENCE / 2, len(known) - 1) * known.std(ddof=1) / len(known) ** 0.5
+    return Measured(mean, mean - float(around), mean + float(around))
+
+
+def exact(value: float | None) -> Measured | None:
+    """Return a value that is no estimate."""
+    return None if missing(value) else Measured(float(value), float(value), float(value))
+
+
+def verdict(measured: Measured | None, least: float, most: float) -> str:
+    """Return one of ``VERDICTS``: whether all, none or some of the interval is in the claim."""
+    if measured is None:
+        return "not_run"
+    if least <= measured.low and measured.high <= most:
+        return "holds"
+    return "fails" if measured.high < least or measured.low > most else "undecided"
+
+
+def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
+    """Return ``COLUMNS`` and ``because``: a row per claim, graph and protocol.
+
+    A claim that names no graph is looked at on each that is at hand: its id is ``<id>.<graph>``.
+    Raises UserError where rules and published claims do not belong together.
+    """
+    said = {row["id"]: row for row in results.published(PUBLISHED).to_dict("records")}
+    alone = sorted(set(said) ^ {claim.id for claim in claims})
+    if alone:
+        raise UserError(
+            f"studies/published: claims of {results.study.id}: {', '.join(alone)} has a rule or "
+            "is published, not both; expected a rule in exhibits/<study>/claims.py for every id"
+        )
+    at = _at_places(results)
+    rows = [row for claim in claims for row in _rows(claim, said[claim.id], results, at)]
+    return pd.DataFrame(rows, columns=[*COLUMNS, "because"])
+
+
+def _at_places(results: Results) -> Callable[[str, str], Results]:
+    """Return what gives the results of one graph and protocol alone."""
+    runs = results.runs
+    parts = dict(iter(runs.groupby(["dataset", "protocol"])))
+    return lambda dataset, protocol: results.with_rows(
+        parts.get((dataset, protocol), runs.iloc[:0])
+    )
+
+
+def _rows(
+    claim: Claim, said: dict[str, Any], results: Results, at: Callable[[str, str], Results]
+) -> Iterator[dict[str, Any]]:
+    printed = None if missing(said.get("value")) else said["value"]
+    named = None if missing(said.get("dataset")) else said["dataset"]
+    found = [
+        (dataset, name, claim.measure(at(dataset, name), Place(said, dataset, name)))
+        for dataset in ([named or ""] if named or not claim.per_graph else results.datasets)
+        for name in claim.protocols
+    ]
+    if not named:  # graphs without the runs that decide it are not named
+        nowhere = [("", name, None) for name in claim.protocols]
+        found = [each for each in found if each[2]] or nowhere
+    for dataset, protocol, measured in found:
+        command = f"snakemake --cores all --config scale={_scale(results)}"
+        shown = f" exhibits={results.study.id}.{claim.exhibit}" if claim.exhibit else ""
+        graph = f" datasets={dataset}" if dataset and shown else ""
+        yield {
+            "id": claim.id if named or not dataset else f"{claim.id}.{dataset}",
+            "claim": said["claim"], "printed": printed, "protocol": protocol,
+            "measured": measured and measured.value,
+            "low": measured and measured.low, "high": measured and measured.high,
+            "verdict": verdict(measured, *claim.bounds(printed)),
+            "command": f"{command}{shown}{graph}", "because": claim.because,
+        }  # fmt: skip
+
+
+def _scale(results: Results) -> str:
+    return "full" if results.scale == "recorded" else results.scale
+
+
+def write_claims(claims: Sequence[Claim], results: Results, folder: Path) -> Path:
+    """Write the verdicts as ``<study>.csv`` of a folder; return its path."""
+    path = Path(folder) / f"{results.study.id}.csv"
+    write_text(path, csv(judged(claims, results)[list(COLUMNS)]))
+    return path
+
+
+def claims_table(frame: pd.DataFrame, title: str) -> Table:
+    """Return verdicts for people: a row per claim, a column per protocol; the CSV has commands."""
+    at = {(row["id"], row["protocol"]): row for row in frame.to_dict("records")}
+    protocols = [name for name in ("", *PROTOCOLS) if name in set(frame["protocol"])]
+    columns = [
+        Column("claim", lambda row: f"{row['claim']}{_graph(row)}"),
+        Column("printed", lambda row: Cell(number(row["printed"]), tone="published")),
+        *(
+            Column(name or "no run", lambda row, name=name: _found(at.get((row["id"], name))))
+            for name in protocols
+        ),
+    ]
+    note = (
+        "In brackets: the 95 % interval of the mean over the seeds, the range over the seeds of a "
+        "choice, or what an attack shows and what is proved of an ε. holds, fails: all or nothing "
+        "of it is what the claim allows; undecided: a part of it."
+    )
+    return Table(title, frame[list(COLUMNS)], columns, (note,), lines=frame.drop_duplicates("id"))
+
+
+def _graph(row: dict[str, Any]) -> str:
+    name = row["id"].partition(".")[2]
+    return f" ({name})" if name else ""
+
+
+def _found(row: dict[str, Any] | None) -> Cell:
+    """Return verdict and measurement."""
+    if row is None or missing(row["measured"]):
+        return Cell() if row is None else Cell(row["verdict"].replace("_", " "))
+    value, low, high = (_short(row[name]) for name in ("measured", "low", "high"))
+    around = "" if row["low"] == row["high"] else f" [{low}, {high}]"
+    return Cell(f"{row['verdict']}: {value}{around}", tone=_TONES[row["verdict"]])
+
+
+def _short(value: float) -> str:
+    """Return at most three decimals, fewer of large numbers."""
+    whole = math.isinf(value) or value == round(value)
+    text = number(value) if whole else number(value, 1 if abs(value) > 10 else 3)
+    return "0.000" if text == "-0.000" else text

@@ -1,0 +1,67 @@
+"""A LaTeX folder with every exhibit in the numbering of its paper: ``make paper``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from private_graphs.errors import UserError
+from private_graphs.files import write_text
+from private_graphs.report.exhibit import Exhibit
+from private_graphs.report.publish import write_all
+from private_graphs.report.shelf import Shelf, read_shelves, title_of
+from private_graphs.report.table import tex_text
+
+_HEAD = r"""\documentclass[a4paper,landscape]{article}
+\usepackage[utf8]{inputenc}
+\usepackage[T1]{fontenc}
+\usepackage[margin=1.5cm]{geometry}
+\usepackage{booktabs,graphicx}
+% the captions carry the numbers of the paper
+\makeatletter
+\renewcommand{\@makecaption}[2]{\vskip 6pt\textbf{#2}\par\vskip 6pt}
+\makeatother
+\begin{document}
+"""
+
+
+def write_paper(results: Path, recorded: Path, out: Path) -> list[Path]:
+    """Write ``<out>/<shelf>/<study>/main.tex`` with its tables and pictures; return the paths.
+
+    ``pdflatex main.tex`` in such a folder makes the document. Raises UserError where there is
+    nothing to show.
+    """
+    shelves = read_shelves(Path(results), Path(recorded))
+    if not shelves:
+        raise UserError(f"{results} and {recorded}: no results; expected finished or recorded ones")
+    return [path for shelf in shelves for path in paper_of(shelf, out / shelf.name)]
+
+
+def paper_of(shelf: Shelf, out: Path) -> list[Path]:
+    """Write the folder of one shelf, named after its study; return the paths."""
+    folder = out / shelf.results.study.id
+    files = write_all(folder, shelf, ("tex", "pdf"))
+    body = "\n".join(_parts(shelf, files))
+    write_text(folder / "main.tex", f"{_HEAD}{body}\n\\end{{document}}\n")
+    return [*files, folder / "main.tex"]
+
+
+def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
+    yield rf"\section*{{{tex_text(shelf.results.study.title)}}}"
+    yield rf"{tex_text(shelf.words)}: {tex_text(shelf.results.study.citation)}"
+    for exhibit in sorted(shelf.exhibits, key=_place):
+        own = [path for path in files if re.fullmatch(rf"{exhibit.name}(_\d+)?", path.stem)]
+        yield rf"\clearpage\subsection*{{{tex_text(title_of(exhibit))}}}"
+        yield tex_text(exhibit.meaning)
+        yield from (rf"\input{{{path.name}}}" for path in own if path.suffix == ".tex")
+        for path in own:
+            if path.suffix == ".pdf":
+                size = r"width=.45\linewidth,height=.8\textheight,keepaspectratio"
+                yield rf"\noindent\includegraphics[{size}]{{{path.name}}}\quad"
+
+
+def _place(exhibit: Exhibit) -> tuple[int, int]:
+    """Order of a paper: tables by number, figures by number, then what is ours."""
+    found = re.fullmatch(r"(table|figure)(\d+)", exhibit.name)
+    return (2, 0) if found is None else (int(found[1] == "figure"), int(found[2]))
