@@ -240,7 +240,7 @@ def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
     (tmp_path / "alone.json").write_text(changed)
     refused(run("explain", tmp_path / "alone.json"), 1, "alone.json", "changed")
     (tmp_path / "statement.json").write_text(changed)
-    refused(run("explain", tmp_path), 1, "statement.json", "sha256")
+    refused(run("explain", tmp_path), 1, "statement.json", "manifest.json")
     (tmp_path / "statement.json").write_text(statement)
     rows = pd.read_parquet(tmp_path / "runs.parquet")
     rows.assign(epsilon_proved=1.0).to_parquet(tmp_path / "runs.parquet")

@@ -124,6 +124,24 @@ def test_a_stage_is_released_once():
         sums.release(1, 2 * rows + np.arange(N)[:, None].astype(np.float32))
 
 
+def test_an_edge_between_two_others_alone_shows_as_much_as_is_proved_and_no_more():
+    """Many pairs of nodes, each joined or not: how well a test of one pair tells the two apart."""
+    pairs, noise = 100_000, 4.6787
+    first, second = np.arange(pairs), pairs + np.arange(pairs)
+    ends = np.r_[first, second], np.r_[second, first]
+    rows = np.zeros((1, 2 * pairs, 1), np.float32)
+    rows[:] = 1
+    seen = []
+    for joined, seed in ((0.0, 5), (1.0, 6)):
+        matrix = sp.csr_matrix((np.full(2 * pairs, joined, np.float32), ends), (2 * pairs,) * 2)
+        sums = NoisySums([matrix], [noise], [Streams.of({"seed": seed})]).release(1, rows)[0, :, 0]
+        seen.append((sums[first] + sums[second]) / math.sqrt(2))  # along both rows of the pair
+    apart = (seen[1].mean() - seen[0].mean()) / np.sqrt((seen[0].var() + seen[1].var()) / 2)
+    assert apart == pytest.approx(math.sqrt(2) / noise, abs=0.015)
+    event = Budget(1, 0, 0, 1.0, 1, 1e-7, "edge_undirected").events(noise)[0]
+    assert price(event, event.unit, event.relation, 1e-7).mu == pytest.approx(0.3023, abs=1e-4)
+
+
 def proved(events, delta: float) -> float:
     priced = [price(each, each.unit, each.relation, delta) for each in events]
     return compose_groups([(priced, 1)], delta)

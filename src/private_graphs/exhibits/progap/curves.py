@@ -20,9 +20,10 @@ from private_graphs.report.words import guarantee, number, privacy_notes, score
 def curve_blocks(
     results: Any, name: str, title: str, x: str, x_label: str, names: list[str]
 ) -> list[Block]:
-    """Return a chart for each dataset and level, and the numbers; ``names`` are the parts of a line's name.
+    """Return a chart for each dataset and level, and the numbers.
 
-    ``x`` is epsilon or hops. Numbers of the paper stand beside points of the same dataset.
+    ``names`` are the parts of a line's name; ``x`` is epsilon or hops. Numbers of the paper stand
+    beside points of the same dataset.
     """
     frame = points(results)
     without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]

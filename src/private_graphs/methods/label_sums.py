@@ -1,0 +1,191 @@
+"""Noisy sums of neighbours' labels, then a small network on them and on features by DP-SGD.
+
+Each training node sends its label, as a one-hot row, to the at most D receivers on its own list;
+the sums are released once, with noise. They are not negative, so that a replaced node moves them by
+sqrt(2D) and not by 2·sqrt D as unit rows of any sign do. A network that starts as "the class of
+most neighbours" then learns what features add; sums and steps share one budget. docs/methods.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS,
+    WIDTH,
+    Budget,
+    Data,
+    SumsSettings,
+    Trainer,
+    answer_alike,
+    budget_of,
+    started,
+)
+from private_graphs.privacy.calibration import scale_noise
+from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
+from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    from private_graphs.training import stacks
+
+RATIO = 0.25
+"""Noise of the sums in units of their sensitivity, by the noise multiplier of a step."""
+_START = 1.0
+"""What a sum counts for its class at first, in units of the noise."""
+_WITHOUT_NOISE = 0.6
+"""Divisor of the sums without DP, in units of the sensitivity."""
+
+
+class LabelSettings(SumsSettings):
+    """Settings of the network: one sum, large lots, few epochs."""
+
+    hops: int = Field(default=1, ge=1, le=1)
+    epochs: int = Field(default=10, ge=1)
+    lot: int = Field(default=1024, ge=1)
+
+
+@dataclass(frozen=True)
+class _LabelBudget(Budget):
+    """One sum of labels, and the steps of one training."""
+
+    @property
+    def sensitivity(self) -> float:
+        """Of the sum: each of D receivers loses one unit of a class, or gains one, or both."""
+        return math.sqrt(2 * self.degree)
+
+    def noise_std(self, scale: float) -> float:
+        """Standard deviation of the noise of the sum."""
+        return scale * RATIO * self.sensitivity
+
+    def events(self, scale: float, hops: int | None = None, steps: int | None = None):
+        """As in ``Budget``."""
+        words = {"unit": self.unit, "relation": "replace"}
+        return (
+            GaussianQuery(
+                count=self.hops if hops is None else hops,
+                sensitivity=self.sensitivity,
+                noise_std=self.noise_std(scale),
+                reason=f"a training node adds one to a class of the {self.degree} receivers at "
+                "most that it listed itself; replaced, it takes these away and adds others, in "
+                "other classes perhaps; no other list depends on it",
+                clipping="row",
+                **words,
+            ),
+            PoissonSums(
+                count=self.steps if steps is None else steps,
+                noise_multiplier=scale,
+                clip_norm=1.0,
+                rate=self.rate,
+                reason="one training node changes its own clipped gradient alone, which reads its "
+                "features, its label and the noisy sums",
+                clipping="per_record",
+                **words,
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Network:
+    """A hidden layer on features, joined with the sums, and a linear layer on both."""
+
+    n_features: int
+    n_classes: int
+    norm: stacks.Norm = "layer"
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one replica."""
+        h, classes = WIDTH, self.n_classes
+        return {
+            "first.weight": (self.n_features, h),
+            "first.bias": (h,),
+            "first.norm.weight": (1, h),
+            "first.norm.bias": (1, h),
+            "head.weight": (1, h + classes, classes),
+            "head.bias": (1, classes),
+        }
+
+    def __call__(self, forward: stacks.Forward):
+        """Return logits (R, n, C)."""
+        import torch
+        from torch.nn.functional import selu
+
+        inner = forward.norm("first.norm", self.norm, selu(forward.features("first")))
+        return forward.linear("head", torch.cat([inner, forward.view.hops], dim=-1))[:, 0]
+
+    def started(self, streams: Sequence) -> stacks.Stack:
+        """Return parameters that predict the class of most neighbours."""
+        import torch
+
+        stack = started(self, streams)
+        head = stack.parameters["head.weight"]  # a view
+        head.zero_()
+        head[:, 0, WIDTH:] = _START * torch.eye(self.n_classes)
+        stack.parameters["head.bias"].zero_()
+        return stack
+
+
+@lru_cache(maxsize=256)
+def _scale(budget: _LabelBudget, epsilon: float) -> float:
+    return scale_noise(epsilon, budget.delta, budget.events)
+
+
+def _budget(task: NodeTask, settings: LabelSettings) -> _LabelBudget:
+    return _LabelBudget(**vars(budget_of(task, settings, 1)))
+
+
+def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
+    """Return the events of a request, before training."""
+    if not request.private:
+        return ()
+    budget = _budget(task, request.settings)
+    return budget.events(_scale(budget, request.epsilon))
+
+
+def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request; those that differ in ε, learning rate and seed train together."""
+    return answer_alike(_train, task, requests, context)
+
+
+def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+    """Train requests with the same settings but for ε, learning rate and seed."""
+    import torch
+
+    from private_graphs.training import stacks
+
+    task, settings = data.task, requests[0].settings
+    budget = _budget(task, settings)
+    scales = [_scale(budget, each.epsilon) if each.private else 0.0 for each in requests]
+    stds = [budget.noise_std(scale) for scale in scales]
+    trainer, sums = Trainer(data, requests, scales), data.sums(stds, requests)
+    sent = np.zeros((len(requests), task.graph.n_nodes, task.n_classes), np.float32)
+    sent[:, data.train, task.graph.labels[data.train]] = 1
+    noisy = torch.from_numpy(sums.release(1, sent))
+    divisors = [std or _WITHOUT_NOISE * budget.sensitivity for std in stds]
+    noisy /= torch.tensor(divisors, dtype=torch.float32)[:, None, None]
+    inputs = stacks.Inputs(data.rows, noisy[:, :, None])
+    network = Network(task.graph.n_features, task.n_classes)
+    stack = network.started([request.streams for request in requests])
+    trainer.fit(network, stack, inputs)
+    return trainer.outcomes(stacks.predictions(network, stack, inputs), budget, sums)
+
+
+METHODS = (
+    Method(
+        "label_sums",
+        "label sums",
+        run,
+        ("lists",),
+        settings=LabelSettings,
+        protocols={"sound": PROTOCOLS["sound"]},
+        prepares="features are used as they are",
+        planned=planned,
+    ),
+)
