@@ -11,7 +11,7 @@ SUITES = $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__
 help:
 	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"
 	@echo "make test        install, then run every test"
-	@echo "make test-all    also plant every known bug, and audit all releases"
+	@echo "make test-all    also plant every known bug, audit all releases, and run on a Slurm of one node"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
 	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
@@ -30,6 +30,7 @@ test: install
 test-all: test
 	$(BIN)/python -m pytest tests/mutants --all-mutants
 	$(BIN)/private-graphs audit --release --epsilon 2
+	bash tests/cluster/slurm.sh || test $$? -eq 77
 
 lint: install
 	$(BIN)/ruff check .

@@ -33,6 +33,8 @@ RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 PUBLISHED = Path("studies/published")
 RECORDED = Path("recorded")
+BUNDLES = ("data", "independent", "following", "report")
+"""Jobs that a cluster runs as one: see ``Workflow.bundle`` and the rules."""
 SHORT_SECONDS = 120.0
 """Jobs that are expected to take no longer are bundled on a cluster."""
 
@@ -87,6 +89,14 @@ class Workflow:
         return f"(?:{either(sorted(groups))})/.+"
 
     # files of jobs
+
+    def inputs(self, identifier: str) -> dict[str, str | list[str]]:
+        """Return what a job is made of: its dataset, the job of its choice, jobs that it needs."""
+        return {
+            "dataset": self.dataset(identifier),
+            "choice": self.choice(identifier),
+            "needs": self.needs(identifier),
+        }
 
     def manifests(self, jobs: Iterable[Job] | None = None) -> list[str]:
         """Return the manifests of jobs, by default of all that are planned."""
