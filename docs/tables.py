@@ -352,8 +352,9 @@ def recorded_seconds(study: str) -> dict[str, float]:
     path = ROOT / "recorded" / study / "rows.parquet"
     if not path.is_file():
         return {}
-    rows = pd.read_parquet(path, columns=["job", "seconds"]).dropna()
-    return rows.groupby("job")["seconds"].sum().to_dict()
+    rows = pd.read_parquet(path, columns=["study", "group", "job", "seconds"]).dropna()
+    sums = rows.groupby(["study", "group", "job"])["seconds"].sum()
+    return {"/".join(names): float(seconds) for names, seconds in sums.items()}
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
