@@ -22,7 +22,7 @@ from private_graphs.repairs import (
 )
 
 STARTED = time.time()
-SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
+SCRIPTS = Path(str(workflow.current_basedir)).parent / "scripts"
 
 try:
     WORK = flow.make_workflow(config)
