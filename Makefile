@@ -12,7 +12,8 @@ help:
 	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
-	@echo "make test-all    also plant every known bug, compute the whole demo, audit all releases"
+	@echo "make test-all    also plant every known bug, compute the whole demo, audit all releases, and run"
+	@echo "                 on a Slurm of one node where Slurm is installed"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
 	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
@@ -35,6 +36,7 @@ test-all: test
 	$(BIN)/python -m pytest tests/mutants --all-mutants
 	$(BIN)/python -m pytest tests/workflow/test_demo.py --demo
 	$(BIN)/private-graphs audit --release --epsilon 2
+	bash tests/cluster/slurm.sh || test $$? -eq 77
 
 lint: install
 	$(BIN)/ruff check .

@@ -18,14 +18,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
+from private_graphs.cost import Costs, duration_on
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_of
+from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import write_text
+from private_graphs.plan import Plan
 from private_graphs.privacy.accountants import (
     cancelling_moments_epsilon,
     edge_epsilon,
@@ -47,7 +50,7 @@ from private_graphs.privacy.selection import POISSON, selection_epsilon
 from private_graphs.report.claims import claims_table, judged
 from private_graphs.report.shelf import recorded_shelf
 from private_graphs.report.table import markdown
-from private_graphs.study import write_schemas
+from private_graphs.study import Run, study_ids, write_schemas
 
 ROOT = Path(__file__).resolve().parents[1]
 DELTA = 1e-5
@@ -342,7 +345,39 @@ def claims_in_text(study: str) -> str:
     return "\n".join([table, *reasons])
 
 
+def plan_table() -> str:
+    """The whole at full scale: every exhibit of every study, and the hours of its jobs.
+
+    Seconds are those of recorded jobs where a job was recorded; others are estimated from them.
+    """
+    rows = []
+    for name in study_ids():
+        made = ",".join(f"{name}.{each}" for each in exhibits_by_name(name))
+        jobs = Plan(Run.parse({"scale": "full", "studies": name, "exhibits": made})).jobs
+        recorded = recorded_seconds(name)
+        costs = Costs((job, recorded[job.id]) for job in jobs if job.id in recorded)
+        audits = [job for job in jobs if job.attack]
+        hours = duration_on(map(costs.seconds, jobs), 2) / 3600
+        runs = sum(job.n_replicas for job in jobs if not job.attack)
+        rows.append(
+            (name, len(jobs) - len(audits), runs, len(audits), costs.n_finished, f"{hours:.0f}")
+        )
+    heads = ("study", "jobs", "runs", "audits", "jobs that were measured", "hours on 2 cores")
+    return _markdown(heads, rows)
+
+
+def recorded_seconds(study: str) -> dict[str, float]:
+    """Return the seconds of the recorded jobs of a study."""
+    path = ROOT / "recorded" / study / "rows.parquet"
+    if not path.is_file():
+        return {}
+    rows = pd.read_parquet(path, columns=["study", "group", "job", "seconds"]).dropna()
+    sums = rows.groupby(["study", "group", "job"])["seconds"].sum()
+    return {"/".join(names): float(seconds) for names, seconds in sums.items()}
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/cluster.md": {"plan": plan_table},
     "docs/privacy.md": {
         "routes": routes_table,
         "table3": table3,

@@ -356,9 +356,9 @@ def test_a_released_file_that_was_changed_is_named(saved, run):
     with (out / "release" / "predictions.csv").open("a", encoding="utf-8") as stream:
         stream.write("3,class 1\n")
     for folder in (out, out / "release"):
-        refused(run("explain", folder), 1, "predictions.csv", "the file was changed")
+        refused(run("explain", folder), 1, "predictions.csv", "is not the file")
     (out / "release" / "predictions.csv").unlink()
-    refused(run("explain", out), 1, "predictions.csv", "no such file")
+    refused(run("explain", out), 1, "predictions.csv", "is gone")
 
 
 def test_one_edge_more_or_less_changes_no_claim_and_no_file_tells_how_many_there_are(saved, graph):

@@ -6,6 +6,7 @@ functions of the configuration and of the files that earlier runs have left. Not
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ from private_graphs.datasets.readers import readers
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
-from private_graphs.files import MANIFEST
+from private_graphs.files import MANIFEST, resource
 from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, widened
 from private_graphs.methods import module_of
@@ -32,8 +33,9 @@ RESULTS = Path("results")
 RAW = Path("data/raw")
 RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
-PUBLISHED = Path("studies/published")
 RECORDED = Path("recorded")
+BUNDLES = ("data", "independent", "following", "report")
+"""Jobs that a cluster runs as one: see ``Workflow.bundle`` and the rules."""
 SHORT_SECONDS = 120.0
 """Jobs that are expected to take no longer are bundled on a cluster."""
 
@@ -88,6 +90,14 @@ class Workflow:
         return f"(?:{either(sorted(groups))})/.+"
 
     # files of jobs
+
+    def inputs(self, identifier: str) -> dict[str, str | list[str]]:
+        """Return what a job is made of: its dataset, the job of its choice, jobs that it needs."""
+        return {
+            "dataset": self.dataset(identifier),
+            "choice": self.choice(identifier),
+            "needs": self.needs(identifier),
+        }
 
     def manifests(self, jobs: Iterable[Job] | None = None) -> list[str]:
         """Return the manifests of jobs, by default of all that are planned."""
@@ -223,9 +233,18 @@ def make_workflow(raw: Mapping[str, Any]) -> Workflow:
 
 def study_files(work: Workflow) -> list[str]:
     """Return the study files of a run with their published numbers."""
-    names = list(work.plan.studies)
-    csvs = [path.as_posix() for name in names for path in PUBLISHED.glob(f"{name}_*.csv")]
-    return [*(f"studies/{name}.yaml" for name in names), *sorted(csvs)]
+    files = []
+    for name in work.plan.studies:
+        study = Path(shipped(f"studies/{name}.yaml"))
+        published = sorted((study.parent / "published").glob(f"{name}_*.csv"))
+        files += [study.as_posix(), *(path.as_posix() for path in published)]
+    return files
+
+
+def shipped(relative: str) -> str:
+    """Return the path of a file of the project from the working folder, which is another one where
+    the workflow is a module of a second workflow."""
+    return Path(os.path.relpath(resource(relative))).as_posix()
 
 
 def recorded_files() -> list[str]:

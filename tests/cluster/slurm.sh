@@ -18,7 +18,7 @@ cannot() {
 
 failed() {
     printf 'failed: %s\n' "$1" >&2
-    tail -n 40 "$place"/*.log >&2 || true
+    tail -n 10 "$place"/*.log >&2 || true
     exit 1
 }
 
@@ -171,11 +171,15 @@ wait $snakemake || failed "the run on the cluster"
 rm "$place/snakemake.pid"
 echo "Run on the cluster: $((SECONDS - started)) s"
 
-log=$(ls "$place"/cluster/.snakemake/log/*.log)
-grep -q "'$found' failed" $log || failed "Snakemake did not notice that job $found was killed"
-grep -qi "exceeded memory limit" "$place/slurmd.log" "$place"/cluster/results/slurm_logs -r ||
+grep -qi "job $found .* cancelled" "$place/slurmd.log" || failed "job $found was not killed"
+grep -qi "exceeded memory limit" "$place/slurmd.log" ||
     failed "no job was killed for too much memory"
-ls "$place"/cluster/results/slurm_logs/*/ >/dev/null || failed "the logs of Slurm are not collected"
+[ "$(cat "$place"/cluster/.snakemake/log/*.log | grep -c "Trying to restart job")" -ge 2 ] ||
+    failed "the two killed jobs were not submitted again"
+! grep -q "launch task StepId=[0-9]*\.1 " "$place/slurmd.log" ||
+    failed "a job of a bundle started Snakemake again"
+ls "$place"/cluster/results/slurm_logs/*/*.log >/dev/null ||
+    failed "the logs of Slurm are not collected"
 
 "$python" - "$place"/local "$place"/cluster <<'PYTHON'
 import sys

@@ -6,7 +6,6 @@ import time
 from functools import cache
 from pathlib import Path
 
-from snakemake.dag import DAG
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -23,7 +22,7 @@ from private_graphs.repairs import (
 )
 
 STARTED = time.time()
-SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
+SCRIPTS = Path(str(workflow.current_basedir)).parent / "scripts"
 
 try:
     WORK = flow.make_workflow(config)
@@ -34,7 +33,6 @@ RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
-NODE_CORES = 8  # that a large job asks of a cluster
 
 
 @cache
@@ -63,24 +61,9 @@ def again(wildcards):
     return []
 
 
-def more(amount):
-    """Resource that grows with every attempt: profiles for clusters run failed jobs again."""
-    return lambda wildcards, attempt: attempt * (
-        amount(wildcards) if callable(amount) else amount
-    )
-
-
-def bundled(group):
-    """Group of jobs that a cluster runs as one, by name or by wildcards; None elsewhere, where a
-    group costs time and changes nothing.
-    """
-
-    def name(wildcards):
-        if workflow.local_exec:
-            return None
-        return group(wildcards) if callable(group) else group
-
-    return name
+def made_of(wildcards):
+    """Input function of all inputs of a job: each costs time for every one of thousands of jobs."""
+    return {"again": again(wildcards), **WORK.inputs(wildcards.job)}
 
 
 def embeds(wildcards):
@@ -147,20 +130,5 @@ def say_where():
         logger.info("Results: results/index.html")
 
 
-def join_names(plan):
-    """Let a process that Snakemake starts for single jobs, as on a cluster, know their names, which
-    have commas (https://github.com/snakemake/snakemake/issues/2366).
-    """
-
-    async def init(dag, *arguments, **options):
-        for job in dag.workflow.dag_settings.target_jobs:
-            flow.rejoin(job.wildcards_dict)
-        return await plan(dag, *arguments, **options)
-
-    return init
-
-
 if workflow.is_main_process:
     atexit.register(announce_dry_run)
-else:
-    DAG.init = join_names(DAG.init)

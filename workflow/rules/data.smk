@@ -7,7 +7,7 @@ rule sources:
     # The receipts are the outputs, not the raw files: Snakemake removes the outputs of a job
     # before it runs, and a raw file that was supplied once is kept.
     input:
-        manifest="data/sources.yaml",
+        manifest=flow.shipped("data/sources.yaml"),
         again=again,
     output:
         receipts=wanted_receipts(WORK.receipted()),

@@ -4,10 +4,7 @@
 
 rule run:
     input:
-        dataset=lambda wildcards: WORK.dataset(wildcards.job),
-        choice=lambda wildcards: WORK.choice(wildcards.job),
-        needs=lambda wildcards: WORK.needs(wildcards.job),
-        again=again,
+        unpack(made_of),
     output:
         manifest=f"{JOBS}/{{job}}/manifest.json",
     log:
