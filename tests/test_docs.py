@@ -14,7 +14,14 @@ from typer.testing import CliRunner
 from private_graphs.cli import app
 
 PAGES = ("docs/published-results.md", "docs/privacy.md")
-LINKING = (*PAGES, "README.md", "docs/methods.md", "docs/extending.md", "docs/results/README.md")
+LINKING = (
+    *PAGES,
+    "README.md",
+    "docs/cluster.md",
+    "docs/methods.md",
+    "docs/extending.md",
+    "docs/results/README.md",
+)
 ROW = re.compile(r"\| `private-graphs ((?:epsilon|noise) [^`]+)` \| (-?[\d.]+) \|")
 """A row of a table: a command, and the number that it prints, rounded."""
 ROOT = Path(__file__).parents[1]
