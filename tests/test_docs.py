@@ -15,7 +15,7 @@ from private_graphs.cli import app
 
 PAGES = ("docs/published-results.md", "docs/privacy.md")
 LINKING = (*PAGES, "README.md", "docs/methods.md", "docs/extending.md", "docs/results/README.md",
-           "docs/running.md", "docs/tour.md")  # fmt: skip
+           "docs/running.md", "docs/tour.md", "docs/cluster.md")  # fmt: skip
 ROW = re.compile(r"\| `private-graphs ((?:epsilon|noise) [^`]+)` \| (-?[\d.]+) \|")
 """A row of a table: a command, and the number that it prints, rounded."""
 ROOT = Path(__file__).parents[1]

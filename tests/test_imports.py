@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from private_graphs.errors import UserError
-from private_graphs.imports import PACKAGE, code_fingerprint, import_closure, package_data
+from private_graphs.imports import (
+    PACKAGE,
+    code_fingerprint,
+    code_state,
+    import_closure,
+    package_data,
+)
 
 
 @pytest.fixture
@@ -95,3 +101,17 @@ def test_training_code_reaches_no_report_code(root: Path) -> None:
     folders = {path.relative_to(PACKAGE).parts[0] for path in found if path.is_relative_to(PACKAGE)}
     assert {"methods", "privacy", "datasets", "jobs.py", "run.py"} <= folders
     assert not folders & {"report", "exhibits", "study.py", "workflow.py", "cli.py"}
+
+
+def test_the_state_of_code_does_not_depend_on_where_a_script_lies(tmp_path: Path) -> None:
+    """A script's neighbours are named as such: a project that is moved does not run again."""
+    states = []
+    for folder in ("a", "z"):
+        place = tmp_path / folder
+        place.mkdir()
+        (place / "job.py").write_text("import private_graphs.files\n")
+        (place / "run.py").write_text("from job import files\n")
+        states.append(code_state(place / "run.py"))
+    (place / "job.py").write_text("import private_graphs.errors\n")
+    code_state.cache_clear()
+    assert states[0] == states[1] != code_state(place / "run.py")

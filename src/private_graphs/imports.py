@@ -74,9 +74,12 @@ def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:
 
 
 def _fingerprint(paths: Iterable[Path], package: Path) -> str:
+    names = {
+        path.relative_to(package) if path.is_relative_to(package) else Path(path.name): path
+        for path in paths
+    }
     digest = hashlib.sha256()
-    for path in sorted(paths):
-        name = path.relative_to(package) if path.is_relative_to(package) else path.name
+    for name, path in sorted(names.items()):  # wherever the package and a script lie
         content = path.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)

@@ -170,7 +170,8 @@ def test_more_splits_than_training_nodes_are_refused(place: Path) -> None:
 def test_names_of_files() -> None:
     work = make_workflow({"exhibits": "lrec2022.table1"})
     files = study_files(work)
-    assert "studies/lrec2022.yaml" in files
+    assert [Path(file).name for file in files][0] == "lrec2022.yaml" and len(files) > 1
+    assert all(Path(file).is_file() for file in files)
     assert re.fullmatch(either(["a+b", "c"]), "a+b") and not re.match(either([]), "")
     exhibit = exhibits_by_name("lrec2022")["table1"]
     assert exhibit.reads("lrec2022") == [("lrec2022", "table1")]

@@ -1,6 +1,7 @@
 # What rules need to know of clusters: bundles, what a failed job asks for when it runs again, and
 # what a job there has to be told.
 import dataclasses
+import os
 import sys
 
 from snakemake.dag import DAG
@@ -30,9 +31,10 @@ def bundled(group):
 
 def told_of_jobs(plan):
     """Tell a process that Snakemake starts for a job of a cluster what its command line does not:
-    the names of jobs, which have commas (https://github.com/snakemake/snakemake/issues/2366), and
-    that a bundle is one job, whose members do not start Snakemake again.
+    the names of jobs, which have commas (https://github.com/snakemake/snakemake/issues/2366); that a
+    bundle is one job, whose members do not start Snakemake again; how much Slurm has given to it.
     """
+    given = {"_cores": "SLURM_CPUS_PER_TASK", "gpu": "SLURM_GPUS"}
 
     async def init(dag, *arguments, **options):
         for job in dag.workflow.dag_settings.target_jobs:
@@ -41,6 +43,9 @@ def told_of_jobs(plan):
             dag.workflow.group_settings,
             group_components=dict.fromkeys(flow.BUNDLES, sys.maxsize),
         )
+        for resource, variable in given.items():
+            if os.environ.get(variable, "").isdigit():
+                dag.workflow.global_resources[resource] = int(os.environ[variable])
         return await plan(dag, *arguments, **options)
 
     return init
