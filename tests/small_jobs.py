@@ -14,6 +14,7 @@ from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
 from private_graphs.jobs import Job
 from private_graphs.methods import all_methods
 from private_graphs.run import execute
+from private_graphs.tasks import SCENARIOS
 from private_graphs.training import engine
 
 CASES = [
@@ -26,6 +27,11 @@ CASES = [
 _SETTINGS: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64"},
     "mlp_records": {"lot_size": 10, "epochs": 2, "hidden": 8},
+    **{
+        name: {"epochs": 2, "lot": 10}
+        for name, method in all_methods().items()
+        if {"links", "lists"} & set(method.scenarios)
+    },
 }
 
 
@@ -58,13 +64,14 @@ def job_of(
     method: str = "gcn", scenario: str | None = None, protocol: str = "sound", **changes: Any
 ) -> Job:
     """A job of few, short runs; ``settings`` are added to the short ones of the method."""
-    one_run = all_methods()[method].one_run and method not in _SETTINGS
+    scenario = scenario or all_methods()[method].scenarios[0]
+    sides = SCENARIOS[scenario].cut == "sides"  # else all validation labels are public
     fields: dict[str, Any] = {
         "study": "lrec2022", "group": "group", "name": "name", "dataset": "small",
-        "method": method, "scenario": scenario or all_methods()[method].scenarios[0],
+        "method": method, "scenario": scenario,
         "protocol": protocol, "seeds": (0, 1), "epsilons": (1.0, math.inf),
-        "max_edges": 900 if scenario == "edges" else None,
-        "validation_labels": (5, 0) if one_run else (), "validation_epsilons": (2.0,),
+        "max_edges": 900 if scenario in ("edges", "links") else None,
+        "validation_labels": (5, 0) if sides else (), "validation_epsilons": (2.0,),
     }  # fmt: skip
     settings = _SETTINGS.get(method, {}) | changes.pop("settings", {})
     return Job(**fields | changes, settings=settings)

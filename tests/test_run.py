@@ -27,6 +27,7 @@ from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.privacy.statements import PrivacyStatement, check_row
 from private_graphs.run import PUBLIC_ELSEWHERE, execute
+from private_graphs.tasks import SCENARIOS
 from private_graphs.training import engine
 from private_graphs.training.metrics import majority_score
 
@@ -132,7 +133,7 @@ def test_scores_are_those_of_the_predictions(case, finished):
 def test_scores_of_private_validation_labels_are_not_shown(case, finished):
     rows, method = finished[case].rows, all_methods()[case[0]]
     unknown = rows["validation_labels"] == 0
-    assert unknown.any() == (method.one_run and method.data == "graph")
+    assert unknown.any() == (SCENARIOS[case[1]].cut == "sides")
     hidden = rows.loc[unknown, ["validation_micro_f1", "validation_macro_f1", "majority_micro_f1"]]
     assert hidden.isna().all(axis=None)
     shown = rows.loc[~unknown, "validation_micro_f1"].notna()
@@ -165,8 +166,10 @@ def test_a_seeded_run_repeats_and_does_not_depend_on_what_runs_beside_it(case, f
 def test_validation_labels_that_are_not_known_change_no_column(case):
     dataset = small_dataset(case[0])
     job = job_of(*case, epsilons=(), validation_labels=(5,), validation_epsilons=(2.0,), seeds=(0,))
-    if not all_methods()[case[0]].one_run:
-        pytest.skip("its runner compares scores of all validation labels")
+    if SCENARIOS[case[1]].cut == "whole":
+        with pytest.raises(UserError, match="validation_labels"):
+            execute(job, dataset)
+        return
     validation = np.flatnonzero(dataset.validation_mask & (dataset.labels >= 0))
     unknown = np.delete(validation, requests_of(job, dataset)[0].known)
     found = [rows_of(job, each) for each in (dataset, relabelled(dataset, unknown))]
@@ -175,8 +178,8 @@ def test_validation_labels_that_are_not_known_change_no_column(case):
 
 @each_case
 def test_unlabelled_training_records_add_nothing(case):
-    """But under ``nodes``, where the features of a node reach its neighbours."""
-    if case[1] == "nodes":
+    """But under ``nodes`` and ``links``, where the features of a node reach its neighbours."""
+    if case[1] in ("nodes", "links"):
         pytest.skip("its unlabelled nodes pass on what their neighbours have")
     if case[2] == "released":
         pytest.skip("it counts them as class 0")

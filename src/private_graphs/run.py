@@ -36,7 +36,7 @@ from private_graphs.privacy.statements import (
 )
 from private_graphs.protocols import Protocol
 from private_graphs.result import JobResult, new_secret, told_fingerprint
-from private_graphs.tasks import Evaluation, Task, build_task
+from private_graphs.tasks import SCENARIOS, Evaluation, Task, build_task
 from private_graphs.training.metrics import majority_score, random_score, scores
 from private_graphs.training.streams import Streams
 
@@ -214,6 +214,11 @@ class _Runner:
             raise UserError(
                 f"{job.id}: {job.method} is not priced for a choice among its runs; expected one "
                 "value of each setting in choose"
+            )
+        if job.validation_labels and SCENARIOS[job.scenario].cut == "whole":
+            raise UserError(
+                f"{job.id}: validation_labels: {job.method} reads all validation labels in "
+                f"scenario {job.scenario}; expected none to be kept back: leave them out"
             )
         protocol = method.protocols[job.protocol]
         task, evaluation = build_task(
