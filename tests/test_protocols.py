@@ -46,6 +46,7 @@ VIEWS = {  # field: released, paper, sound, sound with label
     "vocabulary": ("all_nodes", "all_nodes", "public_nodes", "public_nodes"),
     "empty_texts": ("counted", "masked", "masked", "masked"),
     "node_sample": ("stratified", "stratified", "keyed_coin", "keyed_coin"),
+    "missing_class": ("kept", "dropped", "dropped", "dropped"),
 }  # fmt: skip
 
 

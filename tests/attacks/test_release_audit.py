@@ -14,17 +14,18 @@ from private_graphs.attacks.noise_tests import Noise
 from private_graphs.attacks.release_audit import CLASSES, METHODS, Size, audit_release
 from private_graphs.attacks.release_tasks import TASKS, GradientTask, make_requests
 from private_graphs.methods import all_methods
+from private_graphs.tasks import SCENARIOS
 from private_graphs.training import engine
 
 FEW = Size(noise=4_000, scores=4_000, choices=2_000)
 CASES = [(method, classes) for method in METHODS for classes in CLASSES]
 
 
-def test_every_method_that_reads_private_data_is_audited():
+def test_every_method_of_the_sides_of_a_graph_that_reads_private_data_is_audited():
     assert set(TASKS) == {
         name
         for name, method in all_methods().items()
-        if method.reads_private and method.data == "graph" and "nodes" not in method.scenarios
+        if method.reads_private and {SCENARIOS[each].cut for each in method.scenarios} == {"sides"}
     }
 
 

@@ -58,9 +58,8 @@ class EdgeRandProtocol(SumsProtocol):
 
 
 PROTOCOLS = {
-    name: EdgeRandProtocol(**vars(protocol), pairs="once" if name == "sound" else "both_triangles")
-    for name, protocol in SUMS.items()
-    if name != "paper"
+    "released": EdgeRandProtocol(**vars(SUMS["released"]), pairs="both_triangles"),
+    "sound": EdgeRandProtocol(**vars(SUMS["sound"]), pairs="once"),
 }
 
 
