@@ -69,7 +69,7 @@ def test_the_folder_is_small(root):
 
 
 def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, mirror, tmp_path):
-    names = ["cora", "citeseer", "pubmed"]
+    names = ["cora", "citeseer", "pubmed", "mnist"]
     supply(names, tmp_path, mirror, progress=lambda *_: None)
     labels = {name: build(name, tmp_path).labels for name in names}
     assert recorded.check_scores(labels) == len(recorded.runs)
