@@ -19,6 +19,7 @@ from .conftest import Project
 GATE = """
 import os, time
 while os.path.exists("gate") and '"protocol":"paper"' in snakemake.params.job:
+    open(f"gate.{os.getpid()}", "w").close()
     time.sleep(0.05)
 
 main(snakemake)"""
@@ -32,13 +33,14 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 300) -> No
         time.sleep(0.05)
 
 
-def held_jobs(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Return the scripts of jobs that a run has started and that are alive."""
+def held_jobs(project: Project, process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Return the scripts of jobs that a run has started and that stand at the gate."""
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has just ended
             runs_script = any(word.endswith(".run.py") for word in child.cmdline())
-            if runs_script and child.name().startswith("python"):
+            at_gate = (project.path / f"gate.{child.pid}").exists()
+            if runs_script and at_gate and child.name().startswith("python"):
                 found.append(child)
     return found
 
@@ -60,7 +62,7 @@ def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
 
     wait_until(lambda: has_finished() or process.poll() is not None, "the first job has finished")
     assert process.poll() is None, process.communicate()[0]
-    wait_until(lambda: len(held_jobs(process)) == 1, "only the held job is still running")
+    wait_until(lambda: len(held_jobs(project, process)) == 1, "only the held job is still running")
     time.sleep(1.5)  # Snakemake notices that the first job has finished
     return project, process
 
@@ -69,7 +71,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     held: tuple[Project, subprocess.Popen[str]],
 ) -> None:
     project, process = held
-    orphan = held_jobs(process)[0]
+    orphan = held_jobs(project, process)[0]
     finished = project.job("released") / "runs.parquet"
     before = finished.stat().st_mtime_ns
 
@@ -86,7 +88,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     wait_until(
         lambda: not orphan.is_running() or orphan.status() == "zombie", "the orphan is ended"
     )
-    wait_until(lambda: len(held_jobs(again)) == 1, "the held job has started again")
+    wait_until(lambda: len(held_jobs(project, again)) == 1, "the held job has started again")
     os.killpg(again.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
     output = again.communicate(timeout=300)[0]
     assert again.returncode == 130, output
