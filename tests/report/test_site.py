@@ -252,7 +252,7 @@ def test_claims_that_were_checked_are_counted_on_the_card(tmp_path):
     path = tmp_path / "full" / "claims" / "small.csv"
     path.parent.mkdir(parents=True)
     path.write_text("id,protocol,verdict\na,paper,holds\nb,paper,fails\nc,paper,holds\n")
-    assert "paper: 1 fails · paper: 2 holds" in build(tmp_path, shelf()).text
+    assert "paper: 2 holds, 1 fails" in build(tmp_path, shelf()).text
 
 
 def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):

@@ -23,11 +23,13 @@ from markupsafe import Markup
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
+from private_graphs.exhibits import claims_of
 from private_graphs.files import write_text
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
+from private_graphs.report.claims import VERDICTS, judged
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
@@ -220,16 +222,13 @@ class _Site:
         printed = [each for each in shelf.exhibits if each.name in entry.study.published]
         found = verdicts([block for each in printed for block in shelf.blocks(each)])
         up = f"{SITE}/statements/{shelf.name}/"
-        claims = _claims(self.root, shelf)
-        counted = [] if claims is None else claims.groupby(["protocol", "verdict"]).size().items()
         answer = shelf.answer
         return {
             "entry": entry, "shelf": shelf, "answer": answer,
             "pictures": [Markup(picture({name: bars})) for name, bars in answer.bars.items()]
             if answer else [],
             "truth": [Markup(text) for text in html(truth(found), up)] if found else [],
-            "claims": [f"{protocol}: {count} {verdict}"
-                       for (protocol, verdict), count in counted],
+            "claims": _counted(_claims(self.root, shelf)),
         }  # fmt: skip
 
     def exhibit(self, entry: Entry, exhibit: Exhibit) -> tuple[Path, str]:
@@ -336,9 +335,27 @@ class _Site:
 
 
 def _claims(root: Path, shelf: Shelf) -> pd.DataFrame | None:
-    """Return the claims of a paper's text that were checked on a shelf, if they were."""
-    path = root / shelf.name / "claims" / f"{shelf.results.study.id}.csv"
-    return pd.read_csv(path, keep_default_na=False) if path.is_file() else None
+    """Return the claims of a paper's text with verdicts on a shelf, if there are some."""
+    study = shelf.results.study.id
+    path = root / shelf.name / "claims" / f"{study}.csv"
+    if path.is_file():
+        return pd.read_csv(path, keep_default_na=False)
+    return judged(claims_of(study), shelf.results) if shelf.made and claims_of(study) else None
+
+
+def _counted(claims: pd.DataFrame | None) -> list[str]:
+    """Return how many claims have which verdict, a text for every protocol."""
+    if claims is None:
+        return []
+    numbers = claims.groupby(["protocol", "verdict"]).size()
+    found = {protocol: numbers[protocol] for protocol in numbers.index.unique("protocol")}
+    return [
+        f"{protocol or 'without a run'}: "
+        + ", ".join(f"{found[protocol][name]} {name.replace('_', ' ')}"
+                    for name in VERDICTS if name in found[protocol])
+        for protocol in (*PROTOCOLS, "")
+        if protocol in found
+    ]  # fmt: skip
 
 
 def _reasons(statements: Iterable[PrivacyStatement]) -> list[str]:
