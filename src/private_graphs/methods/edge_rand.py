@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.methods.method import ALONE, Claim, Context, Method, Outcome, Request
+from private_graphs.methods.method import Claim, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS as SUMS,
 )
@@ -187,11 +188,6 @@ def _graph(data: Data, request: Request) -> scipy.sparse.csr_matrix:
     return _means(np.r_[low, again[1]], np.r_[high, again[0]], n)
 
 
-def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Answer every request; those that differ in ε, learning rate and seed train together."""
-    return answer_alike(_train, task, requests, context)
-
-
 def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     from private_graphs.training import stacks
 
@@ -226,7 +222,7 @@ METHODS = (
     Method(
         "edge_rand",
         "EdgeRand",
-        run,
+        partial(answer_alike, _train),
         ("links",),
         settings=SageSettings,
         protocols=PROTOCOLS,
