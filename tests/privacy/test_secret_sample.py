@@ -65,8 +65,8 @@ def test_rows_and_training_compose_before_they_are_amplified(events, epsilon):
 
 @pytest.mark.parametrize("other", [0.0, 0.4, 0.5, 1.0])
 def test_two_units_of_which_one_is_read_keep_the_amplified_profile(other):
-    """The replaced unit is read with probability ½ and moves the release by μ; else the other one is
-    read, which one replacement takes to either."""
+    """The replaced unit is read with probability ½ and moves the release by μ; else the other
+    one is read, which one replacement takes to either."""
     mu, rate, x = 1.0, 0.5, np.linspace(-12, 14, 400_001)
     first, second = ((1 - rate) * norm.pdf(x, other) + rate * norm.pdf(x, mean) for mean in (0, mu))
     for epsilon in (0.3, 1.0, 2.0):
