@@ -1,0 +1,52 @@
+"""What the hidden layer of training nodes tells: their degrees, and a picture of their classes.
+
+Zhang (2021), Section 5.4.2 and Figures 5.6-5.7, after Duddu et al. (2020). No ε covers any of it:
+a hidden layer is a function of a training node's own features, and degrees are of the private
+graph. Rows that have it say that their inference leaks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_FOLDS = 5
+_PERPLEXITY = 30
+
+
+def degree_attack(layer: np.ndarray, degrees: np.ndarray, seed: int) -> dict[str, float]:
+    """Return how well ridge regression on ``layer`` (m, 32) finds ``degrees`` (m,).
+
+    ``degree_rmse`` is the cross-validated root mean squared error over the standard deviation of
+    the degrees: 1 or more is no better than one number for all, and shows neither a leak nor
+    protection. ``degree_auc`` is the area under the curve of degree > 0. Both are NaN where all
+    degrees are equal.
+    """
+    from sklearn.linear_model import Ridge
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import KFold, cross_val_predict
+
+    spread = degrees.std()
+    if not spread or len(degrees) < _FOLDS:
+        return {"degree_std": float(spread), "degree_rmse": np.nan, "degree_auc": np.nan}
+    folds = KFold(_FOLDS, shuffle=True, random_state=seed)
+    found = cross_val_predict(Ridge(1.0), layer, degrees, cv=folds)
+    error = np.sqrt(np.square(found - degrees).mean())
+    some = degrees > 0
+    area = roc_auc_score(some, found) if 0 < some.mean() < 1 else np.nan
+    return {
+        "degree_std": float(spread),
+        "degree_rmse": float(error / spread),
+        "degree_auc": float(area),
+    }
+
+
+def picture(layer: np.ndarray, labels: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
+    """Return (m, 2) places by t-SNE, and the mean silhouette of the classes in ``layer``."""
+    from sklearn.manifold import TSNE
+    from sklearn.metrics import silhouette_score
+
+    several = 1 < len(np.unique(labels)) < len(labels)
+    silhouette = float(silhouette_score(layer, labels)) if several else np.nan
+    perplexity = min(_PERPLEXITY, (len(layer) - 1) / 3)
+    places = TSNE(perplexity=perplexity, random_state=seed, n_jobs=1).fit_transform(layer)
+    return places, silhouette
