@@ -20,6 +20,7 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.errors import UserError
+from private_graphs.methods.appr_attack import layer_attack, picture
 from private_graphs.methods.appr_budget import (
     PROTOCOLS,
     ApprProtocol,
@@ -82,8 +83,10 @@ class ApprSettings(Settings):
     """Steps of averaging over the test graph at prediction; 0: each node by itself."""
     unit_rows: bool = False
     """Whether features are scaled to norm 1 first; by default they are as stored."""
-    embeddings: bool = False
-    """Whether hidden layers are attacked and kept, where the protocol shows the sample."""
+    attacked: bool = False
+    """Whether degrees are guessed from hidden layers, where the protocol shows the sample."""
+    drawn: bool = False
+    """Whether hidden layers are drawn too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,9 +277,12 @@ def parts_of(plan: Plan, request: Request) -> tuple[float, float]:
     if not plan.has_rows:
         return math.inf, total if training is None else training
     if training is None:
-        training = total / 2
+        return total / 2, total / 2
     if training >= total:
-        return math.nan, training
+        raise UserError(
+            f"training_epsilon is {training:g} with epsilon {total:g}; expected a smaller part: "
+            "the rest pays for the rows"
+        )
     return total - training, training
 
 
@@ -406,9 +412,12 @@ class _Run:
         artifacts: dict[str, np.ndarray] = {}
         if protocol.shows_sample:
             measured |= _shown(plan, sample, rows)
-            if settings.embeddings:
-                found, artifacts = self.attacked(sample, theta)
-                measured |= found
+            layer = hidden(theta, sample.features)
+            if settings.attacked:
+                measured |= layer_attack(layer, sample.degrees, sample.labels, request.seed)
+            if settings.drawn:
+                places = picture(layer, request.seed)
+                artifacts = {"picture": places, "labels": sample.labels}
         return Outcome(
             test_predictions=test,
             validation_predictions=validation,
@@ -427,27 +436,7 @@ class _Run:
             noise = proved_noise(plan, request.epsilon) if request.private else Noise()
             return noise, (math.inf, math.inf)
         parts = parts_of(plan, request)
-        if math.isnan(parts[0]):
-            raise UserError(
-                f"training_epsilon is {parts[1]:g} with epsilon {request.epsilon:g}; expected a "
-                "smaller part: the rest pays for the rows"
-            )
         return published_noise(plan, *parts), parts
-
-    def attacked(
-        self, sample: Sample, theta: np.ndarray
-    ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-        """Return what the hidden layer tells of degrees, and its picture: of training nodes."""
-        from private_graphs.methods.appr_attack import degree_attack, picture
-
-        layer = hidden(theta, sample.features)
-        seed = self.request.seed
-        drawn, silhouette = picture(layer, sample.labels, seed)
-        found = degree_attack(layer, sample.degrees, seed)
-        return (
-            found | {"silhouette": silhouette},
-            {"picture": drawn.astype(np.float32), "labels": sample.labels},
-        )
 
 
 def run(
@@ -476,6 +465,7 @@ def _method(name: str, title: str, kind: Kind) -> Method:
         ("nodes",),
         settings=ApprSettings,
         protocols=PROTOCOLS,
+        named=("sample", "epochs"),
         prepares="features are used as they are, unless the settings say unit_rows",
     )
 

@@ -13,8 +13,10 @@ _FOLDS = 5
 _PERPLEXITY = 30
 
 
-def degree_attack(layer: np.ndarray, degrees: np.ndarray, seed: int) -> dict[str, float]:
-    """Return how well ridge regression on ``layer`` (m, 32) finds ``degrees`` (m,).
+def layer_attack(
+    layer: np.ndarray, degrees: np.ndarray, labels: np.ndarray, seed: int
+) -> dict[str, float]:
+    """Return how well ridge regression on ``layer`` (m, 32) finds ``degrees``, and the silhouette.
 
     ``degree_rmse`` is the cross-validated root mean squared error over the standard deviation of
     the degrees: 1 or more is no better than one number for all, and shows neither a leak nor
@@ -22,31 +24,30 @@ def degree_attack(layer: np.ndarray, degrees: np.ndarray, seed: int) -> dict[str
     degrees are equal.
     """
     from sklearn.linear_model import Ridge
-    from sklearn.metrics import roc_auc_score
+    from sklearn.metrics import roc_auc_score, silhouette_score
     from sklearn.model_selection import KFold, cross_val_predict
 
     spread = degrees.std()
+    several = 1 < len(np.unique(labels)) < len(labels)
+    silhouette = {"silhouette": float(silhouette_score(layer, labels)) if several else np.nan}
     if not spread or len(degrees) < _FOLDS:
-        return {"degree_std": float(spread), "degree_rmse": np.nan, "degree_auc": np.nan}
+        return silhouette | {"degree_std": spread, "degree_rmse": np.nan, "degree_auc": np.nan}
     folds = KFold(_FOLDS, shuffle=True, random_state=seed)
     found = cross_val_predict(Ridge(1.0), layer, degrees, cv=folds)
     error = np.sqrt(np.square(found - degrees).mean())
     some = degrees > 0
     area = roc_auc_score(some, found) if 0 < some.mean() < 1 else np.nan
-    return {
+    return silhouette | {
         "degree_std": float(spread),
         "degree_rmse": float(error / spread),
         "degree_auc": float(area),
     }
 
 
-def picture(layer: np.ndarray, labels: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
-    """Return (m, 2) places by t-SNE, and the mean silhouette of the classes in ``layer``."""
+def picture(layer: np.ndarray, seed: int) -> np.ndarray:
+    """Return (m, 2) float32 places of the nodes by t-SNE."""
     from sklearn.manifold import TSNE
-    from sklearn.metrics import silhouette_score
 
-    several = 1 < len(np.unique(labels)) < len(labels)
-    silhouette = float(silhouette_score(layer, labels)) if several else np.nan
     perplexity = min(_PERPLEXITY, (len(layer) - 1) / 3)
     places = TSNE(perplexity=perplexity, random_state=seed, n_jobs=1).fit_transform(layer)
-    return places, silhouette
+    return places.astype(np.float32)
