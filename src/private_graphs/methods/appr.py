@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -45,11 +45,14 @@ from private_graphs.methods.appr_rows import (
 )
 from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.tasks import NodeTask, unit_rows
 from private_graphs.training.streams import Streams
 
 _RESTART = 0.25
 """Weight of a node's own output in every step of prediction (Equation 5.19)."""
+BOUND_DELTA = 1e-5
+"""δ at which published rows are priced too: theirs lets a whole node pass."""
 _DECAY = 1e-4
 """Weight decay without DP, as in the authors' code."""
 
@@ -77,6 +80,8 @@ class ApprSettings(Settings):
     """Value C2 that entries of chosen rows are clipped to."""
     others: int = Field(default=1, ge=0)
     """Rows beside its own that hold a node at most, R; where the protocol truncates."""
+    anchor: float = Field(default=0.0, ge=0, lt=1)
+    """Weight of the root itself in its row beside the private part; needs no data."""
     training_epsilon: float | None = Field(default=None, gt=0)
     """Part of ε that training gets, of protocols with published noise; None: half of it."""
     propagations: int = Field(default=2, ge=0)
@@ -311,7 +316,12 @@ def _labelled(batches: np.ndarray, usable: np.ndarray) -> np.ndarray:
 
 
 def rows_of(
-    plan: Plan, protocol: ApprProtocol, sample: Sample, noise: Noise, streams: Streams
+    plan: Plan,
+    protocol: ApprProtocol,
+    sample: Sample,
+    noise: Noise,
+    streams: Streams,
+    anchor: float = 0.0,
 ) -> scipy.sparse.csr_matrix:
     """Return (roots, m): the rows of all roots, after the rules of their columns."""
     generator, n = streams.generator("rows"), plan.private_roots
@@ -329,12 +339,25 @@ def rows_of(
         if plan.kind == "chosen_values" and values is None:
             values = math.inf
         rows = chosen_rows(sample.pagerank(n), plan.top, plan.entry_clip, choice, generator, values)
+    if anchor:
+        rows = anchor * one_hot_rows(0, sample.size)[:n] + (1 - anchor) * rows
     if plan.n_roots > n:
         rows = scipy.sparse.vstack([rows, one_hot_rows(n, sample.size)], format="csr")
     if plan.kind != "exact":
         rule = {"normalise": columns_normalised, "clip": columns_clipped}[protocol.columns]
         rows = rule(rows)
     return rows if plan.others is None else truncated(rows, plan.others)
+
+
+def _bound(plan: Plan, noise: Noise, rows: scipy.sparse.csr_matrix) -> float:
+    """ε that a run proves at ``BOUND_DELTA``, whatever the δ of its claim.
+
+    With the R that its own rows have: these are released before they are trained on.
+    """
+    others = 0 if plan.kind == "one_hot" else most_rows(rows)
+    released = events(replace(plan, others=others, delta=BOUND_DELTA), noise)
+    priced = [price(each, "node", "replace", BOUND_DELTA) for each in released]
+    return compose_groups([(priced, 1)], BOUND_DELTA)
 
 
 def _shown(plan: Plan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[str, Any]:
@@ -372,7 +395,7 @@ class _Run:
         sample = self.data.sample(request)
         plan = plan_of(self.kind, task, settings, sample)
         noise, parts = self.noise(plan)
-        rows = rows_of(plan, protocol, sample, noise, streams)
+        rows = rows_of(plan, protocol, sample, noise, streams, settings.anchor)
         if plan.others is not None and most_rows(rows) > plan.others:
             raise ReleaseMismatch(
                 f"a node stands in {most_rows(rows)} rows beside its own; {plan.others} are priced"
@@ -407,24 +430,25 @@ class _Run:
             for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
+        released = events(plan, noise) if request.private else ()
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
-        artifacts: dict[str, np.ndarray] = {}
+            if request.private:
+                measured["epsilon_bound"] = _bound(plan, noise, rows)
+                measured["others_found"] = most_rows(rows)
         if protocol.shows_sample:
             measured |= _shown(plan, sample, rows)
             layer = hidden(theta, sample.features)
             if settings.attacked:
                 measured |= layer_attack(layer, sample.degrees, sample.labels, request.seed)
             if settings.drawn:
-                places = picture(layer, request.seed)
-                artifacts = {"picture": places, "labels": sample.labels}
+                measured["picture"] = picture(layer, sample.labels, request.seed)
         return Outcome(
             test_predictions=test,
             validation_predictions=validation,
-            events=events(plan, noise) if request.private else (),
+            events=released,
             claim=None if proved or not request.private else claim(plan, *parts),
             measured=measured,
-            artifacts=artifacts,
             majority=int(np.bincount(sample.labels[sample.labels >= 0], minlength=1).argmax()),
             noise_generator="philox_float64" if proved else "philox_float32",
         )

@@ -7,10 +7,14 @@ graph. Rows that have it say that their inference leaks.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 _FOLDS = 5
 _PERPLEXITY = 30
+SIDE = 96
+"""Pixels of a picture."""
 
 
 def layer_attack(
@@ -44,10 +48,12 @@ def layer_attack(
     }
 
 
-def picture(layer: np.ndarray, seed: int) -> np.ndarray:
-    """Return (m, 2) float32 places of the nodes by t-SNE."""
+def picture(layer: np.ndarray, labels: np.ndarray, seed: int) -> str:
+    """Return [[x, y, class], …] of the nodes as JSON: places by t-SNE, in pixels of ``SIDE``."""
     from sklearn.manifold import TSNE
 
     perplexity = min(_PERPLEXITY, (len(layer) - 1) / 3)
     places = TSNE(perplexity=perplexity, random_state=seed, n_jobs=1).fit_transform(layer)
-    return places.astype(np.float32)
+    low, high = places.min(axis=0), places.max(axis=0)
+    pixels = np.rint((places - low) / np.maximum(high - low, 1e-9) * (SIDE - 1)).astype(int)
+    return json.dumps(np.c_[pixels, labels].tolist(), separators=(",", ":"))

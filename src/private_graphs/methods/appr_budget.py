@@ -262,16 +262,16 @@ def _multiplier(plan: Plan, mu: float) -> float:
 
 
 def _training(plan: Plan) -> tuple[float, int]:
-    """How far a replaced node moves a step that it touches, in units of C, and how many these are.
+    """How far a replaced node moves the batches of an epoch together, in units of C, and how often.
 
-    With at most R + 1 roots that read it, it moves as many terms, all of them perhaps in one batch
-    of an epoch; without a bound it moves every batch.
+    It changes t = R + 1 clipped gradients at most, k of them in a batch: 2k, with k <= min(t, B)
+    and Σk = t over the batches that visit each root once, so that Σ(2k)² <= 4t·min(t, B); twice
+    that where batches overlap. Where all of a batch may change it is 2B, in every step.
     """
+    if plan.per_batch:
+        return 2.0 * plan.batch, plan.steps
     terms = plan.n_roots if plan.others is None else min(plan.others + 1, plan.n_roots)
-    if plan.per_batch or terms > 1 and plan.batch < plan.n_roots:
-        return 2.0 * (plan.batch if plan.per_batch else min(terms, plan.batch)), plan.steps
-    touched = plan.steps if plan.batch >= plan.n_roots else plan.epochs * (1 + plan.overlaps)
-    return 2.0 * terms, touched
+    return 2 * math.sqrt(terms * min(terms, plan.batch)), plan.epochs * (1 + plan.overlaps)
 
 
 _WORDS = {"unit": "node", "relation": "replace"}
@@ -337,8 +337,8 @@ def events(plan: Plan, noise: Noise) -> tuple[Event, ...]:
 def _training_reason(plan: Plan) -> str:
     if plan.others is None:
         return (
-            "nothing bounds in how many rows a node stands: it may move the clipped gradient of "
-            "every root of a batch"
+            "nothing bounds in how many rows a node stands: it may move the clipped gradients of "
+            "all roots, batch by batch"
         )
     if not plan.others:
         return "a root reads its own node alone, and moves its own clipped gradient"

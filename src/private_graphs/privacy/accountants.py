@@ -446,6 +446,10 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
     )
 
 
+_GRID = 200.0
+"""Above this ε a grid of losses takes long or overflows; another proof is as good."""
+
+
 def zcdp_name() -> str:
     """Name and version of the zCDP conversion, for statements."""
     return (
@@ -467,14 +471,15 @@ def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float 
         found.append(
             (sum(each.steps * each.loss_spread for each in losses), "sum of epsilons", None)
         )
-    if not any(isinstance(each, ConcentratedLoss) for each in losses):
-        first, second = pld_of(losses, delta), _other_route(losses, delta)
-        found.append((max(first, second or 0.0), pld_name(), second))
     tighter = [each for each in losses if isinstance(each, ConcentratedLoss | PureLoss)]
     if tighter and all(each.rho is not None for each in losses):
         rho = sum(each.steps * each.rho for each in losses)
         first, second = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
         found.append((max(first, second), zcdp_name(), min(first, second)))
+    hopeless = any(epsilon > _GRID for epsilon, *_ in found)
+    if not hopeless and not any(isinstance(each, ConcentratedLoss) for each in losses):
+        first, second = pld_of(losses, delta), _other_route(losses, delta)
+        found.append((max(first, second or 0.0), pld_name(), second))
     if not found:
         raise UserError(
             "Poisson-sampled releases have no useful zCDP bound and zCDP bounds no privacy loss "

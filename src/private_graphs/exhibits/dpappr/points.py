@@ -13,7 +13,7 @@ from private_graphs.report.words import guarantee, missing, number, privacy_note
 ROWS = ("appr_gaussian", "appr_chosen", "appr_chosen_values")
 """The methods that the thesis proposes."""
 SETTINGS = ("top", "training_epsilon", "others", "batch", "row_clip", "entry_clip", "clip",
-            "sample", "epochs", "learning_rate")  # fmt: skip
+            "anchor", "sample", "epochs", "learning_rate")  # fmt: skip
 BASELINES_NOTE = (
     "RANDOM mixes nodes that are drawn without looking at the data, majority predicts the most "
     "frequent class of the sample: what private rows must beat. VANILLA is without DP, on the "
@@ -42,7 +42,9 @@ def title_of(results: Any, row: Mapping[str, Any]) -> str:
     """Return the name of a row: exact rows without DP are the source's VANILLA."""
     if row["method"] == "appr_exact" and row["epsilon"] == float("inf"):
         return "VANILLA"
-    return results.title(row["method"])
+    anchor = row.get("anchor")
+    anchored = not missing(anchor) and float(anchor) > 0
+    return f"{results.title(row['method'])}{', anchored' if anchored else ''}"
 
 
 def beside(frame: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
