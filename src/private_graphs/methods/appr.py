@@ -45,7 +45,8 @@ from private_graphs.methods.appr_rows import (
 )
 from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
-from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
+from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
 from private_graphs.tasks import NodeTask, unit_rows
 from private_graphs.training.streams import Streams
 
@@ -355,9 +356,17 @@ def _bound(plan: Plan, noise: Noise, rows: scipy.sparse.csr_matrix) -> float:
     With the R that its own rows have: these are released before they are trained on.
     """
     others = 0 if plan.kind == "one_hot" else most_rows(rows)
-    released = events(replace(plan, others=others, delta=BOUND_DELTA), noise)
-    priced = [price(each, "node", "replace", BOUND_DELTA) for each in released]
-    return compose_groups([(priced, 1)], BOUND_DELTA)
+    released = events(replace(plan, others=others), noise)
+    if plan.rate < 1:
+        (sample,) = released
+        released = sample.releases
+    losses = tuple(loss_of(each) for each in released)
+    delta = BOUND_DELTA / plan.rate
+    if not all(isinstance(each, SampledGaussian) for each in losses):
+        epsilon = composed(losses, delta)[0]
+    else:
+        epsilon = gdp_epsilon(math.sqrt(sum(2 * each.steps * each.rho for each in losses)), delta)
+    return amplified_epsilon(epsilon, plan.rate)
 
 
 def _shown(plan: Plan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[str, Any]:

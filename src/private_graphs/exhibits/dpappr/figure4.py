@@ -34,7 +34,12 @@ def build(results: Any) -> list[Block]:
         ("error over the spread of degrees", errors, "RMSE / standard deviation"),
         ("accuracy", majority(results, accuracy), "test accuracy"),
     ):
-        drawn = drawn.assign(row=[f"K = {number(value)}" for value in drawn["top"]])
+        features = drawn["title"] == "FEATURES"  # has no K: it stands in every panel
+        panels = [
+            pd.concat([part, drawn[features]]).assign(row=f"K = {number(top)}")
+            for top, part in drawn[~features].groupby("top")
+        ]
+        drawn = pd.concat(panels) if panels else drawn.assign(row="")
         for (dataset, protocol), part in drawn.groupby(["dataset", "protocol"]):
             lines = {"one number for all": "one"} if "one" in part else references(part)
             blocks.append(
