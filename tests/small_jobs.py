@@ -28,6 +28,11 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64"},
     "mlp_records": {"lot_size": 10, "epochs": 2, "hidden": 8},
     **{
+        name: {"epochs": 2, "roots": 4, "batch": 3}
+        for name in all_methods()
+        if name.startswith("appr_")
+    },
+    **{
         name: {"epochs": 2, "lot": 10}
         for name, method in all_methods().items()
         if {"links", "lists"} & set(method.scenarios)

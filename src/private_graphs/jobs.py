@@ -100,6 +100,11 @@ class Job(_Frozen):
     validation_labels: tuple[int, ...] = ()
     """Further runs know only so many labels of the validation set, at ``validation_epsilons``."""
     validation_epsilons: tuple[Epsilon, ...] = ()
+    test_share: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the nodes that each seed draws as its test nodes, in place of the masks of the
+    dataset."""
+    validation_share: float = Field(default=0, ge=0, lt=1)
+    """Likewise, of the nodes that are left; beside ``test_share`` alone."""
     max_edges: int | None = Field(default=None, ge=1)
     """Public bound on the number of edges; scenario ``edges`` alone needs and has it."""
     needs: dict[str, str] = {}

@@ -66,12 +66,13 @@ class JobResult:
     rows: pd.DataFrame
     statements: dict[str, dict]
     test_records: np.ndarray
+    """(M,), or (R, M) where every seed draws its own."""
     test_predictions: np.ndarray
     """(R, M) predicted classes."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """By ``<replica_id>/<name>``."""
     test_labels: np.ndarray | None = None
-    """(M,) of the test records, for exhibits that look at single records; none of a user's data."""
+    """Of the test records, for exhibits that look at single ones; none of a user's data."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write predictions, statements, ``runs.parquet`` and manifest, each atomically.
@@ -110,6 +111,8 @@ class JobResult:
             rows=part,
             statements=statements,
             test_predictions=self.test_predictions[rows],
+            test_records=_rows_of(self.test_records, rows),
+            test_labels=None if self.test_labels is None else _rows_of(self.test_labels, rows),
             artifacts=artifacts,
         )
 
@@ -134,6 +137,10 @@ class JobResult:
             self.rows.to_parquet(temporary, index=False)
         code = self.rows["code_fingerprint"].iloc[0]
         write_manifest(folder, [*files, *more], self.statements, code)
+
+
+def _rows_of(records: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return records[rows] if records.ndim == 2 else records
 
 
 def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:

@@ -36,7 +36,7 @@ from private_graphs.privacy.statements import (
 )
 from private_graphs.protocols import Protocol
 from private_graphs.result import JobResult, new_secret, told_fingerprint
-from private_graphs.tasks import SCENARIOS, Evaluation, Task, build_task
+from private_graphs.tasks import SCENARIOS, Evaluation, Task, build_task, with_drawn_masks
 from private_graphs.training.metrics import majority_score, random_score, scores
 from private_graphs.training.streams import Streams
 
@@ -91,7 +91,7 @@ def execute(
     started = time.perf_counter()
     # How BLAS cuts a product, and with it the last bits, follows from the number of threads.
     with threadpool_limits(limits=threads):
-        outcomes = runner.method.run(runner.task, runner.requests, context)
+        outcomes = runner.outcomes(context)
     seconds = (time.perf_counter() - started) / len(outcomes)
     runs = [runner.run_of(*pair) for pair in zip(runner.requests, outcomes, strict=True)]
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
@@ -109,7 +109,7 @@ def execute(
     return JobResult(
         table,
         {each.statement_id: each.model_dump(mode="json") for each in statements.values()},
-        runner.evaluation.test_records,
+        runner.all_seeds("test_records"),
         np.stack([outcome.test_predictions for outcome in outcomes]),
         {
             f"{request.streams.public_id}/{name}": np.ascontiguousarray(array)
@@ -117,7 +117,7 @@ def execute(
             for name, array in outcome.artifacts.items()
             if noise_source == "seeded"  # what they tell of private data has no price
         },
-        runner.evaluation.test_labels if runner.public_labels else None,
+        runner.all_seeds("test_labels") if runner.public_labels else None,
     )
 
 
@@ -185,7 +185,10 @@ class _Runner:
     protocol: Protocol
     dataset: GraphDataset
     task: Task
-    evaluation: Evaluation
+    """Of the first seed, where each seed draws its own: the sizes are those of all."""
+    scored: dict[int, tuple[Evaluation, np.ndarray]]
+    """By seed: what its answers are held against, and the validation labels of its task."""
+    unlabelled: bool
     requests: list[Request]
     search: _Search | None
     noise_source: NoiseSource
@@ -221,10 +224,7 @@ class _Runner:
                 f"scenario {job.scenario}; expected none to be kept back: leave them out"
             )
         protocol = method.protocols[job.protocol]
-        task, evaluation = build_task(
-            dataset, job.scenario, protocol, job.delta,
-            unlabelled=unlabelled, max_edges=job.max_edges,
-        )  # fmt: skip
+        task, evaluation = _cut(job, dataset, job.seeds[0], unlabelled)
         if method.reads_private and protocol.calibration == "proved":
             refuse_large_delta(job.delta, max(task.n_units, len(task.validation_labels)))
         if (job.chosen is None) != (chosen is None):
@@ -237,9 +237,35 @@ class _Runner:
         requests = _requests(job, method, task, dataset.fingerprint, search, secret)
         fingerprint = told_fingerprint(dataset.fingerprint, secret)
         return cls(
-            job, method, protocol, dataset, task, evaluation, requests, search, noise_source,
-            fingerprint,
+            job, method, protocol, dataset, task,
+            {seed: (evaluation, task.validation_labels) for seed in job.seeds},
+            unlabelled, requests, search, noise_source, fingerprint,
         )  # fmt: skip
+
+    def outcomes(self, context: Context) -> list[Outcome]:
+        """Answer all requests: together, or those of each seed on the nodes that it draws."""
+        if self.job.test_share is None:
+            return self.method.run(self.task, self.requests, context)
+        found: dict[int, Outcome] = {}
+        for seed in self.job.seeds:
+            task, evaluation = _cut(self.job, self.dataset, seed, self.unlabelled)
+            self.scored[seed] = evaluation, task.validation_labels
+            places = [i for i, request in enumerate(self.requests) if request.seed == seed]
+            before, total = len(found), len(self.requests)
+            progress = context.progress and (
+                lambda done, _, before=before, total=total: context.report(before + done, total)
+            )
+            part = replace(context, progress=progress)
+            answers = self.method.run(task, [self.requests[i] for i in places], part)
+            found |= zip(places, answers, strict=True)
+        return [found[index] for index in range(len(self.requests))]
+
+    def all_seeds(self, name: str) -> np.ndarray:
+        """Return a field of the evaluation, or a row of it for every request."""
+        if self.job.test_share is None:
+            return getattr(self.scored[self.job.seeds[0]][0], name)
+        parts = [getattr(self.scored[each.seed][0], name) for each in self.requests]
+        return np.stack(parts)
 
     # --- statements ---
 
@@ -261,6 +287,11 @@ class _Runner:
                 if n_known == size
                 else f"the labels of {n_known} validation records, others in each run, drawn "
                 "without looking at the data"
+            )
+        if self.job.test_share is not None:
+            facts.append(
+                "who is a training node: every seed draws other test nodes, without looking at "
+                "the data; what is said of a run is of the training nodes of that run"
             )
         if self.noise_source == "seeded":  # else the hash has a secret key, and no time is told
             facts.append("a hash of the dataset and how long runs took: these are not covered")
@@ -390,10 +421,11 @@ class _Runner:
     ) -> dict[str, Any]:
         """One row, without what all rows of the job share."""
         job, private = self.job, math.isfinite(request.epsilon)
-        labelled = self.evaluation.test_labels >= 0
-        truth = self.evaluation.test_labels[labelled]
+        evaluation, validation_labels = self.scored[request.seed]
+        labelled = evaluation.test_labels >= 0
+        truth = evaluation.test_labels[labelled]
         test = scores(truth, outcome.test_predictions[labelled])
-        known = self.task.validation_labels[request.known]  # scores on others would be queries
+        known = validation_labels[request.known]  # scores on others would be queries
         validation: dict[str, float | None] = {"micro_f1": None, "macro_f1": None}
         if len(known) and not self.method.fits_validation_labels:  # else of the fitted ones
             validation = scores(known, outcome.validation_predictions[request.known])
@@ -435,6 +467,7 @@ class _Runner:
             ),
             # Under os_entropy no duration is kept: docs/privacy.md §5.
             "seconds": math.nan if self.noise_source == "os_entropy" else seconds,
+            **({} if job.test_share is None else {"test_share": job.test_share}),
             **measured,
         }  # fmt: skip
 
@@ -444,6 +477,17 @@ class _Runner:
             return majority_score(truth, outcome.majority)
         public = known[known >= 0]
         return majority_score(truth, int(np.bincount(public).argmax())) if len(public) else None
+
+
+def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[Task, Evaluation]:
+    """Cut the dataset for a seed; all seeds alike but where each draws its own test nodes."""
+    if job.test_share is not None:
+        masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
+        dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)
+    return build_task(
+        dataset, job.scenario, method_named(job.method).protocols[job.protocol], job.delta,
+        unlabelled=unlabelled, max_edges=job.max_edges,
+    )  # fmt: skip
 
 
 def settings_text(settings: Any, chosen: Mapping[str, Any]) -> str:

@@ -61,6 +61,8 @@ class Configuration(_Strict):
     protocols: Annotated[tuple[ProtocolName, ...], Field(min_length=1)] | None = None
     """Default: all that the method has."""
     settings: dict[str, Any] = {}
+    settings_of: dict[str, dict[str, Any]] = {}
+    """By dataset, what it changes in ``settings``."""
     choose: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     """Settings that private replicas try; validation scores choose, at every ε."""
 
@@ -106,6 +108,10 @@ class Group(_Strict):
     """Default: that of the study."""
     deltas: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
     """By dataset, where it is another one."""
+    test_share: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the nodes that each seed draws as its test nodes; default: the dataset's masks."""
+    validation_share: float = Field(default=0, ge=0, lt=1)
+    """Likewise, of the validation nodes; beside ``test_share`` alone."""
     view: Literal["protocol", "with_label"] = "protocol"
     """``with_label`` adds the text column that defines the label where the protocol drops it;
     datasets that have no such view take no part."""
@@ -300,6 +306,10 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
     _known(f"scenario of {method.name}", (scenario,), method.scenarios, where, UserError)
     protocols = entry.protocols or configuration.protocols or ()
     _known(f"protocols of {method.name}", protocols, method.protocols, where, UserError)
+    _known("settings_of", configuration.settings_of, dataset_names(), where, UserError)
+    for own in configuration.settings_of.values():
+        settings = {**configuration.settings, **own, **entry.settings}
+        validated(method.settings, settings, f"{where}settings of {method.name}")
     for name, values in {**entry.vary, **configuration.choose}.items():
         for value in values:
             settings = {**configuration.settings, **entry.settings, name: value}
@@ -393,7 +403,8 @@ class _Expansion:
         )
         for (dataset, features), protocol, values, epsilons in axes:
             varied = dict(zip(entry.vary, values, strict=True))
-            settings = {**configuration.settings, **entry.settings, **varied}
+            own = configuration.settings_of.get(dataset, {})
+            settings = {**configuration.settings, **own, **entry.settings, **varied}
             if not self._has_splits(method, settings):
                 continue
             job = self._job(
@@ -470,6 +481,8 @@ class _Expansion:
             choose={} if audit else configuration.choose,
             validation_labels=labels,
             validation_epsilons=entry.validation_epsilons if labels else (),
+            test_share=definition.test_share,
+            validation_share=definition.validation_share,
             max_edges=bound,
             attack=definition.attack,
         )

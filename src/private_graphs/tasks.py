@@ -297,6 +297,30 @@ def build_task(
     return task, evaluation
 
 
+def with_drawn_masks(
+    dataset: GraphDataset,
+    test_share: float,
+    validation_share: float,
+    generator: np.random.Generator,
+) -> GraphDataset:
+    """Return ``dataset`` with masks that are drawn uniformly, edges and labels not looked at.
+
+    The test nodes of a generator are the same whatever the other share. All other nodes train.
+    """
+    n = dataset.n_nodes
+    order = generator.permutation(n)
+    first = round(test_share * n)
+    second = first + round(validation_share * n)
+    places = np.empty(n, np.int64)
+    places[order] = np.arange(n)
+    return replace(
+        dataset,
+        test_mask=places < first,
+        validation_mask=(first <= places) & (places < second),
+        train_mask=places >= second,
+    )
+
+
 def _image_task(
     dataset: ImageDataset, labels: np.ndarray, test: np.ndarray, protocol: Protocol, delta: float
 ) -> ImageTask:

@@ -45,6 +45,33 @@ def finished(tmp_path_factory):
     return base, results
 
 
+def test_seeds_that_draw_their_own_test_nodes_come_back_with_them(finished, tmp_path):
+    base, _ = finished
+    graph = build(GRAPH, base / "raw")
+    fields = {"study": "lrec2022", "dataset": GRAPH, "group": "frontier", "scenario": "text",
+              "test_share": 0.2, "validation_share": 0.1, "epsilons": (1.0,)}  # fmt: skip
+    jobs = [
+        Job(**fields, name="a", method="class_sums", seeds=(0, 1)),
+        Job(**fields, name="b", method="dp_linear", seeds=(1,)),
+    ]
+    made = []
+    for job in jobs:
+        made.append(execute(job, graph))
+        made[-1].save(tmp_path / "full" / "jobs" / job.id)
+        finish(tmp_path / "full" / "jobs" / job.id, job, ())
+    first, second = (each.test_records for each in made)
+    assert first.shape == (2, round(0.2 * graph.n_nodes))
+    assert not np.array_equal(first[0], first[1]) and np.array_equal(first[1], second[0])
+    scored = (made[0].test_predictions == graph.labels[first]).mean(axis=1)
+    np.testing.assert_allclose(made[0].rows["test_accuracy"], scored)
+    record(tmp_path / "full", tmp_path, processed=base / "processed", commands=["x"],
+           day="2026-01-02", machine="a machine")  # fmt: skip
+    recorded = read_recorded(tmp_path / "lrec2022")
+    assert recorded.check_scores({GRAPH: graph.labels}) == 3
+    np.testing.assert_array_equal(recorded.answers("lrec2022/frontier/a").labels,
+                                  graph.labels[first])  # fmt: skip
+
+
 @pytest.fixture
 def results(finished, tmp_path):
     """A copy of the finished jobs that a test may change."""

@@ -38,6 +38,7 @@ from private_graphs.privacy.events import (
     Poisson,
     PureQuery,
     Query,
+    SecretSample,
     Shuffled,
 )
 from private_graphs.privacy.fourier import fourier_epsilon, fourier_of
@@ -48,6 +49,7 @@ from private_graphs.privacy.losses import (
     PureLoss,
     SampledGaussian,
     SampledTerms,
+    amplified_epsilon,
     pld_of,
     pure_epsilon,
     zcdp_epsilon,
@@ -286,6 +288,10 @@ class PricedEvent:
     """Its privacy loss, for composition."""
     total_variation: float = 0.0
     """Distance of its noise from the noise that ``mu`` and ``mechanism`` describe (§0.6)."""
+    inside: tuple[PricedEvent, ...] = ()
+    """What a secret sample amplifies, priced without it."""
+    rate: float = 1.0
+    """Of the secret sample."""
     claim: tuple[str, str] | None = None
     """Unit and relation that it was priced for; only events of one claim compose."""
     conditions: tuple[str, ...] = ()
@@ -440,6 +446,10 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
     )
 
 
+_GRID = 200.0
+"""Above this ε a grid of losses takes long or overflows; another proof is as good."""
+
+
 def zcdp_name() -> str:
     """Name and version of the zCDP conversion, for statements."""
     return (
@@ -461,14 +471,15 @@ def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float 
         found.append(
             (sum(each.steps * each.loss_spread for each in losses), "sum of epsilons", None)
         )
-    if not any(isinstance(each, ConcentratedLoss) for each in losses):
-        first, second = pld_of(losses, delta), _other_route(losses, delta)
-        found.append((max(first, second or 0.0), pld_name(), second))
     tighter = [each for each in losses if isinstance(each, ConcentratedLoss | PureLoss)]
     if tighter and all(each.rho is not None for each in losses):
         rho = sum(each.steps * each.rho for each in losses)
         first, second = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
         found.append((max(first, second), zcdp_name(), min(first, second)))
+    hopeless = any(epsilon > _GRID for epsilon, *_ in found)
+    if not hopeless and not any(isinstance(each, ConcentratedLoss) for each in losses):
+        first, second = pld_of(losses, delta), _other_route(losses, delta)
+        found.append((max(first, second or 0.0), pld_name(), second))
     if not found:
         raise UserError(
             "Poisson-sampled releases have no useful zCDP bound and zCDP bounds no privacy loss "
@@ -565,6 +576,34 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
     )
 
 
+def _price_sample(event: SecretSample, unit: str, relation: str, delta: float) -> PricedEvent:
+    inner_delta = delta / event.rate
+    if inner_delta >= 1:
+        raise UserError(
+            f"delta = {delta:g} is no smaller than the share {event.rate:g} of a secret sample: to "
+            "publish all of it would pass; expected a smaller delta"
+        )
+    inside = tuple(price(each, unit, relation, inner_delta) for each in event.releases)
+    epsilon = amplified_epsilon(compose_groups([(inside, 1)], inner_delta), event.rate)
+    conditions = [condition for each in inside for condition in each.conditions]
+    return PricedEvent(
+        epsilon=epsilon,
+        accountant="; ".join(dict.fromkeys(each.accountant for each in inside)),
+        proof=(
+            f"{'; '.join(each.proof for each in inside)}; a secret sample of {event.rate:.4g} of "
+            f"the {unit}s amplifies all of it together, once: ln(1 + q(e^ε - 1)) at qδ (§9)"
+        ),
+        inside=inside,
+        rate=event.rate,
+        claim=(unit, relation),
+        conditions=(
+            *dict.fromkeys(conditions),
+            f"which {unit}s were sampled is secret, in what is released and in logs and run "
+            "times; the sample was drawn uniformly without replacement, in random order",
+        ),
+    )
+
+
 @lru_cache(maxsize=1024)
 def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """Return what ``event`` proves for one unit under the relation, at delta.
@@ -576,6 +615,8 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """
     check_delta(delta)
     check_relation(relation)
+    if isinstance(event, SecretSample):
+        return _price_sample(event, unit, relation, delta)
     if not isinstance(event, NoisyGradients):
         return _price_query(event, unit, relation, delta)
     if unit not in PRICED_UNITS:
@@ -602,6 +643,23 @@ def compose_runs(
     return compose_groups([(events, n_runs)], delta)
 
 
+def _compose_samples(
+    samples: Sequence[tuple[PricedEvent, int]],
+    others: Sequence[tuple[PricedEvent, int]],
+    delta: float,
+) -> float:
+    """Return ε of runs that each read a secret sample of their own, and of all other releases.
+
+    Basic composition: each run, and the others together, get the same share of δ.
+    """
+    share = delta / (sum(n_runs for _, n_runs in samples) + bool(others))
+    total = compose_groups([((each,), n_runs) for each, n_runs in others], share) if others else 0.0
+    for event, n_runs in samples:
+        inner = compose_groups([(event.inside, 1)], share / event.rate)
+        total += n_runs * amplified_epsilon(inner, event.rate)
+    return total
+
+
 def compose_groups(
     groups: Sequence[tuple[Sequence[PricedEvent], int]], delta: float
 ) -> float | None:
@@ -618,6 +676,11 @@ def compose_groups(
         return None
     if len(claims := {event.claim for event, _ in counted}) > 1:
         raise UserError(f"events of different relations or units do not compose: {sorted(claims)}")
+    samples = [(event, n_runs) for event, n_runs in counted if event.inside]
+    if samples:
+        return _compose_samples(
+            samples, [(event, n_runs) for event, n_runs in counted if not event.inside], delta
+        )
     distance = sum(n_runs * event.total_variation for event, n_runs in counted)
     if all(event.mu is not None for event, _ in counted):
         mu = math.sqrt(sum(n_runs * event.mu**2 for event, n_runs in counted))

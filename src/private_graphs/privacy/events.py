@@ -273,4 +273,29 @@ class PoissonSums(_Query):
 Query = (
     GaussianQuery | LaplaceQuery | ExponentialChoice | PureQuery | ConcentratedQuery | PoissonSums
 )
-Event = NoisyGradients | Query
+
+
+@dataclass(frozen=True)
+class SecretSample:
+    """All ``releases`` of a run read one sample of the units: a fixed number of them, drawn
+    uniformly without replacement, which is told to nobody (§9).
+
+    It amplifies what the releases prove together, once, and only where a unit is replaced: the
+    sample is kept in random order, so that samples that differ in one member differ in one place.
+    """
+
+    releases: tuple[Query, ...]
+    rate: float
+    """Sampled units in all units."""
+
+    def __post_init__(self) -> None:
+        Poisson(self.rate)
+        others = {each.relation for each in self.releases} - {"replace"}
+        if others or not self.releases:
+            raise UserError(
+                f"a secret sample of releases under {', '.join(others) or 'no relation'}; expected "
+                "replace: a sample of fixed size amplifies nothing else"
+            )
+
+
+Event = NoisyGradients | Query | SecretSample

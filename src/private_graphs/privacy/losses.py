@@ -129,6 +129,21 @@ class SampledTerms:
 Loss = SampledGaussian | SampledTerms | LaplaceLoss | PureLoss | ConcentratedLoss
 
 
+def amplified_epsilon(epsilon: float, rate: float) -> float:
+    """Return ln(1 + rate·(e^ε - 1)), ε of a secret sample without replacement (§9).
+
+    Its δ is ``rate`` times that of the releases (Balle, Barthe & Gaboardi 2018, Theorem 10).
+    """
+    if epsilon > 30:  # e^ε overflows from 710 on; the 1 is below rounding
+        return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))
+    return math.log1p(rate * math.expm1(epsilon))
+
+
+def inner_epsilon(epsilon: float, rate: float) -> float:
+    """Return the ε that ``amplified_epsilon`` takes to ``epsilon``."""
+    return math.log1p(math.expm1(epsilon) / rate)
+
+
 def _gaussian_interval(mechanism: SampledGaussian) -> float:
     """Interval of the discretised loss; a coarser one is only more pessimistic.
 

@@ -33,6 +33,7 @@ from private_graphs.privacy.events import (
     PoissonSums,
     PureQuery,
     Query,
+    SecretSample,
 )
 from private_graphs.privacy.prices import (
     FileRows,
@@ -275,6 +276,19 @@ def _mechanism(event: Event, unit: Unit, relation: Relation) -> Mechanism:
     )
 
 
+def _mechanisms(event: Event, unit: Unit, relation: Relation) -> tuple[Mechanism, ...]:
+    if not isinstance(event, SecretSample):
+        return (_mechanism(event, unit, relation),)
+    inside = (_mechanism(each, unit, relation) for each in event.releases)
+    sample = f"secret_sample({event.rate:g})"
+    return tuple(
+        each.model_copy(
+            update={"sampling": sample if each.sampling == "none" else f"{each.sampling}, {sample}"}
+        )
+        for each in inside
+    )
+
+
 def _with_cost(
     selection: Selection, private: bool, epsilon_all: float | None, one_run: bool
 ) -> Selection:
@@ -428,7 +442,9 @@ def build_statement(
     proved = prices.proved
     published = _finite(epsilon_published, private)
     _check_audit(audit, unit, relation, delta, proved)
-    mechanisms = tuple(_mechanism(event, unit, relation) for event in (*events, *apart))
+    mechanisms = tuple(
+        mechanism for event in (*events, *apart) for mechanism in _mechanisms(event, unit, relation)
+    )
     return PrivacyStatement(
         **about.model_dump(),
         status=_status(bool(mechanisms), noise_source, published, proved, audit),

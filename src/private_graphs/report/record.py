@@ -76,9 +76,10 @@ class Recorded:
     predictions: dict[str, np.ndarray]
     """Of each job, ``<group>/<name>``: (R, M) uint8 classes of its R rows, in their order."""
     test_records: dict[str, np.ndarray]
-    """Of each dataset (``dataset_of``): (M,) int64 numbers of the records that are predicted."""
+    """Of each dataset (``records_of``), and seed where each draws its own: (M,) int64 numbers of
+    the records that are predicted."""
     test_labels: dict[str, np.ndarray]
-    """Of each dataset: (M,) int16 labels of these records."""
+    """By the same names: (M,) int16 labels of these records."""
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -90,8 +91,11 @@ class Recorded:
         """Return what the runs of ``<study>/<group>/<job>`` predict."""
         name = job.split("/", 1)[1]
         rows = self.runs[self.runs["job"] == name]
-        labels = self.test_labels.get(dataset_of(rows.iloc[0]))
-        return Answers(rows["replica_id"].tolist(), self.predictions[name], labels)
+        labels = [self.test_labels.get(each) for each in dict.fromkeys(records_of(rows))]
+        kept = labels[0]
+        if len(labels) > 1:
+            kept = np.stack([self.test_labels[each] for each in records_of(rows)])
+        return Answers(rows["replica_id"].tolist(), self.predictions[name], kept)
 
     def check_scores(self, labels: Mapping[str, np.ndarray]) -> int:
         """Compute the test scores of every run from its predictions; return how many runs.
@@ -104,7 +108,8 @@ class Recorded:
         for job, rows in self.runs.groupby("job"):
             dataset = dataset_of(rows.iloc[0])
             if dataset in labels:
-                truth = labels[dataset][self.test_records[dataset]]
+                records = [self.test_records[name] for name in records_of(rows)]
+                truth = labels[dataset][np.stack(records)]
                 try:
                     check_scores(rows, self.predictions[job], truth)
                 except UserError as error:
@@ -255,7 +260,7 @@ def _check(folder: Path, recorded: Recorded, order: Mapping[str, Sequence[str]])
         raise UserError(f"{folder / PREDICTIONS}: expected the runs of {ROWS}, in their order")
     for job, group in runs.groupby("job"):
         classes = recorded.predictions[job]
-        expected = (len(group), len(recorded.test_records[dataset_of(group.iloc[0])]))
+        expected = (len(group), len(recorded.test_records[records_of(group)[0]]))
         if classes.shape != expected or classes.dtype != np.uint8:
             raise UserError(
                 f"{folder / PREDICTIONS}: {job} is {classes.dtype} of shape {classes.shape}; "
@@ -264,11 +269,20 @@ def _check(folder: Path, recorded: Recorded, order: Mapping[str, Sequence[str]])
 
 
 def dataset_of(row: Any) -> str:
-    """Return the name under which ``test_records`` holds those of a row.
-
-    Records may differ between the views of the raw files.
-    """
+    """Return the name of the labels of a row: they may differ between views of the raw files."""
     return row["dataset"] if pd.isna(row["view"]) else f"{row['dataset']}/{row['view']}"
+
+
+def records_of(rows: pd.DataFrame) -> list[str]:
+    """Return the names under which ``test_records`` holds those of each row of a job.
+
+    Every seed has its own where it draws them.
+    """
+    drawn = "test_share" in rows and rows["test_share"].notna().any()
+    return [
+        f"{dataset_of(row)}/seed {row['seed']}" if drawn else dataset_of(row)
+        for row in rows.to_dict("records")
+    ]
 
 
 def _order(runs: pd.DataFrame) -> dict[str, list[str]]:
@@ -292,15 +306,17 @@ def _predictions(
     for (group, job), rows in runs.groupby(["group", "job"]):
         path = folder / group / job / PREDICTIONS
         tensors, _ = _tensors(path)  # held against the rows by collect
+        classes, names = tensors["predictions"], records_of(rows)
         if "test_labels" in tensors:
-            labels[dataset_of(rows.iloc[0])] = tensors["test_labels"].astype(np.int16)
-        classes, own = tensors["predictions"], tensors["test_records"]
-        dataset = dataset_of(rows.iloc[0])
-        if not np.array_equal(records.setdefault(dataset, own), own):
-            raise UserError(
-                f"{path}: other test records than those of an earlier job on {dataset}; expected "
-                f"one set of them per dataset: delete {path.parent} and run the job again"
-            )
+            whole = np.broadcast_to(tensors["test_labels"].astype(np.int16), classes.shape)
+            labels |= zip(names, whole, strict=True)
+        whole = np.broadcast_to(tensors["test_records"], classes.shape)
+        for name, own in zip(names, whole, strict=True):
+            if not np.array_equal(records.setdefault(name, own), own):
+                raise UserError(
+                    f"{path}: other test records than those of an earlier job on {name}; expected "
+                    f"one set of them per dataset: delete {path.parent} and run the job again"
+                )
         if classes.min(initial=0) < 0 or classes.max(initial=0) >= _MOST_CLASSES:
             raise UserError(
                 f"{path}: classes {classes.min()} to {classes.max()}; expected 0 to "

@@ -74,7 +74,7 @@ class Answers:
     classes: np.ndarray
     """(R, M)."""
     labels: np.ndarray | None
-    """(M,); None where they were not kept."""
+    """(M,), or (R, M) where every seed has its own test records; None where they were not kept."""
 
 
 def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
@@ -215,7 +215,10 @@ def read_runs(
         with safetensors.safe_open(file, "numpy") as stored:
             order = json.loads(stored.metadata()["replica_ids"])
             classes, records = (stored.get_tensor(name) for name in ("predictions", "test_records"))
-    if order != rows["replica_id"].tolist() or classes.shape != (len(rows), len(records)):
+    if order != rows["replica_id"].tolist() or classes.shape != (
+        len(rows),
+        records.shape[-1],
+    ):
         raise UserError(f"{path}: other runs than those of {file.name}")
     try:
         check_statements(rows, statements)
@@ -248,12 +251,13 @@ def check_statements(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, A
 def check_scores(rows: pd.DataFrame, predictions: np.ndarray, truth: np.ndarray) -> None:
     """Raise UserError where test scores are not those of the predictions.
 
-    ``predictions`` (R, M) are classes in the order of ``rows``; ``truth`` (M,) labels, -1 where
-    there is none: such records count as class 0 where the protocol says so, else not at all.
+    ``predictions`` (R, M) are classes in the order of ``rows``; ``truth`` (M,) or (R, M) labels, -1
+    where there is none: such records count as class 0 where the protocol says so, else not at all.
     """
-    for row, predicted in zip(rows.to_dict("records"), predictions, strict=True):
+    truth = np.broadcast_to(truth, predictions.shape)
+    for row, predicted, own in zip(rows.to_dict("records"), predictions, truth, strict=True):
         protocol = method_named(row["method"]).protocols[row["protocol"]]
-        labels = np.maximum(truth, 0) if protocol.unlabelled == "class_zero" else truth
+        labels = np.maximum(own, 0) if protocol.unlabelled == "class_zero" else own
         scored = labels >= 0
         for name, value in scores(labels[scored], predicted[scored].astype(np.int64)).items():
             if not np.isclose(row[f"test_{name}"], value, rtol=0, atol=1e-9):

@@ -16,7 +16,9 @@ def _compiled_code_folder() -> Path:
     one calls; a change in any of them has to compile anew.
     """
     folder = Path(__file__).parent
-    files = [folder / name for name in ("simd.py", "noise.py", "updates.py", "kernels.py")]
+    files = [
+        folder / name for name in ("simd.py", "noise.py", "updates.py", "kernels.py", "roots.py")
+    ]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
     cache = folder / "__pycache__"
     writable = os.access(cache if cache.exists() else folder, os.W_OK)

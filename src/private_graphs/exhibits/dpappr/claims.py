@@ -1,0 +1,346 @@
+"""What Chapter 5 says in its text, as rules over rows.
+
+Differences are taken within seeds, which share test nodes and sample. A claim of several parts
+holds where all of them do: its interval is that of the lowest part. The twelve claims of the text
+are looked at together at 5 % (Holm 1979): the interval of the k-th smallest p-value has a level of
+1 - 5 %/(12 - k + 1), of later ones the same where one before it stays undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from private_graphs.exhibits.dpappr.points import ROWS
+from private_graphs.exhibits.dpappr.sampled_rows import edges_left
+from private_graphs.privacy.losses import amplified_epsilon
+from private_graphs.report.claims import Claim, Measured, Place, exact, interval
+from private_graphs.report.results import Results
+
+GAUSSIAN, CHOSEN, VALUES = ROWS
+_LEVEL = 0.05
+Parts = list[pd.Series]
+"""Differences by seed; a claim holds where all are positive."""
+
+
+class Runs:
+    """Scores by seed of the runs on one graph under one protocol."""
+
+    def __init__(self, results: Results) -> None:
+        self.rows = results.runs[results.runs["method"].str.startswith("appr_")]
+
+    def of(self, group: str, method: str, value: str = "test_accuracy", **at: float) -> pd.Series:
+        """Return a column of the runs at settings and ε, by seed; empty where there are none."""
+        rows = self.rows[(self.rows["group"] == group) & (self.rows["method"] == method)]
+        for name, wanted in at.items():
+            if name not in rows:
+                return pd.Series(dtype=float)
+            rows = rows[rows[name].astype(float) == wanted]
+        if value not in rows or rows["seed"].duplicated().any():
+            return pd.Series(dtype=float)
+        return rows.set_index("seed")[value].astype(float)
+
+    def values(self, group: str, name: str) -> list[float]:
+        """Return the values of a column in a group, sorted."""
+        rows = self.rows[self.rows["group"] == group]
+        return sorted(rows[name].dropna().astype(float).unique()) if name in rows else []
+
+
+def _budgets(runs: Runs) -> Iterable[tuple[float, float, list[float]]]:
+    """(K, ε of training, finite ε of the rows) of the panels that were run."""
+    for top in runs.values("appr_budgets", "top"):
+        for training in runs.values("appr_budgets", "training_epsilon"):
+            rows = runs.rows[
+                (runs.rows["group"] == "appr_budgets")
+                & (runs.rows["method"] == GAUSSIAN)
+                & (runs.rows["top"].astype(float) == top)
+                & (runs.rows["training_epsilon"].astype(float) == training)
+            ]
+            found = (rows["epsilon"] - training).unique()
+            if len(finite := sorted(found[np.isfinite(found)])) > 1:
+                yield top, training, finite
+
+
+def _at(runs: Runs, method: str, top: float, training: float, rows: float) -> pd.Series:
+    return runs.of("appr_budgets", method, top=top, training_epsilon=training,
+                   epsilon=rows + training)  # fmt: skip
+
+
+def _mean(series: Iterable[pd.Series]) -> pd.Series:
+    """Mean by seed over the panels that have it."""
+    found = [each for each in series if len(each)]
+    return pd.concat(found, axis=1).mean(axis=1, skipna=False) if found else pd.Series(dtype=float)
+
+
+def _over_panels(runs: Runs, difference: Callable[..., pd.Series]) -> pd.Series:
+    """Mean by seed over all panels of a difference (K, ε of training, ε of the rows)."""
+    return _mean(difference(*panel) for panel in _budgets(runs))
+
+
+def _rise(runs: Runs, method: str) -> pd.Series:
+    return _over_panels(
+        runs,
+        lambda top, training, rows: (
+            _at(runs, method, top, training, rows[-1]) - _at(runs, method, top, training, rows[0])
+        ),
+    )
+
+
+def rise(runs: Runs) -> Parts:
+    """Claim 1, over all panels."""
+    up = [_rise(runs, method) for method in (GAUSSIAN, VALUES)]
+    return [*up, *(each - _rise(runs, CHOSEN) for each in up)]
+
+
+def _gap(runs: Runs, one: str, other: str, place: int) -> pd.Series:
+    return _over_panels(
+        runs,
+        lambda top, training, rows: (
+            _at(runs, one, top, training, rows[place])
+            - _at(runs, other, top, training, rows[place])
+        ),
+    )
+
+
+def small_budgets(runs: Runs) -> Parts:
+    """Claim 2."""
+    pairs = ((CHOSEN, GAUSSIAN), (CHOSEN, VALUES), (VALUES, GAUSSIAN))
+    return [_gap(runs, *pair, 0) for pair in pairs]
+
+
+def large_budgets(runs: Runs) -> Parts:
+    """Claim 3."""
+    return [_gap(runs, GAUSSIAN, other, -1) for other in (CHOSEN, VALUES)]
+
+
+def above_dpsgd(runs: Runs) -> Parts:
+    """Claim 4: at every K and budget."""
+    return [
+        _at(runs, method, top, training, each)
+        - runs.of("appr_budgets", "appr_exact", top=top, epsilon=training)
+        for top, training, rows in _budgets(runs)
+        for each in rows
+        for method in ROWS
+    ]
+
+
+def below_features(runs: Runs) -> Parts:
+    """Claim 5: the panel in which FEATURES leads most."""
+    leads = []
+    for top, training, rows in _budgets(runs):
+        features = runs.of("appr_budgets", "appr_features", epsilon=training)
+        best = max(
+            (_at(runs, method, top, training, rows[0]) for method in ROWS),
+            key=lambda each: each.mean(),
+        )
+        leads.append(features - best)
+    return sorted(leads, key=lambda each: -each.mean())[:1]
+
+
+def training_matters(runs: Runs) -> Parts:
+    """Claim 6: what ε = 4 instead of 1 changes, of the training less of the rows."""
+    found = []
+    for method in ROWS:
+        for top in runs.values("appr_budgets", "top"):
+            both = _at(runs, method, top, 4, 4)
+            less_training, less_rows = _at(runs, method, top, 1, 4), _at(runs, method, top, 4, 1)
+            found.append((both - less_training) - (both - less_rows))
+    return [_mean(found)]
+
+
+def more_neighbours(runs: Runs) -> Parts:
+    """Claim 7: the fall from the largest to the smallest budget, at K = 16 less at K = 4."""
+
+    def fall(wanted: float) -> pd.Series:
+        return _mean(
+            _at(runs, method, top, training, rows[-1]) - _at(runs, method, top, training, rows[0])
+            for top, training, rows in _budgets(runs)
+            if top == wanted
+            for method in ROWS
+        )
+
+    return [fall(16) - fall(4)]
+
+
+def degrees_hidden(runs: Runs) -> Parts:
+    """Claim 8: errors, then the accuracy of DPSGD."""
+    group, found = "appr_degrees", []
+    for epsilon in runs.values(group, "epsilon"):
+        features = runs.of(group, "appr_features", "degree_rmse", epsilon=epsilon)
+        for top in runs.values(group, "top"):
+            at = {"top": top, "epsilon": epsilon}
+            largest = runs.of(group, "appr_exact", "degree_rmse", **at)
+            lowest = runs.of(group, "appr_exact", **at)
+            for method in ROWS:
+                error = runs.of(group, method, "degree_rmse", **at)
+                found += [error - features, largest - error]
+                found.append(runs.of(group, method, **at) - lowest)
+    return found
+
+
+def classes_separate(runs: Runs) -> Parts:
+    """Claim 9: the silhouette at the largest less at the smallest budget."""
+    group = "appr_degrees"
+    budgets = runs.values(group, "epsilon")
+    if len(budgets) < 2:
+        return []
+    return [
+        _mean(
+            runs.of(group, method, "silhouette", top=top, epsilon=budgets[-1])
+            - runs.of(group, method, "silhouette", top=top, epsilon=budgets[0])
+            for top in runs.values(group, "top")
+        )
+        for method in (GAUSSIAN, VALUES)
+    ]
+
+
+def _ends(runs: Runs, group: str, method: str, name: str, low: float, high: float) -> pd.Series:
+    return runs.of(group, method, **{name: high}) - runs.of(group, method, **{name: low})
+
+
+def batch_size(runs: Runs) -> Parts:
+    """Claim 10: the largest batch less the smallest."""
+    sizes = runs.values("appr_batches", "batch")
+    if len(sizes) < 2:
+        return []
+    ends = partial(_ends, runs, "appr_batches", name="batch", low=sizes[0], high=sizes[-1])
+    return [*(ends(method) for method in ROWS), -ends("appr_exact")]
+
+
+def row_clip(runs: Runs) -> Parts:
+    """Claim 11: the best clip of the text less the largest."""
+    group = "appr_row_clips"
+    found = [_ends(runs, group, GAUSSIAN, "row_clip", 1.0, 0.01)]
+    return found + [_ends(runs, group, each, "entry_clip", 1.0, 0.001) for each in (CHOSEN, VALUES)]
+
+
+def gradient_clip(runs: Runs) -> Parts:
+    """Claim 12: C = 1 less both ends."""
+    clips = runs.values("appr_clips", "clip")
+    if len(clips) < 3:
+        return []
+    return [
+        _mean(_ends(runs, "appr_clips", method, "clip", end, 1.0) for method in ROWS)
+        for end in (clips[0], clips[-1])
+    ]
+
+
+RULES: dict[str, tuple[Callable[[Runs], Parts], str]] = {
+    "rise": (rise, "figure1"),
+    "small_budgets": (small_budgets, "figure1"),
+    "large_budgets": (large_budgets, "figure1"),
+    "above_dpsgd": (above_dpsgd, "figure1"),
+    "below_features": (below_features, "figure1"),
+    "training_matters": (training_matters, "figure1"),
+    "more_neighbours": (more_neighbours, "figure1"),
+    "degrees_hidden": (degrees_hidden, "figure4"),
+    "classes_separate": (classes_separate, "figure4"),
+    "batch_size": (batch_size, "figure8"),
+    "row_clip": (row_clip, "figure10"),
+    "gradient_clip": (gradient_clip, "figure12"),
+}
+"""Claims of the text, with the exhibit that shows each."""
+
+
+def _known(parts: Parts) -> Parts:
+    return [part.dropna() for part in parts]
+
+
+def _around(part: pd.Series, level: float) -> Measured:
+    """Mean with Student's interval; of one run it is all numbers."""
+    mean, n = float(part.mean()), len(part)
+    if n < 2:
+        return Measured(mean, -math.inf, math.inf)
+    around = float(t.ppf(1 - level / 2, n - 1) * part.std(ddof=1) / math.sqrt(n))
+    return Measured(mean, mean - around, mean + around)
+
+
+def _lowest(parts: Parts, level: float) -> Measured:
+    found = [_around(part, level) for part in parts]
+    return Measured(*(min(getattr(each, name) for each in found)
+                      for name in ("value", "low", "high")))  # fmt: skip
+
+
+def _p_value(parts: Parts) -> float:
+    """Smallest level at which the claim is decided, by halving."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        level = (low + high) / 2
+        found = _lowest(parts, level)
+        low, high = (low, level) if found.low >= 0 or found.high < 0 else (level, high)
+    return high
+
+
+def holm(parts: dict[str, Parts]) -> dict[str, Measured]:
+    """Return every claim with the interval of its turn among ``len(RULES)``."""
+    order = sorted((_p_value(each), name) for name, each in parts.items())
+    found, stopped = {}, None
+    for turn, (p_value, name) in enumerate(order):
+        level = stopped or _LEVEL / (len(RULES) - turn)
+        if p_value > level:
+            stopped = level
+        found[name] = _lowest(parts[name], level)
+    return found
+
+
+def _measure(id_: str, results: Results, place: Place) -> Measured | None:
+    runs = Runs(results)
+    parts = {name: _known(rule(runs)) for name, (rule, _) in RULES.items()}
+    whole = {name: each for name, each in parts.items() if each and all(map(len, each))}
+    return holm(whole).get(id_)
+
+
+def theorem8(results: Results, place: Place) -> Measured | None:
+    """What one replaced node moves: 70 roots that mix it alone, all of whose gradients change."""
+    import scipy.sparse
+
+    from private_graphs.training.roots import HIDDEN, Roots, clipped_sum
+
+    pi, sums = scipy.sparse.csr_matrix(np.full((70, 1), 1 / 70)), []
+    theta = np.r_[np.ones(HIDDEN), np.zeros(2 * HIDDEN)]
+    for value in (140.0, 0.0):
+        x = scipy.sparse.csr_matrix(np.array([[value]]))
+        roots = Roots.of(x, pi, np.zeros(70, np.int64), np.float64)
+        sums.append(clipped_sum(roots, theta, 1.0)[0])
+    return exact(float(np.linalg.norm(sums[0] - sums[1])))
+
+
+def amplification(results: Results, place: Place) -> Measured | None:
+    """ε = 8 after a secret sample of 9 %."""
+    return exact(amplified_epsilon(8, 0.09))
+
+
+def small_delta(results: Results, place: Place) -> Measured | None:
+    """δ of the published rows times the training nodes."""
+    rows = results.runs[results.runs["group"] == "appr_budgets"].dropna(subset=["delta"])
+    if rows.empty:
+        return None
+    statement = results.statement(rows["statement_id"].iloc[0])
+    return exact(statement["delta"] * statement["n_units"])
+
+
+def edges_per_node(results: Results, place: Place) -> Measured | None:
+    """Edges left in the sample over its nodes."""
+    rows = results.runs[results.runs["group"] == "appr_budgets"]
+    if "edges_left" not in rows or rows["edges_left"].isna().all():
+        return None
+    found = edges_left(rows)
+    return interval(found["edges_left"].astype(float) / found["sampled_nodes"].astype(float))
+
+
+_PUBLISHED = ("released", "paper")
+CLAIMS = (
+    *(
+        Claim(name, partial(_measure, name), least=0, exhibit=exhibit, protocols=_PUBLISHED)
+        for name, (_, exhibit) in RULES.items()
+    ),
+    Claim("theorem8", theorem8, most=2, protocols=("",), per_graph=False),
+    Claim("amplification", amplification, most=0.72, protocols=("",), per_graph=False),
+    Claim("small_delta", small_delta, most=1, exhibit="figure1", protocols=_PUBLISHED),
+    Claim("edges_left", edges_per_node, least=1, exhibit="sampled_rows", protocols=_PUBLISHED),
+)

@@ -1,0 +1,26 @@
+"""Figures 5.10-5.11: accuracy against the clip of the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from private_graphs.exhibits.dpappr.points import swept
+from private_graphs.report.exhibit import Block, Exhibit
+
+
+def build(results: Any) -> list[Block]:
+    """Return a chart for each dataset and protocol, and the numbers."""
+    label = "clip of a row (GM: C1) or of its entries (EM: C2)"
+    return swept(
+        results, "figure10", "Figures 5.10-5.11. Clip of the rows", "row_clip", label, True
+    )
+
+
+EXHIBIT = Exhibit(
+    "figure10",
+    "Accuracy against the clip of the rows (Figures 5.10-5.11)",
+    groups=("appr_row_clips", "appr_row_clips_proved"),
+    build=build,
+    meaning="Whether the clip of the rows matters: as released columns are scaled to sum 1 after "
+    "it, so that the size of the noise is lost and only which nodes are chosen is left.",
+)

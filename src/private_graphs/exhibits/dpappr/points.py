@@ -1,0 +1,143 @@
+"""What the study's charts and tables share: lines, reference rows, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
+from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+
+ROWS = ("appr_gaussian", "appr_chosen", "appr_chosen_values")
+"""The methods that the thesis proposes."""
+SETTINGS = ("top", "training_epsilon", "others", "batch", "row_clip", "entry_clip", "clip",
+            "anchor", "sample", "epochs", "learning_rate")  # fmt: skip
+BASELINES_NOTE = (
+    "RANDOM mixes nodes that are drawn without looking at the data, majority predicts the most "
+    "frequent class of the sample: what private rows must beat. VANILLA is without DP, on the "
+    "sample alone."
+)
+SAMPLE_NOTE = (
+    "every seed draws its own test nodes (20 %, uniformly), sample and noise; seeds are shared by "
+    "methods, budgets and protocols."
+)
+
+
+def points(results: Any, value: str = "test_accuracy") -> pd.DataFrame:
+    """Return a row per dataset, job, known labels and ε, with ``title`` and all settings."""
+    names = [name for name in SETTINGS if name in results.rows]
+    by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon",
+          "validation_labels", *names]  # fmt: skip
+    found = results.points(by, score=value)
+    titles = [title_of(results, row) for row in found.to_dict("records")]
+    for name in SETTINGS:
+        if name not in found:
+            found[name] = None
+    return found.assign(title=titles)
+
+
+def title_of(results: Any, row: Mapping[str, Any]) -> str:
+    """Return the name of a row: exact rows without DP are the source's VANILLA."""
+    if row["method"] == "appr_exact" and row["epsilon"] == float("inf"):
+        return "VANILLA"
+    anchor = row.get("anchor")
+    anchored = not missing(anchor) and float(anchor) > 0
+    return f"{results.title(row['method'])}{', anchored' if anchored else ''}"
+
+
+def beside(frame: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return ``frame`` with the mean of each title of ``rows`` beside it, where ``names`` agree."""
+    for title, part in rows.groupby("title"):
+        means = part.set_index(list(names))["mean"]
+        keys = pd.MultiIndex.from_frame(frame[list(names)])
+        if len(names) == 1:
+            keys = pd.Index(frame[names[0]])
+        frame = frame.assign(
+            **{f"at {title}": means[~means.index.duplicated()].reindex(keys).array}
+        )
+    return frame
+
+
+def references(frame: pd.DataFrame) -> dict[str, str]:
+    """Return the columns of ``beside`` that have numbers, by what they are called."""
+    return {
+        name.removeprefix("at "): name
+        for name in frame
+        if name.startswith("at ") and frame[name].notna().any()
+    }
+
+
+def majority(results: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return ``frame`` with the majority class of every dataset and protocol beside it."""
+    by = ["dataset", "protocol"]
+    found = results.baseline(by, "majority_micro_f1").set_index(by)["mean"]
+    return frame.assign(**{"at majority": found.reindex(pd.MultiIndex.from_frame(frame[by])).array})
+
+
+def dataset_title(results: Any, name: str) -> str:
+    """Return what a dataset is called."""
+    return {item["name"]: item["title"] for item in results.statistics}.get(name, name)
+
+
+def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column] = ()) -> Table:
+    """Return the table of numbers behind charts."""
+    used = [
+        Column(words, lambda row, name=name: number(row[name]))
+        for name, words in (
+            ("top", "K"),
+            ("others", "R"),
+            ("batch", "B"),
+            ("row_clip", "C1"),
+            ("entry_clip", "C2"),
+            ("clip", "C"),
+        )  # fmt: skip
+        if frame[name].nunique() > 1
+    ]
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("protocol", lambda row: row["protocol"]),
+        Column("rows", lambda row: row["title"]),
+        *used,
+        *more,
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("accuracy", score),
+        Column("ε claimed", lambda row: Cell(number(row["epsilon_claimed"], 2), tone="published")),
+        Column("ε proved", guarantee),
+    ]
+    notes = (*results.protocol_notes(), SAMPLE_NOTE, BASELINES_NOTE, *privacy_notes(frame))
+    return Table(f"{title}: the numbers", frame, columns, notes, "dataset")
+
+
+def swept(
+    results: Any, name: str, title: str, x: str, x_label: str, log_x: bool = False
+) -> list[Block]:
+    """Return a chart for each dataset and protocol, ``x`` a setting that jobs vary."""
+    frame = points(results)
+    fixed = frame[frame["title"] == "RANDOM"] if x in ("row_clip", "entry_clip") else frame.iloc[:0]
+    drawn = frame.drop(fixed.index)
+    drawn = drawn.assign(x=[_x(row, x) for row in drawn.to_dict("records")])
+    if len(fixed):
+        drawn = beside(drawn, fixed, ["dataset", "protocol"])
+    drawn = majority(results, drawn).sort_values(["dataset", "protocol", "title", "x"])
+    charts: list[Block] = [
+        Chart(
+            f"{title}: {dataset_title(results, dataset)}, {protocol}",
+            part,
+            x="x",
+            line="title",
+            references=references(part),
+            x_label=x_label,
+            y_label="test accuracy",
+            log_x=log_x,
+        )
+        for (dataset, protocol), part in drawn.groupby(["dataset", "protocol"])
+    ]
+    return [*charts, numbers(results, title, drawn)]
+
+
+def _x(row: Mapping[str, Any], name: str) -> float:
+    if name == "row_clip" and row["method"] != "appr_gaussian":
+        name = "entry_clip"
+    return float("nan") if missing(row[name]) else float(row[name])

@@ -1,0 +1,514 @@
+"""DP-APPR: private approximate PageRank rows of a few roots, then DP-SGD on these roots.
+
+Zhang (2021), Chapter 5, after PPRGo (Bojchevski et al., KDD 2020). A share q′ of the training nodes
+is sampled; on the graph that is left M of them get rows (``appr_rows``), and a perceptron of two
+layers is trained on the mixed outputs of the roots (``training.roots``). Predictions average over
+the test graph, which is public, and read no training node. What it costs: ``appr_budget``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse
+from pydantic import Field
+
+from private_graphs.errors import UserError
+from private_graphs.methods.appr_attack import layer_attack, picture
+from private_graphs.methods.appr_budget import (
+    PROTOCOLS,
+    ApprProtocol,
+    Kind,
+    Noise,
+    Plan,
+    claim,
+    events,
+    proved_noise,
+    published_noise,
+)
+from private_graphs.methods.appr_rows import (
+    chosen_rows,
+    columns_clipped,
+    columns_normalised,
+    exact_rows,
+    gaussian_rows,
+    most_rows,
+    one_hot_rows,
+    random_rows,
+    truncated,
+)
+from private_graphs.methods.emitted import ReleaseMismatch
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
+from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
+from private_graphs.tasks import NodeTask, unit_rows
+from private_graphs.training.streams import Streams
+
+_RESTART = 0.25
+"""Weight of a node's own output in every step of prediction (Equation 5.19)."""
+BOUND_DELTA = 1e-5
+"""δ at which published rows are priced too: theirs lets a whole node pass."""
+_DECAY = 1e-4
+"""Weight decay without DP, as in the authors' code."""
+
+
+class ApprSettings(Settings):
+    """Settings of DP-APPR; the defaults are the thesis's on Cora-ML."""
+
+    top: int = Field(default=4, ge=1)
+    """Entries of a row, K."""
+    sample: float = Field(default=0.09, gt=0, le=1)
+    """Share of the training nodes that is sampled, q′; 1: all of them."""
+    roots: int | None = Field(default=70, ge=1)
+    """Sampled nodes that get rows of several nodes, M; None: all."""
+    batch: int = Field(default=60, ge=1)
+    """Roots of a step, B; of protocols with batches alone."""
+    epochs: int = Field(default=200, ge=1)
+    """With full batches: steps."""
+    learning_rate: float = Field(default=0.005, gt=0)
+    optimizer: Literal["adam", "sgd"] = "adam"
+    clip: float = Field(default=1.0, gt=0)
+    """Norm C that the gradient of a root is clipped to."""
+    row_clip: float = Field(default=0.01, gt=0)
+    """Norm C1 that a row with Gaussian noise is clipped to."""
+    entry_clip: float = Field(default=0.001, gt=0)
+    """Value C2 that entries of chosen rows are clipped to."""
+    others: int = Field(default=1, ge=0)
+    """Rows beside its own that hold a node at most, R; where the protocol truncates."""
+    anchor: float = Field(default=0.0, ge=0, lt=1)
+    """Weight of the root itself in its row beside the private part; needs no data."""
+    training_epsilon: float | None = Field(default=None, gt=0)
+    """Part of ε that training gets, of protocols with published noise; None: half of it."""
+    propagations: int = Field(default=2, ge=0)
+    """Steps of averaging over the test graph at prediction; 0: each node by itself."""
+    unit_rows: bool = False
+    """Whether features are scaled to norm 1 first; by default they are as stored."""
+    attacked: bool = False
+    """Whether degrees are guessed from hidden layers, where the protocol shows the sample."""
+    drawn: bool = False
+    """Whether hidden layers are drawn too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The sampled training nodes in random order, and their induced graph."""
+
+    features: scipy.sparse.csr_matrix
+    labels: np.ndarray
+    edge_index: np.ndarray
+    """(2, E) among the sampled nodes, by their places."""
+    rate: float
+
+    @classmethod
+    def of(cls, data: Data, share: float, generator: np.random.Generator) -> Sample:
+        """Draw ceil(share · n) of the n training nodes: the first of a random order.
+
+        The order matters: sorted by number, one exchanged node would shift all places.
+        """
+        train = np.flatnonzero(data.task.graph.train_mask)
+        size = math.ceil(round(share * len(train), 9))
+        nodes = generator.permutation(train)[:size]
+        place = np.full(data.task.graph.n_nodes, -1)
+        place[nodes] = np.arange(size)
+        ends = place[data.task.graph.edge_index]
+        return cls(
+            data.features[nodes], data.task.graph.labels[nodes],
+            ends[:, (ends >= 0).all(axis=0)], size / len(train),
+        )  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        """Number of sampled nodes m."""
+        return len(self.labels)
+
+    @cached_property
+    def walk(self) -> scipy.sparse.csr_matrix:
+        """The induced graph with loops."""
+        from private_graphs.graphs.pagerank import with_loops
+
+        return with_loops(self.edge_index, self.size)
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """(m,) without loops."""
+        return np.bincount(self.edge_index.ravel(), minlength=self.size)
+
+    def pagerank(self, n_roots: int) -> np.ndarray:
+        """Return (M, m) rows of the first nodes; computed once."""
+        from private_graphs.graphs.pagerank import pagerank_rows
+
+        if n_roots not in self._pagerank:
+            self._pagerank[n_roots] = pagerank_rows(self.walk, np.arange(n_roots))
+        return self._pagerank[n_roots]
+
+    @cached_property
+    def _pagerank(self) -> dict[int, np.ndarray]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A task as arrays, its features as stored or with unit rows, and samples by seed."""
+
+    task: NodeTask
+    features: scipy.sparse.csr_matrix
+
+    @classmethod
+    def of(cls, task: NodeTask, unit: bool) -> Data:
+        """Read the task."""
+        features = task.graph.features
+        matrix = scipy.sparse.csr_matrix(
+            features if isinstance(features, np.ndarray) else features.to_scipy()
+        )
+        return cls(task, unit_rows(matrix) if unit else matrix)
+
+    def sample(self, request: Request) -> Sample:
+        """Return the sample of a request: of its seed, whatever the method, ε and protocol."""
+        streams, share = request.streams, request.settings.sample
+        if streams.secret:  # a sample that anybody can draw again amplifies nothing
+            return Sample.of(self, share, streams.generator("sample"))
+        key = request.seed, share
+        if key not in self._samples:
+            shared = Streams.of({"sample": "uniform", "seed": request.seed})
+            self._samples[key] = Sample.of(self, share, shared.generator("sample"))
+        return self._samples[key]
+
+    @cached_property
+    def _samples(self) -> dict[tuple[int, float], Sample]:
+        return {}
+
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """Validation and test nodes that are predicted."""
+        graph = self.task.graph
+        return Side.of(self, graph.validation_mask), Side.of(self, graph.test_mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Public nodes with the edges among them: the mean over a node and its neighbours."""
+
+    features: scipy.sparse.csr_matrix
+    mean: scipy.sparse.csr_matrix
+    scored: np.ndarray
+    """Places of the nodes with a label."""
+
+    @classmethod
+    def of(cls, data: Data, mask: np.ndarray) -> Side:
+        """Induce the graph of the nodes of ``mask``, with loops."""
+        from private_graphs.graphs.pagerank import with_loops
+
+        nodes = np.flatnonzero(mask)
+        place = np.full(len(mask), -1)
+        place[nodes] = np.arange(len(nodes))
+        ends = place[data.task.graph.edge_index]
+        walk = with_loops(ends[:, (ends >= 0).all(axis=0)], len(nodes))
+        mean = scipy.sparse.diags(1 / np.maximum(walk.sum(axis=1).A1, 1)) @ walk
+        scored = np.flatnonzero(data.task.graph.labels[nodes] >= 0)
+        return cls(data.features[nodes], scipy.sparse.csr_matrix(mean), scored)
+
+    def predict(
+        self, theta: np.ndarray, hops: int, dropout: float, generator: np.random.Generator
+    ) -> np.ndarray:
+        """Return the classes of the scored nodes by Equation 5.19."""
+        own = outputs(theta, self.features, dropout, generator)
+        mixed = own
+        for _ in range(hops):
+            mixed = (1 - _RESTART) * (self.mean @ mixed) + _RESTART * own
+        return mixed[self.scored].argmax(axis=1)
+
+
+def _dropped(values: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
+    if not share:
+        return values
+    return values * (generator.random(values.shape) >= share) / (1 - share)
+
+
+def hidden(
+    theta: np.ndarray,
+    features: scipy.sparse.csr_matrix,
+    dropout: float = 0.0,
+    generator: np.random.Generator | None = None,
+) -> np.ndarray:
+    """Return (n, 32): the first layer of nodes, before its activation."""
+    from private_graphs.training.roots import HIDDEN
+
+    rows = features
+    if dropout:
+        rows = features.copy()
+        rows.data = _dropped(rows.data, dropout, generator)
+    return rows @ theta[: features.shape[1] * HIDDEN].reshape(-1, HIDDEN).astype(np.float64)
+
+
+def outputs(
+    theta: np.ndarray,
+    features: scipy.sparse.csr_matrix,
+    dropout: float,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Return (n, classes): what the network says of each node by itself."""
+    first = np.maximum(hidden(theta, features, dropout, generator), 0)
+    second = theta[features.shape[1] * first.shape[1] :].reshape(first.shape[1], -1)
+    return _dropped(first, dropout, generator) @ second.astype(np.float64)
+
+
+def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings, sample: Sample) -> Plan:
+    """Return what a run is going to release, up to noise."""
+    protocol: ApprProtocol = task.protocol
+    n_rooted = min(settings.roots or sample.size, sample.size)
+    n_roots = sample.size if protocol.unrooted == "one_hot" else n_rooted
+    full = protocol.batches == "full"
+    batch = n_roots if full else min(settings.batch, n_roots)
+    per_epoch = -(-n_roots // batch)
+    others: int | None = settings.others if protocol.truncates else None
+    return Plan(
+        kind=kind, rate=sample.rate, n_sampled=sample.size, private_roots=n_rooted,
+        n_roots=n_roots, top=min(settings.top, sample.size), epochs=settings.epochs,
+        steps=settings.epochs * per_epoch, batch=batch, row_clip=settings.row_clip,
+        entry_clip=settings.entry_clip, clip_norm=settings.clip,
+        others={"one_hot": 0, "exact": None}.get(kind, others), per_batch=kind == "exact",
+        overlaps=protocol.batches == "fixed_cycle" and n_roots % batch > 0, delta=task.delta,
+    )  # fmt: skip
+
+
+def parts_of(plan: Plan, request: Request) -> tuple[float, float]:
+    """Return ε of the rows and of training, of published noise; infinity: none."""
+    total, training = request.epsilon, request.settings.training_epsilon
+    if not plan.has_rows:
+        return math.inf, total if training is None else training
+    if training is None:
+        return total / 2, total / 2
+    if training >= total:
+        raise UserError(
+            f"training_epsilon is {training:g} with epsilon {total:g}; expected a smaller part: "
+            "the rest pays for the rows"
+        )
+    return total - training, training
+
+
+def batches_of(
+    plan: Plan, protocol: ApprProtocol, usable: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    """Return (T, B) roots of every step, -1 where a batch is smaller or a root has no label."""
+    n, size = plan.n_roots, plan.batch
+    per_epoch = -(-n // size)
+    if protocol.batches == "full":
+        epochs = np.arange(n)[None]
+    elif protocol.batches == "fixed_cycle":
+        order = generator.permutation(n)
+        starts = np.minimum(size * np.arange(per_epoch), n - size)
+        epochs = order[starts[:, None] + np.arange(size)]
+    else:
+        orders = np.full((plan.epochs, per_epoch * size), -1)
+        for order in orders:
+            order[:n] = generator.permutation(n)
+        return _labelled(orders.reshape(-1, size), usable)
+    return _labelled(np.tile(epochs, (plan.epochs, 1)), usable)
+
+
+def _labelled(batches: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    return np.where((batches >= 0) & usable[batches], batches, -1)
+
+
+def rows_of(
+    plan: Plan,
+    protocol: ApprProtocol,
+    sample: Sample,
+    noise: Noise,
+    streams: Streams,
+    anchor: float = 0.0,
+) -> scipy.sparse.csr_matrix:
+    """Return (roots, m): the rows of all roots, after the rules of their columns."""
+    generator, n = streams.generator("rows"), plan.private_roots
+    if plan.kind == "one_hot":
+        rows = one_hot_rows(0, sample.size)[:n]
+    elif plan.kind == "random":
+        rows = random_rows(n, sample.size, plan.top, generator)
+    elif plan.kind == "exact":
+        rows = exact_rows(sample.pagerank(n), plan.top)
+    elif plan.kind == "gaussian":
+        std = noise.row_std or 0.0
+        rows = gaussian_rows(sample.pagerank(n), plan.top, plan.row_clip, std, generator)
+    else:
+        choice, values = noise.choice or math.inf, noise.values
+        if plan.kind == "chosen_values" and values is None:
+            values = math.inf
+        rows = chosen_rows(sample.pagerank(n), plan.top, plan.entry_clip, choice, generator, values)
+    if anchor:
+        rows = anchor * one_hot_rows(0, sample.size)[:n] + (1 - anchor) * rows
+    if plan.n_roots > n:
+        rows = scipy.sparse.vstack([rows, one_hot_rows(n, sample.size)], format="csr")
+    if plan.kind != "exact":
+        rule = {"normalise": columns_normalised, "clip": columns_clipped}[protocol.columns]
+        rows = rule(rows)
+    return rows if plan.others is None else truncated(rows, plan.others)
+
+
+def _bound(plan: Plan, noise: Noise, rows: scipy.sparse.csr_matrix) -> float:
+    """ε that a run proves at ``BOUND_DELTA``, whatever the δ of its claim.
+
+    With the R that its own rows have: these are released before they are trained on.
+    """
+    others = 0 if plan.kind == "one_hot" else most_rows(rows)
+    released = events(replace(plan, others=others), noise)
+    if plan.rate < 1:
+        (sample,) = released
+        released = sample.releases
+    losses = tuple(loss_of(each) for each in released)
+    delta = BOUND_DELTA / plan.rate
+    if not all(isinstance(each, SampledGaussian) for each in losses):
+        epsilon = composed(losses, delta)[0]
+    else:
+        epsilon = gdp_epsilon(math.sqrt(sum(2 * each.steps * each.rho for each in losses)), delta)
+    return amplified_epsilon(epsilon, plan.rate)
+
+
+def _shown(plan: Plan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[str, Any]:
+    """What the rows of the M roots hold; computed from the sampled graph."""
+    chosen = rows[: plan.private_roots] != 0
+    own = chosen.diagonal().mean()
+    neighbours = scipy.sparse.csr_matrix(sample.walk - scipy.sparse.eye(sample.size))
+    neighbours = neighbours[: plan.private_roots]
+    found = neighbours.multiply(chosen).sum(axis=1).A1
+    degree = neighbours.sum(axis=1).A1
+    recall = found[degree > 0] / degree[degree > 0]
+    return {
+        "sampled_nodes": sample.size,
+        "edges_left": sample.edge_index.shape[1],
+        "isolated_share": float((sample.degrees == 0).mean()),
+        "own_share": float(own),
+        "neighbour_recall": float(recall.mean()) if len(recall) else None,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One request, ready to train."""
+
+    data: Data
+    kind: Kind
+    request: Request
+
+    def outcome(self) -> Outcome:
+        """Train and predict."""
+        from private_graphs.training import roots
+
+        request, task = self.request, self.data.task
+        settings, protocol, streams = request.settings, task.protocol, request.streams
+        sample = self.data.sample(request)
+        plan = plan_of(self.kind, task, settings, sample)
+        noise, parts = self.noise(plan)
+        rows = rows_of(plan, protocol, sample, noise, streams, settings.anchor)
+        if plan.others is not None and most_rows(rows) > plan.others:
+            raise ReleaseMismatch(
+                f"a node stands in {most_rows(rows)} rows beside its own; {plan.others} are priced"
+            )
+        proved = protocol.calibration == "proved"
+        start = roots.initial(
+            sample.features.shape[1], task.n_classes, streams.generator("initial")
+        )
+        std = (noise.multiplier or 0.0) * settings.clip * (plan.batch if plan.per_batch else 1)
+        bare = noise.multiplier is None
+        usable = sample.labels[: plan.n_roots] >= 0
+        how = roots.Plan(
+            batches=batches_of(plan, protocol, usable, streams.generator("batches")),
+            noise_std=std,
+            divisor=plan.batch,
+            learning_rate=settings.learning_rate,
+            clip_norm=math.inf if bare else settings.clip,
+            adam=settings.optimizer == "adam",
+            weight_decay=_DECAY if bare else 0.0,
+            dropout=protocol.dropout,
+        )
+        shared = roots.Roots.of(
+            sample.features, rows, np.maximum(sample.labels[: plan.n_roots], 0),
+            np.float64 if proved else np.float32,
+        )  # fmt: skip
+        seed = int(streams.generator("dropout").integers(2**62))
+        theta, noisy = roots.train(shared, start, how, streams.key("noise"), seed)
+        if request.private and noisy != plan.steps:
+            raise ReleaseMismatch(f"{noisy} steps had noise; {plan.steps} are priced")
+        validation, test = (
+            side.predict(theta, settings.propagations, protocol.dropout, streams.generator(purpose))
+            for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
+        )
+        measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
+        released = events(plan, noise) if request.private else ()
+        if not proved:
+            measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
+            if request.private:
+                measured["epsilon_bound"] = _bound(plan, noise, rows)
+                measured["others_found"] = most_rows(rows)
+        if protocol.shows_sample:
+            measured |= _shown(plan, sample, rows)
+            layer = hidden(theta, sample.features)
+            if settings.attacked:
+                measured |= layer_attack(layer, sample.degrees, sample.labels, request.seed)
+            if settings.drawn:
+                measured["picture"] = picture(layer, sample.labels, request.seed)
+        return Outcome(
+            test_predictions=test,
+            validation_predictions=validation,
+            events=released,
+            claim=None if proved or not request.private else claim(plan, *parts),
+            measured=measured,
+            majority=int(np.bincount(sample.labels[sample.labels >= 0], minlength=1).argmax()),
+            noise_generator="philox_float64" if proved else "philox_float32",
+        )
+
+    def noise(self, plan: Plan) -> tuple[Noise, tuple[float, float]]:
+        """Return the noise of the run, and ε of rows and training as published."""
+        request = self.request
+        if self.data.task.protocol.calibration == "proved":
+            noise = proved_noise(plan, request.epsilon) if request.private else Noise()
+            return noise, (math.inf, math.inf)
+        parts = parts_of(plan, request)
+        return published_noise(plan, *parts), parts
+
+
+def run(
+    kind: Kind, task: NodeTask, requests: Sequence[Request], context: Context = ALONE
+) -> list[Outcome]:
+    """Answer every request, in order."""
+    data: dict[bool, Data] = {}
+    for request in requests:
+        unit = request.settings.unit_rows
+        if unit not in data:
+            data[unit] = Data.of(task, unit)
+    runs = [_Run(data[each.settings.unit_rows], kind, each) for each in requests]
+    outcomes: list[Outcome] = []
+    with ThreadPoolExecutor(context.threads) as pool:
+        for outcome in pool.map(_Run.outcome, runs):
+            outcomes.append(outcome)
+            context.report(len(outcomes), len(requests))
+    return outcomes
+
+
+def _method(name: str, title: str, kind: Kind) -> Method:
+    return Method(
+        name,
+        title,
+        partial(run, kind),
+        ("nodes",),
+        settings=ApprSettings,
+        protocols=PROTOCOLS,
+        named=("sample", "epochs"),
+        prepares="features are used as they are, unless the settings say unit_rows",
+    )
+
+
+METHODS = (
+    _method("appr_gaussian", "GM", "gaussian"),
+    _method("appr_chosen", "EM-v0", "chosen"),
+    _method("appr_chosen_values", "EM-v1", "chosen_values"),
+    _method("appr_features", "FEATURES", "one_hot"),
+    _method("appr_random", "RANDOM", "random"),
+    # Exact rows, hidden by the noise of the steps; without DP it is the source's VANILLA.
+    _method("appr_exact", "DPSGD", "exact"),
+)

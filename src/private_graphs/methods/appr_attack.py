@@ -1,0 +1,59 @@
+"""What the hidden layer of training nodes tells: their degrees, and a picture of their classes.
+
+Zhang (2021), Section 5.4.2 and Figures 5.6-5.7, after Duddu et al. (2020). No ε covers any of it:
+a hidden layer is a function of a training node's own features, and degrees are of the private
+graph. Rows that have it say that their inference leaks.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+_FOLDS = 5
+_PERPLEXITY = 30
+SIDE = 96
+"""Pixels of a picture."""
+
+
+def layer_attack(
+    layer: np.ndarray, degrees: np.ndarray, labels: np.ndarray, seed: int
+) -> dict[str, float]:
+    """Return how well ridge regression on ``layer`` (m, 32) finds ``degrees``, and the silhouette.
+
+    ``degree_rmse`` is the cross-validated root mean squared error over the standard deviation of
+    the degrees: 1 or more is no better than one number for all, and shows neither a leak nor
+    protection. ``degree_auc`` is the area under the curve of degree > 0. Both are NaN where all
+    degrees are equal.
+    """
+    from sklearn.linear_model import Ridge
+    from sklearn.metrics import roc_auc_score, silhouette_score
+    from sklearn.model_selection import KFold, cross_val_predict
+
+    spread = degrees.std()
+    several = 1 < len(np.unique(labels)) < len(labels)
+    silhouette = {"silhouette": float(silhouette_score(layer, labels)) if several else np.nan}
+    if not spread or len(degrees) < _FOLDS:
+        return silhouette | {"degree_std": spread, "degree_rmse": np.nan, "degree_auc": np.nan}
+    folds = KFold(_FOLDS, shuffle=True, random_state=seed)
+    found = cross_val_predict(Ridge(1.0), layer, degrees, cv=folds)
+    error = np.sqrt(np.square(found - degrees).mean())
+    some = degrees > 0
+    area = roc_auc_score(some, found) if 0 < some.mean() < 1 else np.nan
+    return silhouette | {
+        "degree_std": float(spread),
+        "degree_rmse": float(error / spread),
+        "degree_auc": float(area),
+    }
+
+
+def picture(layer: np.ndarray, labels: np.ndarray, seed: int) -> str:
+    """Return [[x, y, class], …] of the nodes as JSON: places by t-SNE, in pixels of ``SIDE``."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(_PERPLEXITY, (len(layer) - 1) / 3)
+    places = TSNE(perplexity=perplexity, random_state=seed, n_jobs=1).fit_transform(layer)
+    low, high = places.min(axis=0), places.max(axis=0)
+    pixels = np.rint((places - low) / np.maximum(high - low, 1e-9) * (SIDE - 1)).astype(int)
+    return json.dumps(np.c_[pixels, labels].tolist(), separators=(",", ":"))

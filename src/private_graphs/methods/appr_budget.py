@@ -1,0 +1,348 @@
+"""DP-APPR: noise for a budget, as published and as proved, and the events that it makes.
+
+Zhang (2021), Section 5.3: rows of M roots are private vectors (Theorems 6 and 7, Corollary 3), then
+DP-SGD on roots (Theorem 8); a sample of a share q′ of the nodes "amplifies" each part to q′·ε. What
+is proved instead: docs/privacy.md §9.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from scipy.optimize import brentq
+
+from private_graphs.datasets import views
+from private_graphs.methods.method import Claim
+from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.calibration import renyi_scale
+from private_graphs.privacy.events import (
+    Event,
+    ExponentialChoice,
+    GaussianQuery,
+    LaplaceQuery,
+    Query,
+    SecretSample,
+)
+from private_graphs.privacy.losses import inner_epsilon, zcdp_epsilon, zcdp_epsilon_library
+from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
+from private_graphs.protocols import Protocol
+
+Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]
+"""What stands in the rows."""
+_UP = 1 + 1e-9
+"""Noise is rounded up by so much, that the price stays below what was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprProtocol(Protocol):
+    """How rows, batches and noise were made."""
+
+    unrooted: Literal["one_hot", "absent"]
+    """Sampled nodes beyond the M roots: train on their own features, or take no part."""
+    columns: Literal["normalise", "clip"]
+    """Column sums of rows: all made 1, or cut to 1 where they are larger."""
+    batches: Literal["fixed_cycle", "shuffled", "full"]
+    """The first epoch's partition in every epoch, its last batch filled from the one before; a new
+    order every epoch; or all roots in every step."""
+    dropout: float
+    """Of inputs and hidden units, at prediction too: the authors' code has no switch."""
+    truncates: bool
+    """Whether a node stays in few rows beside its own."""
+    shows_sample: bool
+    """Whether rows tell of the sampled graph: edges, degrees, who is in a row."""
+
+
+PROTOCOLS: dict[str, ApprProtocol] = {
+    each.name: each
+    for each in (
+        ApprProtocol(
+            name="released",
+            summary="what the authors' later code does: batches that never change, sampled nodes "
+            "beyond the roots as one-hot rows, columns normalised, dropout at prediction; its "
+            "split by METIS is replaced by the text's uniform one",
+            data=views.RELEASED,
+            calibration="published",
+            inference="leaks",
+            unrooted="one_hot",
+            columns="normalise",
+            batches="fixed_cycle",
+            dropout=0.1,
+            truncates=False,
+            shows_sample=True,
+        ),
+        ApprProtocol(
+            name="paper",
+            summary="Algorithm 9 as written, with the thesis's accounting; Adam, without which "
+            "nothing is learned at its learning rate",
+            data=views.PAPER,
+            calibration="published",
+            inference="leaks",
+            unrooted="absent",
+            columns="clip",
+            batches="shuffled",
+            dropout=0.0,
+            truncates=False,
+            shows_sample=True,
+        ),
+        ApprProtocol(
+            name="sound",
+            summary="what can be proved: a node stays in few rows, every step reads all roots, the "
+            "secret sample amplifies rows and training together, once",
+            data=views.SOUND,
+            unrooted="absent",
+            columns="clip",
+            batches="full",
+            dropout=0.0,
+            truncates=True,
+            shows_sample=False,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What runs of one kind with the same settings release, up to noise."""
+
+    kind: Kind
+    rate: float
+    """Sampled nodes in training nodes, q′."""
+    n_sampled: int
+    private_roots: int
+    """M: roots with rows of several nodes."""
+    n_roots: int
+    """All that train."""
+    top: int
+    epochs: int
+    steps: int
+    batch: int
+    row_clip: float
+    entry_clip: float
+    clip_norm: float
+    others: int | None
+    """R: most rows beside its own that hold a node; None: no bound."""
+    per_batch: bool
+    """Noise has its multiplier in units of B·C: the step may change as a whole."""
+    overlaps: bool
+    """Whether a root can be in two batches of an epoch."""
+    delta: float
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows are released of private edges."""
+        return self.kind in ("gaussian", "chosen", "chosen_values")
+
+    @property
+    def inner_delta(self) -> float:
+        """δ of what is inside the secret sample."""
+        return self.delta / self.rate
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise of rows and of training; None where there is none."""
+
+    row_std: float | None = None
+    """Standard deviation of each entry of a row."""
+    choice: float | None = None
+    """ε of Algorithm 8: entries have Gumbel(C2/ε) noise."""
+    values: float | None = None
+    """ε of all K values of a row."""
+    multiplier: float | None = None
+    """Of the noise of a step, in units of C, or of B·C."""
+
+
+def row_epsilon(epsilon: float, rows: int, delta: float) -> float:
+    """Return ε of one of ``rows`` rows that Theorems 6 and 7 let (ε, δ) pay for."""
+    return epsilon / (2 * math.sqrt(rows * math.log(math.e + epsilon / delta)))
+
+
+def rows_epsilon(epsilon: float, rows: int, row_delta: float) -> float:
+    """Return ε of ``rows`` rows by Theorems 6 and 7, at 2·rows·``row_delta``."""
+    delta = 2 * rows * row_delta
+    top = 2 * epsilon * math.sqrt(rows) * 100
+    return float(brentq(lambda total: row_epsilon(total, rows, delta) - epsilon, 1e-12, top * top))
+
+
+def choices_epsilon(epsilon: float, top: int, delta: float) -> float:
+    """Return ε of ``top`` choices in one row by Corollary 3."""
+    many = math.sqrt(2 * top * -math.log(delta))
+    return 2 * min(top * epsilon, top * epsilon * math.tanh(epsilon) + epsilon * many)
+
+
+def classical_std(epsilon: float, delta: float, clip: float) -> float:
+    """Return the noise of a row by the thesis: sqrt(2 ln(1.25/δ))·C1/ε, for any ε."""
+    return math.sqrt(2 * math.log(1.25 / delta)) * clip / epsilon
+
+
+@lru_cache(maxsize=1024)
+def published_noise(plan: Plan, rows: float, training: float) -> Noise:
+    """Return the thesis's noise for ε of the rows and of training; infinity: none of it.
+
+    Each part has δ/2, and is calibrated inside the sample at ε/q′ and δ/q′.
+    """
+    delta = plan.inner_delta / 2
+    multiplier = None
+    if math.isfinite(training):
+        rate = min(1.0, plan.batch / plan.n_sampled)  # the text divides by the whole sample
+        multiplier = renyi_scale(
+            training / plan.rate,
+            delta,
+            lambda noise: (Releases(noise, plan.steps, rate),),
+            classic_renyi_epsilon,
+        )
+    if not plan.has_rows or math.isinf(rows):
+        return Noise(multiplier=multiplier)
+    one = row_epsilon(rows / plan.rate, plan.private_roots, delta)
+    one_delta = delta / (2 * plan.private_roots)
+    if plan.kind == "gaussian":
+        return Noise(classical_std(one, one_delta, plan.row_clip), multiplier=multiplier)
+    values = one / 2 if plan.kind == "chosen_values" else None
+    left = one - (values or 0.0)
+    choice = brentq(
+        lambda each: choices_epsilon(each, plan.top, one_delta) - left, 1e-12, left, xtol=1e-15
+    )
+    return Noise(choice=float(choice), values=values, multiplier=multiplier)
+
+
+def claim(plan: Plan, rows: float, training: float) -> Claim:
+    """Return what the thesis prints: the sum of the parts, each times q′."""
+    words = f"q′·ε of {plan.steps} steps by Rényi DP at q = B/m"
+    total = training
+    if plan.has_rows:
+        total += rows
+        words = f"q′·ε of {plan.private_roots} rows by Theorems 6 and 7, plus {words}"
+    return Claim(total, words)
+
+
+@lru_cache(maxsize=1024)
+def proved_noise(plan: Plan, epsilon: float) -> Noise:
+    """Return the noise at which everything together proves ε: halves for rows and training.
+
+    Halves of μ² where all noise is Gaussian, else of ρ.
+    """
+    inner = inner_epsilon(epsilon, plan.rate) if plan.rate < 1 else epsilon
+    if plan.kind in ("chosen", "chosen_values"):
+        rho = _rho(inner, plan.inner_delta) / _UP
+        choices = plan.private_roots * plan.top
+        share = rho / (4 if plan.kind == "chosen_values" else 2)
+        values = None
+        if plan.kind == "chosen_values":
+            values = math.sqrt(2 * share / plan.private_roots)
+        return Noise(
+            choice=math.sqrt(2 * share / choices),
+            values=values,
+            multiplier=_multiplier(plan, math.sqrt(rho)),
+        )
+    mu = gdp_mu(inner, plan.inner_delta) / _UP
+    if plan.kind == "gaussian":
+        mu /= math.sqrt(2)
+        std = math.sqrt(2 * plan.private_roots) * plan.row_clip / mu
+        return Noise(std, multiplier=_multiplier(plan, mu))
+    return Noise(multiplier=_multiplier(plan, mu))
+
+
+def _rho(epsilon: float, delta: float) -> float:
+    """ρ whose zCDP implies ε at delta, by both conversions."""
+
+    def excess(log_rho: float) -> float:
+        rho = math.exp(log_rho)
+        return max(zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)) - epsilon
+
+    # dp-accounting's grid of orders is coarse: stay below it
+    return math.exp(brentq(excess, -25, math.log(epsilon + 1), xtol=1e-9)) * (1 - 1e-7)
+
+
+def _multiplier(plan: Plan, mu: float) -> float:
+    moved, count = _training(plan)
+    return moved * math.sqrt(count) / mu / (plan.batch if plan.per_batch else 1)
+
+
+def _training(plan: Plan) -> tuple[float, int]:
+    """How far a replaced node moves the batches of an epoch together, in units of C, and how often.
+
+    It changes t = R + 1 clipped gradients at most, k of them in a batch: 2k, with k <= min(t, B)
+    and Σk = t over the batches that visit each root once, so that Σ(2k)² <= 4t·min(t, B); twice
+    that where batches overlap. Where all of a batch may change it is 2B, in every step.
+    """
+    if plan.per_batch:
+        return 2.0 * plan.batch, plan.steps
+    terms = plan.n_roots if plan.others is None else min(plan.others + 1, plan.n_roots)
+    return 2 * math.sqrt(terms * min(terms, plan.batch)), plan.epochs * (1 + plan.overlaps)
+
+
+_WORDS = {"unit": "node", "relation": "replace"}
+
+
+def events(plan: Plan, noise: Noise) -> tuple[Event, ...]:
+    """Return what a run released, with what one replaced node moves."""
+    found: list[Query] = []
+    rows, top = plan.private_roots, plan.top
+    if noise.row_std is not None:
+        found.append(
+            GaussianQuery(
+                count=1,
+                sensitivity=math.sqrt(2 * rows) * plan.row_clip,
+                noise_std=noise.row_std,
+                dimension=rows * plan.n_sampled,
+                reason=f"one node may move each of {rows} rows, which have no negative entry and "
+                f"norm {plan.row_clip:g} at most: each by sqrt 2 times that",
+                clipping="row",
+                **_WORDS,
+            )
+        )
+    if noise.choice is not None:
+        found.append(
+            ExponentialChoice(
+                count=rows * top,
+                sensitivity=plan.entry_clip,
+                scale=plan.entry_clip / noise.choice,
+                reason=f"one node may move all entries of each of {rows} rows, clipped to "
+                f"{plan.entry_clip:g}, in either direction; {top} are chosen one after the other",
+                clipping="entry",
+                **_WORDS,
+            )
+        )
+    if noise.values is not None:
+        found.append(
+            LaplaceQuery(
+                count=rows,
+                sensitivity=top * plan.entry_clip,
+                scale=top * plan.entry_clip / noise.values,
+                dimension=top,
+                reason=f"each of the {top} chosen entries of a row lies between 0 and "
+                f"{plan.entry_clip:g}",
+                clipping="entry",
+                **_WORDS,
+            )
+        )
+    moved, count = _training(plan)
+    unit = plan.clip_norm * (plan.batch if plan.per_batch else 1)
+    found.append(
+        GaussianQuery(
+            count=count,
+            sensitivity=moved * plan.clip_norm,
+            noise_std=noise.multiplier * unit,
+            reason=_training_reason(plan),
+            clipping="per_record",
+            **_WORDS,
+        )
+    )
+    return tuple(found) if plan.rate == 1 else (SecretSample(tuple(found), plan.rate),)
+
+
+def _training_reason(plan: Plan) -> str:
+    if plan.others is None:
+        return (
+            "nothing bounds in how many rows a node stands: it may move the clipped gradients of "
+            "all roots, batch by batch"
+        )
+    if not plan.others:
+        return "a root reads its own node alone, and moves its own clipped gradient"
+    return (
+        f"given the rows, which are released, a node changes its own root and the {plan.others} "
+        "others at most that hold it: so many clipped gradients"
+    )

@@ -1,0 +1,116 @@
+"""Rows of approximate PageRank: exact, private, and without data; what is done to their matrix.
+
+A row mixes the outputs of a few nodes into that of its root (Zhang 2021, Section 5.3). Its private
+forms are functions of clipped values and noise alone: ``gaussian_rows`` (Algorithm 7) and
+``chosen_rows`` (Algorithm 8, EM-v0 and EM-v1). All of them draw noise for every coordinate, zeros
+included, and in float64: ties are broken by noise alone. docs/privacy.md §9.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+
+def gaussian_rows(
+    p: np.ndarray, top: int, clip: float, std: float, generator: np.random.Generator
+) -> scipy.sparse.csr_matrix:
+    """Return (M, m): of rows p clipped to norm ``clip``, with noise, the ``top`` largest entries.
+
+    Rows are not negative, so that one node moves each by at most sqrt 2 · ``clip``.
+    """
+    norms = np.sqrt(np.square(p).sum(axis=1, keepdims=True))
+    noisy = p / np.maximum(1, norms / clip) + std * generator.standard_normal(p.shape)
+    return _largest(noisy, noisy, top)
+
+
+def chosen_rows(
+    p: np.ndarray,
+    top: int,
+    clip: float,
+    epsilon: float,
+    generator: np.random.Generator,
+    epsilon_values: float | None = None,
+) -> scipy.sparse.csr_matrix:
+    """Return (M, m): of entries min(p, ``clip``) the ``top`` that the exponential mechanism picks.
+
+    The largest of entries plus Gumbel(``clip`` / ``epsilon``) noise, one after the other without
+    replacement; each weighs 1/``top``, or its entry plus Laplace(``top``·``clip`` /
+    ``epsilon_values``) noise. At infinite ``epsilon`` ties are broken at random.
+    """
+    entries = np.minimum(p, clip)
+    scale = clip * max(1 / epsilon, 1e-9)
+    weights = np.full(p.shape, 1 / top)
+    if epsilon_values is not None:
+        weights = entries + generator.laplace(0, top * clip / epsilon_values, p.shape)
+    return _largest(entries + generator.gumbel(0, scale, p.shape), weights, top)
+
+
+def exact_rows(p: np.ndarray, top: int) -> scipy.sparse.csr_matrix:
+    """Return (M, m): the ``top`` largest entries of each row, without any noise."""
+    return _largest(p, p, top)
+
+
+def random_rows(
+    n_roots: int, n_nodes: int, top: int, generator: np.random.Generator
+) -> scipy.sparse.csr_matrix:
+    """Return (M, m): ``top`` distinct nodes for each root, drawn without data, of weight 1/top."""
+    draws = generator.random((n_roots, n_nodes))
+    return _largest(draws, np.full(draws.shape, 1 / top), top)
+
+
+def one_hot_rows(first: int, n_nodes: int) -> scipy.sparse.csr_matrix:
+    """Return (m - first, m): the rows of the nodes from ``first`` on, each of itself alone."""
+    return scipy.sparse.eye(n_nodes, format="csr")[first:]
+
+
+def _largest(scores: np.ndarray, weights: np.ndarray, top: int) -> scipy.sparse.csr_matrix:
+    """(M, m) with the ``weights`` of the ``top`` largest ``scores`` of each row."""
+    top = min(top, scores.shape[1])
+    nodes = np.sort(np.argpartition(-scores, top - 1, axis=1)[:, :top], axis=1)
+    values = np.take_along_axis(weights, nodes, axis=1)
+    starts = top * np.arange(len(scores) + 1)
+    rows = scipy.sparse.csr_matrix((values.ravel(), nodes.ravel(), starts), scores.shape)
+    rows.eliminate_zeros()
+    return rows
+
+
+def columns_clipped(rows: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """Return ``rows`` with columns of l1 norm at most 1 (the thesis's τ)."""
+    return _scaled(rows, np.maximum(1.0, abs(rows).sum(axis=0).A1))
+
+
+def columns_normalised(rows: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """Return ``rows`` with columns of l1 norm 1, scaled up too, as the authors' code has it."""
+    norms = abs(rows).sum(axis=0).A1
+    return _scaled(rows, np.where(norms > 0, norms, 1.0))
+
+
+def _scaled(rows: scipy.sparse.csr_matrix, norms: np.ndarray) -> scipy.sparse.csr_matrix:
+    return scipy.sparse.csr_matrix(rows.multiply(1 / norms))
+
+
+def truncated(rows: scipy.sparse.csr_matrix, others: int) -> scipy.sparse.csr_matrix:
+    """Return ``rows`` with each node in at most ``others`` of them beside its own.
+
+    Row i is that of node i. The entries of largest absolute value stay, of equal ones those of the
+    first rows; reads the matrix alone. So a replaced node changes what at most ``others`` + 1 roots
+    read: its own data, and those of roots that mix it.
+    """
+    coo = rows.tocoo()
+    order = np.lexsort((coo.row, -abs(coo.data), coo.row != coo.col, coo.col))
+    node, own = coo.col[order], (coo.row == coo.col)[order]
+    first = np.searchsorted(node, node)  # where the entries of a node begin
+    holds_own = np.zeros(rows.shape[1], bool)
+    holds_own[node[own]] = True
+    place = np.arange(len(node)) - first - holds_own[node]
+    kept = order[own | (place < others)]
+    return scipy.sparse.csr_matrix(
+        (coo.data[kept], (coo.row[kept], coo.col[kept])), shape=rows.shape
+    )
+
+
+def most_rows(rows: scipy.sparse.csr_matrix) -> int:
+    """Return the largest number of rows beside its own that hold a node: R."""
+    coo = rows.tocoo()
+    return int(np.bincount(coo.col[coo.row != coo.col], minlength=1).max())

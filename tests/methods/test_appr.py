@@ -1,0 +1,292 @@
+"""DP-APPR: rows and their sensitivities, published and proved noise, samples, leaks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+from small_graphs import random_graph, with_parts
+from small_jobs import job_of
+
+from private_graphs.errors import UserError
+from private_graphs.methods.appr import Data, Sample
+from private_graphs.methods.appr_attack import layer_attack
+from private_graphs.methods.appr_budget import (
+    PROTOCOLS,
+    Noise,
+    Plan,
+    choices_epsilon,
+    classical_std,
+    events,
+    proved_noise,
+    published_noise,
+    row_epsilon,
+    rows_epsilon,
+)
+from private_graphs.methods.appr_rows import (
+    chosen_rows,
+    columns_clipped,
+    columns_normalised,
+    gaussian_rows,
+    most_rows,
+    random_rows,
+    truncated,
+)
+from private_graphs.privacy.accountants import price
+from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
+from private_graphs.run import execute
+from private_graphs.tasks import build_task
+
+CORA = Plan(
+    kind="gaussian", rate=0.09, n_sampled=216, private_roots=70, n_roots=216, top=4, epochs=200,
+    steps=800, batch=60, row_clip=0.01, entry_clip=0.001, clip_norm=1.0, others=None,
+    per_batch=False, overlaps=True, delta=2e-3,
+)  # fmt: skip
+PUBMED = replace(CORA, rate=0.01, n_sampled=158, private_roots=60, steps=600, delta=2e-4)
+ACADEMIC = replace(CORA, rate=0.03, n_sampled=440, private_roots=150, steps=1600, delta=2e-4)
+SOUND = replace(CORA, n_roots=70, epochs=100, steps=100, batch=70, others=1, overlaps=False,
+                delta=1e-5)  # fmt: skip
+GRAPH = random_graph(3, nodes=200, features=30, classes=3, unlabelled=3)
+SHORT = {"sample": 0.5, "roots": 20, "batch": 8, "epochs": 3}
+
+
+def _proved(plan: Plan, noise: Noise) -> float:
+    (event,) = events(plan, noise)
+    return price(event, "node", "replace", plan.delta).epsilon
+
+
+# --- published calibration ----------------------------------------------------------------------
+
+
+def test_theorems_6_and_7_and_corollary_3_as_printed():
+    assert row_epsilon(44.4444, 70, 0.0111111) == pytest.approx(0.9222260, rel=1e-5)
+    assert row_epsilon(400, 60, 0.01) == pytest.approx(7.9317496, rel=1e-6)
+    assert choices_epsilon(0.1152783, 4, 7.94e-5) == pytest.approx(0.92222, rel=1e-5)
+    assert choices_epsilon(0.1, 4, 1e-5) == pytest.approx(0.8)
+    assert choices_epsilon(0.1, 100, 1e-5) == pytest.approx(11.59041, rel=1e-6)
+
+
+def test_what_the_released_flags_stand_for():
+    row = choices_epsilon(1.3 / 2, 4, 1e-4)  # the code's ε is twice the text's
+    assert row == pytest.approx(5.2)
+    assert 0.09 * rows_epsilon(row, 70, 1e-4) == pytest.approx(24.6154, rel=1e-5)
+    assert 0.09 * rows_epsilon(2 * row, 70, 1e-4) == pytest.approx(51.0139, rel=1e-5)
+    claimed = 0.0067 / classical_std(1, 1e-4, 0.01)
+    assert 1 / claimed == pytest.approx(6.48300, rel=1e-5)
+    assert rows_epsilon(6.48300, 70, 1e-4) == pytest.approx(344.9685, rel=1e-5)
+
+
+def test_the_accountant_of_the_training_reads_orders_below_two():
+    found = classic_renyi_epsilon((Releases(0.95, 800, 60 / 216),), 0.0111111)
+    assert found == pytest.approx(75.92901, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("plan", "steps", "row_std", "choice", "released", "paper"),
+    [
+        (CORA, 400, 0.04767, 0.11528, 1.2626, 0.9560),
+        (PUBMED, 200, 0.005529, 0.9915, 0.4799, 0.3209),
+        (ACADEMIC, 600, 0.02884, 0.2090, 0.6208, 0.4654),
+    ],
+)
+def test_noise_at_four_and_four(plan, steps, row_std, choice, released, paper):
+    noise = published_noise(plan, 4, 4)
+    assert noise.row_std == pytest.approx(row_std, rel=2e-4)
+    assert released <= noise.multiplier + 5e-5 and noise.multiplier - released < 1.1e-3
+    assert published_noise(replace(plan, kind="chosen"), 4, 4).choice == pytest.approx(
+        choice, rel=2e-4
+    )
+    other = published_noise(replace(plan, steps=steps), 4, 4).multiplier
+    assert paper <= other + 5e-5 and other - paper < 1.1e-3
+
+
+def test_the_classical_formula_claims_less_than_its_noise_proves():
+    """Error 4 of the text: σ = .0067 at C1 = .01, δ = 1e-4 is claimed at 6.483."""
+    one = replace(CORA, rate=1.0, private_roots=1, delta=1e-4)
+    event = events(one, Noise(row_std=0.0067, multiplier=1.0))[0]
+    assert price(event, "node", "replace", 1e-4).epsilon == pytest.approx(9.50491, rel=1e-6)
+
+
+def test_training_noise_grows_with_the_root_of_the_batch_size():
+    small, large = (
+        published_noise(replace(CORA, batch=each, steps=200 * 216 // each), math.inf, 4).multiplier
+        for each in (27, 54)
+    )
+    assert 1.2 < large / small < 1.6
+
+
+# --- what is proved -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "chosen", "chosen_values", "random", "exact"])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_proved_noise_proves_what_was_asked_and_hardly_less(kind, epsilon):
+    plan = replace(SOUND, kind=kind, per_batch=kind == "exact")
+    found = _proved(plan, proved_noise(plan, epsilon))
+    assert 0.9999 * epsilon < found <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("kind", "others", "epochs", "expected"),
+    [("one_hot", 0, 100, 8.78), ("random", 1, 100, 17.57), ("gaussian", 1, 100, 24.85),
+     ("chosen", 1, 100, 26.52), ("chosen", 3, 100, 53.03), ("one_hot", 0, 800, 24.85)],
+)  # fmt: skip
+def test_proved_noise_of_training_on_the_sample_of_cora_ml(kind, others, epochs, expected):
+    plan = replace(SOUND, kind=kind, others=others, rate=216 / 2396, epochs=epochs, steps=epochs)
+    assert proved_noise(plan, 8).multiplier == pytest.approx(expected, rel=2e-3)
+
+
+def test_what_published_rows_prove_at_most():
+    """FEATURES as released, at the thesis's δ: each root may be in two batches of an epoch."""
+    features = replace(CORA, kind="one_hot", others=0)
+    assert _proved(features, Noise(multiplier=1.2626)) == pytest.approx(562, rel=2e-3)
+    once = replace(features, overlaps=False)
+    assert _proved(once, Noise(multiplier=1.2626)) == pytest.approx(293, rel=2e-3)
+    for others, expected in ((0, 497), (1, 1869), (3, 7240)):
+        paper = replace(CORA, n_roots=70, steps=400, others=others, overlaps=False)
+        found = _proved(paper, Noise(row_std=0.04767, multiplier=0.956))
+        assert found == pytest.approx(expected, rel=0.01)
+    dpsgd = replace(CORA, kind="exact", per_batch=True, steps=400)
+    assert _proved(dpsgd, Noise(multiplier=0.956)) == pytest.approx(956, rel=0.01)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def test_two_orthogonal_rows_attain_the_sensitivity_of_clipped_ones():
+    pair = [
+        gaussian_rows(np.eye(2)[[each]] * 5.0, 2, 0.01, 0.0, np.random.default_rng(0)).toarray()
+        for each in (0, 1)
+    ]
+    assert np.linalg.norm(pair[0] - pair[1]) == pytest.approx(math.sqrt(2) * 0.01)
+    small = gaussian_rows(np.array([[1e-3, 0]]), 2, 0.01, 0.0, np.random.default_rng(0))
+    assert small.toarray()[0, 0] == 1e-3
+
+
+def test_every_coordinate_gets_noise_and_ties_are_broken_by_it_alone():
+    p = np.zeros((4000, 9))
+    p[:, :3] = 0.5  # all are clipped to one value
+    generator = np.random.default_rng(0)
+    exact = chosen_rows(p, 2, 0.001, math.inf, generator)
+    np.testing.assert_allclose(np.bincount(exact.indices, minlength=9)[:3] / 4000, 2 / 3, atol=0.03)
+    noisy = chosen_rows(p, 2, 0.001, 1e-6, generator)
+    np.testing.assert_allclose(np.bincount(noisy.indices, minlength=9) / 4000, 2 / 9, atol=0.03)
+    assert set(noisy.data) == {0.5}
+    gaussian = gaussian_rows(p, 2, 1e-9, 1.0, generator)
+    np.testing.assert_allclose(np.bincount(gaussian.indices, minlength=9) / 4000, 2 / 9, atol=0.03)
+
+
+def test_odds_of_a_choice_are_those_of_the_exponential_mechanism():
+    p = np.tile([0.001, 0.0], (40_000, 1))
+    first = chosen_rows(p, 1, 0.001, 0.7, np.random.default_rng(1))
+    share = (first.indices == 0).mean()
+    assert share / (1 - share) == pytest.approx(math.exp(0.7), rel=0.03)
+
+
+def test_column_rules_and_truncation():
+    rows = random_rows(40, 40, 6, np.random.default_rng(2)) * 0.7
+    sums = abs(columns_clipped(rows)).sum(axis=0).A1
+    assert sums.max() <= 1 + 1e-12
+    used = rows.sum(axis=0).A1 > 0
+    np.testing.assert_allclose(abs(columns_normalised(-rows)).sum(axis=0).A1, used, atol=1e-12)
+    assert most_rows(rows) > 2
+    kept = truncated(rows, 2)
+    assert most_rows(kept) == 2
+    np.testing.assert_array_equal(kept.diagonal(), rows.diagonal())
+    small = scipy.sparse.csr_matrix([[1.0, 0.1, 0], [-3, 0, 0], [2, 0, 5.0]])
+    np.testing.assert_array_equal(
+        truncated(small, 1).toarray(), [[1, 0.1, 0], [-3, 0, 0], [0, 0, 5]]
+    )
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+def _sample(graph=GRAPH, share=0.4, seed=0):
+    task, _ = build_task(graph, "nodes", PROTOCOLS["paper"], 1e-5)
+    return Sample.of(Data.of(task, False), share, np.random.default_rng(seed))
+
+
+def test_a_sample_is_in_random_order_and_keeps_its_induced_edges():
+    sample = _sample()
+    train = int(GRAPH.train_mask.sum())
+    assert sample.size == math.ceil(0.4 * train) and sample.rate == sample.size / train
+    places = _sample(seed=1).features, sample.features
+    assert abs(places[0] - places[1]).sum() > 0
+    whole = _sample(share=1.0)
+    inside = GRAPH.train_mask[GRAPH.edge_index].all(axis=0).sum()
+    assert whole.edge_index.shape[1] == inside and whole.degrees.sum() == 2 * inside
+    assert whole.walk.diagonal().min() == 1
+
+
+@pytest.mark.parametrize("name", ["appr_gaussian", "appr_chosen_values", "appr_random"])
+def test_a_run_under_sound_says_nothing_of_its_sample(name):
+    result = execute(job_of(name, settings=SHORT, epsilons=(8.0,), delta=1e-5), GRAPH)
+    (statement,) = result.statements.values()
+    assert not {"edges_left", "own_share", "degree_rmse", "others_found"} & set(result.rows)
+    assert all("secret_sample" in each["sampling"] for each in statement["mechanisms"])
+    assert statement["mechanisms"][-1]["sensitivity"] == 4.0
+    assert any("which nodes were sampled is secret" in each for each in statement["assumptions"])
+
+
+@pytest.mark.parametrize("protocol", ["released", "paper"])
+def test_published_rows_prove_nothing_at_their_own_delta(protocol):
+    settings = SHORT | {"attacked": True, "training_epsilon": 2.0}
+    job = job_of("appr_gaussian", protocol=protocol, settings=settings, epsilons=(8.0,), delta=0.02)
+    rows = execute(job, GRAPH).rows
+    assert rows["epsilon_proved"].isna().all() and (rows["epsilon_claimed"] == 8).all()
+    assert (rows["epsilon_rows"] == 6).all() and (rows["epsilon_training"] == 2).all()
+    assert (rows["epsilon_bound"] > 20).all() and rows["degree_rmse"].notna().all()
+    assert set(rows["inference"]) == {"leaks"}
+    with pytest.raises(UserError, match="training_epsilon"):
+        execute(job.model_copy(update={"epsilons": (2.0,)}), GRAPH)
+
+
+def test_seeds_share_samples_and_methods_differ_in_draws():
+    """Batches of all roots, no noise: what is left is the sample and the start."""
+    settings = SHORT | {"roots": None, "batch": 100, "epochs": 40, "learning_rate": 0.05}
+    job = job_of("appr_features", protocol="paper", settings=settings, epsilons=(math.inf,),
+                 seeds=(0, 1, 2, 3))  # fmt: skip
+    rows = execute(job, GRAPH).rows
+    other = execute(job.model_copy(update={"method": "appr_exact"}), GRAPH).rows
+    assert rows["edges_left"].tolist() == other["edges_left"].tolist()
+    assert rows["edges_left"].nunique() > 1
+    assert not set(rows["replica_id"]) & set(other["replica_id"])
+
+
+def test_training_learns_from_features_and_from_neighbours():
+    settings = {"sample": 1.0, "roots": None, "epochs": 60, "batch": 40, "learning_rate": 0.02}
+    labels = np.maximum(GRAPH.labels, 0)
+    told = np.eye(3)[labels] * (np.arange(len(labels)) % 2)[:, None]  # half of the nodes
+    inside = [(i, j) for i in range(200) for j in range(i, 200) if labels[i] == labels[j]]
+    pairs = [inside[each] for each in np.random.default_rng(0).choice(len(inside), 600)]
+    graph = with_parts(GRAPH, features=np.c_[told, np.ones((200, 27))],
+                       edges=[pair for pair in pairs if pair[0] < pair[1]])  # fmt: skip
+    for name in ("appr_features", "appr_exact"):
+        job = job_of(name, protocol="paper", settings=settings, epsilons=(math.inf,))
+        rows = execute(job, graph).rows
+        assert rows["test_accuracy"].mean() > rows["majority_micro_f1"].mean() + 0.3
+
+
+def test_threads_and_other_replicas_change_no_bit():
+    job = job_of(
+        "appr_gaussian", protocol="released", settings=SHORT, epsilons=(2.0, 8.0), delta=0.02
+    )
+    together = execute(job, GRAPH, threads=2)
+    alone = execute(job.model_copy(update={"epsilons": (8.0,), "seeds": (1,)}), GRAPH)
+    np.testing.assert_array_equal(together.test_predictions[-1], alone.test_predictions[0])
+    assert together.rows["replica_id"].iloc[-1] == alone.rows["replica_id"].iloc[0]
+
+
+def test_an_attack_on_layers_that_hold_the_degrees_finds_them():
+    rng = np.random.default_rng(0)
+    degrees = rng.integers(4, size=300)
+    layer = rng.normal(size=(300, 32))
+    found = layer_attack(np.c_[layer[:, :31], degrees], degrees, degrees % 2, 0)
+    assert found["degree_rmse"] < 0.2 and found["degree_auc"] > 0.95
+    none = layer_attack(layer, degrees, degrees % 2, 0)
+    assert none["degree_rmse"] > 0.95 and none["silhouette"] < 0.1
+    assert math.isnan(layer_attack(layer, degrees * 0, degrees % 2, 0)["degree_rmse"])

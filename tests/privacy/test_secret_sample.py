@@ -1,0 +1,94 @@
+"""A secret sample amplifies the composition of what was released of it, once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.accountants import compose_groups, gdp_delta, price
+from private_graphs.privacy.events import (
+    ExponentialChoice,
+    GaussianQuery,
+    PoissonSums,
+    SecretSample,
+)
+from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
+
+DELTA = 1e-5
+GAUSSIAN = {"unit": "node", "relation": "replace", "reason": "by assumption"}
+ROWS = GaussianQuery(count=1, sensitivity=math.sqrt(140) * 0.01, noise_std=0.073, **GAUSSIAN)
+CHOICES = ExponentialChoice(count=280, sensitivity=0.001, scale=0.01, **GAUSSIAN)
+FULL = GaussianQuery(count=100, sensitivity=4.0, noise_std=24.85, **GAUSSIAN)
+SUMS = PoissonSums(
+    count=400, noise_multiplier=20.0, clip_norm=1.0, rate=60 / 216, terms=2, **GAUSSIAN
+)
+
+
+def _epsilon(*events, delta: float = DELTA) -> float:
+    return compose_groups([([price(each, "node", "replace", delta) for each in events], 1)], delta)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rate", "amplified"),
+    [(8, 0.09, 5.5954406), (8, 0.01, 3.4275010), (8, 0.03, 4.5042302)],
+)
+def test_amplification_of_one_epsilon_and_back(epsilon, rate, amplified):
+    assert amplified_epsilon(epsilon, rate) == pytest.approx(amplified, rel=1e-7)
+    assert amplified_epsilon(inner_epsilon(epsilon, rate), rate) == pytest.approx(epsilon)
+    assert amplified_epsilon(900.0, rate) == pytest.approx(900 + math.log(rate))
+
+
+def test_parts_that_are_amplified_apart_would_promise_too_much():
+    assert 2 * amplified_epsilon(4, 0.09) == pytest.approx(3.5239174, rel=1e-7)
+    assert amplified_epsilon(4 + 4, 0.09) > 5.5
+
+
+@pytest.mark.parametrize(
+    ("events", "epsilon"),
+    [
+        ((ROWS, FULL), 11.79030),
+        ((ROWS, SUMS), 9.78123),
+        ((CHOICES, FULL), 12.88665),
+        ((CHOICES, SUMS), 20.3642),
+    ],
+)
+def test_rows_and_training_compose_before_they_are_amplified(events, epsilon):
+    found = _epsilon(*events)
+    assert epsilon - 1e-4 < found < epsilon + 3e-4
+    sampled = _epsilon(SecretSample(events, 0.09))
+    assert sampled == pytest.approx(amplified_epsilon(_epsilon(*events, delta=DELTA / 0.09), 0.09))
+
+
+@pytest.mark.parametrize("other", [0.0, 0.4, 0.5, 1.0])
+def test_two_units_of_which_one_is_read_keep_the_amplified_profile(other):
+    """The replaced unit is read with probability ½ and moves the release by μ; else the other
+    one is read, which one replacement takes to either."""
+    mu, rate, x = 1.0, 0.5, np.linspace(-12, 14, 400_001)
+    first, second = ((1 - rate) * norm.pdf(x, other) + rate * norm.pdf(x, mean) for mean in (0, mu))
+    for epsilon in (0.3, 1.0, 2.0):
+        bound = rate * gdp_delta(mu, epsilon)
+        limit = math.exp(amplified_epsilon(epsilon, rate))
+        for p, q in ((first, second), (second, first)):
+            assert np.maximum(p - limit * q, 0).sum() * (x[1] - x[0]) <= bound * (1 + 1e-6)
+
+
+def test_several_runs_with_samples_of_their_own_cost_the_sum_at_shares_of_delta():
+    event = SecretSample((ROWS, FULL), 0.09)
+    priced = price(event, "node", "replace", DELTA)
+    alone = price(event, "node", "replace", DELTA / 3)
+    plain = price(FULL, "node", "replace", DELTA)
+    assert compose_groups([((priced,), 3)], DELTA) == pytest.approx(3 * alone.epsilon)
+    beside = compose_groups([((priced,), 2), ((plain,), 1)], DELTA)
+    assert beside == pytest.approx(2 * alone.epsilon + _epsilon(FULL, delta=DELTA / 3))
+
+
+def test_a_sample_amplifies_nothing_where_a_unit_is_added_and_not_a_whole_delta():
+    with pytest.raises(UserError, match="replace"):
+        SecretSample((GaussianQuery(count=1, sensitivity=1, noise_std=1,
+                                    **GAUSSIAN | {"relation": "add_remove"}),), 0.1)  # fmt: skip
+    with pytest.raises(UserError, match="share"):
+        price(SecretSample((FULL,), 1e-3), "node", "replace", 2e-3)

@@ -1,0 +1,108 @@
+"""Gradients of roots that mix their neighbours' outputs: against autograd, and steps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial, train
+
+KEY = np.arange(4, dtype=np.uint32)
+
+
+def _problem(n=6, features=9, classes=3, top=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = scipy.sparse.random(n, features, 0.5, "csr", random_state=rng)
+    pi = np.zeros((n, n))
+    for row in pi:
+        row[rng.choice(n, top, replace=False)] = rng.normal(size=top)
+    pi[-1] = np.eye(n)[-1]  # a one-hot row has one node
+    labels = rng.integers(classes, size=n)
+    return x, scipy.sparse.csr_matrix(pi), labels, initial(features, classes, rng)
+
+
+def _autograd(x, pi, labels, theta):
+    """(M, P) gradients of every root, by torch in float64."""
+    classes = len(theta) // HIDDEN - x.shape[1]
+    found = []
+    for row, label in zip(pi.toarray(), labels, strict=True):
+        w1 = torch.tensor(theta[: -HIDDEN * classes].reshape(-1, HIDDEN), requires_grad=True)
+        w2 = torch.tensor(theta[-HIDDEN * classes :].reshape(HIDDEN, -1), requires_grad=True)
+        hidden = torch.relu(torch.tensor(x.toarray()) @ w1)
+        logits = torch.tensor(row) @ (hidden @ w2)
+        torch.nn.functional.cross_entropy(logits[None], torch.tensor([label])).backward()
+        found.append(np.r_[w1.grad.numpy().ravel(), w2.grad.numpy().ravel()])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("clip", [math.inf, 0.3])
+def test_norms_and_clipped_sums_are_those_of_autograd(clip):
+    x, pi, labels, theta = _problem()
+    gradients = _autograd(x, pi, labels, theta)
+    total, norms = clipped_sum(Roots.of(x, pi, labels, np.float64), theta, clip)
+    expected = np.linalg.norm(gradients, axis=1)
+    np.testing.assert_allclose(norms, expected, rtol=1e-9)
+    factors = np.minimum(1, clip / expected)
+    assert clip > 1 or (factors < 1).any()
+    np.testing.assert_allclose(total, factors @ gradients, rtol=1e-9, atol=1e-12)
+
+
+def test_two_steps_of_adam_with_weight_decay_are_torchs():
+    x, pi, labels, theta = _problem(seed=1)
+    plan = Plan(np.array([[0, 1, 2], [3, 4, -1]]), 0.0, 3.0, 0.01, 0.3, weight_decay=0.1)
+    found, noisy = train(Roots.of(x, pi, labels, np.float64), theta, plan, KEY, 1)
+    assert noisy == 0
+    parameter = torch.tensor(theta, requires_grad=True)
+    optimizer = torch.optim.Adam([parameter], lr=0.01)
+    for batch in ([0, 1, 2], [3, 4]):
+        gradients = _autograd(x, pi, labels, parameter.detach().numpy())[batch]
+        norms = np.linalg.norm(gradients, axis=1)
+        step = np.minimum(1, 0.3 / norms) @ gradients / 3
+        step[: 9 * HIDDEN] += 0.1 * parameter.detach().numpy()[: 9 * HIDDEN]
+        parameter.grad = torch.tensor(step)
+        optimizer.step()
+    np.testing.assert_allclose(found, parameter.detach().numpy(), rtol=1e-7, atol=1e-10)
+
+
+def test_noise_is_new_in_every_step_and_has_the_standard_deviation_that_was_asked_for():
+    x, pi, labels, theta = _problem(features=400)
+    roots = Roots.of(x * 0, pi, labels, np.float64)  # no gradient
+    batches = np.full((2, 1), -1)
+    first, second = (
+        train(roots, theta, Plan(batches[:steps], 3.0, 2.0, 1.0, adam=False), KEY, 1)[0] - theta
+        for steps in (1, 2)
+    )
+    second = second - first
+    for each in (first, second):
+        assert each.std() == pytest.approx(1.5, rel=0.05) and abs(each.mean()) < 0.05
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
+
+
+def test_dropout_drops_its_share_of_inputs_and_of_hidden_units():
+    x, pi = scipy.sparse.csr_matrix(np.ones((1, 1))), scipy.sparse.csr_matrix(np.ones((1, 1)))
+    roots = Roots.of(x, pi, np.zeros(1, int), np.float64)
+    theta = np.r_[np.ones(HIDDEN), np.tile([0.1, 0.0], HIDDEN)]
+    plan = Plan(np.zeros((1, 1), np.int64), 0.0, 1.0, 1.0, math.inf, adam=False, dropout=0.25)
+    moved = np.array([train(roots, theta, plan, KEY, seed)[0] != theta for seed in range(1000)])
+    first, some = moved[:, :HIDDEN], moved[:, :HIDDEN].any(axis=1)
+    assert some.mean() == pytest.approx(0.75, abs=0.05)
+    assert first[some].mean() == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows():
+    """The thesis's Theorem 8 has one term move; all 70 roots do, but for truncation (§9)."""
+    m, features = 70, 3
+    pi = scipy.sparse.csr_matrix(np.full((m, 1), 1 / m))  # every root sees node v alone
+    theta = np.zeros(features * HIDDEN + HIDDEN * 2)
+    theta[: features * HIDDEN : HIDDEN] = 1.0  # one hidden unit, the sum of inputs
+    sums = []
+    for value in (140.0, 0.0):
+        x = scipy.sparse.csr_matrix(np.array([[value, 0.0, 0.0]]))
+        roots = Roots.of(x, pi, np.zeros(m, int), np.float64)
+        total, norms = clipped_sum(roots, theta, 1.0)
+        sums.append(total)
+    assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(70, rel=1e-9)
