@@ -29,8 +29,8 @@ def read_photograph(path: Path) -> np.ndarray:
         raise UserError(f"{path}: cannot be read ({error}); supply the raw files") from None
     if len(content) != len(_HEADER) + _WIDTH * _HEIGHT or not content.startswith(_HEADER):
         raise UserError(
-            f"{path}: {len(content)} bytes that begin with {content[:14]!r}; expected a PGM file of "
-            f"{_WIDTH} x {_HEIGHT} pixels ({_HEADER!r}): supply the raw files again"
+            f"{path}: {len(content)} bytes that begin with {content[:14]!r}; expected a PGM file "
+            f"of {_WIDTH} x {_HEIGHT} pixels ({_HEADER!r}): supply the raw files again"
         )
     pixels = np.frombuffer(content, np.uint8, offset=len(_HEADER))
     return pixels.reshape(_HEIGHT, _WIDTH)
