@@ -7,7 +7,7 @@ attack: no guarantee covers them, and under ``sound`` pictures are compared with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,6 +29,8 @@ _JUDGE_COPIES = 16
 """Of each public picture, for the judge, where there are few."""
 _MANY = 20
 """Public pictures of a class that are enough for a judge without copies."""
+_KERNEL, _RIDGE = 4.0, 0.01
+"""Of the judge: exponent of the kernel on unit rows, and the ridge."""
 _PRIVATE = (
     "distances to private training pictures evaluate the attack: they are a query that no "
     "guarantee covers"
@@ -207,23 +209,28 @@ class _Scale:
         }, np.stack([distances, nothing, self.nothing[0]])
 
 
-def _judge(public: np.ndarray, labels: np.ndarray):
+def _judge(public: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return an independent classifier of pictures, fitted on public ones (varied copies of few).
 
-    It sees pictures less their mean and scaled to norm 1.
+    Kernel ridge regression on the classes, of pictures less their mean and scaled to norm 1.
     """
-    from sklearn.linear_model import LogisticRegression
-
     from private_graphs.datasets.photographs import varied
     from private_graphs.training.picture_nets import standardised
 
-    if len(labels) < _MANY * (labels.max() + 1):
+    classes = np.arange(labels.max() + 1)
+    if len(labels) < _MANY * len(classes):
         public = varied(public, _JUDGE_COPIES).reshape(-1, *public.shape[1:])
         labels = np.repeat(labels, _JUDGE_COPIES)
-    fitted = LogisticRegression(C=100.0, max_iter=200).fit(
-        standardised(public.reshape(len(public), -1) / 255), labels
-    )
-    return lambda pictures: fitted.predict(standardised(pictures.reshape(len(pictures), -1)))
+    rows = standardised(public.reshape(len(public), -1) / 255)
+
+    def kernel(others: np.ndarray) -> np.ndarray:
+        return np.exp(_KERNEL * (others @ rows.T - 1))
+
+    ridge = kernel(rows) + _RIDGE * np.eye(len(rows))
+    weights = np.linalg.solve(ridge, (labels[:, None] == classes) - 1 / len(classes))
+    return lambda pictures: (
+        kernel(standardised(pictures.reshape(len(pictures), -1))) @ weights
+    ).argmax(axis=1)
 
 
 METHODS = (

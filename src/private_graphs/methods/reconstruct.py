@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.fft import fft2, ifft2
+from scipy.special import log_softmax, softmax
 
 if TYPE_CHECKING:
-    import torch
-
     from private_graphs.training.picture_nets import Net
 
 _ENOUGH = 0.01
@@ -45,17 +45,15 @@ class Attack:
 
 
 def variation(
-    pictures: torch.Tensor, reach: int = _REACH, decay: float = _DECAY
-) -> tuple[torch.Tensor, torch.Tensor]:
+    pictures: np.ndarray, reach: int = _REACH, decay: float = _DECAY
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (…,) bilateral total variation of (…, h, w) pictures and its gradient.
 
     Σ over l = -p…p, m = 0…p, l + m >= 0 of α^(m+l) ‖x - shifted x‖₁ (thesis, Equation 4.3); a
     shifted picture is compared where both overlap. x and y shift towards growing indices.
     """
-    import torch
-
-    total = torch.zeros(pictures.shape[:-2], dtype=pictures.dtype)
-    gradient = torch.zeros_like(pictures)
+    total = np.zeros(pictures.shape[:-2], pictures.dtype)
+    gradient = np.zeros_like(pictures)
     height, width = pictures.shape[-2:]
     for m in range(reach + 1):
         for shift in range(-reach, reach + 1):
@@ -66,43 +64,38 @@ def variation(
             here = (..., slice(m, height), slice(left, right))
             there = (..., slice(0, height - m), slice(left - shift, right - shift))
             difference = pictures[here] - pictures[there]
-            total += weight * difference.abs().sum((-1, -2))
-            sign = weight * difference.sign()
+            total += weight * np.abs(difference).sum((-1, -2))
+            sign = weight * np.sign(difference)
             gradient[here] += sign
             gradient[there] -= sign
     return total, gradient
 
 
 def penalty(
-    kind: str, pictures: torch.Tensor, height: int, width: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+    kind: str, pictures: np.ndarray, height: int, width: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (R, T) penalties of (R, T, d) pictures, and their (R, T, d) gradients."""
-    import torch
-
     if kind == "btv":
         total, gradient = variation(pictures.reshape(*pictures.shape[:2], height, width))
         return total, gradient.reshape(pictures.shape)
     if kind == "none":
-        return torch.zeros(pictures.shape[:2]), torch.zeros_like(pictures)
+        return np.zeros(pictures.shape[:2]), np.zeros_like(pictures)
     share = pictures.shape[-1] if kind == "l1_mean" else 1
-    return pictures.abs().sum(-1) / share, pictures.sign() / share
+    return np.abs(pictures).sum(-1) / share, np.sign(pictures) / share
 
 
-def doubt(
-    net: Net, parameters: torch.Tensor, pictures: torch.Tensor, *, logarithm: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (R, K) costs of (R, K, d) pictures and their gradients.
+def doubt(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R, K) 1 - p_k at picture k of each class, and the (R, K, K) gradients by logits."""
+    chances = softmax(logits, axis=-1)
+    own = np.diagonal(chances, axis1=1, axis2=2)
+    return 1 - own, own[..., None] * (chances - np.eye(logits.shape[-1], dtype=logits.dtype))
 
-    The cost of picture k is 1 - p_k, or -log p_k, by each of R models.
-    """
-    import torch
 
-    pictures = pictures.detach().requires_grad_()
-    chances = net.logits(parameters, pictures).log_softmax(-1)
-    own = chances.diagonal(dim1=1, dim2=2)
-    cost = -own if logarithm else 1 - own.exp()
-    (gradient,) = torch.autograd.grad(cost.sum(), pictures)
-    return cost.detach(), gradient
+def surprise(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R, K) -log p_k likewise."""
+    chances = log_softmax(logits, axis=-1)
+    own = np.diagonal(chances, axis1=1, axis2=2)
+    return -own, np.exp(chances) - np.eye(logits.shape[-1], dtype=logits.dtype)
 
 
 def attack(
@@ -116,9 +109,7 @@ def attack(
 
     ``parameters`` (R, P). ``public`` are (n, d) pictures and (n,) labels, which ``prior`` needs.
     """
-    import torch
-
-    flat = torch.from_numpy(np.ascontiguousarray(parameters, np.float32))
+    flat = np.ascontiguousarray(parameters, np.float32)
     if chosen.kind == "original":
         found = _original(net, flat, chosen, report)
     elif chosen.kind == "enhanced":
@@ -126,35 +117,31 @@ def attack(
     else:
         found = _prior(net, flat, chosen, public, report)
     shape = (len(parameters), net.n_classes, net.height, net.width)
-    return found.clamp(0, 1).reshape(shape).numpy()
+    return found.clip(0, 1).reshape(shape)
 
 
 def _original(
-    net: Net, parameters: torch.Tensor, chosen: Attack, report: Callable[[int], None]
-) -> torch.Tensor:
+    net: Net, parameters: np.ndarray, chosen: Attack, report: Callable[[int], None]
+) -> np.ndarray:
     """Gradient descent on 1 - p from a black picture; of every picture the best one counts."""
-    import torch
-
-    pictures = torch.zeros(len(parameters), net.n_classes, net.pixels)
-    best, least = pictures.clone(), torch.full(pictures.shape[:2], torch.inf)
-    earlier = torch.full((_PATIENCE, *pictures.shape[:2]), torch.inf)
-    running = torch.ones(len(parameters), dtype=torch.bool)
-    stopped = torch.zeros(pictures.shape[:2], dtype=torch.bool)
+    pictures = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
+    best, least = pictures.copy(), np.full(pictures.shape[:2], np.inf, np.float32)
+    earlier = np.full((_PATIENCE, *pictures.shape[:2]), np.inf, np.float32)
+    stopped = np.zeros(pictures.shape[:2], dtype=bool)
     for step in range(chosen.steps):
-        at = running.nonzero()[:, 0]
-        cost, gradient = doubt(net, parameters[at], pictures[at])
+        at = np.flatnonzero(~stopped.all(axis=1))
+        if not len(at):
+            break
+        cost, gradient = net.pulled(parameters[at], pictures[at], doubt)
         better = (cost < least[at]) & ~stopped[at]
-        least[at] = torch.where(better, cost, least[at])
-        best[at] = torch.where(better[..., None], pictures[at], best[at])
+        least[at] = np.where(better, cost, least[at])
+        best[at] = np.where(better[..., None], pictures[at], best[at])
         place = step % _PATIENCE
         stopped[at] |= (least[at] <= _ENOUGH) | (cost >= earlier[place, at])
         earlier[place, at] = cost
-        running = ~stopped.all(dim=1)
+        moved = (pictures[at] - np.float32(chosen.step) * gradient).clip(0, 1)
+        pictures[at] = np.where(stopped[at][..., None], pictures[at], moved)
         report(step + 1)
-        if not running.any():
-            break
-        moved = (pictures[at] - chosen.step * gradient).clamp(0, 1)
-        pictures[at] = torch.where(stopped[at][..., None], pictures[at], moved)
     return best
 
 
@@ -163,61 +150,58 @@ class Adam:
     """Adam of Algorithm 4: no bias correction, τ inside the root."""
 
     step: float
-    mean: torch.Tensor
-    square: torch.Tensor
+    mean: np.ndarray
+    square: np.ndarray
 
     @classmethod
-    def of(cls, variables: torch.Tensor, step: float) -> Adam:
+    def of(cls, variables: np.ndarray, step: float) -> Adam:
         """Start for variables of this shape."""
-        import torch
+        return cls(step, np.zeros_like(variables), np.zeros_like(variables))
 
-        return cls(step, torch.zeros_like(variables), torch.zeros_like(variables))
-
-    def move(self, gradient: torch.Tensor) -> torch.Tensor:
+    def move(self, gradient: np.ndarray) -> np.ndarray:
         """Return what is added to the variables."""
         first, second = _BETAS
-        self.mean.mul_(first).add_(gradient, alpha=1 - first)
-        self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        return -self.step * self.mean / (self.square + _TAU).sqrt()
+        self.mean = first * self.mean + (1 - first) * gradient
+        self.square = second * self.square + (1 - second) * gradient**2
+        return -self.step * self.mean / np.sqrt(self.square + _TAU)
 
 
 def _enhanced(
-    net: Net, parameters: torch.Tensor, chosen: Attack, report: Callable[[int], None]
-) -> torch.Tensor:
+    net: Net, parameters: np.ndarray, chosen: Attack, report: Callable[[int], None]
+) -> np.ndarray:
     """Adam on 1 - p + λ penalty; the gradient is taken through the box by w."""
-    import torch
-
-    variables = torch.zeros(len(parameters), net.n_classes, net.pixels)
+    variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     if not chosen.box:
         variables += 0.5
     adam = Adam.of(variables, chosen.step)
     for step in range(chosen.steps):
-        pictures = (variables.tanh() + 1) / 2 if chosen.box else variables
-        _, gradient = doubt(net, parameters, pictures)
+        pictures = (np.tanh(variables) + 1) / 2 if chosen.box else variables
+        _, gradient = net.pulled(parameters, pictures, doubt)
         if chosen.penalty != "none":
-            gradient += chosen.weight * penalty(chosen.penalty, pictures, net.height, net.width)[1]
+            gradient = (
+                gradient
+                + chosen.weight * penalty(chosen.penalty, pictures, net.height, net.width)[1]
+            )
         if chosen.box:
-            gradient *= 2 * pictures * (1 - pictures)  # derivative of the box
+            gradient = gradient * 2 * pictures * (1 - pictures)  # derivative of the box
         variables += adam.move(gradient)
         report(step + 1)
-    return (variables.tanh() + 1) / 2 if chosen.box else variables
+    return (np.tanh(variables) + 1) / 2 if chosen.box else variables
 
 
 def _prior(
     net: Net,
-    parameters: torch.Tensor,
+    parameters: np.ndarray,
     chosen: Attack,
     public: tuple[np.ndarray, np.ndarray],
     report: Callable[[int], None],
-) -> torch.Tensor:
+) -> np.ndarray:
     """Adam on -log p + λ‖z‖² / 2, where a picture is a public mean plus smooth detail.
 
     Detail is z with the square root of the public pictures' amplitude at each frequency; in the end
     its contrast is twice theirs. For class k mean and amplitudes are of public pictures of the
     other classes alone.
     """
-    import torch
-
     pixels, labels = public
     shape = (net.height, net.width)
     means, spectra, contrasts = [], [], []
@@ -228,23 +212,22 @@ def _prior(
         spectra.append(np.sqrt(np.sqrt(power) * np.sqrt(power.max())))
         means.append(mean.ravel())
         contrasts.append((others - mean).std())
-    mean, spectrum = (torch.from_numpy(np.array(each)).float() for each in (means, spectra))
-    contrast = torch.tensor(contrasts, dtype=torch.float32)[:, None]
+    mean, spectrum, contrast = (np.array(each, np.float32) for each in (means, spectra, contrasts))
 
-    def shaped(z: torch.Tensor) -> torch.Tensor:
-        fourier = torch.fft.fft2(z.reshape(*z.shape[:2], *shape))
-        return torch.fft.ifft2(fourier * spectrum).real.reshape(z.shape)
+    def shaped(z: np.ndarray) -> np.ndarray:
+        fourier = fft2(z.reshape(*z.shape[:2], *shape))
+        return ifft2(fourier * spectrum).real.reshape(z.shape)
 
-    variables = torch.zeros(len(parameters), net.n_classes, net.pixels)
+    variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     adam = Adam.of(variables, chosen.step)
     for step in range(chosen.steps):
         pictures = mean + shaped(variables)
-        _, gradient = doubt(net, parameters, pictures, logarithm=True)
+        _, gradient = net.pulled(parameters, pictures, surprise)
         variables += adam.move(shaped(gradient) + chosen.weight * variables)
         report(step + 1)
     detail = shaped(variables)
-    spread = detail.std(-1, keepdim=True)
-    return mean + torch.where(spread > 0, _CONTRAST * contrast / spread, 0.0) * detail
+    spread = detail.std(-1, keepdims=True)
+    return mean + _CONTRAST * contrast[:, None] * detail / np.where(spread > 0, spread, 1)
 
 
 def without_model(public: np.ndarray, height: int, width: int) -> dict[str, np.ndarray]:
@@ -256,10 +239,6 @@ def without_model(public: np.ndarray, height: int, width: int) -> dict[str, np.n
 
 def sureness(net: Net, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
     """Return (R, K) probabilities that R models give class k at picture k of (R, K, h, w)."""
-    import torch
-
-    flat = torch.from_numpy(np.ascontiguousarray(parameters, np.float32))
-    rows = torch.from_numpy(pictures.reshape(*pictures.shape[:2], -1).astype(np.float32))
-    with torch.no_grad():
-        chances = net.logits(flat, rows).softmax(-1)
-    return chances.diagonal(dim1=1, dim2=2).numpy()
+    rows = pictures.reshape(*pictures.shape[:2], -1).astype(np.float32)
+    chances = softmax(net.logits(np.asarray(parameters, np.float32), rows), axis=-1)
+    return np.diagonal(chances, axis1=1, axis2=2)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _PUBLIC_SEED = 20216
 """Of public rules: hashed parts, and where k-means starts."""
+_LLOYD = 30
+"""Rounds of k-means at most."""
 _DEVIATIONS = 6
 """Standard deviations by which the number of joins may miss its mean."""
 
@@ -129,12 +131,20 @@ def _unit_of_records(task: ImageTask, settings: UnitSettings) -> np.ndarray:
 
 
 def _centroids(pixels: np.ndarray, parts: int) -> np.ndarray:
-    """(at most parts, d) centroids of k-means on some images."""
-    from sklearn.cluster import KMeans
-
+    """(at most parts, d) centroids of k-means on some images (Lloyd), from images at random."""
     parts = min(parts, len(pixels))
-    found = KMeans(parts, n_init=1, max_iter=50, random_state=_PUBLIC_SEED).fit(pixels / 255)
-    return found.cluster_centers_
+    start = np.random.RandomState(_PUBLIC_SEED).permutation(len(pixels))[:parts]
+    centroids = pixels[start] / 255
+    for _ in range(_LLOYD):
+        nearest = _nearest(pixels, centroids)
+        sums = np.zeros_like(centroids)
+        np.add.at(sums, nearest, pixels / 255)
+        counts = np.bincount(nearest, minlength=parts)[:, None]
+        moved = np.where(counts > 0, sums / np.maximum(counts, 1), centroids)
+        if np.array_equal(moved, centroids):
+            break
+        centroids = moved
+    return centroids
 
 
 def _nearest(pixels: np.ndarray, centroids: np.ndarray) -> np.ndarray:

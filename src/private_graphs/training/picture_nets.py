@@ -7,6 +7,7 @@ mean gradients of groups of records: what class-level DP-SGD releases (``unit_sg
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,15 +18,21 @@ if TYPE_CHECKING:
 
 _SMALL = 20
 """Pixels of a side below which the network sees every pixel twice, in both directions."""
-_TINY = 1e-12
+_FLAT = 1e-4
+"""Norm of a picture less its mean below which it counts as one grey."""
 _SAFE = 1 - 2.0**-30
 """Clipped norms stay that far below the clip norm, whatever rounding does."""
 
 
 def standardised(rows: np.ndarray) -> np.ndarray:
-    """Return (n, d) rows less their own mean, scaled to norm 1; rows of one grey become 0."""
+    """Return (n, d) rows less their own mean, scaled to norm 1; rows of one grey are not."""
     rows = rows - rows.mean(axis=-1, keepdims=True)
-    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), _TINY)
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return rows / np.where(norms > _FLAT, norms, 1)
+
+
+Cost = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From (R, K, K) logits to (R, K) costs and the (R, K, K) gradients of their sum."""
 
 
 @dataclass(frozen=True)
@@ -88,29 +95,26 @@ class Net:
         """
         raise NotImplementedError
 
-    def logits(self, parameters: torch.Tensor, pictures: torch.Tensor) -> torch.Tensor:
+    def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
         """Return (R, T, K) of (R, P) parameters and (R, T, d) pictures with pixels in [0, 1]."""
+        raise NotImplementedError
+
+    def pulled(
+        self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, K) costs of (R, K, d) pictures, one for each class, and their gradients.
+
+        ``cost`` maps (R, K, K) logits to costs and the gradients by logits.
+        """
         raise NotImplementedError
 
     def predict(self, parameters: np.ndarray, pixels: np.ndarray) -> np.ndarray:
         """Return (n,) classes of (n, d) bytes."""
-        import torch
-
-        flat = torch.from_numpy(np.asarray(parameters, np.float32))[None]
-        classes = []
-        with torch.no_grad():
-            for part in np.array_split(pixels, max(1, len(pixels) // 2000)):
-                rows = torch.from_numpy(part.astype(np.float32) / np.float32(255))
-                classes.append(self.logits(flat, rows[None])[0].argmax(-1).numpy())
-        return np.concatenate(classes)
-
-    def _ready(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Pictures as the network sees them; differentiable."""
-        if not self.standardise:
-            return pictures
-        centred = pictures - pictures.mean(-1, keepdim=True)
-        # a picture of one grey has no gradient instead of an infinite one
-        return self.norm * centred / (centred.square().sum(-1, keepdim=True) + _TINY).sqrt()
+        parts = np.array_split(pixels, max(1, len(pixels) // 2000))
+        return np.concatenate([
+            self.logits(parameters[None], part[None] / np.float32(255))[0].argmax(-1)
+            for part in parts
+        ])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -165,10 +169,31 @@ class Softmax(Net):
         total = np.concatenate([inputs.T @ errors, errors.sum(axis=0, keepdims=True)])
         return total.ravel() if np.isfinite(total).all() else np.zeros(self.n_parameters)
 
-    def logits(self, parameters: torch.Tensor, pictures: torch.Tensor) -> torch.Tensor:
+    def _matrix(self, parameters: np.ndarray) -> np.ndarray:
+        return parameters.reshape(len(parameters), self.pixels + 1, self.n_classes)
+
+    def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
         """Return (R, T, K)."""
-        matrix = parameters.reshape(len(parameters), self.pixels + 1, self.n_classes)
-        return self._ready(pictures) @ matrix[:, :-1] + matrix[:, -1:]
+        matrix = self._matrix(parameters)
+        rows = standardised(pictures) if self.standardise else pictures
+        return rows @ matrix[:, :-1] + matrix[:, -1:]
+
+    def pulled(
+        self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Closed form: the gradient by logits times the weights."""
+        matrix = self._matrix(parameters)
+        costs, by_logits = cost(self.logits(parameters, pictures))
+        gradient = by_logits @ matrix[:, :-1].transpose(0, 2, 1)
+        if self.standardise:  # (I - u uᵀ)(I - 11ᵀ/d) / norm, with u the standardised picture
+            norms = np.linalg.norm(
+                pictures - pictures.mean(-1, keepdims=True), axis=-1, keepdims=True
+            )
+            unit = standardised(pictures)
+            gradient = gradient - (gradient * unit).sum(-1, keepdims=True) * unit
+            gradient -= gradient.mean(-1, keepdims=True)
+            gradient = np.where(norms > _FLAT, gradient / np.maximum(norms, _FLAT), gradient)
+        return costs, gradient
 
 
 @dataclass(frozen=True)
@@ -236,12 +261,41 @@ class Cnn(Net):
         hidden = linear(hidden, tensors[4], tensors[5]).tanh()
         return linear(hidden, tensors[6], tensors[7])
 
-    def logits(self, parameters: torch.Tensor, pictures: torch.Tensor) -> torch.Tensor:
+    def _ready(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Pictures as the network sees them; differentiable."""
+        if not self.standardise:
+            return pictures
+        centred = pictures - pictures.mean(-1, keepdim=True)
+        norms = centred.detach().square().sum(-1, keepdim=True).sqrt()
+        flat = norms <= _FLAT  # of one grey: no division, and a finite gradient
+        norms = (centred.square().sum(-1, keepdim=True) + flat).sqrt()
+        return self.norm * centred / norms
+
+    def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
         """Return (R, T, K), model by model."""
         import torch
 
-        pairs = zip(parameters, self._ready(pictures), strict=True)
-        return torch.stack([self._one(*pair) for pair in pairs])
+        with torch.no_grad():
+            return np.stack([
+                self._one(torch.from_numpy(one), self._ready(torch.from_numpy(rows))).numpy()
+                for one, rows in zip(parameters, pictures, strict=True)
+            ])  # fmt: skip
+
+    def pulled(
+        self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """By automatic differentiation, model by model."""
+        import torch
+
+        costs, gradients = [], []
+        for one, rows in zip(parameters, pictures, strict=True):
+            inputs = torch.from_numpy(rows).requires_grad_()
+            logits = self._one(torch.from_numpy(one), self._ready(inputs))
+            found, by_logits = cost(logits.detach().numpy()[None])
+            (gradient,) = torch.autograd.grad(logits, inputs, torch.from_numpy(by_logits[0]))
+            costs.append(found[0])
+            gradients.append(gradient.numpy())
+        return np.stack(costs), np.stack(gradients)
 
     def gradient_sum(
         self,

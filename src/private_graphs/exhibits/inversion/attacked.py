@@ -115,7 +115,7 @@ def distance_table(
     frame = frame.groupby(keys, as_index=False)[["distance", "no_model", "black"]].mean()
     at = {tuple(row[name] for name in keys): row for row in frame.to_dict("records")}
     printed = {
-        (row["dataset"], int(row["target"])): row
+        (row["pictures"], int(row["target"])): row
         for row in results.published(published).to_dict("records")
     }
     lines = frame[["dataset", "target"]].drop_duplicates()

@@ -29,7 +29,7 @@ def build(results: Any) -> list[Block]:
     )  # fmt: skip
     printed = results.published("models")
     theirs = {
-        (row["dataset"], row["unit"], row["epsilon"]): row["accuracy_percent"]
+        (row["pictures"], row["unit"], row["epsilon"]): row["accuracy_percent"]
         for row in printed.to_dict("records")
     }
 
@@ -47,7 +47,7 @@ def build(results: Any) -> list[Block]:
         Column("ε proved", guarantee),
     ]
     told = [
-        Column("dataset", lambda row: row["dataset"]),
+        Column("pictures", lambda row: row["pictures"]),
         Column("unit", lambda row: row["unit"]),
         Column("noise", lambda row: number(row.get("noise_multiplier"))),
         Column("ε", lambda row: number(row["epsilon"])),
