@@ -64,9 +64,10 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
     everyone = np.concatenate([task.validation_pixels, task.test_pixels])
     near = book.nearness(book.features(everyone))
     features = book.features(task.train_pixels)
+    rows_of = {"codes": book.nearness(features), "means": features}
     outcomes = []
     for request in requests:
-        rows, labels = features, task.train_labels
+        rows, labels = rows_of[request.settings.release], task.train_labels
         if request.settings.replaced:
             rows, labels = with_replaced(rows, labels, task.n_classes, request.seed)
         cells, events = _released(task, request, book, rows, labels)
@@ -141,11 +142,14 @@ def _by_class(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarra
 def _released(
     task: ImageTask, request: Request, book: Codebook, rows: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, tuple[Event, ...]]:
-    """(K,) cells of the classes, and what was released."""
+    """(K,) cells of the classes, and what was released.
+
+    ``rows`` are of n training pictures: nearness to the cells for codes, features for means.
+    """
     scenario = task.scenario
     claim = {"unit": scenario.unit, "relation": scenario.relation, "count": 1}
     if request.settings.release == "codes":
-        nearest = _by_class(book.nearness(rows), labels, task.n_classes).argmax(axis=1)
+        nearest = _by_class(rows, labels, task.n_classes).argmax(axis=1)
         if not request.private:
             return nearest, ()
         noise = request.streams.generator("noise")
