@@ -172,6 +172,7 @@ class _Run:
     facts: tuple[str, ...]
     assumptions: tuple[str, ...]
     noise_generator: str
+    n_units: int
     calibrated_for: float | None
     claim: Any
 
@@ -313,6 +314,7 @@ class _Runner:
             facts=(*facts, "all settings of the run"),
             assumptions=(*outcome.assumptions, *(self.method.assumptions if noisy else ())),
             noise_generator=outcome.noise_generator,
+            n_units=outcome.n_units or self.task.n_units,
             calibrated_for=(request.epsilon if given == "asked" else given) if noisy else None,
             claim=outcome.claim,
         )
@@ -344,7 +346,7 @@ class _Runner:
             unit=scenario.unit,
             relation=scenario.relation,
             delta=job.delta,
-            n_units=self.task.n_units,
+            n_units=run.n_units,
             epsilon_published=claim and claim.epsilon,
             published_formula=claim and claim.formula,
             authors_accountant_epsilon=claim and claim.authors_epsilon,
@@ -407,7 +409,7 @@ class _Runner:
         if groups and self.search:
             groups += self.search.runs
         scenario = self.task.scenario
-        claim = (scenario.unit, scenario.relation, self.job.delta, self.task.n_units)
+        claim = (scenario.unit, scenario.relation, self.job.delta, run.n_units)
         return price_file(claim, groups, without)
 
     def _preprocessing(self) -> str:

@@ -18,7 +18,9 @@ from private_graphs.errors import UserError
 from private_graphs.privacy.statements import Inference, Relation, Unit
 from private_graphs.protocols import Protocol
 
-ScenarioName = Literal["text", "graph", "edges", "links", "lists", "nodes", "records"]
+ScenarioName = Literal[
+    "text", "graph", "edges", "links", "lists", "nodes", "records", "classes", "subclasses"
+]
 UNIT_ROWS = "every row of features is scaled to norm 1 by itself"
 """What ``GraphTask`` does to features."""
 _SIZES = (
@@ -137,6 +139,37 @@ SCENARIOS: dict[str, Scenario] = {
             ),
             cut="images",
         ),
+        *(
+            Scenario(
+                name=name,
+                title=title,
+                unit=unit,
+                relation="replace",
+                inference="params_only",
+                public_facts=(
+                    "the numbers of training, validation and test images, of classes and of "
+                    f"pixels; {whose}",
+                    "the validation images with their labels",
+                    "test images are not protected: their pixels are read for their own "
+                    "predictions, their labels for the scores that are shown",
+                ),
+                cut="images",
+            )
+            for name, title, unit, whose in (
+                (
+                    "classes",
+                    "class level: all training images of a class at once",
+                    "class",
+                    "how many training images each class has",
+                ),
+                (
+                    "subclasses",
+                    "subclass level: all training images of a part of a class at once",
+                    "subclass",
+                    "the rule that says to which part of its class an image belongs",
+                ),
+            )
+        ),
     )
 }
 """Every scenario by name; under ``nodes`` a dataset says itself what is public. The edges of a node
@@ -209,7 +242,8 @@ class NodeTask:
 
 @dataclass(frozen=True, eq=False)
 class ImageTask:
-    """n private training images, V public validation and M test ones (``records``).
+    """n private training images, V public validation and M test ones (``records``, ``classes``,
+    ``subclasses``).
 
     A training image without a label contributes nothing, which a replaced one may do anyway; others
     take no part, but test images where they are asked for.
@@ -218,7 +252,8 @@ class ImageTask:
     scenario: Scenario
     protocol: Protocol
     n_units: int
-    """Training images n, labelled or not."""
+    """Training images n, labelled or not; classes; of ``subclasses`` at least the classes, a run
+    says how many (``Outcome.n_units``)."""
     n_classes: int
     delta: float
     train_pixels: np.ndarray
@@ -231,6 +266,8 @@ class ImageTask:
     """(V,). Which of them are public a request says; the others are private."""
     test_pixels: np.ndarray
     """(M, c·h·w); known to who asks for a prediction."""
+    shape: tuple[int, int, int]
+    """Channels c, height h and width w of an image."""
 
 
 Task = GraphTask | NodeTask | ImageTask
@@ -273,7 +310,8 @@ def build_task(
     test = dataset.test_mask & (unlabelled | (labels >= 0))
     evaluation = Evaluation(np.flatnonzero(test), labels[test])
     if is_images:
-        return _image_task(dataset, labels, test, protocol, delta), evaluation
+        task = _image_task(dataset, SCENARIOS[scenario], labels, test, protocol, delta)
+        return task, evaluation
     if cut == "sides":
         return (
             build_graph_task(dataset, SCENARIOS[scenario], delta, unlabelled, max_edges),
@@ -322,15 +360,20 @@ def with_drawn_masks(
 
 
 def _image_task(
-    dataset: ImageDataset, labels: np.ndarray, test: np.ndarray, protocol: Protocol, delta: float
+    dataset: ImageDataset,
+    scenario: Scenario,
+    labels: np.ndarray,
+    test: np.ndarray,
+    protocol: Protocol,
+    delta: float,
 ) -> ImageTask:
     """``labels`` (N,) as the protocol reads them; ``test`` (N,) mask of the images to predict."""
     pixels = dataset.images.reshape(len(labels), -1)
     train, validation = dataset.train_mask, dataset.validation_mask & (labels >= 0)
     return ImageTask(
-        scenario=SCENARIOS["records"],
+        scenario=scenario,
         protocol=protocol,
-        n_units=int(dataset.train_mask.sum()),
+        n_units=int(train.sum()) if scenario.unit == "record" else dataset.n_classes,
         n_classes=dataset.n_classes,
         delta=delta,
         train_pixels=pixels[train],
@@ -338,6 +381,7 @@ def _image_task(
         validation_pixels=pixels[validation],
         validation_labels=labels[validation],
         test_pixels=pixels[test],
+        shape=dataset.images.shape[1:],
     )
 
 

@@ -31,7 +31,8 @@ class ImageInfo(LabelledInfo):
     height: int = Field(ge=1)
     width: int = Field(ge=1)
     features: Literal["raw"] = "raw"
-    view: None = None
+    view: str | None = None
+    """How its raw files were read, where they leave a choice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,7 @@ class ImageDataset(LabelledDataset):
         info = self.info
         return self.common_statistics() | {
             "units": info.units,
+            "view": info.view,
             "images": info.n_images,
             "shape": [info.channels, info.height, info.width],
         }

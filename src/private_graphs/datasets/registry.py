@@ -215,7 +215,7 @@ def build(
     sources = raw_records(name, raw_dir)
     parsed = spec.read(raw_dir / spec.raw, *([found] if found else []))
     if isinstance(parsed, ParsedImages):
-        return _images(spec, parsed, sources)
+        return _images(spec, parsed, sources, found)
     return _dataset(spec, parsed, sources, found)
 
 
@@ -297,7 +297,9 @@ def _common(
     return told, arrays
 
 
-def _images(spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile]) -> ImageDataset:
+def _images(
+    spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile], view: DataView | None
+) -> ImageDataset:
     told, arrays = _common(spec, parsed, sources)
     n_images, channels, height, width = parsed.images.shape
     info = ImageInfo(
@@ -306,6 +308,7 @@ def _images(spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile]) -> 
         channels=channels,
         height=height,
         width=width,
+        view=view.name if view else None,
         public_facts=["the number of images and the classes", _MASKS, _PUBLIC_IMAGES],
     )
     return ImageDataset(images=parsed.images, **arrays, info=info)

@@ -42,6 +42,10 @@ class DataView:
     """Whether nodes whose class is unknown are a class of their own (Facebook100): as released,
     where one raw row has a negative year."""
 
+    copies: Literal["split", "none"]
+    """``split``: varied copies of photographs are made before these are split, so that copies of a
+    training photograph are test images (Zhang 2021, §4.5.1)."""
+
 
 RELEASED = DataView(
     name="released",
@@ -52,6 +56,7 @@ RELEASED = DataView(
     empty_texts="counted",
     node_sample="stratified",
     missing_class="kept",
+    copies="split",
 )
 
 PAPER = DataView(
@@ -63,6 +68,7 @@ PAPER = DataView(
     empty_texts="masked",
     node_sample="stratified",
     missing_class="dropped",
+    copies="split",
 )
 
 SOUND = DataView(
@@ -74,6 +80,7 @@ SOUND = DataView(
     empty_texts="masked",
     node_sample="keyed_coin",
     missing_class="dropped",
+    copies="none",
 )
 
 SOUND_WITH_LABEL = replace(SOUND, name="sound-with-label", label_column="kept")

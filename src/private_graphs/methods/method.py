@@ -107,6 +107,8 @@ class Outcome:
     assumptions: tuple[str, ...] = ()
     noise_generator: str = "numpy"
     """Key of ``privacy.assumptions.NOISE_GENERATORS``."""
+    n_units: int | None = None
+    """Private units, where the settings say how many there are; None: those of the task."""
     majority: int | None = None
     """Most frequent class of the private labels that the run saw (baseline of seeded runs)."""
     calibrated_for: float | Literal["asked"] | None = "asked"

@@ -546,6 +546,13 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
             f"the sensitivity of this {type(event).__name__} is stated for unit {event.unit!r} "
             f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
         )
+    if getattr(event, "fitted_terms", False):
+        return PricedEvent(
+            None,
+            "none",
+            f"none: which records belong to a {unit} was fitted on all records of its class, so "
+            "that one changed record moves others (§8)",
+        )
     loss = loss_of(event)
     mu = None
     if isinstance(event, GaussianQuery):

@@ -2,8 +2,9 @@
 
 ``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``:
 ``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
-``statements.json``, ``predictions.safetensors`` (class of every test record, and its label) and
-``README.md``. What was recorded before and has not run again stays.
+``statements.json``, ``predictions.safetensors`` (class of every test record, and its label),
+``artifacts.safetensors`` (pictures and other arrays of jobs that no other job needs, if there are
+any) and ``README.md``. What was recorded before and has not run again stays.
 Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
 other.
 """
@@ -14,7 +15,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ import safetensors.numpy
 from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_json, write_text
+from private_graphs.jobs import JOB_FILE, finished_folders, read_job
 from private_graphs.report.rows import (
     Answers,
     check_scores,
@@ -41,6 +43,7 @@ from private_graphs.report.rows import (
     remedy,
     tidy,
 )
+from private_graphs.result import ARTIFACTS, read_artifacts
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
 _RECORDS, _LABELS = "test_records/", "test_labels/"
@@ -80,6 +83,8 @@ class Recorded:
     the records that are predicted."""
     test_labels: dict[str, np.ndarray]
     """By the same names: (M,) int16 labels of these records."""
+    artifacts: dict[str, np.ndarray] = field(default_factory=dict)
+    """By ``<group>/<job>/<replica_id>/<name>``."""
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -95,7 +100,13 @@ class Recorded:
         kept = labels[0]
         if len(labels) > 1:
             kept = np.stack([self.test_labels[each] for each in records_of(rows)])
-        return Answers(rows["replica_id"].tolist(), self.predictions[name], kept)
+        begin = f"{name}/"
+        artifacts = {
+            key.removeprefix(begin): array
+            for key, array in self.artifacts.items()
+            if key.startswith(begin)
+        }
+        return Answers(rows["replica_id"].tolist(), self.predictions[name], kept, artifacts)
 
     def check_scores(self, labels: Mapping[str, np.ndarray]) -> int:
         """Compute the test scores of every run from its predictions; return how many runs.
@@ -118,7 +129,7 @@ class Recorded:
         return checked
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write the four files; return their paths."""
+        """Write the files; return their paths."""
         folder = Path(folder)
         about = {"made": asdict(self.made), "statistics": self.statistics}
         table = pyarrow.Table.from_pandas(self.rows, preserve_index=False)
@@ -133,8 +144,13 @@ class Recorded:
         order = {"replica_ids": json.dumps(_order(self.runs), sort_keys=True)}
         with atomic_path(folder / PREDICTIONS) as temporary:
             safetensors.numpy.save_file(tensors | self.predictions, temporary, metadata=order)
+        (folder / ARTIFACTS).unlink(missing_ok=True)
+        if self.artifacts:
+            with atomic_path(folder / ARTIFACTS) as temporary:
+                safetensors.numpy.save_file(dict(sorted(self.artifacts.items())), temporary)
         write_text(folder / "README.md", "\n".join([*_page(self), ""]))
-        return [folder / name for name in (ROWS, STATEMENTS, PREDICTIONS, "README.md")]
+        names = (ROWS, STATEMENTS, PREDICTIONS, "README.md", *([ARTIFACTS] * bool(self.artifacts)))
+        return [folder / name for name in names]
 
 
 def record(
@@ -174,6 +190,7 @@ def record(
             {name: statements[name] for name in sorted(set(mine["statement_id"].dropna()))},
             [each for each in statistics if each["name"] in set(mine["dataset"])],
             *_predictions(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
+            _artifacts(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
         )  # fmt: skip
         if (target / str(study) / ROWS).is_file():
             recorded = _with_earlier(recorded, read_recorded(target / str(study)))
@@ -217,6 +234,8 @@ def _with_earlier(new: Recorded, earlier: Recorded) -> Recorded:
         {name: value for name, value in sorted(predictions.items()) if name in jobs},
         earlier.test_records | new.test_records,
         earlier.test_labels | new.test_labels,
+        {key: array for key, array in earlier.artifacts.items()
+         if key.rsplit("/", 2)[0] not in ran} | new.artifacts,
     )  # fmt: skip
 
 
@@ -240,8 +259,9 @@ def read_recorded(folder: str | Path) -> Recorded:
         )  # fmt: skip
         predictions = {name: value for name, value in tensors.items() if name in order}
         recorded = Recorded(
-            Made(**made), rows, statements, about["statistics"], predictions, records, labels
-        )
+            Made(**made), rows, statements, about["statistics"], predictions, records, labels,
+            read_artifacts(folder),
+        )  # fmt: skip
         _check(folder, recorded, order)
     return recorded
 
@@ -324,6 +344,21 @@ def _predictions(
             )
         predictions[f"{group}/{job}"] = classes.astype(np.uint8)
     return predictions, records, labels
+
+
+def _artifacts(folder: Path, runs: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return the artifacts of jobs that no other job of the study needs."""
+    plans = {name: read_job(path / JOB_FILE) for name, path in finished_folders(folder).items()}
+    needed = {other for job in plans.values() if job for other in job.needs.values()}
+    names = sorted(
+        {f"{group}/{job}" for group, job in zip(runs["group"], runs["job"], strict=True)}
+    )
+    return {
+        f"{name}/{key}": array
+        for name in names
+        if plans[name].id not in needed
+        for key, array in read_artifacts(folder / name).items()
+    }
 
 
 def _refuse_secret_seeds(rows: pd.DataFrame) -> None:

@@ -229,6 +229,15 @@ class Results:
         ]
         return np.array(classes), answers[jobs.iloc[0]].labels
 
+    def artifacts(self, rows: pd.DataFrame, name: str) -> list[np.ndarray | None]:
+        """Return what the run of each row keeps under ``name``; None where it keeps nothing."""
+        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
+        answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+        return [
+            answers[job] and answers[job].artifacts.get(f"{replica}/{name}")
+            for job, replica in zip(jobs, rows["replica_id"], strict=True)
+        ]
+
     def baseline(self, by: Sequence[str], score: str, spread: str = "std") -> pd.DataFrame:
         """Return keys, mean, n and spread of a baseline that every run carries, once per seed.
 

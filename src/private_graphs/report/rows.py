@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -29,6 +29,7 @@ from private_graphs.methods import method_named
 from private_graphs.privacy.statements import PrivacyStatement, check_row
 from private_graphs.report.audits import audit_row
 from private_graphs.report.words import missing
+from private_graphs.result import read_artifacts
 from private_graphs.training.metrics import scores
 
 TEXT, NUMBER, COUNT, FLAG = "object", "float64", "Int64", "boolean"
@@ -75,6 +76,8 @@ class Answers:
     """(R, M)."""
     labels: np.ndarray | None
     """(M,), or (R, M) where every seed has its own test records; None where they were not kept."""
+    artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By ``<replica_id>/<name>``: pictures, say."""
 
 
 def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
@@ -89,7 +92,7 @@ def _read_answers(folder: Path) -> Answers:
     ):
         labels = stored.get_tensor("test_labels") if "test_labels" in stored.keys() else None
         order = json.loads(stored.metadata()["replica_ids"])
-        return Answers(order, stored.get_tensor("predictions"), labels)
+        return Answers(order, stored.get_tensor("predictions"), labels, read_artifacts(folder))
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:

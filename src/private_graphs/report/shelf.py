@@ -201,8 +201,9 @@ def exhibit_files(root: Path, shelf: Shelf, exhibit: Exhibit) -> list[Path]:
 
 
 def label_of(name: str) -> str:
-    """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``."""
-    words = re.sub(r"(?<=[a-z])(?=\d)", " ", name.replace("_", " "))
+    """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``, ``table4_2`` has 4.2."""
+    name = re.sub(r"(?<=\d)_(?=\d)", ".", name).replace("_", " ")
+    words = re.sub(r"(?<=[a-z])(?=\d)", " ", name)
     return words[:1].upper() + words[1:]
 
 

@@ -1,0 +1,79 @@
+"""Photographs of people: varied copies of them, and the two ways to split people's photographs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from private_graphs.datasets.image_dataset import ParsedImages
+from private_graphs.datasets.views import DataView
+
+_SEED = 20214
+_SHIFT = 3
+"""Pixels at most."""
+_DIMMEST, _BRIGHTEST = 850, 1150
+"""In thousandths."""
+_TEST_SHARE = 30 / 220
+"""Of all copies of a person, where copies are split (Zhang 2021, §4.5.1)."""
+_SPLIT = {
+    "after": (
+        "each person's photographs, with varied copies of each, are split at random: copies of "
+        "one photograph are on both sides"
+    ),
+    "never": "each person's last photographs are validation and test images",
+}
+
+
+def varied(images: np.ndarray, copies: int) -> np.ndarray:
+    """Return (n, copies, h, w) uint8: each of (n, h, w) images, then varied copies of it.
+
+    A copy is mirrored or not, shifted by up to three pixels (edges are repeated), and its
+    brightness multiplied by .85 to 1.15. The draws depend on the place of an image and of its copy
+    alone: no image has a say in what becomes of another.
+    """
+    n, height, width = images.shape
+    rng = np.random.RandomState(_SEED)
+    mirrored = rng.randint(0, 2, size=(n, copies)).astype(bool)
+    down, right = rng.randint(-_SHIFT, _SHIFT + 1, size=(2, n, copies))
+    light = rng.randint(_DIMMEST, _BRIGHTEST + 1, size=(n, copies))
+    mirrored[:, 0], down[:, 0], right[:, 0], light[:, 0] = False, 0, 0, 1000
+    columns = np.where(mirrored[..., None], np.arange(width)[::-1], np.arange(width))
+    rows = np.clip(np.arange(height) - down[..., None], 0, height - 1)
+    columns = np.take_along_axis(
+        columns, np.clip(np.arange(width) - right[..., None], 0, width - 1), axis=-1
+    )
+    moved = images[np.arange(n)[:, None, None, None], rows[..., None], columns[:, :, None, :]]
+    brighter = moved.astype(np.uint32) * light[..., None, None].astype(np.uint32) // 1000
+    return np.minimum(255, brighter).astype(np.uint8)
+
+
+def split(photographs: np.ndarray, view: DataView, copies: int) -> ParsedImages:
+    """Cut (people, m, h, w) uint8 photographs into training, validation and test images.
+
+    The view says whether varied copies (``copies`` of each, itself among them) are made before the
+    split. Where they are not, a tenth of each person's photographs, at least one, are validation
+    images, as many are test images.
+    """
+    people, m, height, width = photographs.shape
+    images = photographs
+    if view.copies == "split":
+        flat = photographs.reshape(-1, height, width)
+        images = varied(flat, copies).reshape(people, m * copies, height, width)
+        m *= copies
+        order = np.random.RandomState(_SEED + 1).rand(people, m).argsort(axis=1, kind="stable")
+        images = np.take_along_axis(images, order[..., None, None], axis=1)
+        held_out = round(m * _TEST_SHARE)
+        n_validation = max(1, held_out // 10)
+        n_test = held_out - n_validation
+    else:
+        n_validation = n_test = max(1, m // 10)
+    place = np.tile(np.arange(m), people)
+    test = place >= m - n_test
+    validation = (place >= m - n_test - n_validation) & ~test
+    return ParsedImages(
+        images=images.reshape(-1, 1, height, width),
+        labels=np.repeat(np.arange(people), m),
+        train_mask=~test & ~validation,
+        validation_mask=validation,
+        test_mask=test,
+        preprocessing=(_SPLIT["after" if view.copies == "split" else "never"],),
+    )

@@ -1,0 +1,264 @@
+"""What the study's exhibits share: attacked models in words, distances by target, picture grids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.report.exhibit import Block, Cell, Chart, Column, Pictures, Table
+from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+
+MODEL, ATTACK = "unit_gradients", "model_inversion"
+LEVELS = {"records": "record", "classes": "class", "subclasses": "subclass"}
+"""Words for what DP protects, by scenario."""
+_ATTACKS = {"original": "original", "enhanced": "enhanced", "prior": "with a prior"}
+_PENALTIES = {"l1_mean": ", mean ℓ1"}
+SCORES = {
+    "distance": "distance",
+    "no_model_distance": "without a model",
+    "re_identification": "re-identified",
+    "judge_accuracy": "named by a judge",
+}
+"""Columns of attack rows, and their heads."""
+LINE_NOTE = (
+    "distance: of the picture of a class to the nearest picture of that class (Euclidean for "
+    "digits, 1 - SSIM for faces); without a model: of the best of black, grey and the public mean, "
+    "which anybody has. A smaller distance than that line is what a model gave away."
+)
+METRIC_NOTE = (
+    "re-identified: share of classes whose reference picture is the nearest to the attack's; named "
+    "by a judge: share that a classifier names, fitted on public pictures alone. Guessing "
+    "has one in the number of classes."
+)
+STAND_IN_NOTE = (
+    "Faces94 is not to be had: AT&T's 40 people in varying poses stand in for its 153 in nearly "
+    "one, so that printed numbers stand in rows of their own."
+)
+COMPARED_NOTE = (
+    "paper compares with private training pictures, which is an evaluation that no guarantee "
+    "covers; sound with public pictures that no model has seen."
+)
+
+
+def attack_words(attack: str, penalty: str) -> str:
+    """Return an attack in words."""
+    return _ATTACKS[attack] + _PENALTIES.get(penalty, "")
+
+
+def model_words(row: dict[str, Any]) -> str:
+    """Return the model of a row in words: ``record-DP, ε = 4.2``."""
+    if math.isinf(row["epsilon"]):
+        return "without DP"
+    return f"{LEVELS[row['scenario']]}-DP, ε = {number(row['epsilon'])}"
+
+
+def attacks(results: Any) -> Any:
+    """Return the results with the rows of attacks alone, and their words as columns."""
+    rows = results.rows
+    rows = rows[(rows["method"] == ATTACK).to_numpy()]
+    words = [
+        attack_words(*pair) for pair in zip(rows["attack"], rows["penalty"], strict=True)
+    ]  # fmt: skip
+    return results.with_rows(rows.assign(attack_words=words))
+
+
+def scored(results: Any, by: Sequence[str], scores: Sequence[str]) -> pd.DataFrame:
+    """Return points of several scores: a column for the mean of each, ``<score>_std`` beside."""
+    frame = None
+    for name in scores:
+        points = results.points(by, score=name)
+        if frame is None:
+            frame = points.drop(columns=["mean", "std"])
+        frame = frame.assign(**{name: points["mean"], f"{name}_std": points["std"]})
+    return frame
+
+
+def cell(row: dict[str, Any] | None, name: str, decimals: int = 3) -> Cell:
+    """Return mean and spread of a score of ``scored``."""
+    if row is None or missing(row.get(name)):
+        return Cell()
+    return score({"mean": row[name], "std": row[f"{name}_std"]}, decimals)
+
+
+def distances(results: Any) -> pd.DataFrame:
+    """Return a row per run of an attack and target: distances of it and of who has no model."""
+    rows = results.runs
+    found = []
+    kept = results.artifacts(rows, "distances")
+    for row, array in zip(rows.to_dict("records"), kept, strict=True):
+        keys = ("dataset", "scenario", "protocol", "attack_words", "epsilon", "seed")
+        for target in range(0 if array is None else array.shape[1]):
+            values = zip(("distance", "no_model", "black"), array[:, target], strict=True)
+            found.append({name: row[name] for name in keys} | {"target": target} | dict(values))
+    return pd.DataFrame(found)
+
+
+def target_words(dataset: str, target: int) -> str:
+    """Return the target of an attack: a digit counts from 0, a person from 1."""
+    return f"{target}" if "face" not in dataset else f"person {target + 1}"
+
+
+def distance_table(
+    results: Any, published: str, title: str, datasets: Sequence[str]
+) -> list[Block]:
+    """Return a table: a row per target of models without DP, printed and ours by attack."""
+    own = attacks(results)
+    own = own.with_rows(own.rows[own.rows["dataset"].isin(datasets).to_numpy()])
+    frame = distances(own)
+    if frame.empty:
+        return ["No attack on a model without DP has been run."]
+    keys = ["dataset", "target", "protocol", "attack_words"]
+    frame = frame.groupby(keys, as_index=False)[["distance", "no_model", "black"]].mean()
+    at = {tuple(row[name] for name in keys): row for row in frame.to_dict("records")}
+    printed = {
+        (row["pictures"], int(row["target"])): row
+        for row in results.published(published).to_dict("records")
+    }
+    lines = frame[["dataset", "target"]].drop_duplicates()
+    absent = [{"dataset": dataset, "target": target} for dataset, target in printed
+              if dataset not in set(lines["dataset"])]  # fmt: skip
+    lines = pd.concat([pd.DataFrame(absent, columns=lines.columns), lines], ignore_index=True)
+    names = list(dict.fromkeys(frame["attack_words"]))
+
+    def theirs(kind: str) -> Column:
+        def show(row: dict[str, Any]) -> Cell:
+            found = printed.get((row["dataset"], int(row["target"])), {})
+            return Cell(number(found.get(kind)), tone="published")
+
+        return Column(kind, show, "printed")
+
+    def ours(protocol: str, attack: str) -> Column:
+        def show(row: dict[str, Any]) -> str:
+            found = at.get((row["dataset"], row["target"], protocol, attack), {})
+            return number(found.get("distance"), 3)
+
+        return Column(attack, show, protocol)
+
+    def line(protocol: str, name: str, head: str) -> Column:
+        def show(row: dict[str, Any]) -> str:
+            found = at.get((row["dataset"], row["target"], protocol, names[0]), {})
+            return number(found.get(name), 3)
+
+        return Column(head, show, protocol)
+
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("target", lambda row: target_words(
+            row["dataset"], int(row["target"]) - (row["dataset"] == "faces94"))),
+        theirs("original"), theirs("enhanced"),
+    ]  # fmt: skip
+    for protocol in own.protocols:
+        columns += [ours(protocol, name) for name in names]
+        columns += [line(protocol, "black", "all black"), line(protocol, "no_model", "no model")]
+    notes = [LINE_NOTE, COMPARED_NOTE]
+    return [Table(title, frame, columns, notes, "dataset", lines)]
+
+
+def grids(results: Any, title: str, attack: str = "") -> list[Block]:
+    """Return a grid per dataset and protocol: real pictures, then what attacks made of models.
+
+    ``attack`` keeps one attack, by its words.
+    """
+    own = attacks(results)
+    rows = own.runs.sort_values("epsilon", ascending=False, kind="stable")
+    if attack:
+        rows = rows[rows["attack_words"] == attack]
+    order = {name: place for place, name in enumerate(["records", "subclasses", "classes"])}
+    rows = rows.assign(
+        place=rows["scenario"].map(order).where(np.isfinite(rows["epsilon"]), -1),
+    ).sort_values(["place"], kind="stable")  # fmt: skip
+    rows = rows.assign(picture=own.artifacts(rows, "pictures"), real=own.artifacts(rows, "real"))
+    rows = rows[rows["picture"].notna()]
+    blocks: list[Block] = []
+    for (dataset, protocol), part in rows.groupby(["dataset", "protocol"], sort=True):
+        part = part.drop_duplicates(["scenario", "epsilon", "attack_words"])
+        images = [part["real"].iloc[0][:, :, :], *part["picture"]]
+        heads = [
+            model_words(row) if attack else f"{model_words(row)}, {row['attack_words']}"
+            for row in part.to_dict("records")
+        ]
+        columns = [target_words(dataset, target) for target in range(len(images[0]))]
+        stacked = np.array(images, dtype=float) / 255
+        blocks.append(
+            Pictures(f"{title}: {dataset}, {protocol}", stacked, ["public", *heads], columns)
+        )
+    return blocks or ["No picture of an attack has been kept."]
+
+
+def target_charts(results: Any, title: str) -> list[Block]:
+    """Return a chart per dataset and protocol: distance by target, a line per model."""
+    own = attacks(results)
+    frame = distances(own)
+    if frame.empty:
+        return ["No attack has been run."]
+    frame = frame[(frame["attack_words"] == "enhanced") & (frame["target"] < 10)]
+    frame = frame.assign(line=[model_words(row) for row in frame.to_dict("records")])
+    keys = ["dataset", "protocol", "line", "target"]
+    groups = frame.groupby(keys, as_index=False, sort=False)
+    points = groups.agg(
+        mean=("distance", "mean"), std=("distance", "std"), no_model=("no_model", "mean")
+    )
+    return [
+        Chart(
+            f"{title}: {dataset}, {protocol}", part.assign(target=part["target"] + 0), x="target",
+            line="line", references={"no model": "no_model"}, x_label="target",
+            y_label="distance", steps=True, notes=[LINE_NOTE],
+        )
+        for (dataset, protocol), part in points.groupby(["dataset", "protocol"], sort=True)
+    ]  # fmt: skip
+
+
+def leakage_table(results: Any, title: str) -> Table:
+    """Return a table: a row per attacked model and attack, with what it gave away."""
+    own = attacks(results)
+    by = ["dataset", "group", "scenario", "protocol", "epsilon", "attack_words", "job"]
+    frame = scored(own, by, ["test_accuracy", *SCORES])
+    frame = frame.sort_values(
+        ["dataset", "protocol", "group", "epsilon"], ascending=[True, True, True, False],
+        kind="stable", ignore_index=True,
+    )  # fmt: skip
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("protocol", lambda row: row["protocol"]),
+        Column("model", model_words),
+        Column("ε proved", guarantee),
+        Column("accuracy", lambda row: cell(row, "test_accuracy")),
+        Column("attack", lambda row: row["attack_words"]),
+        *(
+            Column(head, lambda row, name=name: cell(row, name))
+            for name, head in SCORES.items()
+        ),
+    ]  # fmt: skip
+    notes = [LINE_NOTE, METRIC_NOTE, COMPARED_NOTE, *privacy_notes(frame)]
+    return Table(title, frame, columns, notes, "dataset")
+
+
+def budget_charts(results: Any, title: str) -> list[Block]:
+    """Return charts against ε per dataset and protocol: accuracy, distance, re-identification."""
+    own = attacks(results)
+    own = own.with_rows(own.rows[np.isfinite(own.rows["epsilon"])])
+    if own.runs.empty:
+        return ["No attack on a private model has been run."]
+    by = ["dataset", "scenario", "protocol", "attack_words", "epsilon"]
+    frame = scored(own, by, ["test_accuracy", "distance", "re_identification"])
+    lines = frame.drop_duplicates(["dataset", "scenario", "protocol", "epsilon"])
+    parts = [
+        lines.assign(mean=lines["test_accuracy"], std=lines["test_accuracy_std"],
+                     line="accuracy of the model", what="share"),
+        *(frame.assign(mean=frame[name], std=frame[f"{name}_std"], what=what,
+                       line=words + " " + frame["attack_words"])
+          for name, what, words in (("re_identification", "share", "re-identified,"),
+                                    ("distance", "distance", "distance,"))),
+    ]  # fmt: skip
+    points = pd.concat(parts, ignore_index=True)
+    return [
+        Chart(
+            f"{title}: {what}, {dataset}, {protocol}", part.sort_values("epsilon"), x="epsilon",
+            line="line", x_label="ε", y_label=what, steps=True,
+        )
+        for (dataset, protocol, what), part in points.groupby(["dataset", "protocol", "what"])
+    ]  # fmt: skip

@@ -1,0 +1,94 @@
+"""Class level without training in steps: accuracy of one release, and how much is possible at all.
+
+Let a be the accuracy on one class, p0 that on the same pictures of a model trained after the class
+was replaced by another. (ε, δ)-DP at class level means a <= e^ε p0 + δ: accuracy on every class and
+a small ε exclude each other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.privacy.audits import Errors, rate_upper_bound, two_point_epsilon
+from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
+from private_graphs.report.words import bound, guarantee, number, privacy_notes, score
+
+_CONFIDENCE = 0.999
+"""Of both bounds together."""
+NOTES = (
+    "own class: share of runs that are right about a public picture of one class, which is another "
+    "one in each run; replaced: the same pictures, when the images of that class were another "
+    "class's.",
+    "possible: min(1, e^ε p0 + δ) with the upper 99.95 % Clopper-Pearson bound of p0: no method "
+    "with this ε is right more often about a class of which a method without its images is right "
+    "with probability p0.",
+    "shown: ln((a - δ) / p0) with the lower bound of a and the upper one of p0: an audit, whose "
+    "ε these runs show at 99.9 %; it may not exceed what is proved.",
+)
+
+
+def own_class(results: Any, rows: pd.DataFrame) -> tuple[int, int]:
+    """Return how often runs are right about test pictures of class seed modulo K, and how many."""
+    predicted, labels = results.predictions(rows)
+    n_classes, hits, runs = int(labels.max()) + 1, 0, 0
+    for classes, seed in zip(predicted, rows["seed"], strict=True):
+        own = int(seed) % n_classes
+        hits += int(classes[labels == own][0] == own)  # of several pictures the first
+        runs += 1
+    return hits, runs
+
+
+def build(results: Any) -> list[Block]:
+    """Return the table, a panel per dataset."""
+    by = ["dataset", "release", "replaced", "epsilon", "job"]
+    points = results.points(by, score="test_accuracy")
+    lines, runs = [], results.runs
+    for row in points[~points["replaced"].astype(bool)].to_dict("records"):
+        alike = runs[(runs["dataset"] == row["dataset"]) & (runs["release"] == row["release"])
+                     & (runs["epsilon"] == row["epsilon"])]  # fmt: skip
+        worlds = [alike[alike["replaced"].astype(bool) == other] for other in (False, True)]
+        row = row | {"own_class": None, "p0": None, "possible": None, "shown": None}
+        if len(worlds[1]):
+            own, other = (own_class(results, each) for each in worlds)
+            delta = results.statement(row["statement_id"])["delta"]
+            high = rate_upper_bound(*other, (1 - _CONFIDENCE) / 2)
+            errors = Errors(own[1] - own[0], own[1], *other)
+            row |= {"own_class": own[0] / own[1], "p0": other[0] / other[1]}
+            if math.isfinite(row["epsilon"]):
+                row["possible"] = min(1.0, math.exp(row["epsilon"]) * high + delta)
+                row["shown"] = two_point_epsilon(errors, delta, _CONFIDENCE)
+        lines.append(row)
+    frame = pd.DataFrame(lines).sort_values(
+        ["dataset", "release", "epsilon"], ascending=[True, True, False], ignore_index=True
+    )
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("release", lambda row: row["release"]),
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("accuracy", score),
+        Column("own class", lambda row: number(row["own_class"], 3)),
+        Column("replaced", lambda row: number(row["p0"], 3)),
+        Column("possible", lambda row: number(row["possible"], 3)),
+        Column("shown ε", _shown),
+        Column("ε proved", guarantee),
+    ]
+    notes = (*NOTES, *privacy_notes(frame))
+    return [Table("One release per class", frame, columns, notes, "dataset")]
+
+
+def _shown(row: dict[str, Any]) -> Cell:
+    value = row["shown"]
+    return Cell() if value is None or math.isnan(value) else Cell(bound(value))
+
+
+EXHIBIT = Exhibit(
+    "codes",
+    "Class level with one release, and what is possible",
+    ("faces_codes",),
+    build,
+    meaning="How right anybody can be about a class whose images are protected as a whole, and how "
+    "near one report per class comes to that.",
+)

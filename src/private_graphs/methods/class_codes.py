@@ -1,0 +1,213 @@
+"""What each class looks like, released once: as the number of a public picture, or as a noisy mean.
+
+Class level leaves no room for training in steps: the mean of a class has to be told from any other
+with one small budget. Both releases end in a cell of a public codebook, the pictures of the
+validation side without their labels, whose picture then stands for the class.
+
+``codes``: every class reports the cell that its images are nearest to by k-ary randomised response
+over B cells, the true one with probability e^ε / (e^ε + B - 1) (Kairouz, Oh & Viswanath 2016).
+All images of a class at once change one report, whose probability then changes by a factor of e^ε
+at most. ``means``: the mean of a class in d public dimensions, of norm at most 1, gets Gaussian
+noise; all images of a class at once move one mean by at most 2. Proofs: docs/studies/inversion.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from private_graphs.datasets.photographs import varied
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.privacy.events import Event, GaussianQuery, PureQuery
+from private_graphs.tasks import ImageTask
+from private_graphs.training.picture_nets import standardised
+
+_RIDGE = 0.1
+"""Of the whitening, in units of the largest variance."""
+_COPIES = 16
+"""Of each public picture, so that a shifted or brighter one is near it too."""
+
+
+class CodeSettings(Settings):
+    """Settings of a release of classes."""
+
+    release: Literal["codes", "means"] = "codes"
+    dimensions: int = Field(default=8, ge=1)
+    """Public dimensions of ``means``."""
+    replaced: bool = False
+    """Whether the images of one class, the seed modulo their number, are those of the next one: the
+    neighbour that tells how sure anybody can be of a class (``docs/studies/inversion.md``)."""
+
+
+def with_replaced(
+    rows: np.ndarray, labels: np.ndarray, n_classes: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (n, d) rows and (n,) labels after class ``seed`` modulo K got images of the next."""
+    place = seed % n_classes
+    other = rows[labels == (place + 1) % n_classes]
+    kept = labels != place
+    return (
+        np.concatenate([rows[kept], other]),
+        np.concatenate([labels[kept], np.full(len(other), place)]),
+    )
+
+
+def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Answer every request with one release."""
+    book = Codebook.of(task.validation_pixels.reshape(-1, *task.shape[1:]))
+    everyone = np.concatenate([task.validation_pixels, task.test_pixels])
+    near = book.nearness(book.features(everyone))
+    features = book.features(task.train_pixels)
+    rows_of = {"codes": book.nearness(features), "means": features}
+    outcomes = []
+    for request in requests:
+        rows, labels = rows_of[request.settings.release], task.train_labels
+        if request.settings.replaced:
+            rows, labels = with_replaced(rows, labels, task.n_classes, request.seed)
+        cells, events = _released(task, request, book, rows, labels)
+        classes = near[:, cells].argmax(axis=1)
+        n_validation = len(task.validation_pixels)
+        outcomes.append(
+            Outcome(
+                test_predictions=classes[n_validation:],
+                validation_predictions=classes[:n_validation],
+                events=events,
+                measured={"noise_multiplier": _noise(events)},
+            )
+        )
+        context.report(len(outcomes), len(requests))
+    return outcomes
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """B public pictures, each with varied copies, in features that tell them apart.
+
+    Features are whitened by how copies of one picture differ, with a ridge, and have norm 1.
+    """
+
+    centre: np.ndarray
+    axes: np.ndarray
+    """(r, d) directions in which copies differ."""
+    scales: np.ndarray
+    """(r,) what each is multiplied by, less that of all others."""
+    cells: np.ndarray
+    """(B, copies, d) features."""
+
+    @classmethod
+    def of(cls, pictures: np.ndarray) -> Codebook:
+        """Build from (B, h, w) bytes."""
+        copies = varied(pictures, _COPIES)
+        rows = standardised(copies.reshape(*copies.shape[:2], -1) / 255)
+        centre = rows.mean(axis=(0, 1))
+        within = (rows - rows.mean(axis=1, keepdims=True)).reshape(-1, rows.shape[-1])
+        _, spread, axes = np.linalg.svd(within, full_matrices=False)
+        variances = spread**2 / len(within)
+        ridge = _RIDGE * variances.max()
+        scales = np.sqrt(ridge / (variances + ridge)) - 1
+        bare = cls(centre, axes, scales, np.zeros(0))
+        return replace(bare, cells=bare._whitened(rows))
+
+    def _whitened(self, rows: np.ndarray) -> np.ndarray:
+        rows = rows - self.centre
+        rows = rows + ((rows @ self.axes.T) * self.scales) @ self.axes
+        norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+        return rows / np.where(norms > 0, norms, 1)
+
+    def features(self, pixels: np.ndarray) -> np.ndarray:
+        """Return (n, d) features of (n, d) bytes, each picture by itself."""
+        return self._whitened(standardised(pixels / 255))
+
+    def nearness(self, rows: np.ndarray) -> np.ndarray:
+        """Return (n, B) largest cosine of a picture with a copy of each cell."""
+        flat = self.cells.reshape(-1, self.cells.shape[-1])
+        return (rows @ flat.T).reshape(len(rows), *self.cells.shape[:2]).max(axis=-1)
+
+
+def _by_class(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """(K, …) mean row of each class; zeros for a class without any."""
+    means = np.zeros((n_classes, rows.shape[1]))
+    for label in range(n_classes):
+        if np.any(labels == label):
+            means[label] = rows[labels == label].mean(axis=0)
+    return means
+
+
+def _released(
+    task: ImageTask, request: Request, book: Codebook, rows: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, tuple[Event, ...]]:
+    """(K,) cells of the classes, and what was released.
+
+    ``rows`` are of n training pictures: nearness to the cells for codes, features for means.
+    """
+    scenario = task.scenario
+    claim = {"unit": scenario.unit, "relation": scenario.relation, "count": 1}
+    if request.settings.release == "codes":
+        nearest = _by_class(rows, labels, task.n_classes).argmax(axis=1)
+        if not request.private:
+            return nearest, ()
+        noise = request.streams.generator("noise")
+        cells = respond(nearest, len(book.cells), request.epsilon, noise)
+        reason = f"each class reports one of {len(book.cells)} public cells by randomised response"
+        return cells, (PureQuery(epsilon=request.epsilon, reason=reason, **claim),)
+    public = book.cells.mean(axis=1)
+    centre = public.mean(axis=0)
+    count = min(request.settings.dimensions, len(public) - 1)
+    axes = np.linalg.svd(public - centre, full_matrices=False)[2][:count]
+    scale = np.linalg.norm((public - centre) @ axes.T, axis=1).mean()
+    means = _by_class(rows, labels, task.n_classes)
+    cut, cells = (_in_ball((each - centre) @ axes.T / scale) for each in (means, public))
+    events: tuple[Event, ...] = ()
+    if request.private:
+        std = 2 * gdp_noise(request.epsilon, 1, task.delta, "zero_out")
+        cut = cut + std * request.streams.generator("noise").standard_normal(cut.shape)
+        events = (
+            GaussianQuery(
+                sensitivity=2.0, noise_std=std, dimension=cut.size, clipping="per_class",
+                reason="the mean of one class, of norm at most 1, becomes any other", **claim,
+            ),
+        )  # fmt: skip
+    distances = np.square(cut[:, None] - cells).sum(axis=-1)
+    return distances.argmin(axis=1), events
+
+
+def respond(
+    cells: np.ndarray, n_cells: int, epsilon: float, generator: np.random.Generator
+) -> np.ndarray:
+    """Return (K,) reports: the cell, or with probability (B - 1) / (e^ε + B - 1) any other."""
+    keep = math.exp(epsilon) / (math.exp(epsilon) + n_cells - 1)
+    others = generator.integers(0, n_cells - 1, size=len(cells))
+    others += others >= cells
+    return np.where(generator.random(len(cells)) < keep, cells, others)
+
+
+def _in_ball(rows: np.ndarray) -> np.ndarray:
+    """Rows cut to norm at most 1."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+
+
+def _noise(events: Sequence[Event]) -> float:
+    """Noise of a mean in units of its sensitivity; 0 of reports."""
+    return sum(event.noise_std / event.sensitivity for event in events
+               if isinstance(event, GaussianQuery))  # fmt: skip
+
+
+METHODS = (
+    Method(
+        "class_codes",
+        "codes of classes",
+        run,
+        ("classes",),
+        settings=CodeSettings,
+        data="images",
+        fits_validation_labels=True,
+        named=("release", "replaced"),
+        prepares="each picture is taken less its mean, scaled, and whitened by public pictures",
+    ),
+)

@@ -1,0 +1,407 @@
+"""DP-SGD on records, on whole classes, or on parts of classes; what it releases can be attacked.
+
+Zhang, Emory thesis 2021, ch. 4: Algorithm 5 clips the mean gradient of each class, or of each
+subclass (k-means within the class), that joins a step. Section numbers refer to
+``docs/privacy.md``; proofs are in ``docs/studies/inversion.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from private_graphs.datasets import views
+from private_graphs.errors import UserError
+from private_graphs.methods.emitted import ReleaseMismatch
+from private_graphs.methods.method import ALONE, Claim, Context, Method, Outcome, Request, Settings
+from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
+from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
+from private_graphs.protocols import Protocol
+from private_graphs.tasks import ImageTask
+
+if TYPE_CHECKING:
+    from private_graphs.training.picture_nets import Net
+    from private_graphs.training.unit_sgd import Released, Steps, Units
+
+_PUBLIC_SEED = 20216
+"""Of public rules: hashed parts, and where k-means starts."""
+_LLOYD = 30
+"""Rounds of k-means at most."""
+_DEVIATIONS = 6
+"""Standard deviations by which the number of joins may miss its mean."""
+
+
+class UnitSettings(Settings):
+    """Settings of DP-SGD on units."""
+
+    network: Literal["softmax", "cnn"] = "softmax"
+    learning_rate: float = Field(default=0.3, gt=0)
+    clip_norm: float = Field(default=1.0, gt=0)
+    rate: float = Field(default=0.2, gt=0, le=1)
+    """Probability with which a unit joins a private step."""
+    steps: int = Field(default=100, ge=1)
+    """Private steps, where no printed noise says how many."""
+    plain_steps: int = Field(default=1500, ge=1)
+    """Steps without DP."""
+    plain_lot: int = Field(default=256, ge=1)
+    """Records of a step without DP, on average."""
+    printed: dict[str, tuple[float, int]] = {}
+    """Printed ε: noise multiplier, and the steps at which the thesis' accountant gives this ε."""
+    draws: int = Field(default=0, ge=0)
+    """Records drawn from each class or part that joins a step; 0: all of them."""
+    parts: int = Field(default=50, ge=1)
+    """Parts of a class (subclasses)."""
+    cells: Literal["centroids", "hash"] = "centroids"
+    """Where parts are public: nearest public centroid, or a keyed hash of the record's number."""
+    copies: int = Field(default=1, ge=1)
+    """Of each photograph, itself among them, where the data hold photographs alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitProtocol(Protocol):
+    """How a model was trained."""
+
+    standardise: bool
+    """Whether the network sees pictures less their own mean and scaled to norm 1."""
+    makes_copies: bool
+    """Whether varied copies are made of training photographs, and a record is a photograph with its
+    copies; else the data hold copies already."""
+    parts: Literal["fitted", "public"]
+    """Parts of classes by k-means on private images, or by a public rule."""
+
+
+PROTOCOLS = (
+    UnitProtocol(
+        name="paper",
+        summary="what the thesis says: its noise, its accountant, k-means on private images",
+        data=views.PAPER,
+        calibration="published",
+        standardise=False,
+        makes_copies=False,
+        parts="fitted",
+    ),
+    UnitProtocol(
+        name="sound",
+        summary="what can be proved: noise for the ε that is asked, parts by a public rule",
+        data=views.SOUND,
+        standardise=True,
+        makes_copies=True,
+        parts="public",
+    ),
+)
+
+
+# --- what is private ---------------------------------------------------------------------------
+
+
+def n_units(task: ImageTask, settings: UnitSettings) -> int:
+    """Return the number of units: records, classes or parts of classes."""
+    parts = settings.parts if task.scenario.unit == "subclass" else 1
+    return task.n_units * parts
+
+
+def _unit_of_records(task: ImageTask, settings: UnitSettings) -> np.ndarray:
+    """(n,) the unit of each record; -1 for one without a label at class level."""
+    n, unit = len(task.train_labels), task.scenario.unit
+    if unit == "record":
+        return np.arange(n)
+    if unit == "class":
+        return task.train_labels
+    own = np.zeros(n, dtype=np.int64)
+    if task.protocol.parts == "fitted":
+        for label in range(task.n_classes):
+            mine = np.flatnonzero(task.train_labels == label)
+            pixels = task.train_pixels[mine]
+            own[mine] = _nearest(pixels, _centroids(pixels, settings.parts))
+    elif settings.cells == "hash":
+        own = np.random.RandomState(_PUBLIC_SEED).randint(0, settings.parts, size=n)
+    else:
+        for label in range(task.n_classes):
+            mine = np.flatnonzero(task.train_labels == label)
+            public = task.validation_pixels[task.validation_labels == label]
+            own[mine] = _nearest(task.train_pixels[mine], _centroids(public, settings.parts))
+    return np.where(task.train_labels >= 0, task.train_labels * settings.parts + own, -1)
+
+
+def _centroids(pixels: np.ndarray, parts: int) -> np.ndarray:
+    """(at most parts, d) centroids of k-means on some images (Lloyd), from images at random."""
+    parts = min(parts, len(pixels))
+    start = np.random.RandomState(_PUBLIC_SEED).permutation(len(pixels))[:parts]
+    centroids = pixels[start] / 255
+    for _ in range(_LLOYD):
+        nearest = _nearest(pixels, centroids)
+        sums = np.zeros_like(centroids)
+        np.add.at(sums, nearest, pixels / 255)
+        counts = np.bincount(nearest, minlength=parts)[:, None]
+        moved = np.where(counts > 0, sums / np.maximum(counts, 1), centroids)
+        if np.array_equal(moved, centroids):
+            break
+        centroids = moved
+    return centroids
+
+
+def _nearest(pixels: np.ndarray, centroids: np.ndarray) -> np.ndarray:
+    """(n,) number of the nearest centroid."""
+    distances = np.square(centroids).sum(axis=1) - 2 * (pixels / 255) @ centroids.T
+    return distances.argmin(axis=1)
+
+
+# --- noise and events --------------------------------------------------------------------------
+
+
+def _plan(task: ImageTask, request: Request) -> Steps:
+    """How the replica of a request trains."""
+    from private_graphs.training.unit_sgd import Steps
+
+    settings: UnitSettings = request.settings
+    if not request.private:
+        records = len(task.train_labels) * _copies(task, settings)
+        rate = min(1.0, settings.plain_lot / records)
+        return Steps(settings.plain_steps, rate, settings.learning_rate)
+    noise, steps = _noise(task, request)
+    draws = 0 if task.scenario.unit == "record" else settings.draws
+    return Steps(
+        steps, settings.rate, settings.learning_rate, settings.clip_norm, noise, draws,
+    )  # fmt: skip
+
+
+def _noise(task: ImageTask, request: Request) -> tuple[float, int]:
+    """Noise multiplier and steps: of what is printed, or for the ε that is asked."""
+    settings: UnitSettings = request.settings
+    if task.protocol.calibration == "proved":
+        steps = settings.steps
+        refuse_large_delta(task.delta, n_units(task, settings))
+        return pld_noise(request.epsilon, steps, settings.rate, task.delta, "replace"), steps
+    key = f"{request.epsilon:g}"
+    if key not in settings.printed:
+        raise UserError(
+            f"printed: no noise for epsilon = {key}; expected one of "
+            f"{', '.join(settings.printed) or 'none: name noise and steps'}"
+        )
+    return settings.printed[key]
+
+
+def _event(task: ImageTask, settings: UnitSettings, noise: float, steps: int) -> Event:
+    """What private training releases."""
+    unit = task.scenario.unit
+    if unit == "record":
+        return NoisyGradients(
+            clipping="per_group" if _copies(task, settings) > 1 else "per_record",
+            clip_norm=settings.clip_norm,
+            noise_multiplier=noise,
+            releases=steps,
+            epochs=max(1, round(steps * settings.rate)),
+            sampling=Poisson(settings.rate),
+        )
+    words = {"class": "a class", "subclass": "one part of one class"}[unit]
+    return PoissonSums(
+        unit=unit,
+        relation=task.scenario.relation,
+        count=steps,
+        reason=f"the mean gradient of {words} is clipped as one and reads no other record",
+        clipping="per_class",
+        noise_multiplier=noise,
+        clip_norm=settings.clip_norm,
+        rate=settings.rate,
+        fitted_terms=unit == "subclass" and task.protocol.parts == "fitted",
+    )
+
+
+def planned(task: ImageTask, request: Request) -> tuple[Event, ...]:
+    """Return the events of a request, before training."""
+    return (_event(task, request.settings, *_noise(task, request)),) if request.private else ()
+
+
+def _check(released: Released, steps: Steps, count: int) -> None:
+    """Raise ReleaseMismatch where training did something else than its event says."""
+    spread = math.sqrt(steps.count * count * steps.rate * (1 - steps.rate))
+    expected = steps.count * count * steps.rate
+    if (
+        released.bare_steps
+        or released.noisy_steps != steps.count
+        or abs(released.joined - expected) > _DEVIATIONS * spread
+    ):
+        raise ReleaseMismatch(
+            f"{released.noisy_steps} steps with noise, {released.bare_steps} without, "
+            f"{released.joined} joins; expected {steps.count}, none and about {expected:.0f}: the "
+            "price does not hold"
+        )
+
+
+# --- training ----------------------------------------------------------------------------------
+
+
+def _copies(task: ImageTask, settings: UnitSettings) -> int:
+    return settings.copies if task.protocol.makes_copies else 1
+
+
+def network(task: ImageTask, settings: UnitSettings) -> Net:
+    """Return the network for the pictures of a task; UserError where they have colours."""
+    from private_graphs.training.picture_nets import NETS
+
+    channels, height, width = task.shape
+    if channels != 1:
+        raise UserError(f"pictures have {channels} channels; expected grey pictures, with one")
+    kind = NETS[settings.network]
+    return kind(height, width, task.n_classes, task.protocol.standardise)
+
+
+def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+    """Train every request by itself; what does not depend on it is prepared once."""
+    from private_graphs.training.unit_sgd import train
+
+    prepared: dict[str, tuple] = {}
+    plans = [_plan(task, request) for request in requests]
+    total, done = sum(plan.count for plan in plans), [0] * len(requests)
+
+    def one(place: int) -> Outcome:
+        request, steps = requests[place], plans[place]
+        net, rows, labels, units, plain = prepared[request.settings.model_dump_json()]
+
+        def report(step: int) -> None:
+            done[place] = step
+            context.report(sum(done), total)
+
+        parameters, released = train(
+            net, steps, rows, labels, units if request.private else plain, request.streams, report
+        )
+        if request.private:
+            _check(released, steps, units.count)
+        return _outcome(task, request, net, steps, parameters)
+
+    for request in requests:
+        key = request.settings.model_dump_json()
+        if key not in prepared:
+            prepared[key] = _prepared(task, request.settings)
+    with ThreadPoolExecutor(max(1, context.threads)) as pool:
+        return list(pool.map(one, range(len(requests))))
+
+
+def _prepared(
+    task: ImageTask, settings: UnitSettings
+) -> tuple[Net, np.ndarray, np.ndarray, Units, Units]:
+    """Network, rows (n, d), labels (n,), private units, and records as units of their own."""
+    from private_graphs.datasets.photographs import varied
+    from private_graphs.training.unit_sgd import Units
+
+    net, copies = network(task, settings), _copies(task, settings)
+    pixels, labels = task.train_pixels, task.train_labels
+    unit = _unit_of_records(task, settings)
+    if copies > 1:
+        pictures = varied(pixels.reshape(-1, *task.shape[1:]), copies)
+        pixels = pictures.reshape(len(pixels) * copies, -1)
+        labels, unit = np.repeat(labels, copies), np.repeat(unit, copies)
+    units = Units.of(unit, n_units(task, settings))
+    return net, net.prepared(pixels), labels, units, Units.of(np.arange(len(labels)), len(labels))
+
+
+def _outcome(
+    task: ImageTask, request: Request, net: Net, steps: Steps, parameters: np.ndarray
+) -> Outcome:
+    settings: UnitSettings = request.settings
+    pixels = np.concatenate([task.validation_pixels, task.test_pixels])
+    classes = net.predict(parameters, pixels)
+    events = planned(task, request)
+    claim = None
+    if request.private and task.protocol.calibration == "published":
+        claim = Claim(request.epsilon, f"as printed; T = {steps.count} gives it by {_BY}")
+    about = {
+        "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
+        "seed": request.seed,
+        "network": net.name,
+        "height": net.height,
+        "width": net.width,
+        "n_classes": net.n_classes,
+        "standardise": net.standardise,
+        "noise_multiplier": steps.noise_multiplier,
+        "n_units": n_units(task, settings),
+        "claim": asdict(claim) if claim else None,
+        "event": {type(each).__name__: asdict(each) for each in events},
+    }
+    return Outcome(
+        test_predictions=classes[len(task.validation_pixels) :],
+        validation_predictions=classes[: len(task.validation_pixels)],
+        events=events,
+        claim=claim,
+        measured={"noise_multiplier": steps.noise_multiplier, "steps_taken": steps.count},
+        artifacts={
+            "parameters": parameters,
+            "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+        },
+        n_units=n_units(task, settings),
+        calibrated_for=None if task.protocol.calibration == "published" else "asked",
+    )
+
+
+_BY = "a Rényi accountant of the thesis' pair"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model as its artifacts tell it: what an attack gets."""
+
+    net: Net
+    parameters: np.ndarray
+    """(P,)."""
+    epsilon: float
+    seed: int
+    noise_multiplier: float
+    n_units: int
+    events: tuple[Event, ...]
+    claim: Claim | None
+
+
+def models(artifacts: Mapping[str, np.ndarray]) -> list[Model]:
+    """Return the models among the artifacts of a job of this method."""
+    return [
+        _model(json.loads(bytes(array)), artifacts[name.replace("/about", "/parameters")])
+        for name, array in artifacts.items()
+        if name.endswith("/about")
+    ]
+
+
+def _model(about: Mapping[str, Any], parameters: np.ndarray) -> Model:
+    from private_graphs.training.picture_nets import NETS
+
+    net = NETS[about["network"]](
+        about["height"], about["width"], about["n_classes"], about["standardise"]
+    )
+    events = []
+    for kind, fields in about["event"].items():
+        if kind == "PoissonSums":
+            events.append(PoissonSums(**fields))
+        else:
+            sampling = Poisson(**fields.pop("sampling"))
+            events.append(NoisyGradients(**fields, sampling=sampling))
+    return Model(
+        net=net,
+        parameters=parameters,
+        epsilon=float(about["epsilon"]),
+        seed=about["seed"],
+        noise_multiplier=about["noise_multiplier"],
+        n_units=about["n_units"],
+        events=tuple(events),
+        claim=Claim(**about["claim"]) if about["claim"] else None,
+    )
+
+
+METHODS = (
+    Method(
+        "unit_gradients",
+        "DP-SGD by units",
+        run,
+        ("records", "classes", "subclasses"),
+        settings=UnitSettings,
+        protocols={protocol.name: protocol for protocol in PROTOCOLS},
+        data="images",
+        planned=planned,
+        prepares="pixels are divided by 255",
+    ),
+)

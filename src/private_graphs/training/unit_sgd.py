@@ -1,0 +1,129 @@
+"""DP-SGD on units of records: a class, a part of a class, a photograph with its copies, a record.
+
+Zhang, Emory thesis 2021, Algorithm 5: in every step each unit joins with a probability of its own
+coin; the mean gradient of a joined unit's records is clipped to a norm; the sum gets Gaussian noise
+and is divided by a public number. A unit without records contributes zero, and a step without a
+joined unit is noise alone. Units of one record each are DP-SGD of Abadi et al. (2016).
+
+Sums are float64, and noise is added before anything is rounded to float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from private_graphs.training.picture_nets import Groups, Net
+from private_graphs.training.streams import Streams
+
+
+@dataclass(frozen=True)
+class Units:
+    """Which of n records each of U units holds."""
+
+    records: np.ndarray
+    """(n,) records, those of a unit together."""
+    begins: np.ndarray
+    """(U + 1,) where each unit's records begin."""
+
+    @classmethod
+    def of(cls, unit: np.ndarray, n_units: int) -> Units:
+        """Build from (n,) the unit of each record; -1: of none."""
+        order = np.argsort(unit, kind="stable")
+        order = order[unit[order] >= 0]
+        counts = np.bincount(unit[order], minlength=n_units)
+        return cls(order, np.concatenate([[0], np.cumsum(counts)]))
+
+    @property
+    def count(self) -> int:
+        """Number of units U."""
+        return len(self.begins) - 1
+
+    def groups(self, joined: np.ndarray, draws: int, generator: np.random.Generator) -> Groups:
+        """Return the records of some units: all of each, or ``draws`` drawn from each.
+
+        Draws are with replacement, so that every group has one size; they do not depend on what the
+        records are, and the clipped mean still depends on its own unit alone.
+        """
+        begins = self.begins[joined]
+        sizes = self.begins[joined + 1] - begins
+        there = sizes > 0
+        if draws:
+            offsets = (generator.random((len(joined), draws)) * sizes[:, None]).astype(np.int64)
+            weights = np.where(there[:, None], np.full(offsets.shape, 1 / draws), 0.0)
+        else:
+            most = int(sizes.max(initial=1))
+            offsets = np.tile(np.arange(most), (len(joined), 1))
+            weights = np.where(offsets < sizes[:, None], 1 / np.maximum(sizes, 1)[:, None], 0.0)
+            offsets = np.minimum(offsets, np.maximum(sizes - 1, 0)[:, None])
+        places = np.minimum(begins[:, None] + offsets, len(self.records) - 1)
+        return Groups(self.records[places], weights)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How one replica trains."""
+
+    count: int
+    rate: float
+    """Probability with which each unit joins a step."""
+    learning_rate: float
+    clip_norm: float = math.inf
+    """Infinity: mean gradients are taken as they are."""
+    noise_multiplier: float = 0.0
+    """Noise on the sum in units of the clip norm."""
+    draws: int = 0
+    """Records drawn from each joined unit; 0: all of them."""
+
+    def divisor(self, n_units: int) -> float:
+        """Return the public number by which sums are divided: how many units join on average."""
+        return self.rate * n_units
+
+
+@dataclass
+class Released:
+    """What the training of one replica released, counted as it was done."""
+
+    noisy_steps: int = 0
+    bare_steps: int = 0
+    """Steps without noise."""
+    joined: int = 0
+    """Units of all steps together."""
+
+
+def train(
+    net: Net,
+    steps: Steps,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    units: Units,
+    streams: Streams,
+    report: Callable[[int], None] = lambda step: None,
+) -> tuple[np.ndarray, Released]:
+    """Train one replica on n prepared rows; return (P,) float32 parameters and what was released.
+
+    ``labels`` (n,) int64, of which -1 is none. Draws are of ``streams`` alone.
+    """
+    joins, records, noise = (streams.generator(name) for name in ("joins", "records", "noise"))
+    parameters = net.start(streams.generator("initial"))
+    std = steps.noise_multiplier * steps.clip_norm if steps.noise_multiplier else 0.0
+    scale = steps.learning_rate / steps.divisor(units.count)
+    released = Released()
+    for step in range(steps.count):
+        joined = np.flatnonzero(joins.random(units.count) < steps.rate)
+        total = np.zeros(net.n_parameters)
+        if len(joined):
+            groups = units.groups(joined, steps.draws, records)
+            total = net.gradient_sum(parameters, rows, labels, groups, steps.clip_norm)
+        if std > 0:
+            total += std * noise.standard_normal(len(total))
+            released.noisy_steps += 1
+        else:
+            released.bare_steps += 1
+        released.joined += len(joined)
+        parameters -= (scale * total).astype(np.float32)
+        report(step + 1)
+    return parameters, released

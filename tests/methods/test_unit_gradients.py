@@ -1,0 +1,190 @@
+"""Gradients of classes: closed form, clipping, neighbours that attain the bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from private_graphs.methods.method import Request
+from private_graphs.methods.unit_gradients import PROTOCOLS, UnitSettings, models, planned, run
+from private_graphs.privacy.accountants import price
+from private_graphs.tasks import SCENARIOS, ImageTask
+from private_graphs.training.picture_nets import Cnn, Groups, Softmax, standardised
+from private_graphs.training.streams import Streams
+from private_graphs.training.unit_sgd import Steps, Units, train
+
+BY_NAME = {protocol.name: protocol for protocol in PROTOCOLS}
+RNG = np.random.default_rng(5)
+
+
+def image_task(scenario: str = "classes", protocol: str = "sound", n: int = 60) -> ImageTask:
+    """Three classes of 12 x 12 pictures, each with a bright place of its own."""
+    rng = np.random.default_rng(3)
+    labels = np.arange(n) % 3
+
+    def pictures(labels: np.ndarray) -> np.ndarray:
+        images = rng.integers(0, 40, size=(len(labels), 12, 12))
+        for row, label in enumerate(labels):
+            images[row, 4 * label : 4 * label + 4, 2:9] += 180
+        return images.reshape(len(labels), -1).astype(np.uint8)
+
+    units = {"records": n, "classes": 3, "subclasses": 3}[scenario]
+    return ImageTask(
+        scenario=SCENARIOS[scenario], protocol=BY_NAME[protocol], n_units=units, n_classes=3,
+        delta=1e-3, train_pixels=pictures(labels), train_labels=labels,
+        validation_pixels=pictures(np.arange(12) % 3), validation_labels=np.arange(12) % 3,
+        test_pixels=pictures(np.arange(9) % 3), shape=(1, 12, 12),
+    )  # fmt: skip
+
+
+def ask(epsilon: float, seed: int = 0, **settings) -> Request:
+    streams = Streams.of({"epsilon": str(epsilon), "seed": seed})
+    return Request(epsilon, seed, np.arange(12), streams, UnitSettings(**settings))
+
+
+def all_of(units: Units) -> Groups:
+    return units.groups(np.arange(units.count), 0, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("net", [Softmax(12, 12, 3), Softmax(12, 12, 3, True), Cnn(12, 12, 3)])
+def test_a_step_is_the_sum_of_clipped_mean_gradients_of_a_loop_with_autograd(net):
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    task = image_task()
+    rows, labels = net.prepared(task.train_pixels), task.train_labels.copy()
+    labels[7] = -1
+    sizes = Units.of(np.array([0] * 5 + [1] + [2] * 20 + [-1] * 34), 4)  # unit 3 is empty
+    parameters = RNG.normal(0, 0.05, net.n_parameters).astype(np.float32)
+    total = np.zeros(net.n_parameters)
+    for unit in range(3):
+        mine = sizes.records[sizes.begins[unit] : sizes.begins[unit + 1]]
+        known = mine[labels[mine] >= 0]
+        flat = torch.from_numpy(parameters).double().requires_grad_()
+        x = torch.from_numpy(rows[known]).double()
+        if isinstance(net, Softmax):
+            matrix = flat.reshape(145, 3)
+            logits = x @ matrix[:-1] + matrix[-1]
+        else:
+            logits = net._one(flat, x)
+        y = torch.from_numpy(labels[known])
+        (cross_entropy(logits, y, reduction="sum") / len(mine)).backward()
+        gradient = flat.grad.numpy()
+        total += gradient * min(1, 0.4 / np.linalg.norm(gradient))
+    found = net.gradient_sum(parameters, rows, labels, all_of(sizes), 0.4)
+    np.testing.assert_allclose(found, total, atol=2e-6)
+
+
+@pytest.mark.parametrize("net", [Softmax(12, 12, 3), Cnn(12, 12, 3)])
+def test_no_class_moves_a_sum_by_more_than_the_clip_norm(net):
+    rows = RNG.normal(size=(40, 144)).astype(np.float32) * 1e6
+    labels, unit = np.zeros(40, np.int64), Units.of(np.zeros(40, np.int64), 1)
+    start = net.start(np.random.default_rng(1))
+    found = np.linalg.norm(net.gradient_sum(start, rows, labels, all_of(unit), 0.7))
+    assert 0.69 < found <= 0.7
+
+
+def test_a_replaced_class_attains_twice_the_clip_norm():
+    net = Softmax(1, 2, 2)
+    unit = Units.of(np.zeros(3, np.int64), 1)
+    rows = np.full((3, 2), 50, np.float32)
+    sums = [
+        net.gradient_sum(net.start(RNG), rows, np.full(3, label), all_of(unit), 1.0)
+        for label in (0, 1)
+    ]
+    assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(2, abs=1e-6)
+
+
+def test_a_class_counts_by_its_mean_however_many_records_it_has():
+    net, task = Softmax(12, 12, 3), image_task()
+    rows, labels = net.prepared(task.train_pixels), task.train_labels
+    one = net.gradient_sum(net.start(RNG), rows, labels, all_of(Units.of(labels, 3)), 0.5)
+    twice, names = np.concatenate([rows, rows[labels == 1]]), np.r_[labels, labels[labels == 1]]
+    two = net.gradient_sum(net.start(RNG), twice, names, all_of(Units.of(names, 3)), 0.5)
+    np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+def test_a_record_that_is_not_finite_contributes_nothing_and_harms_nobody():
+    net = Softmax(12, 12, 3)
+    rows, labels = net.prepared(image_task().train_pixels), image_task().train_labels
+    broken = rows.copy()
+    broken[0] = np.nan
+    parts = [
+        net.gradient_sum(net.start(RNG), each, labels, all_of(Units.of(labels, 3)), 0.5)
+        for each in (rows, broken)
+    ]
+    assert np.isfinite(parts[1]).all()
+
+
+def test_drawn_records_are_of_their_own_unit_and_an_empty_unit_has_no_weight():
+    units = Units.of(np.array([0, 2, 0, 2, 2]), 3)
+    groups = units.groups(np.arange(3), 4, np.random.default_rng(0))
+    assert set(groups.records[0]) <= {0, 2} and set(groups.records[2]) <= {1, 3, 4}
+    assert groups.weights.sum(axis=1).tolist() == [1, 0, 1]
+
+
+def test_joins_are_coins_of_the_rate_and_noise_has_its_size():
+    net, task = Softmax(12, 12, 3), image_task()
+    rows = np.zeros((60, 144), np.float32)
+    labels = np.full(60, -1)
+    steps = Steps(400, 0.3, 1.0, clip_norm=2.0, noise_multiplier=1.5)
+    units = Units.of(task.train_labels, 3)
+    parameters, released = train(net, steps, rows, labels, units, Streams.of({"a": 1}))
+    assert released.noisy_steps == 400 and abs(released.joined - 360) < 6 * math.sqrt(252)
+    expected = 3.0 / (0.3 * 3) * math.sqrt(400)  # the divisor is public: rate times units
+    assert parameters.std() == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("scenario", ["records", "classes", "subclasses"])
+def test_what_is_released_proves_what_was_asked(scenario):
+    task = image_task(scenario)
+    request = ask(4.0, parts=4, steps=20, rate=0.3)
+    (outcome,) = run(task, [request])
+    (event,) = outcome.events
+    assert outcome.events == planned(task, request)
+    assert 3.8 < price(event, task.scenario.unit, "replace", 1e-3).epsilon <= 4
+    assert outcome.n_units == {"records": 60, "classes": 3, "subclasses": 12}[scenario]
+
+
+def test_parts_fitted_on_private_images_prove_nothing():
+    task = image_task("subclasses", "paper")
+    (outcome,) = run(task, [ask(7.0, parts=3, printed={"7": (1.0, 5)}, rate=0.5)])
+    assert price(outcome.events[0], "subclass", "replace", 1e-3).epsilon is None
+    assert outcome.claim.epsilon == 7
+
+
+def test_the_part_of_a_record_under_sound_is_its_own_affair():
+    from private_graphs.methods.unit_gradients import _unit_of_records
+
+    for cells in ("centroids", "hash"):
+        task, settings = image_task("subclasses"), UnitSettings(parts=4, cells=cells)
+        before = _unit_of_records(task, settings)
+        pixels = task.train_pixels.copy()
+        pixels[0] = 255 - pixels[0]
+        after = _unit_of_records(replace(task, train_pixels=pixels), settings)
+        np.testing.assert_array_equal(before[1:], after[1:])
+    assert (before // 4 == task.train_labels).all()
+
+
+@pytest.mark.parametrize("network", ["softmax", "cnn"])
+def test_classes_are_learned_without_noise_and_runs_repeat(network):
+    task = image_task("records")
+    rate = 3.0 if network == "softmax" else 0.3
+    request = ask(math.inf, network=network, plain_steps=60, plain_lot=30, learning_rate=rate)
+    one, two = (run(task, [request])[0] for _ in range(2))
+    assert (one.test_predictions == np.arange(9) % 3).mean() > 0.8
+    np.testing.assert_array_equal(one.artifacts["parameters"], two.artifacts["parameters"])
+    (model,) = models({f"x/{name}": array for name, array in one.artifacts.items()})
+    assert (model.epsilon, model.seed, model.events) == (math.inf, 0, ())
+    np.testing.assert_array_equal(
+        model.net.predict(model.parameters, task.test_pixels), one.test_predictions
+    )
+
+
+def test_standardised_rows_have_no_mean_and_norm_one_but_for_one_grey():
+    rows = standardised(np.vstack([RNG.normal(size=(2, 50)), np.full((1, 50), 0.5)]))
+    np.testing.assert_allclose(rows.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), [1, 1, 0], atol=1e-12)
