@@ -478,17 +478,21 @@ class _Expansion:
         return self._choosing(job, entry.chosen_at)
 
     def _needed(self, group: str, job: Job) -> Job:
-        """The job of another group with the same dataset, features and protocol."""
-        key = ("dataset", "features", "protocol")
+        """The job of another group with the same dataset and features, of several the one with the
+        same protocol."""
+        every = _Expansion(self.study, self.run.model_copy(update={"protocols": None}))
+        key = ("dataset", "features")
         alike = [
             other
-            for other in self.jobs(group)
+            for other in every.jobs(group)
             if all(getattr(other, name) == getattr(job, name) for name in key)
         ]
+        if len(alike) > 1:
+            alike = [other for other in alike if other.protocol == job.protocol]
         if len(alike) != 1:
             raise UserError(
                 f"studies/{self.study.id}.yaml: {job.id} needs one job of {group} with its "
-                f"dataset, features and protocol; there are {len(alike)}"
+                f"dataset and features, and its protocol; there are {len(alike)}"
             )
         return alike[0]
 

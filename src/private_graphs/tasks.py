@@ -221,6 +221,8 @@ class ImageTask:
     """Training images n, labelled or not."""
     n_classes: int
     delta: float
+    shape: tuple[int, int, int]
+    """Channels, height and width (c, h, w)."""
     train_pixels: np.ndarray
     """(n, c·h·w) uint8; private."""
     train_labels: np.ndarray
@@ -309,6 +311,7 @@ def _image_task(
         n_units=int(dataset.train_mask.sum()),
         n_classes=dataset.n_classes,
         delta=delta,
+        shape=dataset.images.shape[1:],
         train_pixels=pixels[train],
         train_labels=labels[train],
         validation_pixels=pixels[validation],
