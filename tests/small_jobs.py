@@ -28,6 +28,19 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64"},
     "mlp_records": {"lot_size": 10, "epochs": 2, "hidden": 8},
     **{
+        name: {
+            "teachers": 3,
+            "teacher_network": "softmax",
+            "teacher_epochs": 2,
+            "network": "mlp",
+            "epochs": 2,
+            "batch": 10,
+            "threshold": 1,
+        }
+        for name in ("pate_labels", "pate_student")
+    },
+    "public_classifier": {"network": "mlp", "epochs": 2, "batch": 10},
+    **{
         name: {"epochs": 2, "lot": 10}
         for name, method in all_methods().items()
         if {"links", "lists"} & set(method.scenarios)

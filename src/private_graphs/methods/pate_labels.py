@@ -95,6 +95,8 @@ PROTOCOLS = {
         ),
     )
 }
+UNKNOWN = -2
+"""Stands for a true label that is not public."""
 DIAGNOSTIC_NOISE = 40.0
 """σ2 of the 2018 script for MNIST; its threshold and σ1 are the defaults of ``PateSettings``."""
 POST_PROCESSING = (
@@ -217,11 +219,18 @@ class Stage:
         kept = self.kept("labels", _name(request, "start"))
         return request.streams.key("start").astype(np.int64) if kept is None else kept
 
-    def told(self, labels: np.ndarray) -> dict[str, Any]:
+    def truth(self, request: Request) -> np.ndarray:
+        """Return the (V,) labels of the public images that are public, elsewhere ``UNKNOWN``."""
+        found = np.full(len(self.task.validation_labels), UNKNOWN)
+        found[request.known] = self.task.validation_labels[request.known]
+        return found
+
+    def told(self, request: Request, labels: np.ndarray) -> dict[str, Any]:
         """Return what public truth says of released labels."""
-        got = labels != REFUSED
-        right = labels[got] == self.task.validation_labels[got]
-        return {"labels": int(got.sum()), "label_accuracy": right.mean() if got.any() else math.nan}
+        truth, got = self.truth(request), labels != REFUSED
+        right = (labels == truth)[got & (truth != UNKNOWN)]
+        accuracy = right.mean() if len(right) else math.nan
+        return {"labels": int(got.sum()), "label_accuracy": accuracy}
 
 
 def _name(request: Request, what: str) -> str:
@@ -246,9 +255,8 @@ def training_of(settings: PateSettings, **more: Any) -> Training:
     """Return how a student of ``settings`` trains."""
     from private_graphs.training.students import Training
 
-    fields = {"beta": 0.0, "ramp": 1, "alpha": 1.0, "decay": "running"} | more
     return Training(
-        settings.network, settings.epochs, settings.batch, settings.learning_rate, **fields
+        settings.network, settings.epochs, settings.batch, settings.learning_rate, **more
     )
 
 
@@ -284,7 +292,7 @@ def _release(stage: Stage, request: Request) -> Outcome:
         measured={
             "epochs": request.settings.epochs,
             "noise_multiplier": noise_of(task, request).answer_std,
-            **stage.told(labels),
+            **stage.told(request, labels),
         },
         artifacts={_name(request, "labels"): labels, _name(request, "start"): start},
     )
@@ -301,7 +309,7 @@ def _plurality(stage: Stage, request: Request) -> Outcome:
     labels = released_labels(votes.pool, noise, request.streams.generator("noise"))
     answered = np.flatnonzero(labels != REFUSED)
     asked = answered[-1] + 1 if len(answered) else len(labels)
-    measured = {"noise_multiplier": 0.0, **stage.told(votes.pool.argmax(axis=1))}
+    measured = {"noise_multiplier": 0.0, **stage.told(request, votes.pool.argmax(axis=1))}
     if settings.check_noise:
         measured |= {
             "diagnostic_epsilon": dependent_epsilon(
@@ -310,7 +318,7 @@ def _plurality(stage: Stage, request: Request) -> Outcome:
             "diagnostic_noise": noise.answer_std,
             "diagnostic_queries": int(asked),
             "diagnostic_labels": len(answered),
-            "diagnostic_label_accuracy": stage.told(labels)["label_accuracy"],
+            "diagnostic_label_accuracy": stage.told(request, labels)["label_accuracy"],
         }
     return Outcome(
         test_predictions=votes.test.argmax(axis=1),

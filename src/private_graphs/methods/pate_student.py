@@ -52,6 +52,8 @@ class StudentSettings(PateSettings):
     alpha: float = Field(default=0.9, gt=0, le=1)
     """Decay of the count of suspicious epochs."""
     decay: Literal["running", "literal"] = "running"
+    generator: int = Field(default=500, ge=1)
+    """Units of each hidden layer of the generator."""
 
 
 def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
@@ -84,10 +86,10 @@ def _answer(stage: Stage, request: Request) -> Outcome:
     pool = pool_of(task, labels, device)
     training = training_of(
         settings, beta=settings.beta, ramp=settings.ramp, alpha=settings.alpha,
-        decay=settings.decay,
+        decay=settings.decay, generator=settings.generator,
     )  # fmt: skip
     generator = np.random.default_rng(stage.start(request))
-    truth = task.validation_labels
+    truth = stage.truth(request)
     told: dict[str, Any] = {}
     counts = f"seed{request.seed}/epsilon{request.epsilon:g}/counts"
 
@@ -117,7 +119,7 @@ def _answer(stage: Stage, request: Request) -> Outcome:
         measured={
             "epochs": settings.epochs,
             "noise_multiplier": noise.answer_std if noise else 0.0,
-            **stage.told(labels),
+            **stage.told(request, labels),
             **told,
             "curve": json.dumps(student.curve),
         },

@@ -63,9 +63,7 @@ class Noise:
         return (checks, answers) if checks else (answers,)
 
 
-def noise_for(
-    mu: float, threshold: float, check_std: float, queries: int, answers: int
-) -> Noise:
+def noise_for(mu: float, threshold: float, check_std: float, queries: int, answers: int) -> Noise:
     """Return the noise with which checks and answers at their caps have the ratio ``mu``.
 
     σ1 is ``check_std`` (0: no check), or what leaves half of μ² to the answers, if that is more;
@@ -78,9 +76,7 @@ def noise_for(
     return Noise(threshold, check_std, math.ceil(1000 * exact) / 1000, queries, answers)
 
 
-def released_labels(
-    votes: np.ndarray, noise: Noise, generator: np.random.Generator
-) -> np.ndarray:
+def released_labels(votes: np.ndarray, noise: Noise, generator: np.random.Generator) -> np.ndarray:
     """Return (n,) labels of the (n, K) numbers of votes; ``REFUSED`` without an answer.
 
     Noise is drawn for every image, whether asked, answered or not: what one query is told does not
@@ -129,9 +125,7 @@ def _dependent(log_q: np.ndarray, std: float, order: float) -> np.ndarray:
             np.log1p(1 / (order1 - 1)) + np.log1p(1 / (order2 - 1))
         )
         log_not = np.log1p(-np.exp(log_q))
-        log_a = (order - 1) * (
-            log_not - np.log1p(-np.exp((log_q + cost2) * (1 - 1 / order2)))
-        )
+        log_a = (order - 1) * (log_not - np.log1p(-np.exp((log_q + cost2) * (1 - 1 / order2))))
         log_b = (order - 1) * (cost1 - log_q / (order1 - 1))
         bound = np.logaddexp(log_not + log_a, log_q + log_b) / (order - 1)
     return np.where(fits & (bound < plain), np.maximum(bound, 0), found)
@@ -153,9 +147,7 @@ def dependent_checks(
 _ORDERS = np.concatenate([np.arange(2, 100, 0.5), np.logspace(2, 3, 50)])
 
 
-def dependent_epsilon(
-    votes: np.ndarray, noise: Noise, delta: float, answered: np.ndarray
-) -> float:
+def dependent_epsilon(votes: np.ndarray, noise: Noise, delta: float, answered: np.ndarray) -> float:
     """Return what the authors' script prints for queries in the order of ``votes`` (n, K).
 
     ``answered`` (n,) says which of the first n queries, all of which were checked, were answered.

@@ -201,8 +201,9 @@ def exhibit_files(root: Path, shelf: Shelf, exhibit: Exhibit) -> list[Path]:
 
 
 def label_of(name: str) -> str:
-    """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``."""
-    words = re.sub(r"(?<=[a-z])(?=\d)", " ", name.replace("_", " "))
+    """Return the name of an exhibit in words: ``figure1`` is ``Figure 1``, ``table3_1`` 3.1."""
+    numbered = re.sub(r"(?<=\d)_(?=\d)", ".", name)
+    words = re.sub(r"(?<=[a-z])(?=\d)", " ", numbered.replace("_", " "))
     return words[:1].upper() + words[1:]
 
 

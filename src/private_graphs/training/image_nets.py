@@ -7,7 +7,7 @@ the activations of its last hidden layer, of which feature matching takes the me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.functional import cross_entropy
+from torch.optim.adam import adam
 
 Kind = Literal["softmax", "mlp", "small", "deep"]
 Shape = tuple[int, int, int]
@@ -68,9 +69,30 @@ def network(kind: Kind, shape: Shape, n_classes: int, seed: int) -> Classifier:
             return Classifier(nn.Sequential(*layers), 64, n_classes)
         layers, width = _convolutions(shape, _SMALL if kind == "small" else _DEEP)
         dense = (128,) if kind == "small" else (192, 192)
-        return Classifier(
-            nn.Sequential(*layers, *_dense((width, *dense))), dense[-1], n_classes
+        return Classifier(nn.Sequential(*layers, *_dense((width, *dense))), dense[-1], n_classes)
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015); ``torch.optim`` itself takes a second to be imported."""
+
+    def __init__(self, weights: Iterable[torch.Tensor], rate: float, decay: float = 0.9):
+        """``decay`` is that of the mean gradient, β1."""
+        self.weights, self.rate, self.decay = list(weights), rate, decay
+        self.first, self.second = (
+            [torch.zeros_like(each) for each in self.weights] for _ in range(2)
         )
+        self.steps = [torch.zeros((), device=each.device) for each in self.weights]
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Move the weights against the gradient of ``loss``; no others."""
+        # The fused step reads memory in order, whatever the strides say.
+        gradients = [each.contiguous() for each in torch.autograd.grad(loss, self.weights)]
+        with torch.no_grad():
+            adam(
+                self.weights, gradients, self.first, self.second, [], self.steps,
+                fused=True, amsgrad=False, beta1=self.decay, beta2=0.999, lr=self.rate,
+                weight_decay=0.0, eps=1e-8, maximize=False,
+            )  # fmt: skip
 
 
 def images_of(pixels: np.ndarray, shape: Shape, device: str = "cpu") -> torch.Tensor:
@@ -146,7 +168,7 @@ class Ensemble:
             name: value.detach().to(images.device).requires_grad_()
             for name, value in weights.items()
         }
-        optimizer = torch.optim.Adam(weights.values(), self.learning_rate, fused=True)
+        optimizer = Adam(weights.values(), self.learning_rate)
         forward, n_records = vmap(self._forward()), labels.shape[1]
         batch = min(self.batch, n_records)
         for _ in range(self.epochs):
@@ -159,10 +181,7 @@ class Ensemble:
                 loss = cross_entropy(
                     scores.transpose(1, 2), truth, reduction="none", ignore_index=-1
                 )
-                loss = (loss.sum(1) / (truth >= 0).sum(1).clamp(min=1)).sum()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                optimizer.step((loss.sum(1) / (truth >= 0).sum(1).clamp(min=1)).sum())
         return {name: value.detach() for name, value in weights.items()}
 
     def _counts(self, weights: dict[str, torch.Tensor], images: torch.Tensor) -> np.ndarray:

@@ -19,11 +19,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, softplus
 
-from private_graphs.training.image_nets import Classifier, Kind, Shape, network, predicted
+from private_graphs.training.image_nets import Adam, Classifier, Kind, Shape, network, predicted
 from private_graphs.training.selection import Decay, chosen_by, counted, kept_share, mean_of
 
 NOISE = 100
 """Numbers that a generated image is made of."""
+_DECAY = 0.5
+"""β1 of Adam, as the code of improved GANs has it."""
 
 
 def unsupervised(real: torch.Tensor, generated: torch.Tensor) -> torch.Tensor:
@@ -32,14 +34,14 @@ def unsupervised(real: torch.Tensor, generated: torch.Tensor) -> torch.Tensor:
     return (softplus(real) - real).mean() + softplus(generated).mean()
 
 
-def generator_of(shape: Shape, seed: int) -> nn.Module:
+def generator_of(shape: Shape, width: int, seed: int) -> nn.Module:
     """Return three dense layers from ``NOISE`` uniform numbers to (b, c, h, w) images in 0..1."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(
-            nn.Linear(NOISE, 500), nn.Softplus(), nn.BatchNorm1d(500),
-            nn.Linear(500, 500), nn.Softplus(), nn.BatchNorm1d(500),
-            nn.Linear(500, prod(shape)), nn.Sigmoid(), nn.Unflatten(1, shape),
+            nn.Linear(NOISE, width), nn.Softplus(), nn.BatchNorm1d(width),
+            nn.Linear(width, width), nn.Softplus(), nn.BatchNorm1d(width),
+            nn.Linear(width, prod(shape)), nn.Sigmoid(), nn.Unflatten(1, shape),
         )  # fmt: skip
 
 
@@ -63,12 +65,14 @@ class Training:
     epochs: int
     batch: int
     learning_rate: float
-    beta: float
+    beta: float = 0.0
     """Share of the labels that is taken to be wrong."""
-    ramp: int
+    ramp: int = 15
     """Epochs until that share is left out."""
-    alpha: float
-    decay: Decay
+    alpha: float = 0.9
+    decay: Decay = "running"
+    generator: int = 500
+    """Units of each hidden layer of the generator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +144,14 @@ def train(
         network(training.kind, shape, n_classes, int(seed)).to(device)
         for seed in seeds[: framework.classifiers]
     ]
-    source = generator_of(shape, int(seeds[2])).to(device)
+    source = generator_of(shape, training.generator, int(seeds[2])).to(device)
     draws = torch.Generator().manual_seed(int(seeds[3]))
 
     def made() -> torch.Tensor:
         return source(torch.rand(training.batch, NOISE, generator=draws).to(device))
 
     optimizers = [
-        torch.optim.Adam(each.parameters(), training.learning_rate, betas=(0.5, 0.999), fused=True)
-        for each in (*nets, source)
+        Adam(each.parameters(), training.learning_rate, _DECAY) for each in (*nets, source)
     ]
     unlabelled = pool.unlabelled if len(pool.unlabelled) else pool.labelled
     labelled = pool.labelled if len(pool.labelled) else unlabelled
@@ -177,16 +180,12 @@ def train(
             if framework.disagreement and any_label:
                 strange = (classes[0] != classes[1]) & (classes[0] != truth)
                 flagged[place[mine[(strange & (classes[1] != truth)).cpu().numpy()]]] = True
-            for part, own, mask, optimizer in zip(
-                scores, losses, chosen, optimizers, strict=False
-            ):
+            for part, own, mask, optimizer in zip(scores, losses, chosen, optimizers, strict=False):
                 free = part[len(mine) :]
                 loss = unsupervised(free[: len(others)], free[len(others) :])
                 if any_label:
                     loss = loss + mean_of(own, mask)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                optimizer.step(loss)
             _match(nets, real, made(), optimizers[-1])
         student.counts = counted(student.counts, flagged, training.alpha, training.decay)
         seen = pool.images[pool.labelled]
@@ -208,22 +207,15 @@ def _chosen(
 
 
 def _match(
-    nets: list[Classifier], real: torch.Tensor, generated: torch.Tensor, optimizer
+    nets: list[Classifier], real: torch.Tensor, generated: torch.Tensor, optimizer: Adam
 ) -> None:
     """Take one step of the generator; the classifiers stay."""
     loss = torch.zeros((), device=real.device)
     for net in nets:
         with torch.no_grad():
             target = net(real)[1].mean(0)
-        weights = list(net.parameters())
-        for each in weights:
-            each.requires_grad_(False)
         loss = loss + (net(generated)[1].mean(0) - target).square().mean() / len(nets)
-        for each in weights:
-            each.requires_grad_(True)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    optimizer.step(loss)
 
 
 def train_supervised(
@@ -232,12 +224,9 @@ def train_supervised(
     """Train one classifier on the labelled images alone, from the first weights of ``train``."""
     seeds = generator.integers(2**62, size=4)
     net = network(training.kind, shape, n_classes, int(seeds[0])).to(pool.images.device)
-    optimizer = torch.optim.Adam(net.parameters(), training.learning_rate, betas=(0.5, 0.999))
+    optimizer = Adam(net.parameters(), training.learning_rate, _DECAY)
     for _ in range(training.epochs if len(pool.labelled) else 0):
         steps = -(-len(pool.labelled) // training.batch)
         for lot in _lots(pool.labelled, steps, training.batch, generator):
-            loss = cross_entropy(net(pool.images[lot])[0], pool.labels[lot])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            optimizer.step(cross_entropy(net(pool.images[lot])[0], pool.labels[lot]))
     return Student([net], np.zeros(len(pool.labelled)))
