@@ -30,8 +30,8 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.run_values import ALL, Datasets, Names, Seeds, Splits
 from private_graphs.tasks import SCENARIOS
 
-SCALES = ("demo", "full")
-ScaleName = Literal["demo", "full"]
+SCALES = ("demo", "reduced", "full")
+ScaleName = Literal["demo", "reduced", "full"]
 ProtocolName = Literal["released", "paper", "sound"]
 Model = TypeVar("Model", bound=BaseModel)
 SELECTION = "selection"
@@ -136,6 +136,8 @@ class Study(_Strict):
     delta: float = Field(gt=0, lt=1)
     default_scales: tuple[ScaleName, ...] = ("demo",)
     """Scales at which a run that names no studies makes this one: full runs take hours."""
+    recorded_scale: Literal["reduced", "full"] = "full"
+    """Scale of what is recorded: ``reduced`` where the source's own networks take GPU days."""
     exhibits: _NamesList
     """Made by a run that names none, in the order of reports; others stand behind them."""
     configurations: dict[str, Configuration] = {}
@@ -146,7 +148,7 @@ class Study(_Strict):
 class _StudyFile(Study):
     """A study file: the full scale, and what other scales change in it."""
 
-    scales: dict[Literal["demo"], dict[str, Any]] = {}
+    scales: dict[Literal["demo", "reduced"], dict[str, Any]] = {}
 
 
 def study_ids() -> list[str]:
@@ -220,7 +222,10 @@ def _merged(base: Any, changes: Any) -> Any:
 class Run(_Strict):
     """What one run asks for; None means everything that the studies have at this scale."""
 
-    scale: ScaleName = Field(default="demo", description="demo: embedded data; full: the papers'")
+    scale: ScaleName = Field(
+        default="demo",
+        description="demo: embedded data; reduced: real data, smaller models; full: the papers'",
+    )
     studies: Names = Field(default=None, description="a,b; all: at demo all, at full the main one")
     datasets: Datasets = Field(
         default=None,

@@ -210,7 +210,8 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
 
 def command(shelf: Shelf, exhibit: Exhibit) -> str:
     """Return the command that makes an exhibit with what a shelf has of it."""
-    study, scale = shelf.results.study.id, "full" if shelf.made else shelf.name
+    study = shelf.results.study.id
+    scale = shelf.results.study.recorded_scale if shelf.made else shelf.name
     datasets = ",".join(sorted(shelf.rows_of(exhibit)["dataset"].unique()))
     which = f" datasets={datasets}" if datasets else ""
     return f"snakemake --cores all --config scale={scale} exhibits={study}.{exhibit.name}{which}"
