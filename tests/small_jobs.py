@@ -32,6 +32,18 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         for name in all_methods()
         if name.startswith("appr_")
     },
+        name: {
+            "teachers": 3,
+            "teacher_network": "softmax",
+            "teacher_epochs": 2,
+            "network": "mlp",
+            "epochs": 2,
+            "batch": 10,
+            "threshold": 1,
+        }
+        for name in ("pate_labels", "pate_student")
+    },
+    "public_classifier": {"network": "mlp", "epochs": 2, "batch": 10},
     **{
         name: {"epochs": 2, "lot": 10}
         for name, method in all_methods().items()

@@ -30,8 +30,8 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.run_values import ALL, Datasets, Names, Seeds, Splits
 from private_graphs.tasks import SCENARIOS
 
-SCALES = ("demo", "full")
-ScaleName = Literal["demo", "full"]
+SCALES = ("demo", "reduced", "full")
+ScaleName = Literal["demo", "reduced", "full"]
 ProtocolName = Literal["released", "paper", "sound"]
 Model = TypeVar("Model", bound=BaseModel)
 SELECTION = "selection"
@@ -142,6 +142,8 @@ class Study(_Strict):
     delta: float = Field(gt=0, lt=1)
     default_scales: tuple[ScaleName, ...] = ("demo",)
     """Scales at which a run that names no studies makes this one: full runs take hours."""
+    recorded_scale: Literal["reduced", "full"] = "full"
+    """Scale of what is recorded: ``reduced`` where the source's own networks take GPU days."""
     exhibits: _NamesList
     """Made by a run that names none, in the order of reports; others stand behind them."""
     configurations: dict[str, Configuration] = {}
@@ -152,7 +154,7 @@ class Study(_Strict):
 class _StudyFile(Study):
     """A study file: the full scale, and what other scales change in it."""
 
-    scales: dict[Literal["demo"], dict[str, Any]] = {}
+    scales: dict[Literal["demo", "reduced"], dict[str, Any]] = {}
 
 
 def study_ids() -> list[str]:
@@ -226,7 +228,10 @@ def _merged(base: Any, changes: Any) -> Any:
 class Run(_Strict):
     """What one run asks for; None means everything that the studies have at this scale."""
 
-    scale: ScaleName = Field(default="demo", description="demo: embedded data; full: the papers'")
+    scale: ScaleName = Field(
+        default="demo",
+        description="demo: embedded data; reduced: real data, smaller models; full: the papers'",
+    )
     studies: Names = Field(default=None, description="a,b; all: at demo all, at full the main one")
     datasets: Datasets = Field(
         default=None,
@@ -491,17 +496,21 @@ class _Expansion:
         return self._choosing(job, entry.chosen_at)
 
     def _needed(self, group: str, job: Job) -> Job:
-        """The job of another group with the same dataset, features and protocol."""
-        key = ("dataset", "features", "protocol")
+        """The job of another group with the same dataset and features, of several the one with the
+        same protocol."""
+        every = _Expansion(self.study, self.run.model_copy(update={"protocols": None}))
+        key = ("dataset", "features")
         alike = [
             other
-            for other in self.jobs(group)
+            for other in every.jobs(group)
             if all(getattr(other, name) == getattr(job, name) for name in key)
         ]
+        if len(alike) > 1:
+            alike = [other for other in alike if other.protocol == job.protocol]
         if len(alike) != 1:
             raise UserError(
                 f"studies/{self.study.id}.yaml: {job.id} needs one job of {group} with its "
-                f"dataset, features and protocol; there are {len(alike)}"
+                f"dataset and features, and its protocol; there are {len(alike)}"
             )
         return alike[0]
 

@@ -256,6 +256,8 @@ class ImageTask:
     says how many (``Outcome.n_units``)."""
     n_classes: int
     delta: float
+    shape: tuple[int, int, int]
+    """Channels, height and width (c, h, w)."""
     train_pixels: np.ndarray
     """(n, c·h·w) uint8; private."""
     train_labels: np.ndarray
@@ -376,6 +378,7 @@ def _image_task(
         n_units=int(train.sum()) if scenario.unit == "record" else dataset.n_classes,
         n_classes=dataset.n_classes,
         delta=delta,
+        shape=dataset.images.shape[1:],
         train_pixels=pixels[train],
         train_labels=labels[train],
         validation_pixels=pixels[validation],

@@ -160,7 +160,7 @@ def _rows(
 
 
 def _scale(results: Results) -> str:
-    return "full" if results.scale == "recorded" else results.scale
+    return results.study.recorded_scale if results.scale == "recorded" else results.scale
 
 
 def write_claims(claims: Sequence[Claim], results: Results, folder: Path) -> Path:

@@ -211,7 +211,8 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
 def command(shelf: Shelf, exhibit: Exhibit) -> str:
     """Return the command that makes an exhibit with what a shelf has of it."""
     study, rows = shelf.results.study, shelf.rows_of(exhibit)
-    keys = {"scale": "full" if shelf.made else shelf.name, "exhibits": f"{study.id}.{exhibit.name}"}
+    scale = study.recorded_scale if shelf.made else shelf.name
+    keys = {"scale": scale, "exhibits": f"{study.id}.{exhibit.name}"}
     keys["datasets"] = ",".join(sorted(rows["dataset"].unique()))
     protocols = [name for name in PROTOCOLS if name in set(rows["protocol"])]
     keys["protocols"] = ",".join(protocols) if len(protocols) < len(PROTOCOLS) else ""

@@ -61,7 +61,9 @@ def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
                 yield rf"\noindent\includegraphics[{size}]{{{path.name}}}\quad"
 
 
-def _place(exhibit: Exhibit) -> tuple[int, int]:
+def _place(exhibit: Exhibit) -> tuple[int, ...]:
     """Order of a paper: tables by number, figures by number, then what is ours."""
-    found = re.fullmatch(r"(table|figure)(\d+)", exhibit.name)
-    return (2, 0) if found is None else (int(found[1] == "figure"), int(found[2]))
+    found = re.fullmatch(r"(table|figure)(\d+(?:_\d+)*)", exhibit.name)
+    if found is None:
+        return (2,)
+    return (int(found[1] == "figure"), *map(int, found[2].split("_")))

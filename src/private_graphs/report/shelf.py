@@ -21,7 +21,11 @@ from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
 from private_graphs.study import Run, Study, group_jobs, load_study
 
-_WORDS = {"full": "your runs, full scale", "demo": "your runs, demo"}
+_WORDS = {
+    "full": "your runs, full scale",
+    "reduced": "your runs, reduced scale",
+    "demo": "your runs, demo",
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Shelf:
     """Results of one study that belong together."""
 
     name: str
-    """``full``, ``demo`` or ``recorded``: the folder below ``results``."""
+    """``full``, ``reduced``, ``demo`` or ``recorded``: the folder below ``results``."""
     results: Results
     exhibits: Sequence[Exhibit]
     made: Made | None = None
@@ -39,7 +43,10 @@ class Shelf:
     @property
     def words(self) -> str:
         """What a reader calls it."""
-        return f"recorded, {self.made.date}" if self.made else _WORDS.get(self.name, self.name)
+        if not self.made:
+            return _WORDS.get(self.name, self.name)
+        scale = self.results.study.recorded_scale
+        return f"recorded{'' if scale == 'full' else f' at scale {scale}'}, {self.made.date}"
 
     @cached_property
     def synthetic(self) -> tuple[str, ...]:
@@ -106,7 +113,7 @@ class Shelf:
 
 
 def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
-    """Return the shelves of all studies: full scale, recorded, demo.
+    """Return the shelves of all studies: full scale, reduced, recorded, demo.
 
     Own results are those whose exhibits have been written (``report.write``), with the jobs that
     these show; ``recorded`` may be absent. Raises UserError for damaged results.
@@ -114,6 +121,7 @@ def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
     folders = sorted(path.parent for path in Path(recorded).glob("*/rows.parquet"))
     return [
         *_own(results_root / "full"),
+        *_own(results_root / "reduced"),
         *map(recorded_shelf, folders),
         *_own(results_root / "demo"),
     ]
@@ -141,9 +149,10 @@ def _own(folder: Path) -> list[Shelf]:
 
 
 def recorded_shelf(folder: Path) -> Shelf:
-    """Return what ``recorded/<study>`` holds, and what it lacks of the study's full scale."""
+    """Return what ``recorded/<study>`` holds, and what it lacks of the scale that is recorded."""
     found = read_recorded(folder)
-    study = load_study(Path(folder).name)
+    scale = load_study(Path(folder).name).recorded_scale
+    study = load_study(Path(folder).name, scale)
     read = {
         group.split(".")[0] for each in _exhibits(study) for group in each.groups if "." in group
     }
@@ -175,16 +184,16 @@ def _exhibits(study: Study) -> list[Exhibit]:
 
 def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:
     """Say which jobs of an exhibit are not among ``done``, with the command that makes them."""
-    planned, absent = Counter(), Counter()
+    planned, absent, scale = Counter(), Counter(), study.recorded_scale
     for owner, group in exhibit.reads(study.id):
-        for job in group_jobs(load_study(owner), group, Run(scale="full")):
+        for job in group_jobs(load_study(owner, scale), group, Run(scale=scale)):
             planned[job.dataset] += 1
             absent[job.dataset] += job.id not in done
     lacking = [name for name, count in absent.items() if count]
     if lacking:
         counts = ", ".join(f"{name} ({absent[name]} of {planned[name]} jobs)" for name in lacking)
         yield (
-            f"Not recorded: {counts}. To make them: snakemake --cores all --config scale=full "
+            f"Not recorded: {counts}. To make them: snakemake --cores all --config scale={scale} "
             f"exhibits={study.id}.{exhibit.name} datasets={','.join(lacking)}"
         )
 

@@ -20,8 +20,8 @@ from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.files import atomic_path
 
 _SEED = 20224
-_N_TRAIN, _N_TEST = 6_000, 1_000
-_SIDE = 12
+N_TRAIN, _N_TEST = 6_000, 1_000
+SIDE = 12
 """Pixels of a row and of a column."""
 _UNIT = 64
 """Length of a pixel in the integer coordinates of points."""
@@ -45,16 +45,16 @@ def _lines(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
     turned = (height * (100 * rows + turn * columns), width * (100 * columns - turn * rows))
     moved = turned[0] // 10_000, (turned[1] + slant * turned[0] // 100) // 10_000
     shift = rng.randint(-_UNIT, _UNIT + 1, size=(n, 1, 2))
-    return np.stack(moved, axis=-1) + shift + _SIDE * _UNIT // 2
+    return np.stack(moved, axis=-1) + shift + SIDE * _UNIT // 2
 
 
 def _images(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
     """Return (n, side, side) uint8 drawings of digits."""
     lines = _lines(rng, labels)
     pen = rng.randint(36, 60, size=(len(labels), 1, 1)) ** 2
-    places = np.arange(2 * _SIDE) * _UNIT // 2 + _UNIT // 4
+    places = np.arange(2 * SIDE) * _UNIT // 2 + _UNIT // 4
     row, column = places[None, :, None], places[None, None, :]
-    inked = np.zeros((len(labels), 2 * _SIDE, 2 * _SIDE), dtype=bool)
+    inked = np.zeros((len(labels), 2 * SIDE, 2 * SIDE), dtype=bool)
     for first, second in pairwise(lines.transpose(1, 0, 2)):
         start, along = first[:, :, None, None], (second - first)[:, :, None, None]
         down, right = row - start[:, 0], column - start[:, 1]
@@ -62,21 +62,23 @@ def _images(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
         share = np.clip(down * along[:, 0] + right * along[:, 1], 0, length)
         off = (down - share * along[:, 0] // length) ** 2
         inked |= off + (right - share * along[:, 1] // length) ** 2 <= pen
-    quarters = inked.reshape(len(labels), _SIDE, 2, _SIDE, 2).sum(axis=(2, 4))
+    quarters = inked.reshape(len(labels), SIDE, 2, SIDE, 2).sum(axis=(2, 4))
     images = np.minimum(255, 64 * quarters)
     flipped = rng.randint(0, 100, size=images.shape) < 4
     return np.where(flipped, 255 - images, images).astype(np.uint8)
 
 
-def write_digits(raw_dir: Path) -> list[Path]:
-    """Generate the four idx files; one already there unchanged is not touched."""
-    rng = np.random.RandomState(_SEED)
+def write_digits(
+    raw_dir: Path, name: str = "digits", seed: int = _SEED, n_test: int = _N_TEST
+) -> list[Path]:
+    """Generate the four idx files in a folder; one already there unchanged is not touched."""
+    rng = np.random.RandomState(seed)
     paths = []
-    for side, count in (("train", _N_TRAIN), ("t10k", _N_TEST)):
+    for side, count in (("train", N_TRAIN), ("t10k", n_test)):
         labels = rng.randint(0, 10, size=count).astype(np.uint8)
         images = np.concatenate([_images(rng, part) for part in np.split(labels, count // 500)])
         for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
-            path, content = raw_dir / "digits" / f"{side}-{kind}-ubyte", idx_bytes(array)
+            path, content = raw_dir / name / f"{side}-{kind}-ubyte", idx_bytes(array)
             if not path.is_file() or path.read_bytes() != content:
                 with atomic_path(path) as temporary:
                     temporary.write_bytes(content)
@@ -90,7 +92,7 @@ DATASETS = (
         "Synthetic digits in MNIST's format",
         "digits",
         DIGITS,
-        GraphSize(_N_TRAIN + _N_TEST, 0, (_N_TRAIN + _N_TEST) * _SIDE**2, _SIDE**2, 10, _N_TRAIN),
+        GraphSize(N_TRAIN + _N_TEST, 0, (N_TRAIN + _N_TEST) * SIDE**2, SIDE**2, 10, N_TRAIN),
         synthetic=True,
         data="images",
         read=lambda folder: read_mnist(folder, suffix=""),

@@ -56,7 +56,7 @@ def _read_side(folder: Path, side: str, suffix: str) -> tuple[np.ndarray, np.nda
 
 
 DIGITS = tuple(str(digit) for digit in range(10))
-_CLOTHES = (
+CLOTHES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
     "Ankle boot",
 )  # fmt: skip
@@ -65,6 +65,6 @@ DATASETS = tuple(
     DatasetSpec(name, title, name, classes, _SIZE, data="images", read=read_mnist)
     for name, title, classes in (
         ("mnist", "MNIST, handwritten digits", DIGITS),
-        ("fashion-mnist", "Fashion-MNIST, pieces of clothing", _CLOTHES),
+        ("fashion-mnist", "Fashion-MNIST, pieces of clothing", CLOTHES),
     )
 )

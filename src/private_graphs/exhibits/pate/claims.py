@@ -1,0 +1,178 @@
+"""What Chapter 3 of the thesis says in its text, as rules over rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.claims import Claim, Measured, Place, exact, interval
+from private_graphs.report.results import Results
+
+MAIN = {"beta": 0.2, "tau": 0.318}
+POINTS = 1.3
+"""The same score: a standard error of 1,000 test images, in points."""
+SHARE = 2.0
+"""The same share of labels, in percent."""
+LAST = 400
+"""Epoch after which the thesis counts disagreements."""
+
+
+def budgets(results: Results) -> list[float]:
+    """Budgets of the students, the smaller first."""
+    runs = results.runs
+    private = runs.loc[runs["group"].isin(["plus", "students"]), "epsilon"]
+    return sorted(value for value in private.unique() if math.isfinite(value))
+
+
+def scores(results: Results, framework: str, epsilon: float, **where: Any) -> pd.Series:
+    """Return accuracies in percent by seed of a framework at a budget."""
+    runs = results.runs
+    same = (runs["method"] == "pate_student") & (runs["epsilon"] == epsilon)
+    same &= runs["group"] != "long"
+    if not same.any():
+        return pd.Series(dtype=float)
+    for name, value in {"framework": framework, **MAIN, **where}.items():
+        same &= runs[name] == value
+    return 100 * runs[same].set_index("seed")["test_accuracy"]
+
+
+def gain(place: int, framework: str = "pate_plus_plus", base: str = "pate"):
+    """Return the rule of a paired difference at the budget of a place: 0 smaller, -1 larger."""
+
+    def measure(results: Results, _: Place) -> Measured | None:
+        known = budgets(results)
+        if not known or (place == -1 and len(known) < 2):
+            return None
+        one, two = (scores(results, name, known[place]) for name in (framework, base))
+        return interval((one - two).dropna())
+
+    return measure
+
+
+def smallest(found: list[Measured | None]) -> Measured | None:
+    """Return the smallest of some measurements, with the smallest ends of their intervals."""
+    known = [each for each in found if each]
+    if not known or len(known) < len(found):
+        return None
+    return Measured(*(min(getattr(each, name) for each in known)
+                      for name in ("value", "low", "high")))  # fmt: skip
+
+
+def best(results: Results, _: Place) -> Measured | None:
+    """Smallest paired difference of PATE++ to another framework, over the budgets."""
+    found = []
+    for epsilon in budgets(results):
+        mine = scores(results, "pate_plus_plus", epsilon)
+        for other in ("pate", "pate_coteaching", "pate_plus"):
+            found.append(interval((mine - scores(results, other, epsilon)).dropna()))
+    return smallest(found)
+
+
+def gain_order(results: Results, _: Place) -> Measured | None:
+    """Gain of PATE++ over PATE at the smaller budget, minus that at the larger one."""
+    known = budgets(results)
+    if len(known) < 2:
+        return None
+    small, large = (
+        scores(results, "pate_plus_plus", each) - scores(results, "pate", each) for each in known
+    )
+    return interval((small - large).dropna())
+
+
+def by_ratio(results: Results) -> dict[float, pd.Series]:
+    """Return accuracies by seed for every τ of PATE++ at the smaller budget."""
+    known = budgets(results)
+    if not known or "tau" not in results.runs:
+        return {}
+    ratios = sorted(results.runs.loc[results.runs["framework"] == "pate_plus_plus", "tau"].unique())
+    found = {ratio: scores(results, "pate_plus_plus", known[0], tau=ratio) for ratio in ratios}
+    return {ratio: values for ratio, values in found.items() if len(values)}
+
+
+def removal_helps(results: Results, _: Place) -> Measured | None:
+    """Smallest paired difference of PATE++ to PATE+ over the ratios."""
+    ratios = by_ratio(results)
+    if len(ratios) < 2:
+        return None
+    plus = scores(results, "pate_plus", budgets(results)[0])
+    return smallest([interval((values - plus).dropna()) for values in ratios.values()])
+
+
+def removal_best(results: Results, _: Place) -> Measured | None:
+    """τ with the best mean, and the range of the best ones of single seeds."""
+    ratios = by_ratio(results)
+    if len(ratios) < 2:
+        return None
+    frame = pd.DataFrame(ratios)
+    value, seeds = float(frame.mean().idxmax()), frame.idxmax(axis=1)
+    return Measured(value, min(value, float(seeds.min())), max(value, float(seeds.max())))
+
+
+def _long(results: Results) -> pd.DataFrame | None:
+    runs = results.runs[results.runs["group"] == "long"]
+    return None if runs.empty else pd.DataFrame(json.loads(runs["curve"].iloc[0]))
+
+
+def few_disagree(results: Results, _: Place) -> Measured | None:
+    """Most labels on which the classifiers disagree after an epoch, of one long run."""
+    curve = _long(results)
+    if curve is None or len(curve) <= LAST:
+        return None
+    return exact(float(curve["disagreements"].iloc[LAST:].max()))
+
+
+def wrong_share(results: Results, _: Place) -> Measured | None:
+    """Wrong labels among disagreements of the last epochs, minus those of all, over the seeds."""
+    runs = results.runs[results.runs["method"] == "pate_student"]
+    if runs.empty:
+        return None
+    runs = runs[(runs["framework"] == "pate_plus") & (runs["beta"] == MAIN["beta"])]
+    runs = runs[(runs["group"] == "plus") & (runs["epsilon"] == runs["epsilon"].min())]
+    found = []
+    for row in runs.to_dict("records"):
+        last = pd.DataFrame(json.loads(row["curve"])).iloc[-10:]
+        if last["disagreements"].sum():
+            share = last["wrong_among_them"].sum() / last["disagreements"].sum()
+            found.append(100 * (share - (1 - row["label_accuracy"])))
+    return interval(found)
+
+
+def label_noise(group: str) -> Callable[[Results, Place], Measured | None]:
+    """Return the rule of the share of wrong labels at the smaller budget, in percent."""
+
+    def measure(results: Results, _: Place) -> Measured | None:
+        runs = results.runs[results.runs["group"] == group]
+        runs = runs[runs["epsilon"] == runs["epsilon"].min()]
+        return interval(100 * (1 - runs["label_accuracy"])) if len(runs) else None
+
+    return measure
+
+
+def nowhere(results: Results, _: Place) -> None:
+    """No run decides it: the raw files are absent."""
+
+
+PROVING = ("paper", "sound")
+CLAIMS = (
+    Claim("best", best, least=0, exhibit="table3_1", protocols=PROVING),
+    Claim("gain_small", gain(0), within=POINTS, exhibit="table3_1", protocols=PROVING),
+    Claim("gain_large", gain(-1), within=POINTS, exhibit="table3_1", protocols=PROVING),
+    Claim("gain_order", gain_order, least=0, exhibit="table3_1", protocols=PROVING),
+    Claim(
+        "plus_below", gain(0, "pate_plus", "pate_coteaching"), most=0, exhibit="table3_1",
+        protocols=PROVING,
+    ),
+    Claim("removal_helps", removal_helps, least=0, exhibit="table3_3", protocols=("paper",)),
+    Claim("removal_best", removal_best, within=0.001, exhibit="table3_3", protocols=("paper",)),
+    Claim("few_disagree", few_disagree, most=49, exhibit="figure3_3", protocols=("paper",)),
+    Claim("wrong_share", wrong_share, least=0, exhibit="table3_1", protocols=PROVING),
+    Claim("label_noise", label_noise("labels"), within=SHARE, exhibit="table3_1",
+          protocols=PROVING),
+    Claim("label_noise_unchecked", label_noise("unchecked"), within=SHARE, exhibit="table3_1",
+          protocols=PROVING),
+    Claim("svhn_gain", nowhere, least=0, exhibit="table3_4", protocols=("paper",)),
+)  # fmt: skip

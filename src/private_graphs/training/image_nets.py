@@ -1,0 +1,193 @@
+"""Networks on images, and ensembles of them that train as one batch.
+
+Networks: softmax regression, one hidden layer, a small convolutional network, and the deep one of
+PATE (Papernot et al. 2017; Zhang, Emory thesis 2021, Section 3.4.1). Each returns class scores and
+the activations of its last hidden layer, of which feature matching takes the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.functional import cross_entropy
+from torch.optim.adam import adam
+
+Kind = Literal["softmax", "mlp", "small", "deep"]
+Shape = tuple[int, int, int]
+"""Channels, height and width."""
+
+_NUMBERS = 2**25
+"""Parameters of teachers that train together, at most."""
+_DEEP = ((96, 3, 1), (96, 3, 1), (96, 3, 2), (192, 3, 1), (192, 3, 1), (192, 3, 2), (192, 5, 1))
+"""(channels, kernel, stride) of the convolutions of the deep network."""
+_SMALL = ((16, 5, 2), (32, 5, 2))
+
+
+class Classifier(nn.Module):
+    """Hidden layers, then K class scores."""
+
+    def __init__(self, hidden: nn.Module, width: int, n_classes: int):
+        super().__init__()
+        self.hidden, self.scores = hidden, nn.Linear(width, n_classes)
+
+    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return (b, K) class scores and (b, width) hidden activations of (b, c, h, w) images."""
+        hidden = self.hidden(images)
+        return self.scores(hidden), hidden
+
+
+def _dense(widths: Sequence[int]) -> list[nn.Module]:
+    pairs = zip(widths[:-1], widths[1:], strict=True)
+    return [layer for pair in pairs for layer in (nn.Linear(*pair), nn.ReLU())]
+
+
+def _convolutions(shape: Shape, layers: Sequence[tuple[int, int, int]]) -> tuple[list, int]:
+    """Convolutions with ReLU that keep sizes but for the stride, and how many numbers they give."""
+    channels, height, width = shape
+    found: list[nn.Module] = []
+    for out, kernel, stride in layers:
+        found += [nn.Conv2d(channels, out, kernel, stride, kernel // 2), nn.ReLU()]
+        channels, height, width = out, -(-height // stride), -(-width // stride)
+    return [*found, nn.Flatten()], channels * height * width
+
+
+def network(kind: Kind, shape: Shape, n_classes: int, seed: int) -> Classifier:
+    """Return a network with the first weights that follow from ``seed``."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if kind == "softmax":
+            return Classifier(nn.Flatten(), prod(shape), n_classes)
+        if kind == "mlp":
+            layers = [nn.Flatten(), *_dense((prod(shape), 64))]
+            return Classifier(nn.Sequential(*layers), 64, n_classes)
+        layers, width = _convolutions(shape, _SMALL if kind == "small" else _DEEP)
+        dense = (128,) if kind == "small" else (192, 192)
+        return Classifier(nn.Sequential(*layers, *_dense((width, *dense))), dense[-1], n_classes)
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015); ``torch.optim`` itself takes a second to be imported."""
+
+    def __init__(self, weights: Iterable[torch.Tensor], rate: float, decay: float = 0.9):
+        """``decay`` is that of the mean gradient, β1."""
+        self.weights, self.rate, self.decay = list(weights), rate, decay
+        self.first, self.second = (
+            [torch.zeros_like(each) for each in self.weights] for _ in range(2)
+        )
+        self.steps = [torch.zeros((), device=each.device) for each in self.weights]
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Move the weights against the gradient of ``loss``; no others."""
+        # The fused step reads memory in order, whatever the strides say.
+        gradients = [each.contiguous() for each in torch.autograd.grad(loss, self.weights)]
+        with torch.no_grad():
+            adam(
+                self.weights, gradients, self.first, self.second, [], self.steps,
+                fused=True, amsgrad=False, beta1=self.decay, beta2=0.999, lr=self.rate,
+                weight_decay=0.0, eps=1e-8, maximize=False,
+            )  # fmt: skip
+
+
+def images_of(pixels: np.ndarray, shape: Shape, device: str = "cpu") -> torch.Tensor:
+    """Return (n, c, h, w) float32 images in 0..1 of (n, c·h·w) bytes."""
+    return torch.from_numpy(pixels.reshape(-1, *shape)).to(device).float() / 255
+
+
+def predicted(net: Classifier, images: torch.Tensor, lot: int = 1000) -> torch.Tensor:
+    """Return the (n,) classes with the largest scores."""
+    with torch.no_grad():
+        return torch.cat([net(part)[0].argmax(-1) for part in images.split(lot)])
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """How teachers are trained: each by Adam on its own records alone."""
+
+    kind: Kind
+    shape: Shape
+    n_classes: int
+    epochs: int
+    batch: int
+    """Records of a step; at most those of a teacher."""
+    learning_rate: float
+
+    def votes(
+        self,
+        parts: np.ndarray,
+        pixels: np.ndarray,
+        labels: np.ndarray,
+        asked: np.ndarray,
+        generator: np.random.Generator,
+        device: str = "cpu",
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> np.ndarray:
+        """Return the (Q, K) numbers of votes of T teachers on the Q images ``asked``.
+
+        ``parts`` (T, m) are the records of each teacher, rows of ``pixels`` (n, c·h·w) and
+        ``labels`` (n,); a record without a label takes part in no loss. ``generator`` gives first
+        weights and orders.
+        """
+        seeds = generator.integers(2**62, size=len(parts))
+        queries = images_of(asked, self.shape, device)
+        votes = np.zeros((len(asked), self.n_classes), np.int64)
+        size = sum(each.numel() for each in network(self.kind, self.shape, self.n_classes, 0)
+                   .parameters())  # fmt: skip
+        together = max(1, _NUMBERS // size)
+        lot = 1000 if self.kind in ("softmax", "mlp") else 100
+        for start in range(0, len(parts), together):
+            part = parts[start : start + together]
+            images = images_of(pixels[part].reshape(-1, pixels.shape[1]), self.shape, device)
+            images = images.view(*part.shape, *self.shape)
+            truth = torch.from_numpy(labels[part]).to(device)
+            ensemble = self._train(images, truth, seeds[start : start + together], generator)
+            for first in range(0, len(asked), lot):
+                rows = slice(first, first + lot)
+                votes[rows] += self._counts(ensemble, queries[rows])
+            progress(min(start + together, len(parts)), len(parts))
+        return votes
+
+    def _forward(self) -> Callable:
+        net = network(self.kind, self.shape, self.n_classes, 0)
+        return lambda weights, images: functional_call(net, weights, (images,))[0]
+
+    def _train(
+        self, images: torch.Tensor, labels: torch.Tensor, seeds: np.ndarray,
+        generator: np.random.Generator,
+    ) -> dict[str, torch.Tensor]:  # fmt: skip
+        """Return stacked weights of teachers with (T, m, c, h, w) images and (T, m) labels."""
+        nets = [network(self.kind, self.shape, self.n_classes, int(seed)) for seed in seeds]
+        weights, _ = stack_module_state(nets)
+        weights = {
+            name: value.detach().to(images.device).requires_grad_()
+            for name, value in weights.items()
+        }
+        optimizer = Adam(weights.values(), self.learning_rate)
+        forward, n_records = vmap(self._forward()), labels.shape[1]
+        batch = min(self.batch, n_records)
+        for _ in range(self.epochs):
+            order = generator.permutation(n_records) if batch < n_records else np.arange(n_records)
+            for first in range(0, n_records, batch):
+                chosen = torch.from_numpy(order[first : first + batch]).to(images.device)
+                inputs = images if batch == n_records else images[:, chosen]
+                truth = labels if batch == n_records else labels[:, chosen]
+                scores = forward(weights, inputs)  # (T, b, K)
+                loss = cross_entropy(
+                    scores.transpose(1, 2), truth, reduction="none", ignore_index=-1
+                )
+                optimizer.step((loss.sum(1) / (truth >= 0).sum(1).clamp(min=1)).sum())
+        return {name: value.detach() for name, value in weights.items()}
+
+    def _counts(self, weights: dict[str, torch.Tensor], images: torch.Tensor) -> np.ndarray:
+        """Return (Q, K) numbers of teachers by the class that they answer."""
+        forward = vmap(self._forward(), in_dims=(0, None))
+        with torch.no_grad():
+            answers = forward(weights, images).argmax(-1)  # (T, Q)
+        one_hot = nn.functional.one_hot(answers, self.n_classes)
+        return one_hot.sum(0).cpu().numpy()

@@ -1,0 +1,83 @@
+"""Scattering of images: fixed wavelets, moduli and averages, in which nothing is learned.
+
+Bruna & Mallat 2013; for private learning Tramèr & Boneh, ICLR 2021. Two scales and eight
+directions of Morlet wavelets; averages of the image, of |x * ψ1| and of ||x * ψ1| * ψ2|, one for
+every four pixels of height and width: 81 channels.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+_DIRECTIONS = 8
+_STRIDE = 4
+"""Pixels from one average to the next, 2 to the power of the number of scales."""
+_MARGIN = 2
+"""Pixels that an image is mirrored by on every side."""
+CHANNELS = 1 + 2 * _DIRECTIONS + _DIRECTIONS**2
+
+
+def _gabor(shape: tuple[int, int], sigma: float, angle: float, wave: float, slant: float):
+    """Return a Gaussian times a wave, periodic on a grid of ``shape``."""
+    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    curve = turn @ np.diag([1, slant**2]) @ turn.T / (2 * sigma**2)
+    height, width = shape
+    found = np.zeros(shape, complex)
+    for i in range(-2, 3):
+        for j in range(-2, 3):
+            y, x = np.mgrid[i * height : (i + 1) * height, j * width : (j + 1) * width]
+            decay = curve[0, 0] * y * y + 2 * curve[0, 1] * y * x + curve[1, 1] * x * x
+            phase = wave * (y * math.cos(angle) + x * math.sin(angle))
+            found += np.exp(-decay + 1j * phase)
+    return found / (2 * math.pi * sigma**2 / slant)
+
+
+@lru_cache(maxsize=8)
+def _wavelets(shape: tuple[int, int]) -> torch.Tensor:
+    """Return the (2, 8, h, w) Fourier transforms of the Morlet wavelets, which are real."""
+    found = []
+    for scale in range(2):
+        for direction in range(_DIRECTIONS):
+            angle = direction * math.pi / _DIRECTIONS
+            sigma, wave, slant = 0.8 * 2**scale, 0.75 * math.pi / 2**scale, 4 / _DIRECTIONS
+            bell = _gabor(shape, sigma, angle, 0.0, slant)
+            ripple = _gabor(shape, sigma, angle, wave, slant)
+            found.append(np.fft.fft2(ripple - ripple.sum() / bell.sum() * bell).real)
+    return torch.tensor(np.stack(found).reshape(2, _DIRECTIONS, *shape), dtype=torch.float32)
+
+
+@lru_cache(maxsize=8)
+def _average(size: int) -> torch.Tensor:
+    """Return the (s, size) matrix that averages by a Gaussian around every fourth pixel."""
+    sigma = 0.8 * 2
+    places = torch.arange(_MARGIN, size - _MARGIN, _STRIDE, dtype=torch.float32)
+    apart = (torch.arange(size)[None] - places[:, None] + size / 2) % size - size / 2
+    weights = torch.exp(-(apart**2) / (2 * sigma**2))
+    return weights / weights.sum(1, keepdim=True)
+
+
+def scattered(images: torch.Tensor) -> torch.Tensor:
+    """Return (n, c · 81, s, t) averages of (n, c, h, w) images; each image stands for itself.
+
+    s and t are a quarter of height and width, rounded up.
+    """
+    n, channels = images.shape[:2]
+    padded = torch.nn.functional.pad(images, (_MARGIN,) * 4, mode="reflect").flatten(0, 1)
+    shape = tuple(padded.shape[1:])
+    first, second = _wavelets(shape)
+    rows, columns = (_average(size) for size in shape)
+
+    def averaged(maps: torch.Tensor) -> torch.Tensor:
+        return rows @ maps @ columns.T
+
+    spectrum = torch.fft.fft2(padded)[:, None]
+    fine = torch.fft.ifft2(spectrum * first).abs()
+    coarse = torch.fft.ifft2(spectrum * second).abs()
+    again = torch.fft.fft2(fine)[:, :, None] * second
+    both = torch.fft.ifft2(again).abs().flatten(1, 2)
+    found = [averaged(each) for each in (padded[:, None], fine, coarse, both)]
+    return torch.cat(found, 1).unflatten(0, (n, channels)).flatten(1, 2)

@@ -1,0 +1,165 @@
+"""Confident-GNMax: prices by two routes, caps, neighbours, and the 2018 script's diagnostic."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from private_graphs.methods.pate_votes import (
+    REFUSED,
+    Noise,
+    dependent_answers,
+    dependent_checks,
+    log_miss,
+    noise_for,
+    released_labels,
+)
+from private_graphs.privacy.accountants import compose_runs, gdp_epsilon, gdp_mu, price
+from private_graphs.privacy.renyi import simple_epsilon, simple_mu
+
+VOTES = np.random.default_rng(0).multinomial(250, [0.7] + [0.3 / 9] * 9, size=400)
+
+
+def votes(*counts: int) -> np.ndarray:
+    return np.array([[*counts, *[0] * (10 - len(counts))]])
+
+
+@pytest.mark.parametrize(
+    ("queries", "answers", "check", "answer", "delta", "by_renyi", "exact"),
+    [
+        (10_000, 3_000, 200, 40, 1e-6, 12.513044, 10.997151),
+        (2_200, 2_200, 200, 40, 1e-5, 9.439136, 8.051004),
+        (8_500, 3_098, 200, 40, 1e-6, 12.666657, 11.137869),
+        (640, 286, 150, 40, 1e-5, 3.174029, 2.542602),
+        (2_200, 2_200, 0, 40, 1e-5, 9.332448, 7.955247),
+        (3_000, 3_000, 0, 40, 1e-6, 12.054210, 10.577200),
+        (4_500, 2_200, 150, 78.585, 1e-5, 5.03998, 4.15149),
+        (4_500, 2_200, 150, 103.692, 1e-5, 4.05, 3.29306),
+        (9_000, 2_200, 150, 78.585, 1e-5, 5.61745, 4.65632),
+        (9_000, 2_200, 150, 103.692, 1e-5, 4.72122, 3.87405),
+    ],
+)
+def test_prices_at_the_caps(queries, answers, check, answer, delta, by_renyi, exact):
+    noise = Noise(200, check, answer, queries, answers)
+    assert simple_epsilon(noise.mu, delta) == pytest.approx(by_renyi, abs=1e-5)
+    assert gdp_epsilon(noise.mu, delta) == pytest.approx(exact, abs=1e-5)
+    priced = [
+        price(event, "record", "replace", delta) for event in noise.events("record", "replace")
+    ]
+    assert compose_runs(priced, 1, delta) == pytest.approx(exact, abs=1e-5)
+    plain = [each for each in priced if each.second_route]
+    assert all(abs(each.second_route - each.epsilon) < 2e-4 * each.epsilon for each in plain)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sound", "theorem", "unchecked", "unchecked_sound"),
+    [(5.04, 63.993, 78.585, 69.441, 58.758), (4.05, 80.789, 103.692, 84.985, 70.948)],
+)
+def test_noise_for_a_budget(epsilon, sound, theorem, unchecked, unchecked_sound):
+    of = {
+        (of, check): noise_for(of(epsilon, 1e-5), 200, check, 4_500, 2_200)
+        for of in (gdp_mu, simple_mu) for check in (150, 0)
+    }  # fmt: skip
+    assert of[gdp_mu, 150].answer_std == sound and of[simple_mu, 150].answer_std == theorem
+    assert of[simple_mu, 0].answer_std == unchecked
+    assert of[gdp_mu, 0].answer_std == unchecked_sound
+    for (accountant, _), noise in of.items():
+        proved = {gdp_mu: gdp_epsilon, simple_mu: simple_epsilon}[accountant](noise.mu, 1e-5)
+        assert 0.999 * epsilon < proved <= epsilon
+
+
+def test_a_small_budget_is_not_spent_on_checks_alone():
+    noise = noise_for(gdp_mu(1.0, 1e-5), 200, 150, 4_500, 2_200)
+    assert noise.check_std > 150 and math.isfinite(noise.answer_std)
+    assert noise.queries / noise.check_std**2 == pytest.approx(gdp_mu(1.0, 1e-5) ** 2 / 2)
+    assert 0.999 < gdp_epsilon(noise.mu, 1e-5) <= 1
+
+
+def test_releasing_both_budgets_and_all_seeds_composes():
+    for accountant, seeds, expected in (
+        (simple_mu, 1, 5.59186), (gdp_mu, 1, 6.85979), (gdp_mu, 3, 13.4670), (gdp_mu, 5, 18.7127),
+    ):  # fmt: skip
+        budgets = [noise_for(accountant(e, 1e-5), 200, 150, 4_500, 2_200) for e in (4.05, 5.04)]
+        mu = math.sqrt(seeds * sum(noise.mu**2 for noise in budgets))
+        assert gdp_epsilon(mu, 1e-5) == pytest.approx(expected, abs=2e-4)
+
+
+def test_caps_hold_in_every_draw_and_refusals_take_draws():
+    noise = Noise(150, 30, 20, 100, 40)
+    other = VOTES.copy()
+    other[3] = np.eye(10, dtype=int)[0] * 250  # surely passes
+    for seed in range(50):
+        labels = released_labels(VOTES, noise, np.random.default_rng(seed))
+        got = np.flatnonzero(labels != REFUSED)
+        assert len(got) <= 40 and (not len(got) or got[-1] < 100)
+        changed = released_labels(other, noise, np.random.default_rng(seed))
+        both = (labels != REFUSED) & (changed != REFUSED)
+        both[3] = False
+        assert np.array_equal(labels[both], changed[both])
+
+
+def test_without_a_check_the_first_images_are_answered():
+    labels = released_labels(VOTES, Noise(200, 0, 1e-9, 60, 40), np.random.default_rng(0))
+    assert np.array_equal(labels[:40], VOTES[:40].argmax(1)) and (labels[40:] == REFUSED).all()
+
+
+def test_one_record_moves_a_check_and_an_answer_as_priced():
+    """A teacher that turns from one class to another attains both sensitivities."""
+    rng = np.random.default_rng(1)
+    answers = rng.integers(10, size=(250, 200))
+    other = answers.copy()
+    other[7] = rng.integers(10, size=200)
+    one, two = (
+        np.stack([np.bincount(column, minlength=10) for column in each.T])
+        for each in (answers, other)
+    )
+    moved = np.linalg.norm(one - two, axis=1)
+    assert moved.max() == pytest.approx(math.sqrt(2)) and set(moved) <= {0.0, moved.max()}
+    assert np.abs(one.max(1) - two.max(1)).max() == 1
+    checks, answer = Noise(1, 2, 3, 4, 5).events("record", "replace")
+    assert (checks.sensitivity, answer.sensitivity) == (1, math.sqrt(2))
+    assert (checks.count, answer.count) == (4, 5)
+
+
+def test_neighbours_answer_differently_no_more_than_priced():
+    """A tie that one record breaks: shares of the answer 0 stay within the trade-off of √2/σ."""
+    one, two = votes(100, 100), votes(101, 99)
+    noise = Noise(0, 0, 4.0, 1, 1)
+    n = 20_000
+    shares = [
+        np.mean(
+            released_labels(np.repeat(each, n, 0), Noise(0, 0, 4.0, n, n), np.random.default_rng(s))
+            == 0
+        )
+        for s, each in enumerate((one, two))
+    ]
+    assert shares[1] - shares[0] > 0.05, "the record is seen"
+    from scipy.stats import norm
+
+    mu = noise.mu
+    error = 4 * math.sqrt(0.25 / n)
+    assert norm.ppf(shares[1]) - norm.ppf(shares[0]) <= mu + 4 * error
+
+
+@pytest.mark.parametrize(
+    ("row", "std", "log_q", "costs"),
+    [
+        ((250,), 40, -10.019228, (1.52736e-5, 2.05891e-5, 2.03455e-4)),
+        ((200, 50), 40, -5.179152, (0.00125, 0.00165488, 0.00617548)),
+        ((150, 100), 40, None, (0.00125, 0.005, 0.02)),
+        ((250,), 85, -1.777986, (2.76817e-4, 1.10727e-3, 4.42907e-3)),
+    ],
+)
+def test_the_data_dependent_diagnostic_is_that_of_the_authors_script(row, std, log_q, costs):
+    if log_q is not None:
+        assert log_miss(votes(*row), std)[0] == pytest.approx(log_q, abs=1e-6)
+    found = [dependent_answers(votes(*row), std, order)[0] for order in (2, 8, 32)]
+    assert found == pytest.approx(costs, rel=2e-5)
+
+
+def test_a_check_far_from_the_threshold_gains_nothing_at_large_noise():
+    for order in (2, 8, 32):
+        found = dependent_checks(votes(250), 200, 150, order)[0]
+        assert found == pytest.approx(order / (2 * 150**2), rel=1e-12)
