@@ -32,6 +32,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         for name in all_methods()
         if name.startswith("appr_")
     },
+    **{
         name: {
             "teachers": 3,
             "teacher_network": "softmax",

@@ -268,8 +268,6 @@ class ImageTask:
     """(V,). Which of them are public a request says; the others are private."""
     test_pixels: np.ndarray
     """(M, c·h·w); known to who asks for a prediction."""
-    shape: tuple[int, int, int]
-    """Channels c, height h and width w of an image."""
 
 
 Task = GraphTask | NodeTask | ImageTask
@@ -384,7 +382,6 @@ def _image_task(
         validation_pixels=pixels[validation],
         validation_labels=labels[validation],
         test_pixels=pixels[test],
-        shape=dataset.images.shape[1:],
     )
 
 
