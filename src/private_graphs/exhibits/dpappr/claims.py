@@ -261,9 +261,11 @@ def _around(part: pd.Series, level: float) -> Measured:
 
 
 def _lowest(parts: Parts, level: float) -> Measured:
+    """The interval of the lowest part: that all are above needs no correction, that one is below
+    has one for their number."""
     found = [_around(part, level) for part in parts]
-    return Measured(*(min(getattr(each, name) for each in found)
-                      for name in ("value", "low", "high")))  # fmt: skip
+    ends = [_around(part, level / len(parts)).high for part in parts]
+    return Measured(min(each.value for each in found), min(each.low for each in found), min(ends))
 
 
 def _p_value(parts: Parts) -> float:
