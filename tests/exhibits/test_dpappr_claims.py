@@ -1,0 +1,77 @@
+"""Claims of DP-APPR: differences within seeds, all parts of a claim, twelve of them together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from private_graphs.exhibits.dpappr.claims import (
+    CLAIMS,
+    RULES,
+    Runs,
+    amplification,
+    holm,
+    theorem8,
+)
+from private_graphs.report.claims import Place, verdict
+
+PLACE = Place({}, "", "")
+SEEDS = range(10)
+
+
+def _rows(method: str, scores, *, group: str = "appr_budgets", **at) -> pd.DataFrame:
+    place = f"{method} {at}".encode()
+    noise = np.random.default_rng(list(place)).normal(0, 0.01, len(SEEDS))
+    return pd.DataFrame({"group": group, "method": method, "seed": SEEDS,
+                         "test_accuracy": scores + noise} | at)  # fmt: skip
+
+
+def _runs(lead: float, rise: float) -> Runs:
+    """GM and EM-v1 rise by ``rise``, EM-v0 not; all lead over DPSGD by ``lead``."""
+    common = np.linspace(0.4, 0.6, len(SEEDS))  # seeds differ much more than methods do
+    parts = []
+    for training in (1.0, 4.0):
+        at = {"top": 4.0, "training_epsilon": training}
+        for rows, part in ((0.5, 0.0), (16.0, rise)):
+            budget = at | {"epsilon": rows + training}
+            parts.append(_rows("appr_gaussian", common + part, **budget))
+            parts.append(_rows("appr_chosen", common, **budget))
+            parts.append(_rows("appr_chosen_values", common + part, **budget))
+        parts.append(_rows("appr_exact", common - lead, top=4.0, epsilon=training))
+    return Runs(SimpleNamespace(runs=pd.concat(parts, ignore_index=True)))
+
+
+@pytest.mark.parametrize(
+    ("lead", "rise", "expected"), [(0.2, 0.1, "holds"), (-0.2, -0.1, "fails"), (0, 0, "undecided")]
+)
+def test_effects_that_are_planted_are_found_within_seeds(lead, rise, expected):
+    runs = _runs(lead, rise)
+    parts = {name: RULES[name][0](runs) for name in ("rise", "above_dpsgd")}
+    found = holm(parts)
+    assert {verdict(each, 0, np.inf) for each in found.values()} == {expected}
+
+
+def test_one_part_that_fails_makes_a_claim_fail():
+    up, down = (pd.Series(sign + np.linspace(-0.1, 0.1, 10)) for sign in (1.0, -1.0))
+    assert verdict(holm({"rise": [up, down]})["rise"], 0, np.inf) == "fails"
+
+
+def test_twelve_claims_are_looked_at_together():
+    draws = np.array([-1.0, 1.0] * 5)
+    weak = pd.Series(0.8 + draws)  # p = .035 alone
+    strong = pd.Series(8 + draws)
+    assert verdict(holm({"rise": [weak]})["rise"], 0, np.inf) == "undecided"
+    names = list(RULES)
+    eleven = dict.fromkeys(names[:11], [strong])
+    assert verdict(holm(eleven | {names[11]: [weak]})[names[11]], 0, np.inf) == "holds"
+    both = dict.fromkeys(names[:10], [strong]) | dict.fromkeys(names[10:], [weak])
+    assert verdict(holm(both)[names[11]], 0, np.inf) == "undecided"
+
+
+def test_what_no_run_decides():
+    assert theorem8(None, PLACE).value == pytest.approx(70)
+    assert amplification(None, PLACE).value == pytest.approx(5.5954406)
+    assert len(RULES) == 12 and {claim.id for claim in CLAIMS} > set(RULES)
