@@ -47,6 +47,7 @@ VIEWS = {  # field: released, paper, sound, sound with label
     "empty_texts": ("counted", "masked", "masked", "masked"),
     "node_sample": ("stratified", "stratified", "keyed_coin", "keyed_coin"),
     "missing_class": ("kept", "dropped", "dropped", "dropped"),
+    "copies": ("split", "split", "none", "none"),
 }  # fmt: skip
 
 

@@ -142,8 +142,8 @@ class Softmax(Net):
     ) -> np.ndarray:
         """Closed form: the gradient of a group is Σ w x ⊗ (p - y).
 
-        Its squared norm is Σ (x·x′ + 1)(e·e′) over the pairs of its records, with e = w (p - y), so
-        that no group's (d, K) gradient is ever stored.
+        Of few records its squared norm is Σ (x·x′ + 1)(e·e′) over their pairs, with e = w (p - y):
+        no record's (d, K) gradient is ever stored.
         """
         n_groups, m = groups.records.shape
         flat, k = groups.records.ravel(), self.n_classes
@@ -161,10 +161,14 @@ class Softmax(Net):
         if math.isfinite(clip_norm):
             a = inputs.reshape(n_groups, m, -1)
             e = errors.reshape(n_groups, m, k)
-            grams = (a @ a.transpose(0, 2, 1) + 1) * (e @ e.transpose(0, 2, 1))
-            squared = np.maximum(grams.sum(axis=(1, 2)), 0.0)
-            # what cancels in the sum leaves rounding errors: the norm is never too small
-            squared += np.abs(grams).sum(axis=(1, 2)) * 2.0**-40
+            if m > k:  # the gradient of a group is smaller than its matrix of pairs
+                gradients = a.transpose(0, 2, 1) @ e
+                squared = np.square(gradients).sum(axis=(1, 2)) + np.square(e.sum(axis=1)).sum(1)
+            else:
+                pairs = (a @ a.transpose(0, 2, 1) + 1) * (e @ e.transpose(0, 2, 1))
+                # what cancels in the sum leaves rounding errors: the norm is never too small
+                squared = np.maximum(pairs.sum(axis=(1, 2)), 0.0)
+                squared += np.abs(pairs).sum(axis=(1, 2)) * 2.0**-40
             errors *= np.repeat(_factors(np.sqrt(squared), clip_norm), m)[:, None]
         total = np.concatenate([inputs.T @ errors, errors.sum(axis=0, keepdims=True)])
         return total.ravel() if np.isfinite(total).all() else np.zeros(self.n_parameters)

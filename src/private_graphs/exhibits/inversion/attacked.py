@@ -12,6 +12,7 @@ import pandas as pd
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Pictures, Table
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 
+FACES = ("att-faces", "faces", "faces94")
 MODEL, ATTACK = "unit_gradients", "model_inversion"
 LEVELS = {"records": "record", "classes": "class", "subclasses": "subclass"}
 """Words for what DP protects, by scenario."""
@@ -99,7 +100,7 @@ def distances(results: Any) -> pd.DataFrame:
 
 def target_words(dataset: str, target: int) -> str:
     """Return the target of an attack: a digit counts from 0, a person from 1."""
-    return f"{target}" if "face" not in dataset else f"person {target + 1}"
+    return f"person {target + 1}" if dataset in FACES else f"{target}"
 
 
 def distance_table(
@@ -178,10 +179,9 @@ def grids(results: Any, title: str, attack: str = "") -> list[Block]:
         part = part.drop_duplicates(["scenario", "epsilon", "attack_words"])
         images = [part["real"].iloc[0][:, :, :], *part["picture"]]
         heads = [
-            model_words(row) if attack else f"{model_words(row)}, {row['attack_words']}"
-            for row in part.to_dict("records")
+            model_words(row) if attack else row["attack_words"] for row in part.to_dict("records")
         ]
-        columns = [target_words(dataset, target) for target in range(len(images[0]))]
+        columns = [str(target + (dataset in FACES)) for target in range(len(images[0]))]
         stacked = np.array(images, dtype=float) / 255
         blocks.append(
             Pictures(f"{title}: {dataset}, {protocol}", stacked, ["public", *heads], columns)
@@ -195,7 +195,9 @@ def target_charts(results: Any, title: str) -> list[Block]:
     frame = distances(own)
     if frame.empty:
         return ["No attack has been run."]
-    frame = frame[(frame["attack_words"] == "enhanced") & (frame["target"] < 10)]
+    own_words = ["enhanced", "enhanced, mean ℓ1"]
+    chosen = next((name for name in own_words if name in set(frame["attack_words"])), "")
+    frame = frame[(frame["attack_words"] == chosen) & (frame["target"] < 10)]
     frame = frame.assign(line=[model_words(row) for row in frame.to_dict("records")])
     keys = ["dataset", "protocol", "line", "target"]
     groups = frame.groupby(keys, as_index=False, sort=False)

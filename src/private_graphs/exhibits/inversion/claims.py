@@ -212,7 +212,7 @@ COPIES = (
     "([the data](studies/inversion.md#the-data))."
 )
 NOWHERE: dict[str, Any] = {"protocols": ("",), "per_graph": False}
-ATTACKS: dict[str, Any] = {"protocols": ("paper", "sound"), "exhibit": "leakage"}
+ATTACKS: dict[str, Any] = {"protocols": ("paper", "sound"), "exhibit": "attack_scores"}
 
 CLAIMS = (
     Claim("enhanced_nearer", nearer, least=0, because=BACKWARDS, **ATTACKS),
@@ -223,15 +223,15 @@ CLAIMS = (
     Claim("record_distance", depends, least=0.05, because=BACKWARDS, **ATTACKS),
     Claim("group_distance", falls, most=0, because=LEARNS_NOTHING, **ATTACKS),
     Claim("matched_accuracy", matched, least=-_CLOSE, most=_CLOSE, because=LEARNS_NOTHING,
-          exhibit="models", protocols=("paper",)),
+          exhibit="trained_models", protocols=("paper",)),
     *(
         Claim(name, partial(accuracy, scenario="classes", epsilon=epsilon), within=_CLOSE,
-              because=LEARNS_NOTHING, exhibit="models", protocols=("paper",))
+              because=LEARNS_NOTHING, exhibit="trained_models", protocols=("paper",))
         for name, epsilon in (("class_accuracy_62", 62.0), ("class_accuracy_45", 45.5),
                               ("class_accuracy_40", 40.5))
     ),
     Claim("plain_accuracy", partial(accuracy, epsilon=math.inf, network="softmax"),
-          within=_CLOSE, because=COPIES, exhibit="models", protocols=("paper", "sound")),
+          within=_CLOSE, because=COPIES, exhibit="trained_models", protocols=("paper", "sound")),
     Claim("theorem5", theorem5, most=1e-5, because=FALSE_THEOREM, **NOWHERE),
     Claim("lemma3", lemma3, most=0, because=FALSE_THEOREM, **NOWHERE),
     Claim("conditions", conditions, least=1, because=FALSE_THEOREM, **NOWHERE),

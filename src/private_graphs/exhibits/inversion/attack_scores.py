@@ -14,7 +14,7 @@ def build(results: Any) -> list[Block]:
 
 
 EXHIBIT = Exhibit(
-    "leakage",
+    "attack_scores",
     "What attacks get from models, by four measures",
     (
         "faces_plain_attacks", "faces_record_attacks", "faces_class_attacks",

@@ -85,7 +85,7 @@ def _shown(row: dict[str, Any]) -> Cell:
 
 
 EXHIBIT = Exhibit(
-    "codes",
+    "class_reports",
     "Class level with one release, and what is possible",
     ("faces_codes",),
     build,

@@ -62,7 +62,7 @@ def build(results: Any) -> list[Block]:
 
 
 EXHIBIT = Exhibit(
-    "models",
+    "trained_models",
     "Models, their accuracy and their ε",
     (
         "faces_plain",
