@@ -53,7 +53,7 @@ class Plan:
 
     @cached_property
     def jobs(self) -> list[Job]:
-        """Every job that the exhibits read, those that choose settings for others first.
+        """Every job that the exhibits read, and before each those that it is made of.
 
         Raises UsageError where nothing is left of exhibits that were named.
         """
@@ -67,8 +67,21 @@ class Plan:
         for job in read:
             if job.chosen is not None:
                 jobs.setdefault(job.chosen.job.id, job.chosen.job)
+            self._add_needed(job, jobs)
             jobs[job.id] = job
         return list(jobs.values())
+
+    def _add_needed(self, job: Job, jobs: dict[str, Job]) -> None:
+        """Add the jobs whose artifacts ``job`` reads, whatever protocols the run names."""
+        every = self.run.model_copy(update={"protocols": None})
+        for identifier in job.needs.values():
+            if identifier in jobs:
+                continue
+            study_id, group, _ = identifier.split("/", 2)
+            for other in group_jobs(load_study(study_id, self.run.scale), group, every):
+                if other.id == identifier:
+                    self._add_needed(other, jobs)
+                    jobs[identifier] = other
 
     def _without_jobs(self, jobs: list[Job]) -> list[str]:
         """Exhibits that read run groups of which nothing is left."""

@@ -118,6 +118,13 @@ def test_frameworks_start_alike_and_a_pool_without_labels_still_moves_weights():
     assert not torch.allclose(weights[0], next(moved.classifiers[0].parameters()), atol=1e-4)
 
 
+def test_the_deep_network_has_the_size_of_the_thesis():
+    net = network("deep", (1, 28, 28), 10, 0)
+    assert sum(each.numel() for each in net.parameters()) == pytest.approx(3.76e6, rel=2e-3)
+    scores, hidden = net(torch.rand(2, 1, 28, 28))
+    assert scores.shape == (2, 10) and hidden.shape == (2, 192)
+
+
 @pytest.mark.parametrize("kind", ["softmax", "mlp", "small"])
 def test_teachers_in_one_batch_vote_as_teachers_one_by_one(kind):
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.datasets import views
+from private_graphs.errors import UserError
 from private_graphs.methods.method import (
     ALONE,
     Claim,
@@ -190,9 +191,21 @@ class Stage:
         self.made: dict[int, Votes] = {}
 
     def kept(self, stage: str, name: str) -> np.ndarray | None:
-        """Return an artifact of a needed job; None without that job."""
-        arrays: Mapping[str, np.ndarray] = self.context.artifacts.get(stage, {})
-        return next((each for key, each in arrays.items() if key.endswith(f"/{name}")), None)
+        """Return an artifact of a needed job; None without that job.
+
+        Raises UserError where the job has no run of this seed or ε.
+        """
+        if stage not in self.context.artifacts:
+            return None
+        arrays: Mapping[str, np.ndarray] = self.context.artifacts[stage]
+        for key, array in arrays.items():
+            if key.endswith(f"/{name}"):
+                return array
+        found = ", ".join(sorted(key.split("/", 1)[1] for key in arrays)) or "nothing"
+        raise UserError(
+            f"{stage}: the job that is needed has no {name}; found {found}: run it with the same "
+            "seeds and budgets"
+        )
 
     def votes(self, request: Request, *, test: bool = False) -> Votes:
         """Return the votes of the seed of a request; ``test``: on test images too."""

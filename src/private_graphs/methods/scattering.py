@@ -36,7 +36,7 @@ _RIDGE = 120.0
 """Added to second moments: this over n·μ, so that noise moves weak directions little."""
 _LEAST_RIDGE = 1e-3
 """At least, also without DP."""
-_LOT = 500
+_LOT = 100
 _PUBLIC_STEPS = 30
 CONSTANTS = (
     "the constants of the method were set by its authors with experiments on 10,000 training "

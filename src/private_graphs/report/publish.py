@@ -56,8 +56,9 @@ def _page(shelf: Shelf) -> Iterator[str]:
     """Yield the parts of the page of a study."""
     study, made = shelf.results.study, shelf.made
     yield f"# {markdown_text(study.title)}"
+    scale = "" if study.recorded_scale == "full" else f" at scale {study.recorded_scale}"
     yield (
-        f"Recorded with private-graphs {made.version} on {made.date} "
+        f"Recorded{scale} with private-graphs {made.version} on {made.date} "
         f"({markdown_text(made.machine)}, {made.hours:g} hours). "
         f"Rows, statements and predictions are in `recorded/{study.id}`."
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.exhibits.pate.scores import network_note
 from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number
 
@@ -39,7 +40,7 @@ def build(results: Any) -> list[Block]:
     """Return a chart of accuracies, one of disagreements, and a few epochs as a table."""
     runs = results.runs[results.runs["group"] == "long"]
     points = results.points(["dataset", "protocol", "epsilon"], score="test_accuracy")
-    frame = curves(runs)
+    frame, notes = curves(runs), (*NOTES, network_note(results))
     frame["disagree"] = frame["disagreements"] / frame["labels"]
     frame["wrong"] = frame["wrong_among_them"] / frame["disagreements"].where(
         frame["disagreements"] > 0
@@ -62,13 +63,13 @@ def build(results: Any) -> list[Block]:
                 ),
                 x="epoch", y="percent", line="line", row="dataset",
                 references={"wrong labels of all": "noise"} if names is SHARES else {},
-                x_label="epoch", y_label=label, notes=NOTES,
+                x_label="epoch", y_label=label, notes=notes,
             )
         )  # fmt: skip
-    return [*blocks, _table(frame, points)]
+    return [*blocks, _table(frame, points, notes)]
 
 
-def _table(frame: pd.DataFrame, points: pd.DataFrame) -> Table:
+def _table(frame: pd.DataFrame, points: pd.DataFrame, notes: tuple[str, ...]) -> Table:
     last = frame.groupby("dataset")["epoch"].transform("max")
     shown = frame[(frame["epoch"] == last) | frame["epoch"].isin([1, 5, 10, 20, 50, 100, 200, 400])]
     at = {row["dataset"]: row for row in points.to_dict("records")}
@@ -83,7 +84,7 @@ def _table(frame: pd.DataFrame, points: pd.DataFrame) -> Table:
         Column("wrong labels among these", lambda row: number(row["wrong_among_them"])),
         Column("ε proved", lambda row: guarantee(at.get(row["dataset"]))),
     ]
-    return Table("Figure 3.3: some epochs, first classifier", frame, columns, NOTES, "dataset",
+    return Table("Figure 3.3: some epochs, first classifier", frame, columns, notes, "dataset",
                  shown)  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def _whole(row: dict[str, Any]) -> Cell:
 EXHIBIT = Exhibit(
     "frontier",
     "Private and useful: accuracy against ε",
-    ("frontier", "teachers", "labels", "plus", "students"),
+    ("frontier", "plus", "students"),
     build,
     meaning="What a few noisy steps on fixed features reach with a proof, beside the four "
     "frameworks on noisy labels, and what public labels alone give.",

@@ -53,7 +53,7 @@ def points(results: Any) -> pd.DataFrame:
     frame = results.points(by, score="test_accuracy")
     frame = frame[frame["method"] == "pate_student"].copy()
     frame["line"] = [line_of(row) for row in frame.to_dict("records")]
-    runs = results.runs.set_index(["job", "group", "epsilon", "seed"])["test_accuracy"]
+    runs = results.runs.set_index(["job", "group", "epsilon", "seed"])["test_accuracy"].sort_index()
     plain = frame[frame["framework"] == "pate"]
     of = {(row["dataset"], row["protocol"], row["epsilon"]): row
           for row in plain.to_dict("records")}  # fmt: skip
@@ -108,6 +108,25 @@ def protocol_columns(
     return columns
 
 
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def network_note(results: Any) -> str:
+    """Say which networks the runs have, where they are not the thesis's."""
+    runs = results.runs[results.runs["method"] == "pate_student"]
+    names = ("teachers", "teacher_network", "network", "epochs", "learning_rate")
+    told = ("teachers", "teachers' network", "students' network", "epochs", "learning rate")
+    known = [
+        f"{words} {', '.join(map(_shown, sorted(runs[name].dropna().unique())))}"
+        for name, words in zip(names, told, strict=True)
+    ]
+    return (
+        f"Here: {'; '.join(known)}. The thesis's networks are 250 deep ones, and deep students "
+        "(scale full)."
+    )
+
+
 def table(
     results: Any, title: str, frame: pd.DataFrame, first: list[Column], key: list[str]
 ) -> Table:
@@ -123,7 +142,7 @@ def table(
         gain_low=[each.low if each else None for each in frame["gain"]],
         gain_high=[each.high if each else None for each in frame["gain"]],
     )
-    notes = (*results.protocol_notes(), *NOTES, *privacy_notes(frame))
+    notes = (network_note(results), *results.protocol_notes(), *NOTES, *privacy_notes(frame))
     lines = frame.drop_duplicates(key)
     columns = [Column("dataset", lambda row: row["dataset"]), *first]
     columns += protocol_columns(results, at)

@@ -41,7 +41,7 @@ def build(results: Any) -> list[Block]:
 EXHIBIT = Exhibit(
     "table3_2",
     "Accuracy against the share of labels taken to be wrong",
-    ("labels", "plus", "students", "noise_ratios"),
+    ("plus", "students", "noise_ratios"),
     build,
     meaning="Whether the share of labels that co-teaching leaves out matters.",
 )

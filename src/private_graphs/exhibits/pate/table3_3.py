@@ -55,7 +55,7 @@ def _removed(row: dict[str, Any]) -> str:
 EXHIBIT = Exhibit(
     "table3_3",
     "Accuracy against the share of labels removed",
-    ("labels", "plus", "students", "removal_ratios"),
+    ("plus", "students", "removal_ratios"),
     build,
     meaning="Whether removing suspicious labels helps, and how many of those removed are wrong.",
 )
