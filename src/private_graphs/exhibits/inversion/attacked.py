@@ -206,7 +206,7 @@ def target_charts(results: Any, title: str) -> list[Block]:
     )
     return [
         Chart(
-            f"{title}: {dataset}, {protocol}", part.assign(target=part["target"] + 0), x="target",
+            f"{title}: {dataset}, {protocol}", part.assign(target=part["target"] + (dataset in FACES)), x="target",
             line="line", references={"no model": "no_model"}, x_label="target",
             y_label="distance", steps=True, notes=[LINE_NOTE],
         )
