@@ -24,8 +24,9 @@ def write(path: Path, pixels: np.ndarray) -> Path:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", HEADER + b"\0" * 10, b"P6" + HEADER[2:] + b"\0" * 10304, HEADER + b"\0" * 10305]
-)  # fmt: skip
+    "content",
+    [b"", HEADER + b"\0" * 10, b"P6" + HEADER[2:] + b"\0" * 10304, HEADER + b"\0" * 10305],
+)
 def test_a_file_that_is_no_photograph_is_named(content, tmp_path):
     (tmp_path / "1.pgm").write_bytes(content)
     with pytest.raises(UserError, match=r"1\.pgm"):

@@ -161,10 +161,10 @@ def test_the_part_of_a_record_under_sound_is_its_own_affair():
 
     for cells in ("centroids", "hash"):
         task, settings = image_task("subclasses"), UnitSettings(parts=4, cells=cells)
-        before = _unit_of_records(task, settings)
+        before = _unit_of_records(task, settings, np.arange(12))
         pixels = task.train_pixels.copy()
         pixels[0] = 255 - pixels[0]
-        after = _unit_of_records(replace(task, train_pixels=pixels), settings)
+        after = _unit_of_records(replace(task, train_pixels=pixels), settings, np.arange(12))
         np.testing.assert_array_equal(before[1:], after[1:])
     assert (before // 4 == task.train_labels).all()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -212,3 +213,26 @@ def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
         with pytest.raises(UserError, match=rf"{name}: not readable .*No such file"):
             read_recorded(folder)
         file.write_bytes(whole)
+
+
+def test_artifacts_are_recorded_but_for_those_that_another_job_needs(finished, tmp_path):
+    base, jobs = finished
+    names = list(jobs)
+    folder = shutil.copytree(base / "full", tmp_path / "full")
+    needing = Job.model_validate_json(
+        (folder / "jobs/lrec2022" / names[1] / "job.json").read_text()
+    )
+    needing = needing.model_copy(update={"needs": {"model": f"lrec2022/{names[0]}"}})
+    for name, job in jobs.items():
+        place = folder / "jobs" / "lrec2022" / name
+        plan = Job.model_validate_json((place / "job.json").read_text())
+        first = job.rows["replica_id"].iloc[0]
+        replace(job, artifacts={f"{first}/picture": np.arange(4)}).save(place)
+        finish(place, needing if name == names[1] else plan, ())
+    record(folder, tmp_path / "recorded", processed=base / "processed")
+    recorded = read_recorded(tmp_path / "recorded" / "lrec2022")
+    first = jobs[names[1]].rows["replica_id"].iloc[0]
+    assert list(recorded.artifacts) == [f"{names[1]}/{first}/picture"]
+    kept = recorded.answers(f"lrec2022/{names[1]}").artifacts
+    assert kept[f"{first}/picture"].tolist() == [0, 1, 2, 3]
+    assert recorded.answers(f"lrec2022/{names[0]}").artifacts == {}

@@ -107,8 +107,11 @@ def n_units(task: ImageTask, settings: UnitSettings) -> int:
     return task.n_units * parts
 
 
-def _unit_of_records(task: ImageTask, settings: UnitSettings) -> np.ndarray:
-    """(n,) the unit of each record; -1 for one without a label at class level."""
+def _unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray) -> np.ndarray:
+    """(n,) the unit of each record; -1 for one without a label at class level.
+
+    ``known`` are the validation records whose labels are public.
+    """
     n, unit = len(task.train_labels), task.scenario.unit
     if unit == "record":
         return np.arange(n)
@@ -123,10 +126,11 @@ def _unit_of_records(task: ImageTask, settings: UnitSettings) -> np.ndarray:
     elif settings.cells == "hash":
         own = np.random.RandomState(_PUBLIC_SEED).randint(0, settings.parts, size=n)
     else:
-        for label in range(task.n_classes):
+        pixels, labels = task.validation_pixels[known], task.validation_labels[known]
+        for label in np.unique(labels):
             mine = np.flatnonzero(task.train_labels == label)
-            public = task.validation_pixels[task.validation_labels == label]
-            own[mine] = _nearest(task.train_pixels[mine], _centroids(public, settings.parts))
+            centroids = _centroids(pixels[labels == label], settings.parts)
+            own[mine] = _nearest(task.train_pixels[mine], centroids)
     return np.where(task.train_labels >= 0, task.train_labels * settings.parts + own, -1)
 
 
@@ -257,13 +261,13 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
     """Train every request by itself; what does not depend on it is prepared once."""
     from private_graphs.training.unit_sgd import train
 
-    prepared: dict[str, tuple] = {}
+    prepared: dict[tuple[str, bytes], tuple] = {}
     plans = [_plan(task, request) for request in requests]
     total, done = sum(plan.count for plan in plans), [0] * len(requests)
 
     def one(place: int) -> Outcome:
         request, steps = requests[place], plans[place]
-        net, rows, labels, units, plain = prepared[request.settings.model_dump_json()]
+        net, rows, labels, units, plain = prepared[_key(request)]
 
         def report(step: int) -> None:
             done[place] = step
@@ -277,23 +281,27 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
         return _outcome(task, request, net, steps, parameters)
 
     for request in requests:
-        key = request.settings.model_dump_json()
-        if key not in prepared:
-            prepared[key] = _prepared(task, request.settings)
+        if _key(request) not in prepared:
+            prepared[_key(request)] = _prepared(task, request)
     with ThreadPoolExecutor(max(1, context.threads)) as pool:
         return list(pool.map(one, range(len(requests))))
 
 
+def _key(request: Request) -> tuple[str, bytes]:
+    return request.settings.model_dump_json(), request.known.tobytes()
+
+
 def _prepared(
-    task: ImageTask, settings: UnitSettings
+    task: ImageTask, request: Request
 ) -> tuple[Net, np.ndarray, np.ndarray, Units, Units]:
     """Network, rows (n, d), labels (n,), private units, and records as units of their own."""
     from private_graphs.datasets.photographs import varied
     from private_graphs.training.unit_sgd import Units
 
+    settings: UnitSettings = request.settings
     net, copies = network(task, settings), _copies(task, settings)
     pixels, labels = task.train_pixels, task.train_labels
-    unit = _unit_of_records(task, settings)
+    unit = _unit_of_records(task, settings, request.known)
     if copies > 1:
         pictures = varied(pixels.reshape(-1, *task.shape[1:]), copies)
         pixels = pictures.reshape(len(pixels) * copies, -1)

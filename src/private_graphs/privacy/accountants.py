@@ -551,7 +551,7 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
             None,
             "none",
             f"none: which records belong to a {unit} was fitted on all records of its class, so "
-            "that one changed record moves others (§8)",
+            "that one changed record moves others (§6)",
         )
     loss = loss_of(event)
     mu = None

@@ -265,7 +265,7 @@ class PoissonSums(_Query):
     terms: int = 1
     fitted_terms: bool = False
     """Whether the rule that says which records a term sums was fitted on the records themselves, as
-    by k-means: then one unit moves terms of others, and nothing is proved (§8)."""
+    by k-means: then one unit moves terms of others, and nothing is proved (§6)."""
 
     def __post_init__(self) -> None:
         self._check(noise_multiplier=self.noise_multiplier, clip_norm=self.clip_norm)

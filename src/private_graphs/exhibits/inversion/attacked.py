@@ -204,9 +204,10 @@ def target_charts(results: Any, title: str) -> list[Block]:
     points = groups.agg(
         mean=("distance", "mean"), std=("distance", "std"), no_model=("no_model", "mean")
     )
+    points["target"] += points["dataset"].isin(FACES)  # people count from 1
     return [
         Chart(
-            f"{title}: {dataset}, {protocol}", part.assign(target=part["target"] + 0), x="target",
+            f"{title}: {dataset}, {protocol}", part, x="target",
             line="line", references={"no model": "no_model"}, x_label="target",
             y_label="distance", steps=True, notes=[LINE_NOTE],
         )
