@@ -21,6 +21,7 @@ EXHIBIT = Exhibit(
     "Accuracy against the clip of the rows (Figures 5.10-5.11)",
     groups=("appr_row_clips", "appr_row_clips_proved"),
     build=build,
-    meaning="Whether the clip of the rows matters: as released columns are scaled to sum 1 after "
-    "it, so that the size of the noise is lost and only which nodes are chosen is left.",
+    meaning="Whether the clip of the rows matters. As released columns are scaled to sum 1 after "
+    "it: a small clip changes nothing but which nodes are chosen; noise at a large one outweighs "
+    "the nodes that train on themselves.",
 )
