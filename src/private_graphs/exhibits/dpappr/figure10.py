@@ -11,9 +11,7 @@ from private_graphs.report.exhibit import Block, Exhibit
 def build(results: Any) -> list[Block]:
     """Return a chart for each dataset and protocol, and the numbers."""
     label = "clip of a row (GM: C1) or of its entries (EM: C2)"
-    return swept(
-        results, "figure10", "Figures 5.10-5.11. Clip of the rows", "row_clip", label, True
-    )
+    return swept(results, "Figures 5.10-5.11. Clip of the rows", "row_clip", label, True)
 
 
 EXHIBIT = Exhibit(
