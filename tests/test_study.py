@@ -610,3 +610,13 @@ def test_a_wrong_declaration_names_its_key(entry: object, words: str, declared: 
     with pytest.raises(UsageError, match=words):
         declarations.declare_graphs({"datasets": entries})
     assert not Path("data").exists() and declared == {}
+
+
+def test_settings_of_a_dataset_and_drawn_test_nodes_reach_its_jobs():
+    study = load_study("dpappr", "full")
+    jobs = group_jobs(study, "appr_budgets", Run(scale="full"))
+    of = {job.dataset: job for job in jobs if job.method == "appr_chosen"}
+    assert of["pubmed"].settings["roots"] == 60 and of["pubmed"].delta == 2e-4
+    assert "roots" not in of["cora-ml"].settings and of["cora-ml"].delta == 2e-3
+    assert {job.test_share for job in jobs} == {0.2}
+    assert group_jobs(load_study("progap"), "owned_lists", Run(scale="full"))[0].test_share is None

@@ -85,7 +85,7 @@ def _proved(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
     if not panels:
         return []
     drawn = pd.concat(panels).drop_duplicates(["row", "line", "epsilon"])
-    drawn = majority(results, drawn).sort_values(["row", "line", "epsilon"])
+    drawn = majority(results, drawn).sort_values(["line", "epsilon"], kind="stable")
     return [
         Chart(
             title,

@@ -10,7 +10,7 @@ from private_graphs.report.exhibit import Block, Exhibit
 
 def build(results: Any) -> list[Block]:
     """Return a chart for each dataset and protocol, and the numbers."""
-    return swept(results, "figure12", "Figures 5.12-5.13. Clip of gradients", "clip", "C", True)
+    return swept(results, "Figures 5.12-5.13. Clip of gradients", "clip", "C", True)
 
 
 EXHIBIT = Exhibit(

@@ -45,7 +45,7 @@ def build(results: Any) -> list[Block]:
             blocks.append(
                 Chart(
                     f"{_TITLE}, {name}: {dataset_title(results, dataset)}, {protocol}",
-                    part.sort_values(["row", "title", "epsilon"]),
+                    part.sort_values(["title", "epsilon"], kind="stable"),
                     x="epsilon",
                     line="title",
                     row="row",

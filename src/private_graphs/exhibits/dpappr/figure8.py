@@ -10,7 +10,7 @@ from private_graphs.report.exhibit import Block, Exhibit
 
 def build(results: Any) -> list[Block]:
     """Return a chart for each dataset and protocol, and the numbers."""
-    return swept(results, "figure8", "Figures 5.8-5.9. Batch size", "batch", "roots of a step, B")
+    return swept(results, "Figures 5.8-5.9. Batch size", "batch", "roots of a step, B")
 
 
 EXHIBIT = Exhibit(

@@ -110,9 +110,7 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column
     return Table(f"{title}: the numbers", frame, columns, notes, "dataset")
 
 
-def swept(
-    results: Any, name: str, title: str, x: str, x_label: str, log_x: bool = False
-) -> list[Block]:
+def swept(results: Any, title: str, x: str, x_label: str, log_x: bool = False) -> list[Block]:
     """Return a chart for each dataset and protocol, ``x`` a setting that jobs vary."""
     frame = points(results)
     fixed = frame[frame["title"] == "RANDOM"] if x in ("row_clip", "entry_clip") else frame.iloc[:0]
