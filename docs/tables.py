@@ -47,7 +47,7 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.selection import POISSON, selection_epsilon
-from private_graphs.report.claims import claims_table, judged
+from private_graphs.report.claims import claims_table, judged, reasons
 from private_graphs.report.shelf import recorded_shelf
 from private_graphs.report.table import markdown
 from private_graphs.study import Run, study_ids, write_schemas
@@ -340,9 +340,7 @@ def claims_in_text(study: str) -> str:
     shelf = recorded_shelf(ROOT / "recorded" / study)
     frame = judged(claims_of(study), shelf.results)
     table = markdown(claims_table(frame, shelf.results.study.title))
-    why = frame[frame["because"] != ""].drop_duplicates("claim")
-    reasons = [f"- *{row.claim}*: {row.because}" for row in why.itertuples()]
-    return "\n".join([table, *reasons])
+    return "\n".join([table, *(f"- *{claim}*: {why}" for claim, why in reasons(frame))])
 
 
 def plan_table() -> str:

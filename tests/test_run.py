@@ -200,6 +200,21 @@ def test_unlabelled_training_records_add_nothing(case):
     assert np.array_equal(first.test_predictions, second.test_predictions)
 
 
+@each_case
+def test_noise_does_not_tell_how_many_records_have_a_label(case, finished):
+    """A label that is taken away changes no noise and no statement where labels are private."""
+    method, unit = all_methods()[case[0]], SCENARIOS[case[1]].unit
+    if case[2] != "sound" or not method.reads_private or unit == "edge_undirected":
+        pytest.skip("labels are public, or nothing is proved")
+    dataset, job = small_dataset(case[0]), job_of(*case, validation_labels=())
+    labels = dataset.labels.copy()
+    labels[np.flatnonzero(dataset.train_mask & (labels >= 0))[:3]] = -1
+    first = execute(job, dataset)
+    second = execute(job, seen_as(replace(dataset, labels=labels), dataset))
+    for column in ("noise_multiplier", "epsilon_proved", "statement_id"):
+        assert first.rows[column].equals(second.rows[column])
+
+
 # --- noise of the operating system -----------------------------------------------------------
 
 FEW = {"epsilons": (0.1,), "validation_labels": ()}

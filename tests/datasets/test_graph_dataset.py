@@ -81,6 +81,8 @@ def test_statistics_of_four_nodes_are_those_counted_by_hand():
     assert statistics["edges_inside"] == {"train": 2, "validation": 0, "test": 0}
     assert statistics["edges_crossing"] == 1
     assert statistics["isolated_nodes"] == 0
+    star = four_nodes(edge_index=np.array([[0, 0, 0], [1, 2, 3]])).statistics()
+    assert star["degrees"] == {"0": 0, "1": 3, "2 to 3": 1}
 
 
 def test_features_return_to_the_matrix_they_came_from():

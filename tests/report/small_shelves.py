@@ -18,8 +18,8 @@ from private_graphs.report.shelf import Shelf
 
 MADE = Made("0.1.0", "2026-01-02", "a machine", 1.5, ("snakemake --config scale=full",))
 STUDY = SimpleNamespace(
-    recorded_scale="full", id="small", title="A small study", citation="Nobody.", url="https://x.org",
-    published={"table1": "printed.csv"},
+    id="small", title="A small study", citation="Nobody.", url="https://x.org",
+    published={"table1": "printed.csv"}, seeds=3, recorded_scale="full",
 )  # fmt: skip
 PROVED = {"released": None, "paper": 3.38021, "sound": 1.99998}
 AUDIT = {

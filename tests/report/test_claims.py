@@ -119,5 +119,5 @@ def test_the_table_has_a_row_per_claim_and_a_column_per_protocol():
     (line,) = table.shown.to_dict("records")
     shown = [column.show(line) for column in table.columns]
     assert shown[0] == "more (cora)" and shown[2].text == "holds: 0.710"
-    assert shown[2].tone == "proved" and shown[3].text == "not run"
+    assert shown[2].tone == "" and shown[3].text == "not run"
     assert list(table.frame) == list(COLUMNS)

@@ -73,4 +73,4 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     assert "No: an attack on its code shows ε &gt; 4.7" in index
     assert len(pages) > 600  # statements
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 16e6
+    assert sum(path.stat().st_size for path in files) < 12e6

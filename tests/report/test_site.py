@@ -14,6 +14,8 @@ import pytest
 from small_shelves import AUDIT, FIGURE, shelf
 
 from private_graphs.errors import UserError
+from private_graphs.report import site
+from private_graphs.report.claims import COLUMNS
 from private_graphs.report.exhibit import Exhibit, Table
 from private_graphs.report.overview import guarantees, truth, verdicts
 from private_graphs.report.publish import write_all
@@ -248,11 +250,16 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
     assert verdicts(["text", Table("t", pd.DataFrame({"x": [1]}), [])]) == []
 
 
-def test_claims_that_were_checked_are_counted_on_the_card(tmp_path):
-    path = tmp_path / "full" / "claims" / "small.csv"
-    path.parent.mkdir(parents=True)
-    path.write_text("id,protocol,verdict\na,paper,holds\nb,paper,fails\nc,paper,holds\n")
+def test_claims_that_were_checked_are_counted_on_the_card(tmp_path, monkeypatch):
+    rows = [{"id": name, "claim": f"says {name}", "protocol": "paper", "verdict": verdict,
+             "measured": 0.5, "low": 0.4, "high": 0.6, "because": "of it ([§1](#1))."}
+            for name, verdict in {"a": "holds", "b": "fails", "c": "holds"}.items()]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=[*COLUMNS, "because"])
+    monkeypatch.setattr(site, "claims_of", lambda study: [None])
+    monkeypatch.setattr(site, "judged", lambda claims, results: frame)
     assert "paper: 2 holds, 1 fails" in build(tmp_path, shelf()).text
+    page = exhibit_page(tmp_path, "claims")
+    assert "says b: of it." in page.text and "fails: 0.500 [0.400, 0.600]" in page.text
 
 
 def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):

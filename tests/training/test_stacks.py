@@ -150,7 +150,7 @@ def test_a_replica_is_the_same_alone_and_in_company(noisy):
         if noisy:
             draws = [[each.generator(name) for each in own] for name in ("lots", "noise")]
             multipliers = [[0.5, 1.0, 2.0][i] for i in chosen]
-            told, taken = stacks.train_noisy(network, stack, fit, Noisy(8, multipliers, *draws))
+            told, taken = stacks.train_noisy(network, stack, fit, Noisy(8, N, multipliers, *draws))
             assert taken == 20
         else:
             told = stacks.train_whole(network, stack, fit)
@@ -189,7 +189,7 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
 
     for multiplier in (0.0, 7.0):
         draws = [[Streams.of({"seed": 1}).generator(name)] for name in ("lots", "noise")]
-        noisy = Noisy(N, [multiplier], *draws, clip_norm=0.01)
+        noisy = Noisy(N, N, [multiplier], *draws, clip_norm=0.01)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(stacks, "Adam", Spy)
             stacks.train_noisy(network, stack, Fit(inputs, labels, [0.1], 1), noisy)

@@ -1,7 +1,11 @@
 # What the rules share; all of it is Python that is tested as such.
 import atexit
+import os
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -33,6 +37,7 @@ RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 PROCESSED = flow.PROCESSED.as_posix()
 INTERRUPTED = []
+MANY_JOBS = 8  # that make up for the seconds of importing everything at once
 
 
 @cache
@@ -81,13 +86,18 @@ def given_cores():
     return workflow.global_resources["_cores"].value
 
 
-def announcement():
-    """What is going to run in words, and how long each job is expected to take."""
-    jobs = {
+def jobs_to_run():
+    """Identifiers of the jobs that are going to run, by Snakemake's numbers."""
+    return {
         job.jobid: job.wildcards.job
         for job in workflow.dag.needrun_jobs(exclude_finished=False)
         if job.rule.name in ("run", "audit")
     }
+
+
+def announcement():
+    """What is going to run in words, and how long each job is expected to take."""
+    jobs = jobs_to_run()
     cores = given_cores() or workflow.nodes
     lines = announce.announcement(WORK, repairs(), jobs.values(), cores)
     seconds = {
@@ -105,9 +115,33 @@ def announce_dry_run():
 def begin():
     text, expected = announcement()
     logger.info(text, extra=expected)
+    warm_up(jobs_to_run().values())
     for line in keep_declarations():
         logger.info(line)
     signal.signal(signal.SIGINT, interrupt)
+
+
+def warm_up(jobs):
+    """Start the process that jobs are copies of (scripts/warm.py), if they are many and run here."""
+    if len(jobs) < MANY_JOBS or not workflow.local_exec:
+        return
+    if workflow.deployment_settings.deployment_method:  # jobs have another Python
+        return
+    folder = tempfile.mkdtemp(prefix="private-graphs-")
+    address = os.path.join(folder, "warm")
+    modules = {module for name in jobs for module in WORK.modules(name)}
+    one = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPTS / "warm.py"), address, *sorted(modules)],
+        stdin=subprocess.PIPE,  # closed when this process ends, however it does
+        env={**os.environ, **one},
+    )
+    os.environ["PRIVATE_GRAPHS_WARM"] = address
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(process.wait)
+    atexit.register(process.stdin.close)
 
 
 def interrupt(number, frame):

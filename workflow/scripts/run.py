@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from job import reported
+from warm import handed_over
 
 
 def main(snake):
@@ -39,4 +40,5 @@ def main(snake):
         log.note(f"{len(result.rows)} runs")
 
 
-main(snakemake)  # noqa: F821
+if not handed_over(snakemake):  # noqa: F821
+    main(snakemake)  # noqa: F821

@@ -167,7 +167,8 @@ class GraphDataset(LabelledDataset):
         """Return counts, baselines and sources as a JSON-able dict (scores in 0..1).
 
         ``classes_missing`` names the classes of which a mask has no labelled node; ``components``
-        are those of the whole graph, an isolated node being one.
+        are those of the whole graph, an isolated node being one; ``degrees`` counts nodes by their
+        numbers of neighbours.
         """
         info, labelled = self.info, self.labels >= 0
         masks = {key.removesuffix("_mask"): getattr(self, key) for key in MASKS}
@@ -189,6 +190,7 @@ class GraphDataset(LabelledDataset):
                 for key, numbers in present.items()
             },
             "isolated_nodes": int(np.sum(component_sizes == 1)),
+            "degrees": self._degrees(),
             "components": len(component_sizes),
             "largest_component": int(component_sizes.max()),
             "loops_dropped": info.loops_dropped,
@@ -205,6 +207,16 @@ class GraphDataset(LabelledDataset):
         if info.view is None or info.one_way_edges is None:
             return None
         return 2 * info.n_edges - info.one_way_edges + info.loops_dropped + info.duplicates_dropped
+
+    def _degrees(self) -> dict[str, int]:
+        """Return how many nodes have how many neighbours, in steps of powers of two."""
+        degrees = np.bincount(self.edge_index.ravel(), minlength=self.n_nodes)
+        counts = np.bincount(np.frexp(degrees)[1])  # frexp's exponent: 0; 1; 2 of 2 and 3; ...
+        steps = [(2**step // 2, 2**step - 1) for step in range(len(counts))]
+        return {
+            f"{low:,}" if low == high else f"{low:,} to {high:,}": int(count)
+            for (low, high), count in zip(steps, counts, strict=True)
+        }
 
     def _features_per_node(self) -> np.ndarray:
         """Return (N,) numbers of features that are not zero."""

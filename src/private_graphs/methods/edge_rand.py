@@ -10,15 +10,16 @@ of both answers at most e^ε. docs/privacy.md §6.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.methods.method import ALONE, Claim, Context, Method, Outcome, Request
+from private_graphs.methods.method import Claim, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS as SUMS,
 )
@@ -70,35 +71,80 @@ def keeping(epsilon: float, density: float) -> tuple[float, float]:
     return p * s, (1 - p) * s
 
 
-def noisy_density(n_edges: int, n_pairs: int, epsilon: float, generator) -> float:
-    """Return the share of pairs that are edges plus Laplace noise, clamped to (0, ½]."""
-    noisy = n_edges / n_pairs + generator.laplace(scale=1 / (n_pairs * epsilon))
-    return min(max(noisy, 1 / n_pairs), 0.5)
+def noisy_density(share: float, scale: float, generator: np.random.Generator) -> float:
+    """Return a share of pairs that are edges plus Laplace noise, at most ½."""
+    return min(share + generator.laplace(scale=scale), 0.5)
 
 
 def randomised(
     edges: np.ndarray, n_nodes: int, epsilon: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return (2, E') pairs i < j: each of all pairs drawn once, given the (2, E) ``edges``.
-
-    Nothing of the size of all pairs is made: how many edges appear is binomial, which is uniform.
-    """
+    """Return (2, E') pairs i < j: each of all pairs drawn once, given the (2, E) ``edges``."""
     n_pairs = n_nodes * (n_nodes - 1) // 2
-    density = noisy_density(edges.shape[1], n_pairs, (1 - SHARE) * epsilon, generator)
-    kept, made = keeping(SHARE * epsilon, density)
+    scale = 1 / (n_pairs * (1 - SHARE) * epsilon)
+    density = max(noisy_density(edges.shape[1] / n_pairs, scale, generator), 1 / n_pairs)
+
+    def sample(size: int) -> np.ndarray:
+        ends = generator.integers(0, n_nodes, (2, size))
+        low, high = ends.min(0), ends.max(0)
+        return (low * n_nodes + high)[low < high]
+
     codes = edges[0] * n_nodes + edges[1]
+    return _decoded(_drawn(codes, n_pairs, density, epsilon, sample, generator), n_nodes)
+
+
+def randomised_rows(
+    edges: np.ndarray, n_nodes: int, epsilon: float, generator: np.random.Generator
+) -> np.ndarray:
+    """Return (2, E') ordered pairs (i, j), i not j, as the authors' code draws them.
+
+    Every row of the adjacency matrix is drawn by itself, so both directions of an edge are; each
+    ``_CHUNK`` rows have their own noisy density, under noise that suits the density of all rows.
+    """
+    both = np.concatenate([edges, edges[::-1]], axis=1)
+    scale, drawn = 1 / (n_nodes**2 * (1 - SHARE) * epsilon), []
+    for start in range(0, n_nodes, _CHUNK):
+        stop = min(start + _CHUNK, n_nodes)
+        rows = both[:, (both[0] >= start) & (both[0] < stop)]
+        density = noisy_density(rows.shape[1] / ((stop - start) * n_nodes), scale, generator)
+
+        def sample(size: int, start: int = start, stop: int = stop) -> np.ndarray:
+            row, column = generator.integers((start, 0), (stop, n_nodes), (size, 2)).T
+            return (row * n_nodes + column)[row != column]
+
+        n_pairs = (stop - start) * (n_nodes - 1)
+        codes = rows[0] * n_nodes + rows[1]
+        drawn.append(_drawn(codes, n_pairs, max(density, 0.0), epsilon, sample, generator))
+    return _decoded(np.concatenate(drawn), n_nodes)
+
+
+def _drawn(
+    codes: np.ndarray,
+    n_pairs: int,
+    density: float,
+    epsilon: float,
+    sample: Callable[[int], np.ndarray],
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Return the codes of the pairs that a run sees, given those of the edges among ``n_pairs``.
+
+    ``sample`` draws about as many pairs as it is asked, uniformly. Nothing of the size of all pairs
+    is made: how many other pairs appear is binomial, and which of them is uniform.
+    """
+    kept, made = keeping(SHARE * epsilon, density)
     stay = codes[generator.random(len(codes)) < kept]
     wanted = generator.binomial(n_pairs - len(codes), made)
-    found = np.empty(0, np.int64)
-    while len(found) < wanted:
-        ends = generator.integers(0, n_nodes, (2, wanted - len(found) + 64))
-        low, high = ends.min(0), ends.max(0)
-        drawn = (low * n_nodes + high)[low < high]
-        drawn = drawn[~np.isin(drawn, codes)]
-        found = np.concatenate([found, drawn])
-        _, first = np.unique(found, return_index=True)
-        found = found[np.sort(first)]  # the first of equal draws, in the order of drawing
-    return np.stack(np.divmod(np.concatenate([stay, found[:wanted]]), n_nodes))
+    others = np.empty(0, np.int64)
+    while len(others) < wanted:
+        drawn = sample(wanted - len(others) + 64)
+        others = np.concatenate([others, drawn[~np.isin(drawn, codes)]])
+        _, first = np.unique(others, return_index=True)
+        others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
+    return np.concatenate([stay, others[:wanted]])
+
+
+def _decoded(codes: np.ndarray, n_nodes: int) -> np.ndarray:
+    return np.stack(np.divmod(codes, n_nodes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +210,8 @@ def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
             PureQuery(epsilon=pairs, count=1, reason="one pair is drawn by randomised response "
                       "whose probabilities differ by e^ε at most", **words),
         )  # fmt: skip
-    chunk = density * max(1.0, task.graph.n_nodes / _CHUNK)
+    n = task.graph.n_nodes
+    chunk = density * n / (n % _CHUNK or _CHUNK)  # the last one may be smaller
     return (
         PureQuery(epsilon=chunk, count=2, reason="one edge moves the densities of two chunks of "
                   "rows, whose noise is that of a density of the whole graph", **words),
@@ -182,14 +229,7 @@ def _graph(data: Data, request: Request) -> scipy.sparse.csr_matrix:
     if data.task.protocol.pairs == "once":
         first, second = randomised(edges, n, request.epsilon, draw)
         return _means(np.r_[first, second], np.r_[second, first], n)
-    low, high = randomised(edges, n, request.epsilon, draw)
-    again = randomised(edges, n, request.epsilon, draw)
-    return _means(np.r_[low, again[1]], np.r_[high, again[0]], n)
-
-
-def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Answer every request; those that differ in ε, learning rate and seed train together."""
-    return answer_alike(_train, task, requests, context)
+    return _means(*randomised_rows(edges, n, request.epsilon, draw), n)
 
 
 def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
@@ -226,7 +266,7 @@ METHODS = (
     Method(
         "edge_rand",
         "EdgeRand",
-        run,
+        partial(answer_alike, _train),
         ("links",),
         settings=SageSettings,
         protocols=PROTOCOLS,

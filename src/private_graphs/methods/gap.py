@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
@@ -22,16 +23,15 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    noise_scale,
+    planner,
+    scales_of,
     started,
 )
-from private_graphs.privacy.events import Event
-from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks
 
-_TRAININGS = 2
+_budget = partial(budget_of, stages=2)
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,6 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
 
-def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Answer every request; those that differ in ε, learning rate and seed train together."""
-    return answer_alike(_train, task, requests, context)
-
-
-def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
-    if not request.private:
-        return ()
-    budget = budget_of(task, request.settings, _TRAININGS)
-    return budget.events(noise_scale(budget, task.protocol, request.epsilon))
-
-
 def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     """Train requests with the same settings but for ε, learning rate and seed."""
     import torch
@@ -125,11 +112,8 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     from private_graphs.training import stacks
 
     task, settings = data.task, requests[0].settings
-    budget = budget_of(task, settings, _TRAININGS)
-    scales = [
-        noise_scale(budget, task.protocol, request.epsilon) if request.private else 0.0
-        for request in requests
-    ]
+    budget = _budget(task, settings)
+    scales = scales_of(budget, task.protocol, requests)
     streams = [request.streams for request in requests]
     trainer = Trainer(data, requests, scales)
     sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
@@ -153,12 +137,12 @@ METHODS = (
     Method(
         "gap",
         "GAP",
-        run,
+        partial(answer_alike, _train),
         ("links", "lists"),
         settings=SumsSettings,
         protocols=PROTOCOLS,
         named=("hops",),
         prepares="features are used as they are",
-        planned=planned,
+        planned=planner(_budget),
     ),
 )

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
@@ -27,10 +27,11 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
+    planner,
+    scales_of,
     started,
 )
-from private_graphs.privacy.calibration import scale_noise
-from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
+from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -132,26 +133,8 @@ class Network:
         return stack
 
 
-@lru_cache(maxsize=256)
-def _scale(budget: _LabelBudget, epsilon: float) -> float:
-    return scale_noise(epsilon, budget.delta, budget.events)
-
-
 def _budget(task: NodeTask, settings: LabelSettings) -> _LabelBudget:
     return _LabelBudget(**vars(budget_of(task, settings, 1)))
-
-
-def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
-    if not request.private:
-        return ()
-    budget = _budget(task, request.settings)
-    return budget.events(_scale(budget, request.epsilon))
-
-
-def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Answer every request; those that differ in ε, learning rate and seed train together."""
-    return answer_alike(_train, task, requests, context)
 
 
 def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
@@ -162,7 +145,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
 
     task, settings = data.task, requests[0].settings
     budget = _budget(task, settings)
-    scales = [_scale(budget, each.epsilon) if each.private else 0.0 for each in requests]
+    scales = scales_of(budget, task.protocol, requests)
     stds = [budget.noise_std(scale) for scale in scales]
     trainer, sums = Trainer(data, requests, scales), data.sums(stds, requests)
     sent = np.zeros((len(requests), task.graph.n_nodes, task.n_classes), np.float32)
@@ -181,11 +164,11 @@ METHODS = (
     Method(
         "label_sums",
         "label sums",
-        run,
+        partial(answer_alike, _train),
         ("lists",),
         settings=LabelSettings,
         protocols={"sound": PROTOCOLS["sound"]},
         prepares="features are used as they are",
-        planned=planned,
+        planned=planner(_budget),
     ),
 )

@@ -22,7 +22,7 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.methods.emitted import ReleaseMismatch
-from private_graphs.methods.method import Claim, Context, Outcome, Request, Settings
+from private_graphs.methods.method import ALONE, Claim, Context, Outcome, Request, Settings
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
@@ -197,6 +197,26 @@ def noise_scale(budget: Budget, protocol: SumsProtocol, epsilon: float) -> float
     return renyi_scale(epsilon, delta, budget.releases, printed)
 
 
+def scales_of(budget: Budget, protocol: SumsProtocol, requests: Sequence[Request]) -> list[float]:
+    """Return the scale of the noise of each request; 0 without DP."""
+    return [
+        noise_scale(budget, protocol, each.epsilon) if each.private else 0.0 for each in requests
+    ]
+
+
+def planner(
+    budget_of_settings: Callable[[NodeTask, Any], Budget],
+) -> Callable[[NodeTask, Request], tuple[Event, ...]]:
+    """Return ``Method.planned``: the events of a request, before training."""
+
+    def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
+        budget = budget_of_settings(task, request.settings)
+        (scale,) = scales_of(budget, task.protocol, [request])
+        return budget.events(scale) if request.private else ()
+
+    return planned
+
+
 def claim(budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float) -> Claim | None:
     """Return what the protocol prints; None where it claims nothing but what is proved."""
     if protocol.accountant == "proved" or not budget.events(1.0):
@@ -295,7 +315,7 @@ def budget_of(task: NodeTask, settings: SumsSettings, stages: int) -> Budget:
     """Return the budget of runs that train ``stages`` networks one after the other."""
     unit = task.scenario.unit
     lists = unit == "node_out_list"
-    n = int((task.graph.train_mask & (task.graph.labels >= 0)).sum())
+    n = int(task.graph.train_mask.sum())  # whether a node has a label is private under lists
     steps = settings.epochs * max(1, n // settings.lot)
     return Budget(
         hops=settings.hops,
@@ -387,7 +407,8 @@ class Trainer:
             labels[data.validation] if self.chooses else None,
         )
         if self.lists and self.requests[0].private:
-            noisy = stacks.Noisy(settings.lot, self.scales, self.lots, self.noise)
+            population = int(data.task.graph.train_mask.sum())
+            noisy = stacks.Noisy(settings.lot, population, self.scales, self.lots, self.noise)
             told, taken = stacks.train_noisy(network, stack, fit, noisy)
             self.steps += taken
         else:
@@ -438,9 +459,10 @@ def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.
 
 
 def answer_alike(
-    answer: Answer, task: NodeTask, requests: Sequence[Request], context: Context
+    answer: Answer, task: NodeTask, requests: Sequence[Request], context: Context = ALONE
 ) -> list[Outcome]:
-    """Call ``answer`` for requests that train together, in parts that fit into memory."""
+    """Answer every request: ``answer`` gets those that train together, in parts that fit into
+    memory. These differ in ε, learning rate and seed alone."""
     import torch
 
     torch.set_num_threads(context.threads)

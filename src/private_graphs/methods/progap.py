@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
@@ -24,9 +25,9 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    noise_scale,
+    planner,
+    scales_of,
 )
-from private_graphs.privacy.events import Event
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -118,19 +119,6 @@ class Stage:
         return Stack(tensors, statistics)
 
 
-def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Answer every request; those that differ in ε, learning rate and seed train together."""
-    return answer_alike(_train, task, requests, context)
-
-
-def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
-    if not request.private:
-        return ()
-    budget = _budget(task, request.settings)
-    return budget.events(noise_scale(budget, task.protocol, request.epsilon))
-
-
 def _budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Budget:
     return budget_of(task, settings, settings.hops + 1)
 
@@ -143,10 +131,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
 
     task, settings = data.task, requests[0].settings
     budget = _budget(task, settings)
-    scales = [
-        noise_scale(budget, task.protocol, request.epsilon) if request.private else 0.0
-        for request in requests
-    ]
+    scales = scales_of(budget, task.protocol, requests)
     trainer = Trainer(data, requests, scales)
     sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
     stage, stack, inputs = None, None, stacks.Inputs(data.rows)
@@ -184,18 +169,18 @@ METHODS = (
     Method(
         "progap",
         "ProGAP",
-        run,
+        partial(answer_alike, _train),
         ("links", "lists"),
         settings=ProgapSettings,
         protocols=PROTOCOLS,
         named=("hops", "layers"),
         prepares=_PREPARES,
-        planned=planned,
+        planned=planner(_budget),
     ),
     Method(
         "mlp",
         "MLP",
-        run,
+        partial(answer_alike, _train),
         ("links",),
         settings=MlpSettings,
         protocols=PROTOCOLS,
@@ -206,11 +191,11 @@ METHODS = (
     Method(
         "mlp_steps",
         "DP-MLP (ProGAP)",
-        run,
+        partial(answer_alike, _train),
         ("lists",),
         settings=MlpSettings,
         protocols=PROTOCOLS,
         prepares=_PREPARES,
-        planned=planned,
+        planned=planner(_budget),
     ),
 )

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     Data,
@@ -23,11 +24,10 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    noise_scale,
+    planner,
+    scales_of,
 )
 from private_graphs.methods.progap import Stage, last_base
-from private_graphs.privacy.events import Event
-from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks
@@ -42,6 +42,9 @@ class StagedSettings(SumsSettings):
     """Learning rates that are tried."""
 
 
+_budget = partial(budget_of, stages=0)
+
+
 @dataclass(eq=False)
 class _Line:
     """Configurations with the same number of layers: replicas of one batch, rate by rate."""
@@ -52,19 +55,6 @@ class _Line:
     stack: stacks.Stack | None = None
 
 
-def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Answer every request; those that differ in ε and seed train together."""
-    return answer_alike(_train, task, requests, context)
-
-
-def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
-    if not request.private:
-        return ()
-    budget = budget_of(task, request.settings, 0)
-    return budget.events(noise_scale(budget, task.protocol, request.epsilon))
-
-
 def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     """Train requests with the same settings but for ε and seed."""
     import torch
@@ -72,11 +62,8 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     from private_graphs.training import stacks
 
     task, settings = data.task, requests[0].settings
-    budget, n_runs = budget_of(task, settings, 0), len(requests)
-    scales = [
-        noise_scale(budget, task.protocol, request.epsilon) if request.private else 0.0
-        for request in requests
-    ]
+    budget, n_runs = _budget(task, settings), len(requests)
+    scales = scales_of(budget, task.protocol, requests)
     tried = [
         replace(request, settings=request.settings.model_copy(update={"learning_rate": rate}))
         for rate in settings.learning_rates
@@ -137,12 +124,12 @@ METHODS = (
     Method(
         "progap_staged",
         "ProGAP, staged search",
-        run,
+        partial(answer_alike, _train),
         ("links",),
         settings=StagedSettings,
         protocols={"sound": PROTOCOLS["sound"]},
         named=("hops",),
         prepares="features are used as they are",
-        planned=planned,
+        planned=planner(_budget),
     ),
 )

@@ -67,6 +67,10 @@ _PLACES = {"paper": 0, "released": 1, "sound": 2}
 _UNPROVED = ("published_only", "refuted")
 _SPREADS = {"std": "one standard deviation", "ci95": "95 % confidence interval"}
 
+_FONT = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
+_DIGITS = re.compile(r"-?\d+\.\d+")
+_UNTURNED = re.compile(r"rotate\(-?0 [^)]*\)")
+
 _STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "font.size": TEXT, "text.parse_math": False, "text.hinting": "none", "svg.fonttype": "none",
@@ -209,8 +213,10 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
         for name in ("fill", "stroke")
         if any(f"{name}: {light}" in value for value in values)
     ]
+    _shrink(root, space)
     root.find(f".//{{{space}}}style").text = (
         "svg.chart *{stroke-linejoin:round;stroke-linecap:butt}"
+        f"svg.chart text{{{_FONT}}}"
         f"@media(prefers-color-scheme:dark){{{''.join(rules)}}}"
     )
     root.attrib |= {"class": "chart", "role": "img"}
@@ -218,6 +224,39 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
     title.text = figure.get_label()
     root.insert(0, title)
     return ElementTree.tostring(root, encoding="unicode").encode() + b"\n"
+
+
+def _shrink(root: ElementTree.Element, space: str) -> None:
+    """Take away what shows nothing: spaces, groups of one or none, digits below 0.01 pt."""
+    group = f"{{{space}}}g"
+    for item in root.iter():
+        item.text, item.tail = (text and text.strip() for text in (item.text, item.tail))
+        for name in {"d", "x", "y", "transform", "points"} & set(item.attrib):
+            value = _UNTURNED.sub("", _DIGITS.sub(_hundredths, item.attrib[name]))
+            item.attrib[name] = " ".join(value.split())
+        item.attrib = {
+            name: value.replace(f"{_FONT}; ", "") if name == "style" else value
+            for name, value in item.attrib.items()
+            if (name, value) != ("transform", "")
+        }
+    for parent in [*root.iter()]:
+        flat = []
+        for child in parent:
+            flat += [*_bare(child, group)]
+        parent[:] = flat
+
+
+def _bare(item: ElementTree.Element, group: str) -> Iterator[ElementTree.Element]:
+    """Yield an element, or in place of a group without attributes what is in it."""
+    if item.tag != group or item.attrib:
+        yield item
+        return
+    for child in item:
+        yield from _bare(child, group)
+
+
+def _hundredths(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 # --- the parts of a picture -----------------------------------------------------------------------

@@ -30,7 +30,6 @@ PUBLISHED = "claims"
 CONFIDENCE = 0.95
 VERDICTS = ("holds", "fails", "undecided", "not_run")
 COLUMNS = ("id", "claim", "printed", "protocol", "measured", "low", "high", "verdict", "command")
-_TONES = {"holds": "proved", "fails": "refuted", "undecided": "unproved"}
 
 
 @dataclass(frozen=True)
@@ -192,6 +191,12 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
     return Table(title, frame[list(COLUMNS)], columns, (note,), lines=frame.drop_duplicates("id"))
 
 
+def reasons(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield (claim, why it is an artefact, with a link for docs/published-results.md)."""
+    for row in frame[frame["because"] != ""].drop_duplicates("claim").itertuples():
+        yield row.claim, row.because
+
+
 def _graph(row: dict[str, Any]) -> str:
     name = row["id"].partition(".")[2]
     return f" ({name})" if name else ""
@@ -205,7 +210,9 @@ def _found(row: dict[str, Any] | None) -> Cell:
     around = "" if row["low"] == row["high"] else f" [{low}, {high}]"
     if math.isinf(row["low"]):
         around = " [no bound]"
-    return Cell(f"{row['verdict']}: {value}{around}", tone=_TONES[row["verdict"]])
+    return Cell(
+        f"{row['verdict']}: {value}{around}", tone="refuted" if row["verdict"] == "fails" else ""
+    )
 
 
 def _short(value: float) -> str:

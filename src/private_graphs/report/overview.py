@@ -210,11 +210,18 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
 
 def command(shelf: Shelf, exhibit: Exhibit) -> str:
     """Return the command that makes an exhibit with what a shelf has of it."""
-    study = shelf.results.study.id
-    scale = shelf.results.study.recorded_scale if shelf.made else shelf.name
-    datasets = ",".join(sorted(shelf.rows_of(exhibit)["dataset"].unique()))
-    which = f" datasets={datasets}" if datasets else ""
-    return f"snakemake --cores all --config scale={scale} exhibits={study}.{exhibit.name}{which}"
+    study, rows = shelf.results.study, shelf.rows_of(exhibit)
+    scale = study.recorded_scale if shelf.made else shelf.name
+    keys = {"scale": scale, "exhibits": f"{study.id}.{exhibit.name}"}
+    keys["datasets"] = ",".join(sorted(rows["dataset"].unique()))
+    protocols = [name for name in PROTOCOLS if name in set(rows["protocol"])]
+    keys["protocols"] = ",".join(protocols) if len(protocols) < len(PROTOCOLS) else ""
+    seeds = sorted(rows["seed"].unique())
+    if len(seeds) < study.seeds:
+        first = seeds == list(range(len(seeds)))
+        keys["seeds"] = str(len(seeds)) if first else ",".join(map(str, seeds))
+    given = " ".join(f"{name}={value}" for name, value in keys.items() if value)
+    return f"snakemake --cores all --config {given}"
 
 
 def _settings(rows: pd.DataFrame) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -29,7 +29,7 @@ from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
-from private_graphs.report.claims import VERDICTS, judged
+from private_graphs.report.claims import VERDICTS, claims_table, judged, reasons
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
@@ -46,11 +46,12 @@ from private_graphs.report.table import csv, html, markdown, tex
 from private_graphs.report.words import SCALE
 from private_graphs.tasks import SCENARIOS
 
-SITE, PRIVACY = "site", "privacy"
+SITE, PRIVACY, CLAIMS = "site", "privacy", "claims"
 _TEMPLATES = Path(__file__).parent / "templates"
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
 _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
 _UNSAFE = re.compile(r"[^-.\w]")
+_DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _FORMS = ("csv", "md", "tex", "svg")
 """Files of recorded exhibits; those of a reader's own runs are PNG and PDF too."""
@@ -76,7 +77,14 @@ class Entry:
     def pages(self) -> list[tuple[str, str]]:
         """(address, label) of its pages, in their order."""
         exhibits = [(self.address(name), name_of(each)) for name, each in self.exhibits.items()]
-        return [*exhibits, (self.address(PRIVACY), "Every ε")]
+        claims = [(self.address(CLAIMS), "Claims of the text")] if self.claims else []
+        return [*exhibits, *claims, (self.address(PRIVACY), "Every ε")]
+
+    @cached_property
+    def claims(self) -> dict[str, pd.DataFrame]:
+        """Verdicts on the claims of the paper's text, by the name of a shelf; nothing of none."""
+        claims = claims_of(self.study.id)
+        return {shelf.name: judged(claims, shelf.results) for shelf in self.shelves if claims}
 
     @property
     def not_run(self) -> str:
@@ -115,6 +123,7 @@ def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
     """Write the pages of shelves whose exhibits are written; return their paths.
 
     Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
+    ``<study>/claims.html`` with the claims of the text,
     ``methods/<method>.html``, ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph
     of the reader's own), ``statements/<shelf>/<statement_id>.html``. Pictures and files to download
     are those of ``<shelf>/exhibits/<study>``. Pages that nothing is made of any more are removed.
@@ -196,7 +205,13 @@ class _Site:
         for entry in self.entries:
             for exhibit in entry.exhibits.values():
                 yield self.exhibit(entry, exhibit)
-            yield self.every_epsilon(entry)
+            yield self.appendix(entry, PRIVACY, "What was asked for and claimed, what is proved, "
+                                "and what an attack showed.", guarantees)  # fmt: skip
+            if entry.claims:
+                yield self.appendix(
+                    entry, CLAIMS, "What the text of the paper says, and what the runs say of it.",
+                    lambda shelf, entry=entry: _verdicts(entry.claims[shelf.name]),
+                )  # fmt: skip
         for name, known in self.statistics.items():
             address = self.dataset(name)
             sections = self.sections(address, dataset=name)
@@ -228,7 +243,7 @@ class _Site:
             "pictures": [Markup(picture({name: bars})) for name, bars in answer.bars.items()]
             if answer else [],
             "truth": [Markup(text) for text in html(truth(found), up)] if found else [],
-            "claims": _counted(_claims(self.root, shelf)),
+            "claims": _counted(entry.claims.get(shelf.name)),
         }  # fmt: skip
 
     def exhibit(self, entry: Entry, exhibit: Exhibit) -> tuple[Path, str]:
@@ -307,17 +322,18 @@ class _Site:
         part = _part(table, f"../statements/{shelf.name}/")
         return part | {"files": [(name.rsplit("/", 1)[1], name) for name in files]}
 
-    def every_epsilon(self, entry: Entry) -> tuple[Path, str]:
-        """Return the page with every ε of a study."""
-        sections, address = [], entry.address(PRIVACY)
+    def appendix(
+        self, entry: Entry, name: str, meaning: str, table: Callable[[Shelf], Table]
+    ) -> tuple[Path, str]:
+        """Return a page of a study that is of no exhibit: a table of every shelf."""
+        sections, address = [], entry.address(name)
         for shelf in entry.shelves:
-            parts = [self.every(shelf, address, guarantees(shelf))]
+            parts = [self.every(shelf, address, table(shelf))]
             sections.append({"shelf": shelf, "missing": (), "notes": (), "command": "",
                              "parts": parts})  # fmt: skip
-        meaning = "What was asked for and claimed, what is proved, and what an attack showed."
         return self.page(
-            address, "exhibit", entry.shelves, entry=entry, title="Every ε", meaning=meaning,
-            sections=sections, beside=entry.beside(address),
+            address, "exhibit", entry.shelves, entry=entry, title=dict(entry.pages)[address],
+            meaning=meaning, sections=sections, beside=entry.beside(address),
         )  # fmt: skip
 
     def statements(self, entry: Entry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
@@ -334,13 +350,11 @@ class _Site:
             )  # fmt: skip
 
 
-def _claims(root: Path, shelf: Shelf) -> pd.DataFrame | None:
-    """Return the claims of a paper's text with verdicts on a shelf, if there are some."""
-    study = shelf.results.study.id
-    path = root / shelf.name / "claims" / f"{study}.csv"
-    if path.is_file():
-        return pd.read_csv(path, keep_default_na=False)
-    return judged(claims_of(study), shelf.results) if shelf.made and claims_of(study) else None
+def _verdicts(claims: pd.DataFrame) -> Table:
+    """Return verdicts as a table, with the reasons of artefacts below, less links to docs/."""
+    table = claims_table(claims, "Claims")
+    why = (f"{claim}: {_DOCS_LINK.sub('', reason)}" for claim, reason in reasons(claims))
+    return replace(table, notes=(*table.notes, *why))
 
 
 def _counted(claims: pd.DataFrame | None) -> list[str]:

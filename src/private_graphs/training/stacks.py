@@ -446,6 +446,8 @@ class Noisy:
     """DP-SGD: Poisson lots of ``lot`` rows on average, clipped gradients, noise."""
 
     lot: int
+    population: int
+    """Rows that may join a lot: those of the fit, and others without a label, which add nothing."""
     noise_multipliers: Sequence[float]
     """Of each replica, in units of ``clip_norm``."""
     lots: Sequence[np.random.Generator]
@@ -456,13 +458,13 @@ class Noisy:
 def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple[torch.Tensor, int]:
     """Train by DP-SGD with Adam; return scores as ``_best_kept``, and the noisy steps taken.
 
-    Each row joins a step by a coin of its own with probability lot/n; gradients of rows are clipped
-    over all parameters together, added, given noise and divided by ``lot``, whatever the number of
-    rows that joined.
+    Each row joins a step by a coin of its own with probability lot/population; gradients of rows
+    are clipped over all parameters together, added, given noise and divided by ``lot``, whatever
+    the number of rows that joined.
     """
     n, replicas = len(fit.labels), len(fit.rates)
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    rate = min(1.0, noisy.lot / n)
+    rate = min(1.0, noisy.lot / noisy.population)
     scale = torch.tensor(noisy.noise_multipliers, dtype=torch.float32)[:, None] * noisy.clip_norm
     buffer = np.empty((replicas, stack.flat.shape[1]), np.float32)
     # One width for all steps: how sums are cut, and their last bits, follows from it.
@@ -489,7 +491,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple
 
     def epochs() -> Iterator[None]:
         for _ in range(fit.epochs):
-            for _ in range(max(1, n // noisy.lot)):  # whole lots
+            for _ in range(max(1, noisy.population // noisy.lot)):  # whole lots
                 step()
             yield
 

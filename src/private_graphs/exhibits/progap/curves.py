@@ -11,7 +11,7 @@ from private_graphs.exhibits.progap.scores import (
     STAND_IN_NOTE,
     points,
     printed,
-    printed_key,
+    with_printed,
 )
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
@@ -31,11 +31,7 @@ def curve_blocks(
     frame = frame[frame["level"] != "none"]
     theirs = printed(results, name, *dict.fromkeys(("epsilon", x)))
     rows = frame.to_dict("records")
-    keys = [
-        (*printed_key(row), *(row[each] for each in dict.fromkeys(("epsilon", x)))) for row in rows
-    ]
-    frame = frame.assign(
-        published=[theirs.get(key, {}).get("accuracy_percent") for key in keys],
+    frame = with_printed(frame, theirs, *dict.fromkeys(("epsilon", x))).assign(
         line=[", ".join(_part(row, each) for each in names) for row in rows],
         heading=frame["level"].map(LEVELS),
         percent=100 * frame["mean"],
@@ -51,7 +47,7 @@ def curve_blocks(
             x=x,
             y="percent",
             line="line",
-            printed="published",
+            printed="percent_printed",
             references={"ProGAP without DP": "without"} if part["without"].notna().any() else {},
             x_label=x_label,
             y_label="test accuracy, %",
@@ -74,7 +70,7 @@ def _table(results: Any, title: str, frame: pd.DataFrame) -> Table:
         Column("K", lambda row: number(row["hops"])),
         Column("ε", lambda row: number(row["epsilon"])),
         Column("protocol", lambda row: row["protocol"]),
-        Column("printed", lambda row: Cell(number(row["published"]), tone="published")),
+        Column("printed", lambda row: Cell(number(row["percent_printed"]), tone="published")),
         Column("accuracy", lambda row: score(row, 1, 100)),
         Column("ε proved", guarantee),
     ]

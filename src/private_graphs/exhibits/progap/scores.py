@@ -64,6 +64,25 @@ def printed_key(row: Mapping[str, Any]) -> tuple:
     return (row["place"], row["level"], "" if own else method)
 
 
+def with_printed(
+    frame: pd.DataFrame, theirs: Mapping[tuple, Mapping[str, Any]], *keys: str
+) -> pd.DataFrame:
+    """Return points with ``percent_printed``, the accuracy that the paper prints for their line.
+
+    ``published``, what verdicts are made of, is its share where the graph is the paper's own.
+    """
+    percent = pd.Series(
+        [
+            theirs.get((*printed_key(row), *(row[key] for key in keys)), {}).get("accuracy_percent")
+            for row in frame.to_dict("records")
+        ],
+        index=frame.index,
+        dtype=float,
+    )
+    own = frame["dataset"] == frame["place"]
+    return frame.assign(percent_printed=percent, published=(percent / 100).where(own))
+
+
 def printed_cell(row: Mapping[str, Any] | None) -> Cell:
     """Return a printed accuracy with its interval."""
     if row is None:

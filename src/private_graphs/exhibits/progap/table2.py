@@ -14,6 +14,7 @@ from private_graphs.exhibits.progap.scores import (
     printed,
     printed_cell,
     printed_key,
+    with_printed,
 )
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
@@ -36,12 +37,7 @@ def build(results: Any) -> list[Block]:
     frame = frame.assign(order=frame["level"].map(list(LEVELS).index))
     frame = frame.sort_values(["dataset", "order", "epsilon", "title", "settings"])
     theirs = printed(results, "table2")
-    frame = frame.assign(
-        published=[
-            theirs.get(printed_key(row), {}).get("accuracy_percent")
-            for row in frame.to_dict("records")
-        ]
-    )
+    frame = with_printed(frame, theirs)
     at = {(*(row[name] for name in LINE), row["protocol"]): row for row in frame.to_dict("records")}
 
     def of(protocol: str, row: dict[str, Any]) -> dict[str, Any] | None:
@@ -87,7 +83,7 @@ def _chart(results: Any, frame: Any) -> Chart:
     )
     return Chart(
         "Table 2", drawn, x="name", y="percent", line="protocol", row="facet",
-        printed="published", categories=True, y_label="test accuracy, %",
+        printed="percent_printed", categories=True, y_label="test accuracy, %",
     )  # fmt: skip
 
 

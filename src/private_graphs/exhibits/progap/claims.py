@@ -1,0 +1,190 @@
+"""What ProGAP's paper says in its text, as rules over rows, and findings about its code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+
+from private_graphs.methods.noisy_sums import owned_lists
+from private_graphs.report.claims import Claim, Measured, Place, exact, interval
+from private_graphs.report.results import Results
+from private_graphs.training.streams import Streams
+
+GROUPS = {"none": "no_noise", "edge": "friendships", "node": "owned_lists"}
+BUDGETS = {"edge": "friendship_budgets", "node": "list_budgets"}
+HOPS = {"edge": "friendship_hops", "node": "list_hops"}
+"""Run groups of Table 2, Figure 2 and Figure 4 by level."""
+RIVALS = {
+    "none": ("gap",), "edge": ("gap", "edge_rand", "mlp"), "node": ("gap", "mlp_steps"),
+}  # fmt: skip
+"""Methods of the paper beside ProGAP."""
+POINTS = 1.0
+"""Percent points within which two accuracies are the same."""
+Rule = Callable[[Results, Place], Measured | None]
+
+DIRECTED = (
+    "A friendship is stored both ways and moves two rows of a sum; the paper counts one entry."
+)
+OWNED = (
+    "What is proved is for a node with the list that it owns, replaced; for a node with all its "
+    "edges nothing is proved, as those who listed it draw another neighbour."
+)
+TWICE = "Both directions of a pair are drawn by themselves: two looks at every friendship."
+SHORT = "100 steps are too few: trained until its validation score is best, it has more."
+NEGATIVE = "One row with year -80085 becomes class 0, and `y - 1` drops it in place of the missing."
+LISTED = "Lists bound what a node sends; training reads them the other way round."
+AGAIN = "The bounded graph takes the place of the graph, transposed, before the next repetition."
+
+
+def accuracies(results: Results, group: str, method: str, **where: Any) -> pd.Series:
+    """Return test accuracy in percent by seed; of the deepest network where depths differ."""
+    rows = results.runs
+    same = (rows["study"] == "progap") & (rows["group"] == group) & (rows["method"] == method)
+    for name, value in where.items():
+        same &= rows[name] == value
+    rows = rows[same]
+    if "hops" in rows and "hops" not in where and rows["hops"].notna().any():
+        rows = rows[rows["hops"] == rows["hops"].max()]
+    if rows["seed"].duplicated().any():
+        raise ValueError(f"{group}, {method}: several runs of a seed; name what tells them apart")
+    return 100 * rows.set_index("seed")["test_accuracy"]
+
+
+def above_rivals(level: str, rivals: tuple[str, ...], results: Results, place: Place):
+    """Points of ProGAP above the best of its rivals, by seed."""
+    at = {"epsilon": place.said["epsilon"]}
+    own = accuracies(results, GROUPS[level], "progap", **at)
+    others = [_rival(results, GROUPS[level], name, at) for name in rivals]
+    others = [each for each in others if len(each)]
+    if own.empty or not others:
+        return None
+    return interval((own - max(others, key=pd.Series.mean)).dropna())
+
+
+def _rival(results: Results, group: str, name: str, at: dict[str, Any]) -> pd.Series:
+    # The perceptron reads no edge, so that its ε is 0; the paper trains it for 100 steps.
+    return accuracies(results, group, name, **({"epochs": 100} if name == "mlp" else at))
+
+
+def above_gap(level: str, results: Results, place: Place) -> Measured | None:
+    """Points above GAP at the ε where they are fewest."""
+    rows, gaps = results.runs, []
+    for epsilon in rows.loc[rows["group"] == BUDGETS[level], "epsilon"].unique():
+        own, other = (
+            accuracies(results, BUDGETS[level], name, epsilon=epsilon) for name in ("progap", "gap")
+        )
+        gaps.append(interval((own - other).dropna()))
+    return min(filter(None, gaps), key=lambda each: each.value, default=None)
+
+
+def by_depth(level: str, one: int, other: int, results: Results, place: Place) -> pd.Series:
+    """Points of ``one`` sum above another number of sums, by seed."""
+    points = [
+        accuracies(results, HOPS[level], "progap", epsilon=place.said["epsilon"], hops=hops)
+        for hops in (one, other)
+    ]
+    return (points[0] - points[1]).dropna()
+
+
+def deeper(level: str, one: int, other: int, results: Results, place: Place) -> Measured | None:
+    """Interval of ``by_depth``."""
+    return interval(by_depth(level, one, other, results, place))
+
+
+def diminishing(results: Results, place: Place) -> Measured | None:
+    """What the second sum adds above what the fifth adds."""
+    second, fifth = (by_depth("edge", hops, hops - 1, results, place) for hops in (2, 5))
+    return interval((second - fifth).dropna())
+
+
+def true_epsilon(level: str, method: str, results: Results, place: Place) -> Measured | None:
+    """ε that an attack shows to what is proved, of runs with the claim in question."""
+    rows = results.runs
+    rows = rows[(rows["group"] == GROUPS[level]) & (rows["method"] == method)
+                & (rows["epsilon"] == place.said["epsilon"])]  # fmt: skip
+    if rows.empty:
+        return None
+    told = results.statement(rows["statement_id"].iloc[0])
+    shown = (told["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
+    proved = math.inf if told["epsilon_proved"] is None else told["epsilon_proved"]
+    return Measured(shown if math.isinf(proved) else proved, shown, proved)
+
+
+def longer_training(results: Results, place: Place) -> Measured | None:
+    """Points of the perceptron of 500 steps above that of 100."""
+    long, short = (accuracies(results, "friendships", "mlp", epochs=n) for n in (500, 100))
+    return interval((long - short).dropna())
+
+
+def missing_years(results: Results, place: Place) -> Measured | None:
+    """Share of the training nodes of FB-100 in a class of missing years, in percent."""
+    found = [each["train_class_counts"] for each in results.statistics
+             if each["name"] == place.dataset and place.dataset.startswith("fb100")]  # fmt: skip
+    shares = [100 * counts.get("missing", 0) / sum(counts.values()) for counts in found]
+    return exact(max(shares, default=None))
+
+
+def rows_with_a_node(results: Results, place: Place) -> Measured | None:
+    """Training rows that read the centre of a star of four nodes, its own among them."""
+    star = np.zeros((4, 4), np.float32)
+    star[0, 1:] = star[1:, 0] = 1
+    lists = owned_lists(scipy.sparse.csr_matrix(star), 1, Streams.of({"seed": 0}))
+    return exact(float(lists[:, [0]].sum() + 1))
+
+
+def kept_by_repeating(results: Results, place: Place) -> Measured | None:
+    """Entries after two bounds over those after one, on a random graph of 400 nodes, D = 10."""
+    draw, streams = np.random.default_rng(0), Streams.of({"seed": 0})
+    upper = np.triu(draw.random((400, 400)) < draw.random(400) ** 2, 1)
+    once = owned_lists(scipy.sparse.csr_matrix((upper | upper.T).astype(np.float32)), 10, streams)
+    twice = owned_lists(once.T.tocsr(), 10, streams)
+    return exact(twice.nnz / once.nnz)
+
+
+CLAIMS = (
+    *(
+        Claim(f"{level}_gain_fb100", partial(above_rivals, level, ("gap",)), within=POINTS,
+              exhibit="table2")
+        for level in ("edge", "node")
+    ),
+    *(
+        Claim(f"{level}_first", partial(above_rivals, level, RIVALS[level]), least=0,
+              exhibit="table2")
+        for level in ("edge", "node")
+    ),
+    Claim("plain_above_gap", partial(above_rivals, "none", ("gap",)), least=0, exhibit="table2",
+          protocols=("released",)),
+    Claim("plain_like_sage", partial(above_rivals, "none", ("edge_rand",)), -POINTS, POINTS,
+          exhibit="table2", protocols=("released",)),
+    *(
+        Claim(f"{level}_all_budgets", partial(above_gap, level), least=0, exhibit="figure2")
+        for level in ("edge", "node")
+    ),
+    *(
+        Claim(f"{level}_{name}", partial(deeper, level, *hops), least=0, exhibit="figure4")
+        for level in ("edge", "node")
+        for name, hops in {"deeper": (5, 1), "shallower": (1, 5)}.items()
+    ),
+    Claim("diminishing", diminishing, least=0, exhibit="figure4"),
+    Claim("edge_epsilon", partial(true_epsilon, "edge", "progap"), most=1, exhibit="table2",
+          because=DIRECTED),
+    Claim("edge_rand_epsilon", partial(true_epsilon, "edge", "edge_rand"), most=1,
+          exhibit="table2", because=TWICE),
+    Claim("node_epsilon", partial(true_epsilon, "node", "progap"), most=8, exhibit="table2",
+          because=OWNED),
+    Claim("features_alone", longer_training, most=POINTS, exhibit="table2", protocols=("sound",),
+          because=SHORT),
+    Claim("class_year", missing_years, most=0, exhibit="table1", protocols=("released",),
+          because=NEGATIVE),
+    Claim("rows_of_a_node", rows_with_a_node, most=2, protocols=("",), per_graph=False,
+          because=LISTED),
+    Claim("lists_anew", kept_by_repeating, least=1, protocols=("",), per_graph=False,
+          because=AGAIN),
+)  # fmt: skip
+"""By ``id`` of ``studies/published/progap_text_claims.csv``."""

@@ -1,0 +1,65 @@
+"""Claims of ProGAP's text: a rule for every published claim, and rules on rows made by hand."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from private_graphs.exhibits import claims_of
+from private_graphs.exhibits.progap import claims
+from private_graphs.report.claims import Place
+
+PUBLISHED = Path(__file__).parents[2] / "studies/published/progap_text_claims.csv"
+
+
+def runs(**scores):
+    """Runs of two seeds: of (group, method, ε, hops) the test accuracies."""
+    rows = [
+        {"study": "progap", "group": group, "method": method, "epsilon": epsilon, "hops": hops,
+         "seed": seed, "test_accuracy": accuracy}
+        for (group, method, epsilon, hops), pair in scores["of"].items()
+        for seed, accuracy in enumerate(pair)
+    ]  # fmt: skip
+    return SimpleNamespace(runs=pd.DataFrame(rows))
+
+
+def at(epsilon=None):
+    return Place({"epsilon": epsilon}, "campus", "released")
+
+
+def test_every_published_claim_has_a_rule():
+    with PUBLISHED.open(encoding="utf-8") as lines:
+        said = [row["id"] for row in csv.DictReader(lines)]
+    assert sorted(said) == sorted(claim.id for claim in claims_of("progap"))
+
+
+def test_points_are_above_the_best_rival_by_seed():
+    table = runs(of={
+        ("friendships", "progap", 1, 5): (0.80, 0.82),
+        ("friendships", "gap", 1, 2): (0.70, 0.74),
+        ("friendships", "edge_rand", 1, 2): (0.50, 0.50),
+        ("friendships", "gap", 4, 2): (0.99, 0.99),
+    })  # fmt: skip
+    measured = claims.above_rivals("edge", ("gap", "edge_rand"), table, at(1))
+    assert measured.value == pytest.approx(9)  # 10 and 8
+    assert measured.low < 8 and measured.high > 10
+    assert claims.above_rivals("node", ("gap",), table, at(8)) is None
+
+
+def test_depth_counts_the_sums_that_are_named():
+    table = runs(of={
+        ("friendship_hops", "progap", 4, hops): (score, score)
+        for hops, score in {1: 0.5, 2: 0.6, 4: 0.7, 5: 0.72}.items()
+    })  # fmt: skip
+    assert claims.deeper("edge", 5, 1, table, at(4)).value == pytest.approx(22)
+    assert claims.diminishing(table, at(4)).value == pytest.approx(8)
+    assert claims.deeper("edge", 5, 3, table, at(4)) is None
+
+
+def test_the_authors_lists_bound_neither_rows_nor_repetitions():
+    assert claims.rows_with_a_node(None, at()).value == 4  # D + 1 = 2 are claimed
+    assert claims.kept_by_repeating(None, at()).value < 0.9
