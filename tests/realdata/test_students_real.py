@@ -29,7 +29,6 @@ def test_noisy_steps_reach_their_bars_on_all_test_images(mirror: Path, tmp_path:
         scenario="records", epsilons=tuple(BARS), seeds=(0, 1),
     )  # fmt: skip
     rows = execute(job, dataset).rows
-    print(rows[["epsilon", "test_accuracy", "validation_micro_f1", "seconds"]])
     whole = 0.1 * rows["test_accuracy"] + 0.9 * rows["validation_micro_f1"]
     for epsilon, bar in BARS.items():
         mine = rows["epsilon"] == epsilon
