@@ -270,10 +270,20 @@ def one_run_table() -> str:
 FIRST_USE = "trust on first use"
 
 
+MANY_FILES = 50
+
+
 def sources_table(listed: Mapping[str, DatasetSources]) -> str:
-    """Return a table with one row per file of the datasets or models ``listed``."""
+    """Return a table with one row per file of the datasets or models ``listed``; one for many."""
     lines = ["| of | file | bytes | sha256 |", "|---|---|---:|---|"]
     for name, each in listed.items():
+        if len(each.files) > MANY_FILES:
+            first, size = each.files[0], sum(source.bytes or 0 for source in each.files)
+            lines.append(
+                f"| `{name}` | {len(each.files)} files like [{first.file}]({first.url}) | "
+                f"{size:,} | of every file in `data/sources.yaml` |"
+            )
+            continue
         for source in each.files:
             size = "-" if source.bytes is None else f"{source.bytes:,}"
             sha256 = FIRST_USE if source.sha256 is None else f"`{source.sha256}`"
