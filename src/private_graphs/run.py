@@ -292,7 +292,8 @@ class _Runner:
         if self.job.test_share is not None:
             facts.append(
                 "who is a training node: every seed draws other test nodes, without looking at "
-                "the data; what is said of a run is of the training nodes of that run"
+                "the data; what is said of a run is of the training nodes of that run, and of all "
+                "runs together of nodes that train in every one alone"
             )
         if self.noise_source == "seeded":  # else the hash has a secret key, and no time is told
             facts.append("a hash of the dataset and how long runs took: these are not covered")

@@ -46,7 +46,8 @@ def test_classes_are_learned_without_noise_by_both_releases():
 
 def test_a_replaced_class_changes_its_own_rows_alone():
     rows, labels = np.arange(12.0)[:, None], np.arange(12) % 3
-    other, names = with_replaced(rows, labels, 3, seed=4)
-    assert sorted(other[names == 1, 0]) == sorted(rows[labels == 2, 0])
+    public = np.array([[20.0], [21.0], [22.0]]), np.array([1, 2, 2])
+    other, names = with_replaced(rows, labels, public, 3, seed=4)
+    assert sorted(other[names == 1, 0]) == [21.0, 22.0]
     for label in (0, 2):
         assert sorted(other[names == label, 0]) == sorted(rows[labels == label, 0])

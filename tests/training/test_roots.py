@@ -106,3 +106,17 @@ def test_a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows():
         total, norms = clipped_sum(roots, theta, 1.0)
         sums.append(total)
     assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(70, rel=1e-9)
+
+
+def test_a_gradient_whose_parts_cancel_is_clipped_all_the_same():
+    """Rows of opposite weights on nearly equal features: rounding must not hide what is left."""
+    draw = np.random.default_rng(0)
+    parameters = draw.uniform(-0.3, 0.3, 6 * HIDDEN)
+    for size in 10.0 ** np.arange(9, 15):
+        for _ in range(40):
+            b, d = size * draw.uniform(1, 2), 10 ** draw.uniform(0, np.log10(size) - 5)
+            features = scipy.sparse.csr_matrix(np.array([[b, d, 0.0], [b, 0.0, 1.0]]))
+            rows = scipy.sparse.csr_matrix(np.array([[0.5, -0.5]]))
+            roots = Roots.of(features, rows, np.array([0]), np.float64)
+            total, _ = clipped_sum(roots, parameters, 1.0)
+            assert np.linalg.norm(total) <= 1 + 1e-9

@@ -89,7 +89,9 @@ def test_the_job_of_a_choice_comes_along_and_is_an_input() -> None:
 
 
 def test_a_job_names_its_dataset_its_module_and_its_noise() -> None:
-    work = make_workflow({"exhibits": "lrec2022.table2,frontier", "protocols": "released,sound"})
+    work = make_workflow(
+        {"exhibits": "lrec2022.table2,lrec2022.frontier", "protocols": "released,sound"}
+    )
     for job in work.made_by(audits=False):
         manifest = work.dataset(job.id)
         if job.dataset == "pokec_demo":
@@ -170,7 +172,7 @@ def test_more_splits_than_training_nodes_are_refused(place: Path) -> None:
 def test_names_of_files() -> None:
     work = make_workflow({"exhibits": "lrec2022.table1"})
     files = study_files(work)
-    assert [Path(file).name for file in files][0] == "lrec2022.yaml" and len(files) > 1
+    assert "lrec2022.yaml" in [Path(file).name for file in files] and len(files) > 1
     assert all(Path(file).is_file() for file in files)
     assert re.fullmatch(either(["a+b", "c"]), "a+b") and not re.match(either([]), "")
     exhibit = exhibits_by_name("lrec2022")["table1"]

@@ -138,7 +138,7 @@ def warm_up(jobs):
         stdin=subprocess.PIPE,  # closed when this process ends, however it does
         env={**os.environ, **one},
     )
-    os.environ["PRIVATE_GRAPHS_WARM"] = address
+    os.environ.update(PRIVATE_GRAPHS_WARM=address)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(process.wait)
     atexit.register(process.stdin.close)

@@ -8,6 +8,8 @@ from warm import handed_over
 
 def main(snake):
     """Unpack the job, attack, and write what was shown."""
+    if handed_over(snake):
+        return
     from private_graphs.attacks.audit import require_unbroken, run_job
     from private_graphs.files import MANIFEST, sha256_of, write_json
     from private_graphs.jobs import AUDIT_FILE, Job
@@ -24,5 +26,4 @@ def main(snake):
         log.note(f"epsilon > {audit.lower():.2f} without any assumption")
 
 
-if not handed_over(snakemake):  # noqa: F821
-    main(snakemake)  # noqa: F821
+main(snakemake)  # noqa: F821

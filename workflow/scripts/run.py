@@ -8,6 +8,8 @@ from warm import handed_over
 
 def main(snake):
     """Unpack the job, run it, and save its files with the job beside them."""
+    if handed_over(snake):
+        return
     from private_graphs.datasets.registry import load_built
     from private_graphs.imports import code_fingerprint
     from private_graphs.jobs import Job
@@ -40,5 +42,4 @@ def main(snake):
         log.note(f"{len(result.rows)} runs")
 
 
-if not handed_over(snakemake):  # noqa: F821
-    main(snakemake)  # noqa: F821
+main(snakemake)  # noqa: F821

@@ -56,6 +56,10 @@ BOUND_DELTA = 1e-5
 """δ at which published rows are priced too: theirs lets a whole node pass."""
 _DECAY = 1e-4
 """Weight decay without DP, as in the authors' code."""
+ANCHORED = (
+    "the weight of a root in its own row was compared on Cora-ML; on this graph that choice is not "
+    "priced"
+)
 
 
 class ApprSettings(Settings):
@@ -169,15 +173,22 @@ class Data:
         return cls(task, unit_rows(matrix) if unit else matrix)
 
     def sample(self, request: Request) -> Sample:
-        """Return the sample of a request: of its seed, whatever the method, ε and protocol."""
+        """Return the sample of a request: of its own where it is priced, else of its seed."""
         streams, share = request.streams, request.settings.sample
-        if streams.secret:  # a sample that anybody can draw again amplifies nothing
+        if streams.secret or self.task.protocol.calibration == "proved":
             return Sample.of(self, share, streams.generator("sample"))
         key = request.seed, share
         if key not in self._samples:
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
             self._samples[key] = Sample.of(self, share, shared.generator("sample"))
         return self._samples[key]
+
+    @cached_property
+    def majority(self) -> int:
+        """Most frequent class of all training nodes, sampled or not."""
+        graph = self.task.graph
+        labels = graph.labels[graph.train_mask & (graph.labels >= 0)]
+        return int(np.bincount(labels, minlength=1).argmax())
 
     @cached_property
     def _samples(self) -> dict[tuple[int, float], Sample]:
@@ -458,8 +469,9 @@ class _Run:
             events=released,
             claim=None if proved or not request.private else claim(plan, *parts),
             measured=measured,
-            majority=int(np.bincount(sample.labels[sample.labels >= 0], minlength=1).argmax()),
-            noise_generator="philox_float64" if proved else "philox_float32",
+            majority=self.data.majority,
+            noise_generator="numpy+philox_float64" if proved else "philox_float32",
+            assumptions=(ANCHORED,) if settings.anchor else (),
         )
 
     def noise(self, plan: Plan) -> tuple[Noise, tuple[float, float]]:

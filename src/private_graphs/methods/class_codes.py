@@ -28,6 +28,10 @@ from private_graphs.privacy.events import Event, GaussianQuery, PureQuery
 from private_graphs.tasks import ImageTask
 from private_graphs.training.picture_nets import standardised
 
+COMPARED = (
+    "features and ridge were compared on pictures of AT&T faces that were held out, test pictures "
+    "among them; on these faces that choice is not priced"
+)
 _RIDGE = 0.1
 """Of the whitening, in units of the largest variance."""
 _COPIES = 16
@@ -41,16 +45,21 @@ class CodeSettings(Settings):
     dimensions: int = Field(default=8, ge=1)
     """Public dimensions of ``means``."""
     replaced: bool = False
-    """Whether the images of one class, the seed modulo their number, are those of the next one: the
-    neighbour that tells how sure anybody can be of a class (``docs/studies/inversion.md``)."""
+    """Whether the images of one class, the seed modulo their number, are public ones of the next
+    class: the neighbour that tells how sure anybody can be of a class
+    (``docs/studies/inversion.md``). One class still moves one report."""
 
 
 def with_replaced(
-    rows: np.ndarray, labels: np.ndarray, n_classes: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, d) rows and (n,) labels after class ``seed`` modulo K got images of the next."""
+    rows: np.ndarray, labels: np.ndarray, public: tuple[np.ndarray, np.ndarray],
+    n_classes: int, seed: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return (n, d) rows and (n,) labels after class ``seed`` modulo K got others.
+
+    These are the ``public`` (V, d) rows with (V,) labels of the class after it.
+    """
     place = seed % n_classes
-    other = rows[labels == (place + 1) % n_classes]
+    other = public[0][public[1] == (place + 1) % n_classes]
     kept = labels != place
     return (
         np.concatenate([rows[kept], other]),
@@ -63,13 +72,16 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
     book = Codebook.of(task.validation_pixels.reshape(-1, *task.shape[1:]))
     everyone = np.concatenate([task.validation_pixels, task.test_pixels])
     near = book.nearness(book.features(everyone))
-    features = book.features(task.train_pixels)
-    rows_of = {"codes": book.nearness(features), "means": features}
+    rows_of, public_of = (
+        {"codes": book.nearness(features), "means": features}
+        for features in map(book.features, (task.train_pixels, task.validation_pixels))
+    )
     outcomes = []
     for request in requests:
         rows, labels = rows_of[request.settings.release], task.train_labels
         if request.settings.replaced:
-            rows, labels = with_replaced(rows, labels, task.n_classes, request.seed)
+            public = public_of[request.settings.release], task.validation_labels
+            rows, labels = with_replaced(rows, labels, public, task.n_classes, request.seed)
         cells, events = _released(task, request, book, rows, labels)
         classes = near[:, cells].argmax(axis=1)
         n_validation = len(task.validation_pixels)
@@ -79,6 +91,7 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
                 validation_predictions=classes[:n_validation],
                 events=events,
                 measured={"noise_multiplier": _noise(events)},
+                noise_generator="choices" if request.settings.release == "codes" else "numpy",
             )
         )
         context.report(len(outcomes), len(requests))
@@ -208,6 +221,7 @@ METHODS = (
         data="images",
         fits_validation_labels=True,
         named=("release", "replaced"),
+        assumptions=(COMPARED,),
         prepares="each picture is taken less its mean, scaled, and whitened by public pictures",
     ),
 )

@@ -82,6 +82,11 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
     }
     attacked = []
     for request in requests:
+        if len(request.known) < len(task.validation_labels):
+            raise UserError(
+                "model inversion reads the labels of all validation pictures; expected no "
+                "validation_labels in its run group"
+            )
         model = known.get((request.epsilon, request.seed))
         if model is None:
             raise UserError(

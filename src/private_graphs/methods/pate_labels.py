@@ -131,8 +131,11 @@ def planned(task: ImageTask, request: Request) -> tuple:
     return noise.events(task.scenario.unit, task.scenario.relation) if noise else ()
 
 
-def priced(task: ImageTask, request: Request) -> dict[str, Any]:
-    """Return the fields of an outcome that tell what was released."""
+def priced(task: ImageTask, request: Request, *, shared: bool = True) -> dict[str, Any]:
+    """Return the fields of an outcome that tell what was released.
+
+    ``shared``: the labels are those of another job, or kept for others.
+    """
     noise = noise_of(task, request)
     if noise is None:
         return {}
@@ -141,7 +144,7 @@ def priced(task: ImageTask, request: Request) -> dict[str, Any]:
         words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
         claim = Claim(simple_epsilon(noise.mu, task.delta), words)
     return {"events": planned(task, request), "claim": claim,
-            "assumptions": (POST_PROCESSING,)}  # fmt: skip
+            "assumptions": (POST_PROCESSING,) if shared else ()}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

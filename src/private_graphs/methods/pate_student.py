@@ -115,7 +115,7 @@ def _answer(stage: Stage, request: Request) -> Outcome:
     return Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
-        **priced(task, request),
+        **priced(task, request, shared="labels" in stage.context.artifacts),
         measured={
             "epochs": settings.epochs,
             "noise_multiplier": noise.answer_std if noise else 0.0,

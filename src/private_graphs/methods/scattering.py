@@ -84,6 +84,8 @@ class Axes:
 
     def rows_of(self, task: ImageTask, pixels: np.ndarray) -> np.ndarray:
         """Return (n, r) float32 rows of norm 1 of (n, c·h·w) images, each of its image alone."""
+        if not len(pixels):
+            return np.zeros((0, self.directions.shape[1]), np.float32)
         parts = [
             _unit((part.reshape(len(part), -1) * self.scale - self.mean) @ self.directions)
             for part in _features(task, pixels)
@@ -135,7 +137,7 @@ def run(
         public = axes.rows[known], task.validation_labels[known]
         noise = gdp_noise(request.epsilon, STEPS, task.delta, "replace") if request.private else 0.0
         model = Linear(axes.rows.shape[1], task.n_classes, bias=0.0)
-        weights = _descend(task, request, axes, model, (rows, truth), public, noise)
+        weights = _descend(task, request, axes, model, (rows, truth), public, noise, private)
         outcomes.append(
             Outcome(
                 test_predictions=predict(model, weights, test)[0],
@@ -157,6 +159,7 @@ def _descend(
     private: tuple[np.ndarray, np.ndarray],
     public: tuple[np.ndarray, np.ndarray],
     noise: float,
+    reads_private: bool,
 ) -> np.ndarray:
     """Return (1, P) weights after all steps; the constant column of the model has none."""
     count = len(axes.moments)
@@ -164,9 +167,9 @@ def _descend(
     ridge = max(_LEAST_RIDGE, _RIDGE / signal)
     inverse = np.linalg.inv(axes.moments + ridge * np.eye(count))
     generator = request.streams.generator("noise")
-    divisor = (task.n_units if len(private[0]) else 0) + len(public[0])
+    divisor = (task.n_units if reads_private else 0) + len(public[0])
     weights = np.zeros((1, (count + 1) * task.n_classes), np.float32)
-    for _ in range(STEPS if len(private[0]) else _PUBLIC_STEPS):
+    for _ in range(STEPS if reads_private else _PUBLIC_STEPS):
         total = clipped_total(model, weights, *private, CLIP_NORM)
         total += noise * CLIP_NORM * generator.standard_normal(total.shape)
         total += clipped_total(model, weights, *public, CLIP_NORM)

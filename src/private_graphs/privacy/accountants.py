@@ -564,7 +564,8 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
     conditions = ["the number of releases is public and fixed in advance"]
     if getattr(event, "rate", 1) < 1:
         conditions.append(
-            "which terms joined a step is secret and drawn independently every step; the divisor "
+            "which terms joined a step is secret and drawn independently every step, and neither "
+            "the progress nor the run time of the training is observed or published; the divisor "
             "of the sums is public"
         )
     return PricedEvent(

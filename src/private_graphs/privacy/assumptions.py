@@ -16,6 +16,10 @@ _PHILOX = (
     "cryptographic generator"
 )
 _CHACHA = "ChaCha20 with a 256-bit key"
+_CHOICES = (
+    "choices are drawn with uniform float64 numbers by NumPy, whose probabilities are exact to 53 "
+    "bits; their bits come from "
+)
 _CONTINUOUS = (
     "; not hardened against floating-point attacks, the proof supposes exact Gaussian noise"
 )
@@ -36,6 +40,7 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
         "seeded": f"{_NUMPY}{_PCG64}{_CONTINUOUS}",
         "os_entropy": f"{_NUMPY}{_CHACHA}{_CONTINUOUS}",
     },
+    "choices": {"seeded": f"{_CHOICES}{_PCG64}", "os_entropy": f"{_CHOICES}{_CHACHA}"},
     "discrete_gaussian": {
         "seeded": f"{_LATTICE}{_PCG64}",
         "os_entropy": f"{_LATTICE}{_CHACHA}",
@@ -69,14 +74,16 @@ def assumptions_of(
 ) -> tuple[str, ...]:
     """Return ``given``, then what the proofs of all mechanisms and their noise suppose (§11).
 
-    ``generator`` is a key of ``NOISE_GENERATORS``. UserError where it cannot have a secret key.
+    ``generator`` are keys of ``NOISE_GENERATORS``, joined by +. UserError where one cannot have a
+    secret key.
     """
     listed = list(given)
     if private and prices.own:  # nothing is supposed of noise where nothing private is read
         for priced, _ in prices.groups:
             for each in priced:
                 listed += each.conditions
-        listed += [_noise_words(generator, noise_source), ONLY_THIS_FILE]
+        listed += [_noise_words(name, noise_source) for name in generator.split("+")]
+        listed.append(ONLY_THIS_FILE)
         if noise_source == "seeded":
             listed.append(SECRET_SEED)
     return tuple(dict.fromkeys(listed))
