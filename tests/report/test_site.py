@@ -14,7 +14,7 @@ import pytest
 from small_shelves import AUDIT, FIGURE, shelf
 
 from private_graphs.errors import UserError
-from private_graphs.report import site
+from private_graphs.report import overview, site
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.exhibit import Exhibit, Table
 from private_graphs.report.overview import guarantees, truth, verdicts
@@ -203,7 +203,12 @@ def test_files_to_download_have_distinct_names(tmp_path):
 def test_how_the_numbers_were_made_is_said(tmp_path):
     build(tmp_path, shelf())
     text = exhibit_page(tmp_path).text
-    assert "snakemake --cores all --config scale=full exhibits=small.table1 datasets=cora" in text
+    command = (
+        "snakemake --cores all --config scale=full exhibits=small.table1 datasets=cora seeds=2"
+    )
+    assert command in text
+    nothing = Exhibit("sizes", "Sizes", ["no_such_group"], lambda results: [])
+    assert overview.command(shelf(), nothing).endswith("scale=full exhibits=small.sizes")
     assert "Seeds 0, 1; means and standard deviations" in text
     assert "Settings of gcn optimizer adam; splits 1" in text
     assert "Chosen among 3 by validation scores; as all runs" in text

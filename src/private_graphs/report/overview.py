@@ -217,7 +217,7 @@ def command(shelf: Shelf, exhibit: Exhibit) -> str:
     protocols = [name for name in PROTOCOLS if name in set(rows["protocol"])]
     keys["protocols"] = ",".join(protocols) if len(protocols) < len(PROTOCOLS) else ""
     seeds = sorted(rows["seed"].unique())
-    if len(seeds) < study.seeds:
+    if 0 < len(seeds) < study.seeds:
         first = seeds == list(range(len(seeds)))
         keys["seeds"] = str(len(seeds)) if first else ",".join(map(str, seeds))
     given = " ".join(f"{name}={value}" for name, value in keys.items() if value)
