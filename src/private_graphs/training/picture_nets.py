@@ -7,6 +7,7 @@ mean gradients of groups of records: what class-level DP-SGD releases (``unit_sg
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -46,7 +47,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Net:
+class Net(ABC):
     """What both kinds have: the size of pictures, the classes, and whether rows are standardised
     one by one (their own mean and norm) before the network sees them."""
 
@@ -62,13 +63,13 @@ class Net:
         return self.height * self.width
 
     @property
+    @abstractmethod
     def n_parameters(self) -> int:
         """Length P of the flat vector of parameters."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self, generator: np.random.Generator) -> np.ndarray:
         """Return (P,) float32 parameters before training."""
-        raise NotImplementedError
 
     def prepared(self, pixels: np.ndarray) -> np.ndarray:
         """Return float rows of (n, d) bytes."""
@@ -80,6 +81,7 @@ class Net:
         """Of a standardised row."""
         return 1.0
 
+    @abstractmethod
     def gradient_sum(
         self,
         parameters: np.ndarray,
@@ -93,12 +95,12 @@ class Net:
         ``rows`` (n, d) are prepared; a record with label -1, and a group whose gradient is not
         finite, contribute nothing.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
         """Return (R, T, K) of (R, P) parameters and (R, T, d) pictures with pixels in [0, 1]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pulled(
         self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +108,6 @@ class Net:
 
         ``cost`` maps (R, K, K) logits to costs and the gradients by logits.
         """
-        raise NotImplementedError
 
     def predict(self, parameters: np.ndarray, pixels: np.ndarray) -> np.ndarray:
         """Return (n,) classes of (n, d) bytes."""
