@@ -8,7 +8,7 @@ What a source says stands in the CSV that its study file lists as ``published: {
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,13 @@ def interval(values: Iterable[float]) -> Measured | None:
 def exact(value: float | None) -> Measured | None:
     """Return a value that is no estimate."""
     return None if missing(value) else Measured(float(value), float(value), float(value))
+
+
+def shown_to_proved(statement: Mapping[str, Any]) -> Measured:
+    """Return the ε of a statement: from what an attack shows to what is proved."""
+    shown = (statement["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
+    proved = math.inf if statement["epsilon_proved"] is None else statement["epsilon_proved"]
+    return Measured(shown if math.isinf(proved) else proved, shown, proved)
 
 
 def verdict(measured: Measured | None, least: float, most: float) -> str:

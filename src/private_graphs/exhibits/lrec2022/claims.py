@@ -15,7 +15,7 @@ from private_graphs.exhibits.lrec2022.hard import hard_shares, wrong_nodes
 from private_graphs.exhibits.lrec2022.table3 import noise_row
 from private_graphs.methods.gcn_budget import PRINTED_EPOCHS
 from private_graphs.methods.gcn_protocols import PROTOCOLS
-from private_graphs.report.claims import Claim, Measured, Place, exact, interval
+from private_graphs.report.claims import Claim, Measured, Place, exact, interval, shown_to_proved
 from private_graphs.report.results import Results
 from private_graphs.report.words import missing
 
@@ -157,11 +157,7 @@ def true_epsilon(results: Results, place: Place) -> Measured | None:
     told = statement(
         results, optimizer="sgd", epsilon=place.said["epsilon"], splits=place.said["splits"]
     )
-    if told is None:
-        return None
-    shown = (told["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
-    proved = math.inf if told["epsilon_proved"] is None else told["epsilon_proved"]
-    return Measured(shown if math.isinf(proved) else proved, shown, proved)
+    return told and shown_to_proved(told)
 
 
 def reached(results: Results, place: Place) -> Measured | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 import scipy.sparse
 
 from private_graphs.methods.noisy_sums import owned_lists
-from private_graphs.report.claims import Claim, Measured, Place, exact, interval
+from private_graphs.report.claims import Claim, Measured, Place, exact, interval, shown_to_proved
 from private_graphs.report.results import Results
 from private_graphs.training.streams import Streams
 
@@ -110,10 +109,7 @@ def true_epsilon(level: str, method: str, results: Results, place: Place) -> Mea
                 & (rows["epsilon"] == place.said["epsilon"])]  # fmt: skip
     if rows.empty:
         return None
-    told = results.statement(rows["statement_id"].iloc[0])
-    shown = (told["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
-    proved = math.inf if told["epsilon_proved"] is None else told["epsilon_proved"]
-    return Measured(shown if math.isinf(proved) else proved, shown, proved)
+    return shown_to_proved(results.statement(rows["statement_id"].iloc[0]))
 
 
 def longer_training(results: Results, place: Place) -> Measured | None:
