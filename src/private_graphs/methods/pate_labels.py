@@ -8,8 +8,9 @@ plurality of the teachers, without privacy, and its votes are kept for other job
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -276,8 +277,13 @@ def training_of(settings: PateSettings, **more: Any) -> Training:
     )
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Release labels and train a classifier on them; without DP, ask the teachers themselves."""
+def one_by_one(
+    answer: Callable[[Stage, Request], Outcome],
+    task: ImageTask,
+    requests: Sequence[Request],
+    context: Context = ALONE,
+) -> list[Outcome]:
+    """Answer requests in turn; they share the votes and labels of a stage."""
     import torch
 
     torch.set_num_threads(context.threads)
@@ -285,9 +291,14 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
         refuse_large_delta(task.delta, task.n_units)
     stage, outcomes = Stage(task, context), []
     for request in requests:
-        outcomes.append(_release(stage, request) if request.private else _plurality(stage, request))
+        outcomes.append(answer(stage, request))
         context.report(len(outcomes), len(requests))
     return outcomes
+
+
+def _answer(stage: Stage, request: Request) -> Outcome:
+    """Release labels and train a classifier on them; without DP, ask the teachers themselves."""
+    return _release(stage, request) if request.private else _plurality(stage, request)
 
 
 def _release(stage: Stage, request: Request) -> Outcome:
@@ -348,7 +359,7 @@ METHODS = (
     Method(
         "pate_labels",
         "PATE's labels, supervised",
-        run,
+        partial(one_by_one, _answer),
         ("records",),
         settings=PateSettings,
         protocols=PROTOCOLS,

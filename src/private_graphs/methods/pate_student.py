@@ -9,26 +9,25 @@ the same weights.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.pate_labels import (
     GRID_SEARCH,
     PROTOCOLS,
     PateSettings,
     Stage,
     noise_of,
+    one_by_one,
     planned,
     pool_of,
     priced,
     training_of,
 )
-from private_graphs.privacy.calibration import refuse_large_delta
-from private_graphs.tasks import ImageTask
 
 FRAMEWORKS = {
     "pate": "PATE",
@@ -56,21 +55,8 @@ class StudentSettings(PateSettings):
     """Units of each hidden layer of the generator."""
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
-    """Train every student, one after the other."""
-    import torch
-
-    torch.set_num_threads(context.threads)
-    if task.protocol.calibration == "proved":
-        refuse_large_delta(task.delta, task.n_units)
-    stage, outcomes = Stage(task, context), []
-    for request in requests:
-        outcomes.append(_answer(stage, request))
-        context.report(len(outcomes), len(requests))
-    return outcomes
-
-
 def _answer(stage: Stage, request: Request) -> Outcome:
+    """Train one student."""
     from private_graphs.training import students
     from private_graphs.training.image_nets import images_of
     from private_graphs.training.selection import cleansed
@@ -149,7 +135,7 @@ METHODS = (
     Method(
         "pate_student",
         "PATE's student",
-        run,
+        partial(one_by_one, _answer),
         ("records",),
         settings=StudentSettings,
         protocols=PROTOCOLS,
