@@ -12,6 +12,7 @@ from small_graphs import random_graph, with_parts
 from small_jobs import job_of
 
 from private_graphs.errors import UserError
+from private_graphs.methods import method_named
 from private_graphs.methods.appr import Data, Sample
 from private_graphs.methods.appr_attack import layer_attack
 from private_graphs.methods.appr_budget import (
@@ -35,10 +36,12 @@ from private_graphs.methods.appr_rows import (
     random_rows,
     truncated,
 )
+from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 from private_graphs.run import execute
 from private_graphs.tasks import build_task
+from private_graphs.training.streams import Streams
 
 CORA = Plan(
     kind="gaussian", rate=0.09, n_sampled=216, private_roots=70, n_roots=216, top=4, epochs=200,
@@ -255,6 +258,20 @@ def test_seeds_share_samples_and_methods_differ_in_draws():
     assert rows["edges_left"].tolist() == other["edges_left"].tolist()
     assert rows["edges_left"].nunique() > 1
     assert not set(rows["replica_id"]) & set(other["replica_id"])
+
+
+@pytest.mark.parametrize(("protocol", "shared"), [("paper", True), ("sound", False)])
+def test_runs_that_are_priced_have_samples_of_their_own(protocol, shared):
+    """Amplified prices of several runs add up for samples that are drawn apart."""
+    task = build_task(GRAPH, "nodes", PROTOCOLS[protocol], 1e-5)[0]
+    data, made = Data.of(task, False), method_named("appr_gaussian").settings(**SHORT)
+    known = np.arange(0)
+    first, second = (
+        data.sample(Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made))
+        for epsilon in (1.0, 2.0)
+    )
+    assert len(first.labels) == len(second.labels)
+    assert ((first.features != second.features).nnz == 0) == shared
 
 
 def test_training_learns_from_features_and_from_neighbours():
