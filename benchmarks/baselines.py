@@ -47,20 +47,21 @@ class PlainLoop:
         induced: bool = False,
         dropout: bool = True,
         clips: bool = True,
+        device: torch.device | str = "cpu",
     ) -> None:
         torch.manual_seed(0)
         dense = dataset.features
         dense = dense if isinstance(dense, np.ndarray) else dense.to_scipy().toarray()
-        self.x = torch.from_numpy(dense).to(dtype)
-        half = torch.from_numpy(dataset.edge_index)
+        self.x = torch.from_numpy(dense).to(device, dtype)
+        half = torch.from_numpy(dataset.edge_index).to(device)
         self.edges = torch.cat([half, half.flip(0)], dim=1)
-        self.y = torch.from_numpy(np.maximum(dataset.labels, 0))
-        self.validation = torch.from_numpy(dataset.validation_mask)
+        self.y = torch.from_numpy(np.maximum(dataset.labels, 0)).to(device)
+        self.validation = torch.from_numpy(dataset.validation_mask).to(device)
         train = torch.from_numpy(np.flatnonzero(dataset.train_mask))
-        shuffled = train[torch.randperm(len(train))]
+        shuffled = train[torch.randperm(len(train))].to(device)
         self.splits = splits
         self.losses = cycle([self._part(part, induced) for part in shuffled.chunk(splits)])
-        self.model = PlainGCN(self.x.shape[1], dataset.n_classes).to(dtype)
+        self.model = PlainGCN(self.x.shape[1], dataset.n_classes).to(device, dtype)
         kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adam
         decay = 0.0 if noise_multiplier else 0.01
         self.optimizer = kind(self.model.parameters(), lr=0.01, weight_decay=decay)

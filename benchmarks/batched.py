@@ -42,7 +42,9 @@ class Training:
 class Batched:
     """R replicas of one case in one batch, ready to run epochs and pieces of epochs."""
 
-    def __init__(self, dataset: GraphDataset, training: Training, replicas: int) -> None:
+    def __init__(
+        self, dataset: GraphDataset, training: Training, replicas: int, device: str = "cpu"
+    ) -> None:
         self.training, self.replicas = training, replicas
         self.everyone = np.arange(replicas)
         streams = [Streams.of({"benchmark": seed}) for seed in range(replicas)]
@@ -54,6 +56,7 @@ class Batched:
             weight_decay=0.0 if private else 0.01,
             hidden=HIDDEN,
             validate_every_epoch=True,
+            device=device,
         )
         self.structure = build_structure(
             dataset, protocol, splits=training.splits, train_fraction=1.0,
@@ -116,7 +119,7 @@ class Batched:
         With noise each of them takes one Gaussian draw. Where noise waits until it is read, a step
         updates what it reads, and the validation after the epoch reads everything.
         """
-        if not self.batch.backend.rule.lazy:
+        if not self.batch.rule.lazy:
             return self.steps * self.parameters
         inputs, blocks = self.structure.inputs, self.structure.blocks
         parts, weights = self.structure.parts.ravel(), inputs.n_features * HIDDEN

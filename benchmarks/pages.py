@@ -119,7 +119,8 @@ def training_page(
     lines = [
         f"# Speed of batched training on {dataset}",
         "",
-        f"{replicas} replicas, milliseconds per replica-epoch, validation included on both sides. "
+        f"{replicas} replicas, milliseconds of processor time per replica-epoch, validation "
+        "included on both sides. "
         "The baselines are what a user would write: a plain loop with `GCNConv`, dense features "
         "and dense noise, one replica, on the whole graph. Both sides ran in turns within one run; "
         "means over a round, of the fastest round of each side."

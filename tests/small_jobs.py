@@ -135,6 +135,7 @@ def untrained(quality: Quality | None = None, tests: Callable[[int], int] | None
             parameters=np.zeros((len(specs), 1)),
             epochs=np.full(len(specs), settings.epochs),
             validation_loss=np.zeros(len(specs)),
+            validation_losses=np.full((settings.epochs, len(specs)), np.nan),
             validation_predictions=np.stack(
                 [np.where(np.arange(len(nodes)) < n, labels, (labels + 1) % k) for n in right]
             ),

@@ -20,7 +20,7 @@ ACCOUNT = ("--steps", 2000, "--delta", 1e-5)
     [
         (("--accountant", "moments", "--noise-multiplier", 112), 1.995762),
         (("--accountant", "moments", "--noise-multiplier", 219.2), 1.0000),
-        (("--accountant", "cancelling", "--noise-multiplier", 220), -0.14764),
+        (("--accountant", "cancelling", "--noise-multiplier", 218), -0.58468),
         (("--accountant", "gdp", "--noise-multiplier", 112), 1.55196),
         (("--accountant", "gdp", "--noise-multiplier", 112, "--relation", "zero_out"), 1.55196),
         (("--accountant", "gdp", "--noise-multiplier", 112, "--relation", "replace"), 3.38015),

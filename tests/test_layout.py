@@ -55,7 +55,7 @@ FLOORS = (
     ("protocols", "tasks", "jobs"),
     ("training",),
     ("methods",),
-    ("result", "run", "study", "run_values", "attacks"),
+    ("result", "run", "sharded", "study", "run_values", "attacks"),
     ("report",),
     ("exhibits", "plan"),
     ("cost", "verify", "kept", "workflow", "repairs", "announce"),

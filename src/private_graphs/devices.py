@@ -8,8 +8,8 @@ from private_graphs.errors import UserError, suggest
 def resolve_device(device: str, secret_noise: bool = False) -> str:
     """Return cpu or cuda for auto, cpu or cuda; UserError where a GPU is asked for and absent.
 
-    ``secret_noise``: noise is to be drawn under fresh secret bytes. A GPU has no cryptographic
-    generator (docs/privacy.md §5): auto is then cpu, and cuda a UserError.
+    ``secret_noise``: noise is to be drawn under fresh secret bytes. The cryptographic generator has
+    never run on a GPU (docs/privacy.md §5): auto is then cpu, and cuda a UserError.
     """
     if device not in ("auto", "cpu", "cuda"):
         choices = ("auto", "cpu", "cuda")
@@ -19,7 +19,7 @@ def resolve_device(device: str, secret_noise: bool = False) -> str:
     if secret_noise and device == "cuda":
         raise UserError(
             "device is 'cuda', but noise without a seed has to come from a cryptographic "
-            "generator, and the GPU has none that a proof can rest on; expected --device cpu, or "
+            "generator, which is not shown to run right on a GPU; expected --device cpu, or "
             "--seed N: a run that whoever holds the seed can repeat"
         )
     if device == "cpu" or secret_noise:

@@ -47,6 +47,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def private_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """As ``atomic_path``, of a file that nobody but its owner may read."""
+    with atomic_path(path) as temporary:
+        temporary.unlink(missing_ok=True)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o600))
+        yield temporary
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write ``text`` (UTF-8) atomically."""
     with atomic_path(path) as temporary:

@@ -21,6 +21,8 @@ from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, sha256_of, w
 from private_graphs.privacy.assumptions import NoiseSource
 
 ARTIFACTS = "artifacts.safetensors"
+CURVE = "curve/"
+"""Begin of the names of learning curves among the artifacts of a run."""
 _MANIFEST_NOTE = (
     "The hashes find a file that was damaged or exchanged by mistake. They are no signature: who "
     "changes a file can change them too."

@@ -35,7 +35,7 @@ from private_graphs.privacy.statements import (
     build_statement,
 )
 from private_graphs.protocols import Protocol
-from private_graphs.result import JobResult, new_secret, told_fingerprint
+from private_graphs.result import CURVE, JobResult, new_secret, told_fingerprint
 from private_graphs.tasks import SCENARIOS, Evaluation, Task, build_task, with_drawn_masks
 from private_graphs.training.metrics import majority_score, random_score, scores
 from private_graphs.training.streams import Streams
@@ -68,17 +68,19 @@ def execute(
     progress: Progress | None = None,
     code_fingerprint: str = "",
     unlabelled: bool = False,
+    secret: bytes | None = None,
 ) -> JobResult:
     """Run every replica of ``job`` and return rows, statements, predictions and artifacts.
 
     ``chosen`` are the rows of ``job.chosen.job``, ``artifacts`` those of the jobs that it needs.
     ``unlabelled`` predicts test records without a label too; scores are of those that have one.
     ``device`` auto is a GPU where there is one that may draw the noise.
-    Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated. Raises
+    Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated, but by
+    the other steps of a run in shards, which keep theirs (``secret``). Raises
     UserError for a job that cannot be carried out (no such scenario, too many splits, an impossible
     budget, delta · units >= 1), and for a method that releases more than it was asked to.
     """
-    runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled)
+    runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)
     if device == "auto":
         private = any(request.private for request in runner.requests)
         device = resolve_device(device, secret_noise=private and noise_source == "os_entropy")
@@ -116,6 +118,12 @@ def execute(
             for request, outcome in zip(runner.requests, outcomes, strict=True)
             for name, array in outcome.artifacts.items()
             if noise_source == "seeded"  # what they tell of private data has no price
+        }
+        | {
+            f"{request.streams.public_id}/{CURVE}{name}": curve.astype(np.float32)
+            for request, outcome in zip(runner.requests, outcomes, strict=True)
+            for name, curve in outcome.curves.items()
+            if runner.public_labels
         },
         runner.all_seeds("test_labels") if runner.public_labels else None,
     )
@@ -204,6 +212,7 @@ class _Runner:
         chosen: pd.DataFrame | None,
         noise_source: NoiseSource,
         unlabelled: bool,
+        secret: bytes | None = None,
     ) -> _Runner:
         method = method_named(job.method)
         for key, value, choices in (
@@ -234,7 +243,7 @@ class _Runner:
                 f"{'no' if chosen is None else 'other'} rows of it: run that job first"
             )
         search = None if chosen is None else _search(job, method, task, chosen)
-        secret = new_secret(noise_source)
+        secret = new_secret(noise_source) if secret is None else secret
         requests = _requests(job, method, task, dataset.fingerprint, search, secret)
         fingerprint = told_fingerprint(dataset.fingerprint, secret)
         return cls(

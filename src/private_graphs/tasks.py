@@ -6,14 +6,16 @@ a task: no method can read them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.image_dataset import ImageDataset
+from private_graphs.datasets.shards import ShardedGraph
 from private_graphs.errors import UserError
 from private_graphs.privacy.statements import Inference, Relation, Unit
 from private_graphs.protocols import Protocol
@@ -177,6 +179,25 @@ are part of what its unit protects, except between two public nodes."""
 
 
 @dataclass(frozen=True, eq=False)
+class Records:
+    """Some training nodes, in the words of ``GraphTask``."""
+
+    train_features: scipy.sparse.csr_matrix
+    train_labels: np.ndarray
+    train_to_public: scipy.sparse.csr_matrix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """A private part that is not in memory: exact sums over its records are all that is read."""
+
+    total: Callable[[Any], np.ndarray]
+    """The exact sum that answers a query of the method (``Method.query``)."""
+    first: Mapping[str, Any] = field(default_factory=dict)
+    """Of ``edges``: the text model that was made of the public part beforehand."""
+
+
+@dataclass(frozen=True, eq=False)
 class GraphTask:
     """n training, V validation and M test nodes, with labels; features are rows of L2 norm 1.
 
@@ -210,11 +231,22 @@ class GraphTask:
     adjacency: scipy.sparse.csr_matrix | None = None
     """(n+V+M, n+V+M) symmetric 0/1 among training, validation, test nodes; private; only under
     ``edges``."""
+    shards: Shards | None = None
+    """The private part, where it lies in shards; the private fields are empty then."""
 
     @property
     def n_train(self) -> int:
         """Number of labelled training nodes."""
         return len(self.train_labels)
+
+    def training(self, nodes: slice) -> Records:
+        """Return some training nodes."""
+        edges = self.train_to_public
+        return Records(
+            self.train_features[nodes],
+            self.train_labels[nodes],
+            None if edges is None else edges[nodes],
+        )
 
     @property
     def n_features(self) -> int:
@@ -284,7 +316,7 @@ class Evaluation:
 
 
 def build_task(
-    dataset: GraphDataset | ImageDataset,
+    dataset: GraphDataset | ImageDataset | ShardedGraph,
     scenario: str,
     protocol: Protocol,
     delta: float,
@@ -297,6 +329,8 @@ def build_task(
     ``unlabelled`` predicts test records without a label too. Raises UserError as
     ``build_graph_task`` does, and for a scenario of images on a graph or the other way round.
     """
+    if isinstance(dataset, ShardedGraph):
+        return _sharded_task(dataset, scenario, delta, max_edges)
     labels, is_images = dataset.labels, isinstance(dataset, ImageDataset)
     cut = SCENARIOS[scenario].cut
     if is_images != (cut == "images"):
@@ -333,6 +367,48 @@ def build_task(
         validation_labels=labels[dataset.validation_mask & (labels >= 0)],
     )
     return task, evaluation
+
+
+def _sharded_task(
+    graph: ShardedGraph, scenario: str, delta: float, max_edges: int | None
+) -> tuple[GraphTask, Evaluation]:
+    """Cut a graph in shards: its public part, and no private one."""
+    about, is_edges = graph.info, scenario == "edges"
+    if scenario != about.scenario:
+        raise UserError(
+            f"{about.name} is in shards for scenario {about.scenario}; found {scenario}"
+        )
+    if is_edges and max_edges is None:
+        raise _no_bound(about.name)
+    records, labels = np.array(graph.public("test_records")), np.array(graph.public("test_labels"))
+    known = np.array(graph.public("validation_labels"))
+    texts = [scipy.sparse.csr_matrix((len(each), about.n_features)) for each in (known, labels)]
+    if not is_edges:
+        names = ("validation_features", "test_features")
+        texts = [
+            unit_rows(graph.public_matrix(name, each.shape))
+            for name, each in zip(names, texts, strict=True)
+        ]
+    size = len(known) + len(labels)
+    task = GraphTask(
+        scenario=SCENARIOS[scenario],
+        n_units=max_edges if is_edges else about.n_train,
+        n_classes=graph.n_classes,
+        delta=delta,
+        train_features=scipy.sparse.csr_matrix((0, about.n_features)),
+        train_labels=graph.public("train_labels") if is_edges else np.zeros(0, np.int64),
+        validation_features=texts[0],
+        validation_labels=known,
+        test_features=texts[1],
+        public_adjacency=(
+            graph.public_matrix("public_adjacency", (size, size)) if scenario == "graph" else None
+        ),
+        shards=Shards(
+            graph.total,
+            {"probabilities": graph.public("first"), **about.first} if is_edges else {},
+        ),
+    )
+    return task, Evaluation(records, labels)
 
 
 def with_drawn_masks(
@@ -454,13 +530,7 @@ def build_graph_task(
 def _bound_on_edges(dataset: GraphDataset, max_edges: int | None) -> int:
     """Return the declared bound; no message tells how many edges there are."""
     if max_edges is None:
-        raise UserError(
-            f"{dataset.info.name}: --scenario edges protects each link, so that their number "
-            "is private too; declare a bound with --max-edges N (max_edges of a graph of your own):"
-            " any upper bound that is known without looking at the links, such as what is "
-            "published about the graph; the noise does not depend on it, delta x N below 1 is "
-            "all that is asked"
-        )
+        raise _no_bound(dataset.info.name)
     if dataset.n_edges > max_edges:
         raise UserError(
             f"{dataset.info.name}: more edges than the declared bound of {max_edges:,}; declare a "
@@ -468,6 +538,16 @@ def _bound_on_edges(dataset: GraphDataset, max_edges: int | None) -> int:
             "looking at the links"
         )
     return max_edges
+
+
+def _no_bound(name: str) -> UserError:
+    return UserError(
+        f"{name}: --scenario edges protects each link, so that their number "
+        "is private too; declare a bound with --max-edges N (max_edges of a graph of your own):"
+        " any upper bound that is known without looking at the links, such as what is "
+        "published about the graph; the noise does not depend on it, delta x N below 1 is "
+        "all that is asked"
+    )
 
 
 def _adjacency(dataset: GraphDataset) -> scipy.sparse.csr_matrix:

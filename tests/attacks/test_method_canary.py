@@ -169,7 +169,7 @@ def test_messages_clipped_one_by_one_are_caught_by_the_sums_of_both_ends(monkeyp
     """Two nodes that are asked, joined or not: the attack reads one release at both of them."""
     mu, runs = 1.7, 4000
     graphs = sp.csr_matrix((2, 2)), sp.csr_matrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    voters = edge_votes.Voters(np.ones(2, dtype=bool), np.zeros((2, 2)))
+    voters = edge_votes.Voters(np.ones(2, dtype=bool), np.zeros(2, np.int64))
     beliefs = np.array([[0.8, 0.2], [0.8, 0.2]])
     noise = lattice.LatticeGaussian(2.0**-30, round(2**30 / mu), 1.0, 4)
 

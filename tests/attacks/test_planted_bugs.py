@@ -58,10 +58,10 @@ norm: clipped one by one, they are longer together by sqrt(2)."""
 def plant_clipping_per_tensor(monkeypatch) -> None:
     honest = TorchBackend._clipped
 
-    def per_tensor(backend, step, place, visited):
+    def per_tensor(backend, step, group):
         rule = backend.rule
         backend.rule = rule._replace(clip=np.inf)
-        gradients = honest(backend, step, place, visited)
+        gradients = honest(backend, step, group)
         backend.rule = rule
         f, h, k = gradients.shape[1], backend.hidden, 2
         used = backend.used

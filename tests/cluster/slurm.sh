@@ -37,11 +37,15 @@ pids=()
 end() {
     status=$?
     trap - EXIT
-    scancel --quiet --me 2>/dev/null &
+    timeout 10 scancel --quiet --me 2>/dev/null || true
     for name in snakemake slurmd slurmctld munged; do
         [ -f "$place/$name.pid" ] && kill "$(cat "$place/$name.pid")" 2>/dev/null || true
     done
-    sleep 1
+    for _ in $(seq 20); do # jobs write their last words, daemons read slurm.conf to the end
+        pgrep -f "$place" >/dev/null || break
+        sleep 1
+    done
+    pkill -9 -f "$place" || true
     rm -f /etc/slurm/slurm.conf /etc/slurm/gres.conf
     if [ "$status" = 0 ]; then rm -rf "$place"; else printf 'logs: %s\n' "$place" >&2; fi
     exit "$status"
@@ -150,10 +154,12 @@ running() { # the first running Slurm job whose comment has a word
 }
 await() {
     found=
-    until [ -n "$found" ]; do
+    for _ in $(seq 600); do
         sleep 1
         found=$(running "$1" "$2")
+        [ -z "$found" ] || return 0
     done
+    failed "ten minutes passed before $2"
 }
 
 await "" "any job ran"
@@ -164,7 +170,7 @@ echo "Killed slurmd while job $found ran, and started it again"
 
 await independent "a bundle of jobs ran"
 sleep 5
-scancel "$found"
+timeout 60 scancel "$found"
 echo "Killed job $found, a bundle"
 
 wait $snakemake || failed "the run on the cluster"

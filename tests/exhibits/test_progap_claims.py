@@ -63,3 +63,14 @@ def test_depth_counts_the_sums_that_are_named():
 def test_the_authors_lists_bound_neither_rows_nor_repetitions():
     assert claims.rows_with_a_node(None, at()).value == 4  # D + 1 = 2 are claimed
     assert claims.kept_by_repeating(None, at()).value < 0.9
+    assert claims.moved_by_a_hub(None, at()).value > 6  # 2(D + 1) = 4 are claimed
+
+
+def test_the_gap_of_training_is_that_after_the_last_epoch():
+    told = {"training_accuracy": [0.2, 0.9], "validation_accuracy": [0.5, 0.86]}
+    table = SimpleNamespace(
+        runs=pd.DataFrame({"group": ["friendship_epochs", "friendship_epochs", "list_epochs"]}),
+        artifacts=lambda rows, name: [told[name] if i == 0 else None for i in rows.index],
+    )
+    assert claims.ahead("edge", table, at(1)).value == pytest.approx(4)
+    assert claims.ahead("node", table, at(8)) is None

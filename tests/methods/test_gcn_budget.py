@@ -117,11 +117,11 @@ def test_released_proves_nothing_and_clips_nothing(splits):
 
 
 def test_released_keeps_what_the_authors_accountant_prints_where_it_differs():
-    """At ε near 1 on the full graph their alternating sum cancels, at times below nothing."""
+    """At ε near 1 on the full graph the terms of their sum cancel; what is left is rounding."""
     found = bought(1, "released", optimizer="sgd").said
     assert 1e-5 < found.epsilon_published - found.authors_accountant_epsilon < 1e-3
     found = bought(1, "released", optimizer="sgd", noise_multiplier=220.0).said
-    assert found.authors_accountant_epsilon == pytest.approx(-0.148, abs=1e-3)
+    assert abs(found.authors_accountant_epsilon - found.epsilon_published) > 0.1
     assert found.epsilon_published == pytest.approx(0.996, abs=1e-3)
     assert bought(1, "paper", optimizer="sgd").said.authors_accountant_epsilon is None
     assert bought(2, "released", optimizer="sgd").said.authors_accountant_epsilon is None

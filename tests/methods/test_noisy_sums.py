@@ -15,6 +15,7 @@ from private_graphs.methods import method_named
 from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import Request
 from private_graphs.methods.noisy_sums import (
+    CURVES_KEPT,
     PROTOCOLS,
     Budget,
     NoisySums,
@@ -252,3 +253,22 @@ def test_a_staged_search_pays_for_its_sums_whatever_it_tries():
     together = method.run(task, [many, request("progap_staged", 1.0, 1, hops=2, epochs=3)])
     assert np.array_equal(together[0].test_predictions, first.test_predictions)
     assert together[0].settings == first.settings
+
+
+@pytest.mark.parametrize("protocol", ["released", "sound"])
+def test_accuracies_by_epoch_are_kept_where_they_may_be_told_and_are_those_of_the_answers(protocol):
+    graph, method = graph_of(), method_named("progap")
+    asked = request("progap", 8.0, hops=1, epochs=3, lot=16, curves=True)
+    (answer,) = method.run(task_of("links", protocol, graph), [asked])
+    told = answer.artifacts
+    assert told["stages"].tolist() == [3, 3] and len(told["training_accuracy"]) == 6
+    right = (answer.validation_predictions == graph.labels[50:70]).mean()
+    assert max(told["validation_accuracy"][3:]) == pytest.approx(right), "the best epoch is kept"
+    plain = replace(asked, settings=method.settings(hops=1, epochs=3, lot=16))
+    (without,) = method.run(task_of("links", protocol, graph), [plain])
+    assert not without.artifacts
+    assert np.array_equal(without.test_predictions, answer.test_predictions)
+    (private,) = method.run(task_of("lists", protocol, graph), [asked])
+    assert (
+        bool(private.artifacts) == (protocol == "released") == (CURVES_KEPT in private.assumptions)
+    )

@@ -120,7 +120,9 @@ def test_occurrences_of_one_term_are_the_sampled_gaussian_without_replacement():
     # all rows in every batch: the Gaussian mechanism, at whatever number of occurrences
     whole = occurrence_epsilon(10.0, 5, 50, 50, 20, 1e-5)
     orders = [each / 10 for each in range(11, 100)]
-    plain = min(20 * a / (2 * 10**2) - math.log(1e-5) / (a - 1) for a in orders)
+    plain = min(
+        20 * a / (2 * 10**2) - math.log(1e-5 * a) / (a - 1) + math.log(1 - 1 / a) for a in orders
+    )
     assert whole == pytest.approx(plain, rel=1e-9)
     # more occurrences with noise in proportion are less diluted, never more than all together
     few, many = (occurrence_epsilon(10.0, k, 5, 50, 20, 1e-5) for k in (2, 20))

@@ -149,8 +149,6 @@ def test_generator_and_floating_point_are_listed_as_assumptions() -> None:
             assert text in _statement(noise_generator=name, noise_source=source).assumptions
     assert "128 bits" in NOISE_GENERATORS["numpy"]["seeded"]
     assert "64 bits" in NOISE_GENERATORS["philox_float32"]["seeded"]
-    with pytest.raises(UserError, match="no secret key"):
-        _statement(noise_generator="torch_cuda", noise_source="os_entropy")
     assert assumptions[0] == "validation nodes are public"
     assert len(set(assumptions)) == len(assumptions)
 

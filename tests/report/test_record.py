@@ -16,6 +16,7 @@ from private_graphs.errors import UserError
 from private_graphs.files import write_json
 from private_graphs.jobs import Job
 from private_graphs.report.record import dataset_of, read_recorded, record
+from private_graphs.result import CURVE
 from private_graphs.run import execute
 from private_graphs.verify import finish
 
@@ -215,7 +216,7 @@ def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
         file.write_bytes(whole)
 
 
-def test_artifacts_are_recorded_but_for_those_that_another_job_needs(finished, tmp_path):
+def test_artifacts_are_recorded_but_for_curves_and_those_that_another_job_needs(finished, tmp_path):
     base, jobs = finished
     names = list(jobs)
     folder = shutil.copytree(base / "full", tmp_path / "full")
@@ -227,7 +228,8 @@ def test_artifacts_are_recorded_but_for_those_that_another_job_needs(finished, t
         place = folder / "jobs" / "lrec2022" / name
         plan = Job.model_validate_json((place / "job.json").read_text())
         first = job.rows["replica_id"].iloc[0]
-        replace(job, artifacts={f"{first}/picture": np.arange(4)}).save(place)
+        arrays = {f"{first}/picture": np.arange(4), f"{first}/{CURVE}validation_loss": np.ones(2)}
+        replace(job, artifacts=arrays).save(place)
         finish(place, needing if name == names[1] else plan, ())
     record(folder, tmp_path / "recorded", processed=base / "processed")
     recorded = read_recorded(tmp_path / "recorded" / "lrec2022")

@@ -6,12 +6,14 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from small_shelves import AUDIT, FIGURE, shelf
+from small_shelves import AUDIT, FIGURE, TABLE, shelf
 
 from private_graphs.errors import UserError
 from private_graphs.report import overview, site
@@ -253,6 +255,8 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
     assert [table.columns[1].show(row) for row in table.frame.to_dict("records")] == [
         "1 of 2", "1 of 2", "1 of 2"]  # fmt: skip
     assert verdicts(["text", Table("t", pd.DataFrame({"x": [1]}), [])]) == []
+    (plain,) = verdicts([Table("t", pd.DataFrame(rows[5:6]), [])])
+    assert plain.budgets == 0 and "true" not in plain.answer.text and "0" not in plain.answer.text
 
 
 def test_claims_that_were_checked_are_counted_on_the_card(tmp_path, monkeypatch):
@@ -265,6 +269,8 @@ def test_claims_that_were_checked_are_counted_on_the_card(tmp_path, monkeypatch)
     assert "paper: 2 holds, 1 fails" in build(tmp_path, shelf()).text
     page = exhibit_page(tmp_path, "claims")
     assert "says b: of it." in page.text and "fails: 0.500 [0.400, 0.600]" in page.text
+    rows = [values for tag, values in page.tags if tag == "tr"]
+    assert not any("data-protocol" in values for values in rows), "a row is of all protocols"
 
 
 def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
@@ -288,6 +294,19 @@ def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
     refuted = [page for page in statement_pages(tmp_path, "recorded") if "refuted by" in page.text]
     assert len(refuted) == 2
     assert all("ε ≥ 3.281 at 99.9 % confidence" in page.text for page in refuted)
+
+
+def test_a_statement_page_is_that_of_the_study_whose_runs_it_covers(tmp_path):
+    owner = shelf(exhibits=(TABLE,))
+    study = SimpleNamespace(**vars(owner.results.study) | {"id": "later", "title": "A later study"})
+    exhibits = (replace(TABLE, groups=["small.table"]),)
+    reader = replace(owner, results=replace(owner.results, study=study), exhibits=exhibits)
+    write_pages(tmp_path, [owner, reader])
+    pages = statement_pages(tmp_path)
+    assert len(pages) == 6
+    for page in pages:
+        assert "../../../site/small/privacy.html#full" in page.links
+        assert "A later study" not in page.text
 
 
 @pytest.mark.parametrize("together", [None, 7.00001])

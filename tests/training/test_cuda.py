@@ -1,4 +1,4 @@
-"""What only a GPU runs: its generators, and agreement with the CPU where nothing is drawn."""
+"""What only a GPU shows: that it agrees with the CPU and repeats itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ pytestmark = pytest.mark.skipif(
 train = partial(fit, random_graph(), SOUND, splits=4, private=True)
 
 
-def test_without_draws_the_gpu_agrees_with_the_compiled_kernels():
-    on_cpu = train(seeds=range(3), epochs=3).parameters
-    on_gpu = train(seeds=range(3), epochs=3, device="cuda").parameters
+@pytest.mark.parametrize("secret", [False, True], ids=["Philox", "ChaCha20"])
+def test_the_gpu_agrees_with_the_compiled_kernels_and_repeats_itself(secret):
+    how = dict(seeds=[b"1", b"2"] if secret else range(3), epochs=3, noise=3.0, dropout=0.5)
+    on_cpu = train(**how, lazy_noise=False).parameters
+    on_gpu, again = (train(**how, device="cuda").parameters for _ in range(2))
     assert np.abs(on_gpu - on_cpu).max() < 1e-9
+    assert (on_gpu == again).all()
 
 
 def test_on_the_gpu_a_replica_draws_the_same_whatever_trains_beside_it():

@@ -148,7 +148,8 @@ def test_a_replica_is_the_same_alone_and_in_company(noisy):
         fit = Fit(inputs, labels, [[0.01, 0.05, 0.02][i] for i in chosen], 4,
                   inputs.take(validation), labels[validation])  # fmt: skip
         if noisy:
-            draws = [[each.generator(name) for each in own] for name in ("lots", "noise")]
+            lots = [stacks.poisson_lots(each.generator("lots"), N, 8, N) for each in own]
+            draws = lots, [each.generator("noise") for each in own]
             multipliers = [[0.5, 1.0, 2.0][i] for i in chosen]
             told, taken = stacks.train_noisy(network, stack, fit, Noisy(8, N, multipliers, *draws))
             assert taken == 20
@@ -188,7 +189,8 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
             seen["gradient"] = gradient.clone()
 
     for multiplier in (0.0, 7.0):
-        draws = [[Streams.of({"seed": 1}).generator(name)] for name in ("lots", "noise")]
+        one = Streams.of({"seed": 1})
+        draws = [stacks.poisson_lots(one.generator("lots"), N, N, N)], [one.generator("noise")]
         noisy = Noisy(N, N, [multiplier], *draws, clip_norm=0.01)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(stacks, "Adam", Spy)

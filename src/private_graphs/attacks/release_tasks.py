@@ -494,7 +494,6 @@ class EdgeVotesTask:
                     * edge_votes.vote_sums(each.adjacency, votes.voters, beliefs, votes.lattice)
                     for each in self._problems
                 )
-                without, present = without[asked], present[asked]
                 noise.append((noisy - (without, present)[arm]) / std)
                 moved, middle = (present - without)[-_COPIES:], (present + without)[-_COPIES:] / 2
                 score += ((noisy[-_COPIES:] - middle) * moved).sum(axis=1)

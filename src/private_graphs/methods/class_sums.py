@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -34,7 +35,7 @@ from private_graphs.methods.method import (
 )
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.tasks import UNIT_ROWS, GraphTask
+from private_graphs.tasks import UNIT_ROWS, GraphTask, Records
 
 PRIOR_VARIANCES = (0.1, 0.03, 0.3)
 """Prior variances of the weights that are compared, from the most to the least likely."""
@@ -113,26 +114,50 @@ def calibrated(task: GraphTask, epsilon: float, rank: int) -> LatticeGaussian:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class SumQuery:
+    """What is asked of the training nodes, all of it public: the sum of their rounded terms."""
+
+    text: PublicText
+    rank: int
+    n_classes: int
+    lattice: LatticeGaussian
+    ROUNDS: ClassVar[int] = 1
+    READS: ClassVar[str] = "documents"
+
+    def zeros(self) -> np.ndarray:
+        """Return the (rank + 1, K) sum over nobody."""
+        return np.zeros((self.rank + 1, self.n_classes), np.int64)
+
+    def add(self, total: np.ndarray, some: Records) -> None:
+        """Add the terms of some training nodes to ``total``, in spacings.
+
+        A node's term z c_y has two kinds of entries, z_j (1 - 1/K) in the column of its class and
+        -z_j/K in the others; both are rounded before they are added.
+        """
+        texts = self.text.axes.unit(self.text.training_rows(some, slice(None)), self.rank)
+        rows = with_constant(texts, self.n_classes)
+        elsewhere = self.lattice.rounded(rows / -self.n_classes)
+        more = self.lattice.rounded(rows * (1 - 1 / self.n_classes)) - elsewhere
+        total += elsewhere.sum(axis=0)[:, None]
+        for label in range(self.n_classes):
+            total[:, label] += more[some.train_labels == label].sum(axis=0)
+
+
 def class_sums(
     task: GraphTask, text: PublicText, rank: int, lattice: LatticeGaussian
 ) -> np.ndarray:
     """Return the (rank + 1, K) int64 sum over training nodes of their rounded terms, in spacings.
 
-    Never released as it is. A node's term z c_y has two kinds of entries, z_j (1 - 1/K) in the
-    column of its class and -z_j/K in the others; both are rounded before they are added.
+    Never released as it is.
     """
-    n_classes = task.n_classes
     lattice.check_total(task.n_units)
-    total = np.zeros((rank + 1, n_classes), np.int64)
+    query = SumQuery(text.for_training(), rank, task.n_classes, lattice)
+    if task.shards is not None:
+        return task.shards.total(query)
+    total = query.zeros()
     for start in range(0, task.n_train, _BLOCK):
-        nodes = slice(start, start + _BLOCK)
-        rows = with_constant(text.axes.unit(text.training_rows(task, nodes), rank), n_classes)
-        elsewhere = lattice.rounded(rows / -n_classes)
-        more = lattice.rounded(rows * (1 - 1 / n_classes)) - elsewhere
-        total += elsewhere.sum(axis=0)[:, None]
-        labels = task.train_labels[nodes]
-        for label in range(n_classes):
-            total[:, label] += more[labels == label].sum(axis=0)
+        query.add(total, task.training(slice(start, start + _BLOCK)))
     return total
 
 
@@ -324,6 +349,7 @@ METHODS = (
         "class sums",
         partial(run, neighbours=True),
         ("text", "graph"),
+        query=SumQuery,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=CANARY,
@@ -333,6 +359,7 @@ METHODS = (
         "class sums, no edges",
         partial(run, neighbours=False),
         ("graph",),
+        query=SumQuery,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=CANARY,

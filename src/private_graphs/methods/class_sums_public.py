@@ -14,7 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from private_graphs.methods.choice import CONSTANTS
-from private_graphs.methods.class_sums import Released, choose_outcome, public_text, releases
+from private_graphs.methods.class_sums import (
+    Released,
+    SumQuery,
+    choose_outcome,
+    public_text,
+    releases,
+)
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
 from private_graphs.methods.public_only import (
     PublicFit,
@@ -93,6 +99,7 @@ METHODS = (
         run,
         ("text", "graph"),
         fits_validation_labels=True,
+        query=SumQuery,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
     ),

@@ -169,17 +169,28 @@ class Sage:
             shapes |= {f"{name}.norm.weight": (1, h), f"{name}.norm.bias": (1, h)}
         return shapes | {"head.weight": (1, h, self.n_classes), "head.bias": (1, self.n_classes)}
 
+    def base(self, forward: stacks.Forward):
+        """Return (R, 1, N, h): what nodes send at first."""
+        from torch.nn.functional import selu
+
+        return forward.norm("first.norm", self.norm, selu(forward.features("first")))
+
+    def gathered(self, forward: stacks.Forward, values):
+        """Return what each node gets of its neighbours' ``values``, and its own."""
+        from private_graphs.training.stacks import Mixed
+
+        return Mixed.apply(values, self.matrices), values
+
     def __call__(self, forward: stacks.Forward):
         """Return logits (R, N, C)."""
         import torch
         from torch.nn.functional import normalize, selu
 
-        from private_graphs.training.stacks import Mixed
-
-        values = forward.norm("first.norm", self.norm, selu(forward.features("first")))
+        values = self.base(forward)
         outputs = []
         for layer in range(self.layers):
-            near = forward.linear(f"near{layer}", Mixed.apply(values, self.matrices))
+            got, values = self.gathered(forward, values)
+            near = forward.linear(f"near{layer}", got)
             values = normalize(near + forward.linear(f"self{layer}", values), dim=-1)
             values = selu(forward.norm(f"near{layer}.norm", self.norm, values))
             outputs.append(values)

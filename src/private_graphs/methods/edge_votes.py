@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -36,18 +37,18 @@ from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.method import ALONE, Canary, Context, Method, Outcome, Request
 from private_graphs.methods.text_only import (
-    CHOSEN_BY,
-    N_CONFIGURATIONS,
     TextModel,
     fit_text_model,
 )
-from private_graphs.tasks import UNIT_ROWS, GraphTask
+from private_graphs.tasks import UNIT_ROWS, GraphTask, Shards
 
 ROUNDS = 3
 CLIP = 0.05
 """Norm that the two messages of an edge are clipped to; they are then divided by it."""
 _ASKED_SHARE = 0.2
 _ASKED_AT_MOST = 2000
+_BLOCK = 2**18
+"""Edges at a time."""
 _REASON = (
     "the rows of sums change by the two messages of the edge that appears or vanishes, and by "
     "nothing else: a message depends on public texts and labels and on earlier noisy releases, "
@@ -62,21 +63,18 @@ class Voters:
     asked: np.ndarray
     """(N,) bool: nodes that receive messages."""
     labels: np.ndarray
-    """(N, K): one-hot rows of the training nodes that are not asked, zeros elsewhere."""
-
-    def sent(self, beliefs: np.ndarray) -> np.ndarray:
-        """Return (N, K): what each node says its class is, given the (N, K) beliefs."""
-        return np.where(self.asked[:, None], beliefs, self.labels)
+    """(N,) classes; of nodes that are not asked alone."""
 
 
 def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
     """Ask all validation and test nodes and a fifth of the training nodes, at most 2,000."""
-    n, n_nodes = task.n_train, task.adjacency.shape[0]
+    n = task.n_train
+    n_nodes = n + len(task.validation_labels) + task.test_features.shape[0]
     n_asked = min(int(np.ceil(_ASKED_SHARE * n)), _ASKED_AT_MOST)
     asked = np.arange(n_nodes) >= n
     asked[generator.permutation(n)[:n_asked]] = True
-    labels = np.zeros((n_nodes, task.n_classes))
-    labels[np.arange(n), task.train_labels] = 1
+    labels = np.zeros(n_nodes, np.int16)
+    labels[:n] = task.train_labels
     labels[asked] = 0
     return Voters(asked, labels)
 
@@ -87,31 +85,72 @@ def messages(receiving: np.ndarray, sending: np.ndarray) -> np.ndarray:
     return agreement - receiving * agreement.sum(axis=1, keepdims=True)
 
 
+@dataclass(frozen=True, eq=False)
+class VoteQuery:
+    """What one round asks of the edges, all of it public or released before."""
+
+    place: np.ndarray
+    """(N,) int32: row of ``beliefs`` of a node that is asked, A + class of one that votes."""
+    beliefs: np.ndarray
+    """(A, K): rows of probabilities of the A nodes that are asked."""
+    lattice: LatticeGaussian
+    ROUNDS: ClassVar[int] = ROUNDS
+    READS: ClassVar[str] = "edges"
+
+    @classmethod
+    def of(cls, voters: Voters, beliefs: np.ndarray, lattice: LatticeGaussian) -> VoteQuery:
+        """Ask for the messages that follow from ``beliefs``."""
+        place = len(beliefs) + voters.labels.astype(np.int32)
+        place[voters.asked] = np.arange(len(beliefs))
+        return cls(place, beliefs, lattice)
+
+    def zeros(self) -> np.ndarray:
+        """Return the (A, K) sums of no edges."""
+        return np.zeros(self.beliefs.shape, np.int64)
+
+    def add(self, total: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]) -> None:
+        """Add the clipped and rounded messages of some edges to ``total``, in spacings.
+
+        ``pairs`` (E,), (E,) are the ends of undirected edges, each of them there once.
+        """
+        n_asked, n_classes = self.beliefs.shape
+        first, second = (self.place[ends] for ends in pairs)
+        read = (first < n_asked) | (second < n_asked)
+        first, second = first[read], second[read]
+        sent = np.vstack([self.beliefs, np.eye(n_classes)])
+        to_first = messages(sent[first], sent[second]) * (first < n_asked)[:, None]
+        to_second = messages(sent[second], sent[first]) * (second < n_asked)[:, None]
+        norms = np.sqrt((to_first**2).sum(axis=1) + (to_second**2).sum(axis=1))
+        both = np.concatenate([to_first, to_second])
+        both /= np.tile(np.maximum(norms, CLIP), 2)[:, None]
+        ends, columns = np.r_[first, second], np.arange(2 * len(first))
+        kept = ends < n_asked
+        ones = np.ones(int(kept.sum()), np.int64)
+        sums = scipy.sparse.csr_matrix((ones, (ends[kept], columns[kept])), (n_asked, len(columns)))
+        total += sums @ self.lattice.rounded(both)
+
+
 def vote_sums(
-    adjacency: scipy.sparse.csr_matrix,
+    edges: scipy.sparse.csr_matrix | Shards,
     voters: Voters,
     beliefs: np.ndarray,
     lattice: LatticeGaussian,
 ) -> np.ndarray:
-    """Return (N, K) int64 sums of clipped and rounded messages, in spacings of the lattice.
+    """Return (A, K) int64 sums of clipped and rounded messages, in spacings of the lattice.
 
-    ``adjacency`` (N, N) is symmetric 0/1; ``beliefs`` (N, K) are rows of probabilities. One
-    undirected edge moves the sums by at most the norm 1, and what rounding adds. Rows of nodes that
-    are not asked are zero.
+    ``edges`` (N, N) is symmetric 0/1, or lies in shards; ``beliefs`` (A, K) are rows of
+    probabilities of the A nodes that are asked. One undirected edge moves the sums by at most the
+    norm 1, and what rounding adds.
     """
-    pairs = scipy.sparse.triu(adjacency, k=1).tocoo()
-    first, second = pairs.row, pairs.col
-    sent = voters.sent(beliefs)
-    to_first = messages(beliefs[first], sent[second]) * voters.asked[first, None]
-    to_second = messages(beliefs[second], sent[first]) * voters.asked[second, None]
-    norms = np.sqrt((to_first**2).sum(axis=1) + (to_second**2).sum(axis=1))
-    both = np.concatenate([to_first, to_second])
-    both /= np.tile(np.maximum(norms, CLIP), 2)[:, None]
-    ends, columns = np.r_[first, second], np.arange(2 * len(first))
-    shape = (adjacency.shape[0], len(columns))
-    ones = np.ones(len(columns), np.int64)
-    lattice.check_total(adjacency.shape[0])  # a node receives from each other one at most once
-    return scipy.sparse.csr_matrix((ones, (ends, columns)), shape) @ lattice.rounded(both)
+    query = VoteQuery.of(voters, beliefs, lattice)
+    lattice.check_total(len(voters.asked))  # a node receives from each other one at most once
+    if isinstance(edges, Shards):
+        return edges.total(query)
+    total, pairs = query.zeros(), scipy.sparse.triu(edges, k=1).tocoo()
+    for start in range(0, pairs.nnz, _BLOCK):
+        some = slice(start, start + _BLOCK)
+        query.add(total, (pairs.row[some], pairs.col[some]))
+    return total
 
 
 def calibrated(task: GraphTask, epsilon: float, n_asked: int) -> LatticeGaussian:
@@ -128,20 +167,20 @@ def calibrated(task: GraphTask, epsilon: float, n_asked: int) -> LatticeGaussian
 
 
 def release(
-    adjacency: scipy.sparse.csr_matrix,
+    edges: scipy.sparse.csr_matrix | Shards,
     voters: Voters,
     beliefs: np.ndarray,
     lattice: LatticeGaussian,
     generator: np.random.Generator,
 ) -> np.ndarray:
     """Return (A, K): noisy sums of the A nodes that are asked. The only reader of the edges."""
-    sums = vote_sums(adjacency, voters, beliefs, lattice)[voters.asked]
+    sums = vote_sums(edges, voters, beliefs, lattice)
     return lattice.noisy(sums, generator)
 
 
 def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
     """Answer every request; the text model is fitted once for all."""
-    text = fit_text_model(task)
+    text = fit_text_model(task) if task.shards is None else TextModel(**task.shards.first)
     outcomes = []
     for request in requests:
         outcomes.append(_answer(task, request, text))
@@ -156,7 +195,7 @@ class Votes:
     voters: Voters
     lattice: LatticeGaussian
     beliefs: list[np.ndarray]
-    """(N, K) before each round."""
+    """(A, K) before each round."""
     noisy: list[np.ndarray]
     """(A, K) of each round: all that is released of the edges."""
     scores: np.ndarray
@@ -168,19 +207,18 @@ def collect_votes(task: GraphTask, request: Request, text: TextModel) -> Votes:
     voters = draw_voters(task, request.streams.generator("voters"))
     lattice = calibrated(task, request.epsilon, int(voters.asked.sum()))
     noise = request.streams.generator("noise")
-    beliefs = [text.probabilities]
-    logs = np.log(text.probabilities[voters.asked])
+    beliefs = [np.asarray(text.probabilities[voters.asked])]
+    logs = np.log(beliefs[0])
     scores = [logs - logs.mean(axis=1, keepdims=True)]
     fitting = np.flatnonzero(voters.asked[: task.n_train])
     labels = task.train_labels[fitting]
+    edges = task.adjacency if task.shards is None else task.shards
     for _ in range(ROUNDS):
-        scores.append(release(task.adjacency, voters, beliefs[-1], lattice, noise))
+        scores.append(release(edges, voters, beliefs[-1], lattice, noise))
         stacked = np.stack(scores)
         weights = fit_weights(stacked[:, : len(fitting)], labels)
         total = np.tensordot(weights, stacked, axes=1)
-        after = beliefs[-1].copy()
-        after[voters.asked] = np.exp(total - logsumexp(total, axis=1)[:, None])
-        beliefs.append(after)
+        beliefs.append(np.exp(total - logsumexp(total, axis=1)[:, None]))
     return Votes(voters, lattice, beliefs[:-1], scores[1:], total)
 
 
@@ -206,8 +244,8 @@ def _answer(task: GraphTask, request: Request, text: TextModel) -> Outcome:
             "noise_std": votes.lattice.noise_std,
             "asked_training_nodes": asked_training,
         },
-        n_configurations=N_CONFIGURATIONS,
-        chosen_by=CHOSEN_BY,
+        n_configurations=text.n_configurations,
+        chosen_by=text.chosen_by,
         noise_generator=NOISE_GENERATOR,
     )
 
@@ -218,6 +256,7 @@ METHODS = (
         "neighbour votes",
         run,
         ("edges",),
+        query=VoteQuery,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=Canary(words=1, units=0),

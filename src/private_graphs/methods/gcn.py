@@ -138,10 +138,9 @@ def _train(
                     "noise_multiplier": noise,
                     "seconds": trained.seconds / trained.epochs.sum() * epochs,
                 },
+                curves=_curves(trained.validation_losses[:epochs, index]),
                 public_facts=_public_facts(settings, protocol, task),
-                noise_generator=(
-                    "torch_cuda" if context.device == "cuda" else f"philox_{settings.dtype}"
-                ),
+                noise_generator=f"philox_{settings.dtype}",
                 majority=int(structure.majority[index]),
                 calibrated_for=(
                     None if settings.noise_multiplier else calibrated_for(request.epsilon)
@@ -149,6 +148,12 @@ def _train(
             )
         )
     return outcomes
+
+
+def _curves(losses: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the learning curve of a run, where its epochs were scored."""
+    scored = losses[~np.isnan(losses)]
+    return {"validation_loss": scored} if len(scored) > 1 else {}
 
 
 def _selection_graph(protocol: GcnProtocol, private: bool) -> str:

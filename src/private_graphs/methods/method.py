@@ -101,7 +101,10 @@ class Outcome:
     measured: Mapping[str, Any] = field(default_factory=dict)
     """Further columns of the row: epochs, validation loss, reconstruction distance."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Kept beside the rows: pictures, embeddings, learning curves."""
+    """Kept beside the rows: pictures, embeddings, parameters."""
+    curves: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Learning curves by name (``report.curves``): a value after every epoch. Nothing prices them:
+    the runner keeps those of seeded runs on built-in data alone."""
     public_facts: tuple[str, ...] = ()
     """What this method takes to be public beyond its scenario."""
     assumptions: tuple[str, ...] = ()
@@ -173,6 +176,9 @@ class Method:
     epsilon_of: Callable[..., float] | None = None
     """``epsilon_of(settings, protocol, delta)``: what the protocol attaches to the noise that is
     given in ``settings``; None where somebody has to say for what ε a run stands."""
+    query: type | None = None
+    """What its run asks of the private part, where that is ``ROUNDS`` exact sums over records,
+    which may then lie in shards (``sharded``)."""
     planned: Callable[..., tuple[Event, ...]] | None = None
     """``planned(task, request)``: the events that a request is going to release; needed where
     settings are chosen in another job (``Job.chosen``), whose runs are paid for too."""

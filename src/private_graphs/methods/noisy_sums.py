@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,6 +109,10 @@ PROTOCOLS: dict[str, SumsProtocol] = {
 VALIDATION_READ = (
     "the epoch that is kept was chosen on the validation nodes, whose features and labels are not "
     "covered: proved is for the other nodes"
+)
+CURVES_KEPT = (
+    "the accuracies of every epoch that are kept beside the rows read training and validation "
+    "nodes, and no mechanism covers them"
 )
 _EDGE_REASON = (
     "an undirected edge adds one unit row to each of the two rows of its ends, and moves no other: "
@@ -374,13 +378,21 @@ class Trainer:
     data: Data
     requests: Sequence[Request]
     scales: Sequence[float]
+    watches: bool = False
+    """Whether accuracies of every epoch are kept, where validation nodes choose the epoch: where
+    they do not, nodes are private and nothing may be told of them."""
     steps: int = 0
     best: np.ndarray | None = None
     """(R,) validation scores of the epochs that the last training kept, if it chose."""
+    told: list[np.ndarray] = field(default_factory=list)
+    """(epochs, R) validation scores of every training, if it chose."""
+    learned: list[np.ndarray] = field(default_factory=list)
+    """(epochs, R) scores on the training nodes, where they are watched."""
 
     def __post_init__(self) -> None:
         self.lots = [each.streams.generator("lots") for each in self.requests]
         self.noise = [each.streams.generator("gradients") for each in self.requests]
+        self.watches = self.watches and self.chooses
 
     @property
     def lists(self) -> bool:
@@ -397,23 +409,36 @@ class Trainer:
         from private_graphs.training import stacks
 
         data, settings = self.data, self.requests[0].settings
-        labels = data.task.graph.labels
+        labels, train, learned = data.task.graph.labels, inputs.take(data.train), []
+
+        def watch() -> None:
+            if self.watches:
+                learned.append(stacks.accuracy(network, stack, train, labels[data.train]).numpy())
+
         fit = stacks.Fit(
-            inputs.take(data.train),
+            train,
             labels[data.train],
             [request.settings.learning_rate for request in self.requests],
             settings.epochs,
             inputs.take(data.validation) if self.chooses else None,
             labels[data.validation] if self.chooses else None,
+            after_epoch=watch,
         )
         if self.lists and self.requests[0].private:
             population = int(data.task.graph.train_mask.sum())
-            noisy = stacks.Noisy(settings.lot, population, self.scales, self.lots, self.noise)
+            lots = [
+                stacks.poisson_lots(each, len(data.train), settings.lot, population)
+                for each in self.lots
+            ]
+            noisy = stacks.Noisy(settings.lot, population, self.scales, lots, self.noise)
             told, taken = stacks.train_noisy(network, stack, fit, noisy)
             self.steps += taken
         else:
             told = stacks.train_whole(network, stack, fit)
-        self.best = told.numpy().max(axis=0, initial=0) if self.chooses else None
+        self.told.append(told.numpy())
+        self.best = self.told[-1].max(axis=0, initial=0) if self.chooses else None
+        if self.watches:
+            self.learned.append(np.stack(learned))
 
     def outcomes(self, predicted: np.ndarray, budget: Budget, sums: NoisySums) -> list[Outcome]:
         """Return the answers, with the events of what was counted.
@@ -426,6 +451,8 @@ class Trainer:
                 f"{sums.count} sums and {self.steps} steps were released; {budget.hops} and "
                 f"{budget.steps} are priced"
             )
+        # of all networks, one after the other
+        curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
         found = []
         for index, (request, scale) in enumerate(zip(self.requests, self.scales, strict=True)):
             private = request.private
@@ -438,12 +465,27 @@ class Trainer:
                     if private
                     else None,
                     measured={"epochs": settings.epochs, "noise_multiplier": scale},
-                    assumptions=(VALIDATION_READ,)
-                    if self.lists and self.chooses and private
-                    else (),
+                    curves={"validation_micro_f1": curves[:, index]} if len(curves) else {},
+                    artifacts=self._artifacts(index),
+                    assumptions=self._assumptions if private else (),
                 )
             )
         return found
+
+    @property
+    def _assumptions(self) -> tuple[str, ...]:
+        if not (self.lists and self.chooses):
+            return ()
+        return (VALIDATION_READ, CURVES_KEPT) if self.watches else (VALIDATION_READ,)
+
+    def _artifacts(self, index: int) -> dict[str, np.ndarray]:
+        if not self.learned:
+            return {}
+        return {
+            "training_accuracy": np.concatenate(self.learned)[:, index],
+            "validation_accuracy": np.concatenate(self.told)[:, index],
+            "stages": np.array([len(each) for each in self.learned]),
+        }
 
 
 Answer = Callable[[Data, Sequence[Request]], list[Outcome]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -42,9 +42,12 @@ class ProgapSettings(SumsSettings):
 
     layers: int = Field(default=1, ge=1, le=2)
     """Of each base."""
+    curves: Literal[True] | None = None
+    """Whether training and validation accuracy of every epoch are kept. Under ``lists`` no
+    mechanism covers them, and ``sound`` keeps none."""
 
 
-class MlpSettings(SumsSettings):
+class MlpSettings(ProgapSettings):
     """Settings of a perceptron of two hidden layers: ProGAP without sums."""
 
     hops: int = Field(default=0, ge=0, le=0)
@@ -132,7 +135,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     task, settings = data.task, requests[0].settings
     budget = _budget(task, settings)
     scales = scales_of(budget, task.protocol, requests)
-    trainer = Trainer(data, requests, scales)
+    trainer = Trainer(data, requests, scales, watches=bool(settings.curves))
     sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
     stage, stack, inputs = None, None, stacks.Inputs(data.rows)
     for number in range(settings.hops + 1):

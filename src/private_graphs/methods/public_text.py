@@ -5,13 +5,13 @@ Every map here is fixed by public rows; applied to a private row it reads that r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from private_graphs.tasks import GraphTask, unit_rows
+from private_graphs.tasks import GraphTask, Records, unit_rows
 
 MAX_ROWS = 2000
 """Principal axes come from at most this many public rows, evenly spaced."""
@@ -143,7 +143,11 @@ class PublicText:
         public = unit_rows(current) if hops else current
         return cls(weights, principal_axes(public), public, met, smoothing, hops)
 
-    def training_rows(self, task: GraphTask, nodes: slice) -> scipy.sparse.csr_matrix:
+    def for_training(self) -> PublicText:
+        """Return the part that ``training_rows`` reads."""
+        return replace(self, public=self.public[:0], smoothing=None)
+
+    def training_rows(self, task: GraphTask | Records, nodes: slice) -> scipy.sparse.csr_matrix:
         """Return the (nodes, d) rows of some training nodes, of norm 1 or zero.
 
         Each is the mean of the node's own weighted text and ``met`` of its public neighbours.

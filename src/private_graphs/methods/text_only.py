@@ -40,13 +40,10 @@ class TextModel:
     probabilities: np.ndarray
     """(n+V+M, K) in the order of ``GraphTask.adjacency``: of a training node without the labels of
     its fold, its own among them, of the others with all training labels."""
-    inverse_penalty: float
-    neighbours: int
-
-    @property
-    def configuration(self) -> dict[str, float]:
-        """The settings that were chosen."""
-        return {"inverse_penalty": self.inverse_penalty, "text_neighbours": self.neighbours}
+    configuration: dict[str, float]
+    """The settings that were chosen."""
+    n_configurations: int = N_CONFIGURATIONS
+    chosen_by: str = "hits on the public training labels, by five-fold cross-validation"
 
 
 def text_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
@@ -208,10 +205,8 @@ def fit_text_model(task: GraphTask) -> TextModel:
         total = np.tensordot(fit_weights(scores[:, :n], labels), scores, axes=1)
         fused.append((hits(total), softmax(total, axis=1), k))
     _, probabilities, k = max(fused, key=lambda each: each[0])
-    return TextModel(np.maximum(probabilities, _FLOOR), penalty, k)
-
-
-CHOSEN_BY = "hits on the public training labels, by five-fold cross-validation"
+    settings = {"inverse_penalty": penalty, "text_neighbours": k}
+    return TextModel(np.maximum(probabilities, _FLOOR), settings)
 
 
 def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
@@ -223,8 +218,8 @@ def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) 
         test_predictions=predictions[n_validation:],
         validation_predictions=predictions[:n_validation],
         settings=model.configuration,
-        n_configurations=N_CONFIGURATIONS,
-        chosen_by=CHOSEN_BY,
+        n_configurations=model.n_configurations,
+        chosen_by=model.chosen_by,
     )
     context.report(len(requests), len(requests))
     return [outcome] * len(requests)

@@ -16,7 +16,7 @@ from importlib.metadata import version
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import binom, gammaln, log_ndtr, logsumexp
+from scipy.special import gammaln, log_ndtr, logsumexp
 
 from private_graphs.errors import UserError, suggest
 from private_graphs.privacy.checks import (
@@ -194,16 +194,26 @@ def moments_epsilon(
 
 
 def _cancelling_moment(sampling_rate: float, noise_multiplier: float, order: int) -> float:
-    """One step's moment by the alternating double sum of 2016, float64 cancellation included."""
+    """One step's moment by the alternating double sum of 2016, float64 cancellation included.
+
+    Last bits are what remains of these sums. So exp is that of the standard library, as NumPy's
+    differs between processors, and terms are added one by one, as ``sum`` compensates from Python
+    3.12 on.
+    """
+
+    def exp(exponent: float) -> float:
+        return math.exp(exponent) if exponent < 709 else math.inf
+
     first = second = 0.0
     for i in range(order + 1):
-        j = np.arange(i + 1)
-        signs = binom(i, j) * (-1.0) ** (i - j)
-        terms_first = signs * np.exp((j * j - j) / (2.0 * noise_multiplier**2))
-        terms_second = signs * np.exp((j * j + j) / (2.0 * noise_multiplier**2))
-        weight = binom(order, i) * sampling_rate**i
-        first += weight * sum(terms_first.tolist())
-        second += weight * sum(terms_second.tolist())
+        weight = math.comb(order, i) * sampling_rate**i
+        inner_first = inner_second = 0.0
+        for j in range(i + 1):
+            sign = math.comb(i, j) * (-1.0) ** (i - j)
+            inner_first += sign * exp((j * j - j) / (2.0 * noise_multiplier**2))
+            inner_second += sign * exp((j * j + j) / (2.0 * noise_multiplier**2))
+        first += weight * inner_first
+        second += weight * inner_second
     return (1.0 - sampling_rate) * first + sampling_rate * second
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from private_graphs.errors import UserError
 from private_graphs.privacy.prices import Prices
 
 NoiseSource = Literal["seeded", "os_entropy"]
@@ -52,10 +51,6 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
         }
         for dtype in ("float32", "float64")
     },
-    "torch_cuda": {
-        "seeded": "noise is continuous: PyTorch's normal float32 numbers on the GPU, by Philox "
-        f"with a 64-bit key: not a cryptographic generator{_CONTINUOUS}",
-    },
 }
 """What stands in the assumptions about the noise, by what drew it and where its bits come from."""
 SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"
@@ -74,26 +69,15 @@ def assumptions_of(
 ) -> tuple[str, ...]:
     """Return ``given``, then what the proofs of all mechanisms and their noise suppose (§11).
 
-    ``generator`` are keys of ``NOISE_GENERATORS``, joined by +. UserError where one cannot have a
-    secret key.
+    ``generator`` are keys of ``NOISE_GENERATORS``, joined by +.
     """
     listed = list(given)
     if private and prices.own:  # nothing is supposed of noise where nothing private is read
         for priced, _ in prices.groups:
             for each in priced:
                 listed += each.conditions
-        listed += [_noise_words(name, noise_source) for name in generator.split("+")]
+        listed += [NOISE_GENERATORS[name][noise_source] for name in generator.split("+")]
         listed.append(ONLY_THIS_FILE)
         if noise_source == "seeded":
             listed.append(SECRET_SEED)
     return tuple(dict.fromkeys(listed))
-
-
-def _noise_words(generator: str, noise_source: NoiseSource) -> str:
-    words = NOISE_GENERATORS[generator].get(noise_source)
-    if words is None:
-        raise UserError(
-            f"the noise generator {generator!r} has a seed and no secret key; expected another "
-            "device, or a run with a seed"
-        )
-    return words

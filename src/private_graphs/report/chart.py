@@ -16,6 +16,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from io import BytesIO
 from itertools import cycle, pairwise
 from pathlib import Path
@@ -97,7 +98,10 @@ def draw_chart(chart: Chart) -> Figure:
         frame = chart.frame if chart.frame.empty else chart.frame.dropna(subset=[chart.x])
         if frame.empty:
             return _stack(chart.title, [_text("Nothing has been run yet.")])
-        chart = replace(chart, frame=frame)
+        drawn = {chart.x, chart.y, chart.spread, chart.line, chart.words, chart.row, chart.column,
+                 chart.printed, *chart.references.values(), "status"}  # fmt: skip
+        chart = replace(chart, frame=frame[[name for name in frame if name in drawn]])
+        frame = chart.frame
         places, styles = _places(chart), _styles(chart)
         ends = ("", chart.y_label) if chart.categories else (chart.y_label, chart.x_label)
         blocks = _axis_words("↑", ends[0], "→", ends[1])
@@ -175,23 +179,30 @@ def save(figure: Figure, stem: Path, forms: Collection[str] = ("svg", "png", "pd
     Equal figures give equal bytes: no date, no version, and identifiers that depend on the name
     of the file and on what is drawn alone, so that several SVGs can stand in one page.
     """
-    nothing = {
-        "svg": ("Date", "Creator", "Format", "Type"),
-        "png": ("Software",),
-        "pdf": ("CreationDate", "Creator", "Producer"),
-    }
     written = []
-    for suffix, names in nothing.items():
-        if suffix not in forms:
-            continue
-        stream, written = BytesIO(), [*written, stem.with_name(f"{stem.name}.{suffix}")]
-        with mpl.rc_context(_STYLE | {"svg.hashsalt": stem.name}):
-            figure.savefig(stream, format=suffix, dpi=200, transparent=suffix == "svg",
-                           metadata=dict.fromkeys(names))  # fmt: skip
-        data = stream.getvalue()
-        with atomic_path(written[-1]) as temporary:
-            temporary.write_bytes(_for_pages(data, figure) if suffix == "svg" else data)
+    for suffix in _NOTHING:
+        if suffix in forms:
+            written.append(stem.with_name(f"{stem.name}.{suffix}"))
+            with atomic_path(written[-1]) as temporary:
+                temporary.write_bytes(drawn(figure, stem.name, suffix))
     return written
+
+
+_NOTHING = {
+    "svg": ("Date", "Creator", "Format", "Type"),
+    "png": ("Software",),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
+"""What files of a kind would say, and is left out."""
+
+
+def drawn(figure: Figure, name: str, suffix: str = "svg") -> bytes:
+    """Return the file of a figure; ``name`` is where the identifiers of an SVG begin."""
+    stream = BytesIO()
+    with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
+        figure.savefig(stream, format=suffix, dpi=200, transparent=suffix == "svg",
+                       metadata=dict.fromkeys(_NOTHING[suffix]))  # fmt: skip
+    return _for_pages(stream.getvalue(), figure) if suffix == "svg" else stream.getvalue()
 
 
 def _for_pages(data: bytes, figure: Figure) -> bytes:
@@ -300,6 +311,7 @@ def _axis_words(*parts: str) -> list[_Block]:
     return [_text("    ".join(words))] if words else []
 
 
+@cache
 def _width(words: str, **font: Any) -> float:
     prop = FontProperties(family="DejaVu Sans", **({"size": TEXT} | font))
     return text_to_path.get_text_width_height_descent(words, prop, False)[0] / 72
@@ -502,7 +514,8 @@ def _points(
     styles: Mapping[Any, Mapping[str, Any]],
 ) -> None:
     def draw(x: Sequence[float], y: Sequence[float], **style: Any) -> None:
-        axis.plot(*((y, x) if chart.categories else (x, y)), **style, clip_on=False)
+        if len(x):
+            axis.plot(*((y, x) if chart.categories else (x, y)), **style, clip_on=False)
 
     for dashes, column in zip(cycle(_ACROSS), chart.references.values(), strict=False):
         means = rows.groupby(chart.x, observed=True)[column].mean().dropna()

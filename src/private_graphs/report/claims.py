@@ -195,7 +195,8 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
         "of it is what the claim allows; undecided: a part of it. no bound: of one run, or of "
         "models that learned nothing, of which any such claim is true."
     )
-    return Table(title, frame[list(COLUMNS)], columns, (note,), lines=frame.drop_duplicates("id"))
+    lines = frame.drop_duplicates("id").drop(columns="protocol")  # each is of all protocols
+    return Table(title, frame[list(COLUMNS)], columns, (note,), lines=lines)
 
 
 def reasons(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ class Table:
     def shown(self) -> pd.DataFrame:
         """The rows that people see."""
         return self.frame if self.lines is None else self.lines
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The same, as every writer reads them."""
+        return self.shown.to_dict("records")
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class Verdict:
     @property
     def answer(self) -> Cell:
         """Whether the printed ε are true, in words."""
+        if not self.budgets:
+            return Cell("no ε is printed")
         if self.hold == self.budgets:
             return Cell(f"yes, all {self.budgets} are proved")
         parts = [f"{self.hold} of {self.budgets} hold" if self.hold else "no"]

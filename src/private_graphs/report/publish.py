@@ -13,7 +13,7 @@ from private_graphs.exhibits import claims_of
 from private_graphs.files import write_text
 from private_graphs.report.claims import write_claims
 from private_graphs.report.picture import picture
-from private_graphs.report.shelf import Shelf, label_of, recorded_shelf, title_of
+from private_graphs.report.shelf import Shelf, label_of, recorded_shelves, title_of
 from private_graphs.report.table import markdown_text
 from private_graphs.report.write import FORMS, write_exhibit
 
@@ -38,8 +38,7 @@ def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results"
     """Write ``docs/<study>/`` of every recorded study: exhibits, picture, and a list; and
     ``docs/claims/<study>.csv``."""
     written = []
-    for rows in sorted(Path(recorded).glob("*/rows.parquet")):
-        shelf = recorded_shelf(rows.parent)
+    for shelf in recorded_shelves(recorded):
         folder = Path(docs) / shelf.results.study.id
         written += write_all(folder, shelf, _DOCS)
         if claims := claims_of(shelf.results.study.id):

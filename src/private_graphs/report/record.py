@@ -17,6 +17,7 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from private_graphs.report.rows import (
     remedy,
     tidy,
 )
-from private_graphs.result import ARTIFACTS, read_artifacts
+from private_graphs.result import ARTIFACTS, CURVE, read_artifacts
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
 _RECORDS, _LABELS = "test_records/", "test_labels/"
@@ -86,16 +87,21 @@ class Recorded:
     artifacts: dict[str, np.ndarray] = field(default_factory=dict)
     """By ``<group>/<job>/<replica_id>/<name>``."""
 
-    @property
+    @cached_property
     def runs(self) -> pd.DataFrame:
         """The rows that are no audits, with ``job`` as ``predictions`` names it."""
         rows = self.rows[self.rows["source"] != "audit"]
         return rows.assign(job=rows["group"] + "/" + rows["job"])
 
+    @cached_property
+    def _jobs(self) -> dict[str, pd.DataFrame]:
+        """The runs of every job."""
+        return dict(iter(self.runs.groupby("job")))
+
     def answers(self, job: str) -> Answers:
         """Return what the runs of ``<study>/<group>/<job>`` predict."""
         name = job.split("/", 1)[1]
-        rows = self.runs[self.runs["job"] == name]
+        rows = self._jobs[name]
         labels = [self.test_labels.get(each) for each in dict.fromkeys(records_of(rows))]
         kept = labels[0]
         if len(labels) > 1:
@@ -116,7 +122,7 @@ class Recorded:
         otherwise.
         """
         checked = 0
-        for job, rows in self.runs.groupby("job"):
+        for job, rows in self._jobs.items():
             dataset = dataset_of(rows.iloc[0])
             if dataset in labels:
                 records = [self.test_records[name] for name in records_of(rows)]
@@ -278,7 +284,7 @@ def _check(folder: Path, recorded: Recorded, order: Mapping[str, Sequence[str]])
     check_statements(runs, statements)
     if order != _order(runs) or set(recorded.predictions) != set(order):
         raise UserError(f"{folder / PREDICTIONS}: expected the runs of {ROWS}, in their order")
-    for job, group in runs.groupby("job"):
+    for job, group in recorded._jobs.items():
         classes = recorded.predictions[job]
         expected = (len(group), len(recorded.test_records[records_of(group)[0]]))
         if classes.shape != expected or classes.dtype != np.uint8:
@@ -301,7 +307,7 @@ def records_of(rows: pd.DataFrame) -> list[str]:
     drawn = "test_share" in rows and rows["test_share"].notna().any()
     return [
         f"{dataset_of(row)}/seed {row['seed']}" if drawn else dataset_of(row)
-        for row in rows.to_dict("records")
+        for row in rows[["dataset", "view", "seed"]].to_dict("records")
     ]
 
 
@@ -347,7 +353,7 @@ def _predictions(
 
 
 def _artifacts(folder: Path, runs: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the artifacts of jobs that no other job of the study needs."""
+    """Return the artifacts of jobs that no other job of the study needs, less learning curves."""
     plans = {name: read_job(path / JOB_FILE) for name, path in finished_folders(folder).items()}
     needed = {other for job in plans.values() if job for other in job.needs.values()}
     names = sorted(
@@ -358,6 +364,7 @@ def _artifacts(folder: Path, runs: pd.DataFrame) -> dict[str, np.ndarray]:
         for name in names
         if plans[name].id not in needed
         for key, array in read_artifacts(folder / name).items()
+        if f"/{CURVE}" not in key
     }
 
 

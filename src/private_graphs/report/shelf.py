@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from private_graphs.datasets.registry import declared_graphs
 from private_graphs.exhibits import exhibits_by_name
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Answer, Block, Exhibit
-from private_graphs.report.record import ROWS, Made, read_recorded
+from private_graphs.report.record import ROWS, Made, Recorded, read_recorded
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
 from private_graphs.study import Run, Study, group_jobs, load_study
@@ -118,13 +118,19 @@ def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
     Own results are those whose exhibits have been written (``report.write``), with the jobs that
     these show; ``recorded`` may be absent. Raises UserError for damaged results.
     """
-    folders = sorted(path.parent for path in Path(recorded).glob("*/rows.parquet"))
     return [
         *_own(results_root / "full"),
         *_own(results_root / "reduced"),
-        *map(recorded_shelf, folders),
+        *recorded_shelves(recorded),
         *_own(results_root / "demo"),
     ]
+
+
+def recorded_shelves(recorded: str | Path) -> list[Shelf]:
+    """Return the shelf of every recorded study; their files are read once."""
+    read = cache(read_recorded)
+    return [recorded_shelf(path.parent, read)
+            for path in sorted(Path(recorded).glob(f"*/{ROWS}"))]  # fmt: skip
 
 
 def _own(folder: Path) -> list[Shelf]:
@@ -148,17 +154,17 @@ def _own(folder: Path) -> list[Shelf]:
     return shelves
 
 
-def recorded_shelf(folder: Path) -> Shelf:
+def recorded_shelf(folder: Path, read: Callable[[Path], Recorded] = read_recorded) -> Shelf:
     """Return what ``recorded/<study>`` holds, and what it lacks of the scale that is recorded."""
-    found = read_recorded(folder)
+    found = read(folder)
     scale = load_study(Path(folder).name).recorded_scale
     study = load_study(Path(folder).name, scale)
-    read = {
+    shown = {
         group.split(".")[0] for each in _exhibits(study) for group in each.groups if "." in group
     }
-    others = sorted(name for name in read if (Path(folder).parent / name / ROWS).is_file())
+    others = sorted(name for name in shown if (Path(folder).parent / name / ROWS).is_file())
     all_found = {study.id: found}
-    all_found |= {name: read_recorded(Path(folder).parent / name) for name in others}
+    all_found |= {name: read(Path(folder).parent / name) for name in others}
     rows = tidy(each.rows for each in all_found.values())
     results = Results.of(
         study, "recorded", rows,

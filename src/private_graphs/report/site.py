@@ -30,6 +30,7 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
 from private_graphs.report.claims import VERDICTS, claims_table, judged, reasons
+from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
@@ -310,7 +311,8 @@ class _Site:
     def sections(self, address: str, **of: str) -> list[dict[str, Any]]:
         """Return every ε of the runs that have the values ``of``, a section for each shelf."""
         return [{"shelf": shelf, "study": shelf.results.study,
-                 "part": self.every(shelf, address, guarantees(shelf, **of))}
+                 "part": self.every(shelf, address, guarantees(shelf, **of)),
+                 "curves": _curves(shelf, **of)}
                 for shelf in self.with_runs(**of)]  # fmt: skip
 
     def every(self, shelf: Shelf, address: str, table: Table) -> dict[str, Any]:
@@ -337,12 +339,22 @@ class _Site:
         )  # fmt: skip
 
     def statements(self, entry: Entry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
-        """Yield the pages of the privacy statements of a shelf."""
-        rows = dict(iter(shelf.runs.groupby("statement_id")))
+        """Yield the pages of the privacy statements of a shelf, less those of another study's."""
+        others = {each.results.study.id for each in self.shelves if each.name == shelf.name}
+        others.discard(entry.study.id)
+        keys = ("study", *says.RUN_KEYS, "selected")
+        runs = shelf.runs[[each for each in keys if each in shelf.runs]]
+        rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
         for name, statement in shelf.statements.items():
+            if set(rows[name]["study"]) <= others:
+                continue
+            title = (
+                f"{self.methods[statement.method].title} on {statement.dataset}, "
+                f"{PROTOCOLS[statement.protocol].name}"
+            )
             released = html(says.mechanisms(statement)) if statement.mechanisms else []
             yield self.page(
-                f"{SITE}/statements/{shelf.name}/{name}.html", "statement", [shelf],
+                f"{SITE}/statements/{shelf.name}/{name}.html", "statement", [shelf], title=title,
                 entry=entry, shelf=shelf, statement_id=name, mechanisms=list(map(Markup, released)),
                 headline=says.headline(statement), paragraphs=says.paragraphs(statement),
                 runs=says.runs_of(rows[name]), sections=says.sections(statement),
@@ -354,7 +366,9 @@ def _verdicts(claims: pd.DataFrame) -> Table:
     """Return verdicts as a table, with the reasons of artefacts below, less links to docs/."""
     table = claims_table(claims, "Claims")
     why = (f"{claim}: {_DOCS_LINK.sub('', reason)}" for claim, reason in reasons(claims))
-    return replace(table, notes=(*table.notes, *why))
+    columns = [replace(each, group=each.head, head="verdict") if each.head in PROTOCOLS else each
+               for each in table.columns]  # fmt: skip
+    return replace(table, columns=columns, notes=(*table.notes, *why))
 
 
 def _counted(claims: pd.DataFrame | None) -> list[str]:
@@ -389,7 +403,24 @@ def _part(block: Block, statements: str) -> dict[str, Any]:
     return part
 
 
+def _curves(shelf: Shelf, method: str = "", **_: str) -> list[dict[str, Any]]:
+    """Return the learning curves of a method as parts of its page."""
+    if not method or shelf.made:  # they are not recorded
+        return []
+    from private_graphs.report.chart import draw_chart, drawn
+
+    parts = []
+    for chart in learning_curves(shelf.own, method):
+        text = drawn(draw_chart(chart), f"{method}-{shelf.results.study.id}-{len(parts)}").decode()
+        parts.append(_part(chart, "") | {"picture": _for_page(text, shelf)})
+    return parts
+
+
 def _svg(path: Path, shelf: Shelf) -> Markup:
-    """Return a picture for a page; its identifiers get the shelf's name, as two may have it."""
-    text = path.read_text(encoding="utf-8")
+    """Return the picture of a file for a page."""
+    return _for_page(path.read_text(encoding="utf-8"), shelf)
+
+
+def _for_page(text: str, shelf: Shelf) -> Markup:
+    """Return an SVG without its head; identifiers get the shelf's name, as two may have one."""
     return Markup(_IDENTIFIER.sub(rf"\g<0>{shelf.name}-", text[text.index("<svg") :]))

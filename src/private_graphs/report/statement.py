@@ -216,11 +216,14 @@ def terminal(statement: PrivacyStatement, width: int = 88) -> str:
     )
 
 
+RUN_KEYS = ("dataset", "features", "view", "method", "scenario", "protocol", "settings", "epsilon",
+            "validation_labels", "validation_nodes", "group")  # fmt: skip
+"""Columns that tell runs of a statement apart."""
+
+
 def runs_of(rows: pd.DataFrame) -> list[str]:
     """Return in words which runs ``rows`` (tidy rows of one statement) are, a line per group."""
-    keys = ["dataset", "features", "view", "method", "scenario", "protocol", "settings",
-            "epsilon", "validation_labels", "validation_nodes", "group"]  # fmt: skip
-    keys = [name for name in keys if name in rows]
+    keys = [name for name in RUN_KEYS if name in rows]
     groups: dict[tuple[Any, ...], list[bool]] = {}
     chosen = rows["selected"].tolist() if "selected" in rows else [True] * len(rows)
     for values, selected in zip(rows[keys].to_numpy(dtype=object), chosen, strict=True):

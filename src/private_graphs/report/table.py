@@ -16,6 +16,8 @@ from private_graphs.report.words import missing
 FILTERS = ("dataset", "protocol")
 """Columns of rows that a reader of a page can filter by."""
 
+_LONG = 28
+"""Letters of a first cell that may be broken: it stays in sight while the others scroll."""
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -28,7 +30,7 @@ _MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt
 
 def cells(table: Table) -> Iterator[list[Cell]]:
     """Yield the cells of every row."""
-    for row in table.shown.to_dict("records"):
+    for row in table.rows:
         shown = (column.show(row) for column in table.columns)
         yield [cell if isinstance(cell, Cell) else Cell(cell) for cell in shown]
 
@@ -116,14 +118,13 @@ def html(table: Table, statements: str = "") -> list[str]:
     Every value of ``Table.panel`` has a table of its own, without that column. Columns that stand
     ``under`` another share its cells. All text is escaped.
     """
-    shown = table.shown.to_dict("records")
-    rows = list(zip(shown, cells(table), strict=True))
-    if not table.panel or not shown:
+    rows = list(zip(table.rows, cells(table), strict=True))
+    if not table.panel or not rows:
         return [_html(table, table.title, rows, statements)]
     return [
         _html(table, f"{table.title}: {name}",
               [(row, line) for row, line in rows if str(row[table.panel]) == name], statements)
-        for name in dict.fromkeys(str(row[table.panel]) for row in shown)
+        for name in dict.fromkeys(str(row[table.panel]) for row in table.rows)
     ]  # fmt: skip
 
 
@@ -148,7 +149,8 @@ def _html(
         told = "".join(f' data-{name}="{escape(str(row[name]))}"' for name in FILTERS
                        if not missing(row.get(name)))  # fmt: skip
         first, *others = ([line[place] for place in stack] for stack in stacks)
-        lines.append(f"<tr{told}><th scope=\"row\">{_lines(first, statements)}</th>"
+        wraps = ' class="wraps"' if max(len(cell.text) for cell in first) > _LONG else ""
+        lines.append(f"<tr{told}><th scope=\"row\"{wraps}>{_lines(first, statements)}</th>"
                      + "".join(f"<td>{_lines(each, statements)}</td>" for each in others)
                      + "</tr>")  # fmt: skip
     return "\n".join([*lines, "</tbody>", "</table>"])

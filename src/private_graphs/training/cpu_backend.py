@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from private_graphs.training import kernels, updates
@@ -37,6 +39,9 @@ class CpuBackend:
             updates.catch_up_all(
                 self.inputs, replicas, self.steps, self.rule, self.state, self.scratch
             )
+
+    def begin(self, steps: Sequence[Step]) -> None:
+        """Nothing to send ahead of the coming steps."""
 
     def train_step(self, step: Step) -> np.ndarray:
         """One step of every replica of ``step``; returns the loss (A,) of rows scored only."""

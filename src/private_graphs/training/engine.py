@@ -99,6 +99,9 @@ class Trained:
     """(R, validation nodes) predicted classes."""
     test_predictions: np.ndarray
     """(R, test nodes) predicted classes."""
+    validation_losses: np.ndarray
+    """(epochs, R) the same after every epoch, NaN where it was not computed: nothing depended on
+    it, or a replica had stopped."""
     released: tuple[Released, ...]
     """R counts of what was released."""
     seconds: float
@@ -153,7 +156,8 @@ def train(
 
     The result of a replica does not depend on the others nor on ``threads``.
     """
-    chunks = [c for c in np.array_split(np.arange(len(replicas)), max(1, threads)) if len(c)]
+    threads = 1 if settings.device == "cuda" else max(1, threads)  # which cuts what does not fit
+    chunks = [c for c in np.array_split(np.arange(len(replicas)), threads) if len(c)]
     total = len(replicas) * settings.epochs
     done = [0] * len(chunks)
 
@@ -179,6 +183,7 @@ def train(
         validation_loss=np.concatenate([loss for loss, _ in validation]),
         validation_predictions=np.concatenate([predictions for _, predictions in validation]),
         test_predictions=np.concatenate([predictions for _, predictions in test]),
+        validation_losses=np.concatenate([batch.losses for batch in batches], axis=1),
         released=tuple(each for batch in batches for each in batch.released()),
         seconds=time.perf_counter() - started,
     )
@@ -248,6 +253,7 @@ class _Batch:
         self.visits = protocol.visits if self.splits > 1 else "epoch_sum"
         self.orders = [replica.streams.generator("order") for replica in self.replicas]
         self.epochs = np.zeros(len(rows), dtype=np.int64)
+        self.losses = np.full((settings.epochs, len(rows)), np.nan, dtype=np.float32)
         self.steps = 0
         self.rule, state = self._rule(), self._state()
         self.ledger = _Ledger(state.noise_std.copy())
@@ -329,6 +335,8 @@ class _Batch:
                 self.epochs[active] += 1
                 if watch.on or settings.validate_every_epoch:
                     loss, _ = self._score(active, self.structure.validation)
+            if (watch.on or settings.validate_every_epoch) and epoch >= joined:
+                self.losses[epoch - joined, active] = loss
             if judged:
                 improved, stopped = watch.update(active, loss)
                 if keeps_best:
@@ -351,19 +359,16 @@ class _Batch:
         dropout = self.settings.dropout > 0 and (
             self.protocol.dropout == "every_epoch" or epoch == 0
         )
-        for blocks in self._schedule(active):
+        steps = []
+        for number, blocks in enumerate(self._schedule(active), self.steps):
             starts = np.concatenate([[0], np.cumsum([len(each) for each in blocks])])
-            step = Step(
-                replicas=active,
-                visit_start=starts.astype(np.int64),
-                visits=np.concatenate(blocks).astype(np.int64),
-                number=self.steps,
-                dropout=dropout,
-                stop_at=stop_at,
-            )
+            visits = np.concatenate(blocks).astype(np.int64)
+            steps.append(Step(active, starts.astype(np.int64), visits, number, dropout, stop_at))
+        self.backend.begin(steps)
+        for step in steps:
             loss = self.backend.train_step(step)
             self.ledger.enter(step)
-            self.steps += 1
+        self.steps += len(steps)
         return loss
 
     def _schedule(self, active: np.ndarray) -> list[list[np.ndarray]]:

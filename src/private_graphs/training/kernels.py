@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from private_graphs.training.noise import FAST, fill_flat_words
-from private_graphs.training.simd import copy_row, gather_row, scatter_row
+from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
 from private_graphs.training.updates import catch_up, draw, lazy_update, update
 
 _i = np.int32
@@ -234,7 +234,8 @@ def _activate(begin, end, rule, dropout, key, number, first, s):
     fill_flat_words(key, number, first + begin * hidden // 16, words)
     random = s.bits.view(np.uint8)
     for i in range(h1.shape[0]):
-        h1[i] = zero if h1[i] <= zero or random[i] < threshold else h1[i] * scale
+        dropped = (h1[i] <= zero) | (random[i] < threshold)  # ``or`` would not vectorise
+        h1[i] = zero if dropped else h1[i] * scale
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -257,20 +258,24 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     xp, xi, xv = inputs.x_pointers, inputs.x_indices, inputs.x_values
     ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
+    # local names: a field of a tuple that is read in a loop is counted, atomically, each time
+    zeros, z0, h1, y, y_compact, logits, bias = (
+        s.zeros, s.z0, s.h1, s.y, s.y_compact, s.logits, s.bias
+    )  # fmt: skip
     for node in rows0:
-        gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, s.zeros, s.z0, np.int64(node))
+        gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, zeros, z0, np.int64(node))
     for begin in range(0, rows1.shape[0], _CHUNK):
         end = min(begin + _CHUNK, rows1.shape[0])
         for i in range(begin, end):
             node = rows1[i]
-            gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, b1, s.h1, i)
+            gather_row(wide, ap[node], ap[node + 1], ai, av, z0, b1, h1, i)
         _activate(begin, end, rule, dropout, key, number, first, s)
-        np.dot(s.h1[begin:end], s.w2, s.y_compact[begin:end])
+        np.dot(h1[begin:end], s.w2, y_compact[begin:end])
         for i in range(begin, end):
-            copy_row(narrow, s.y_compact, i, s.y, np.int64(rows1[i]))
+            copy_row(narrow, y_compact, i, y, np.int64(rows1[i]))
     for i in range(rows2.shape[0]):
         node = rows2[i]
-        gather_row(narrow, ap[node], ap[node + 1], ai, av, s.y, s.bias, s.logits, i)
+        gather_row(narrow, ap[node], ap[node + 1], ai, av, y, bias, logits, i)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -372,6 +377,7 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
     g1 = gradient[: n_features * hidden].reshape(n_features, hidden)
     g_bias1 = gradient[n_features * hidden : (n_features + 1) * hidden]
     g_tail = gradient[(n_features + 1) * hidden :]
+    zeros, z0, h1, y, chunk, logits = s.zeros, s.z0, s.h1, s.y, s.chunk, s.logits
     scored = _cross_entropy(n2, rows2, inputs, s)
     _probabilities(n2, k, s)
     weight = theta.dtype.type(1.0 / n2)
@@ -383,23 +389,23 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
             row[c] *= weight
             s.bias[c] += row[c]
     for i in range(n1):
-        copy_row(narrow, s.zeros, 0, s.y, np.int64(rows1[i]))
+        copy_row(narrow, zeros, 0, y, np.int64(rows1[i]))
     for i in range(n2):
         node = rows2[i]
-        scatter_row(narrow, ap[node], ap[node + 1], ai, av, s.logits, i, s.y)
+        scatter_row(narrow, ap[node], ap[node + 1], ai, av, logits, i, y)
     _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s)
     # z0 now holds the gradient of the hidden units, row = node
     if blocks.closed[b]:  # Â is symmetric: what a scatter would collect can be gathered
         for node in rows0:
-            gather_row(wide, ap[node], ap[node + 1], ai, av, s.z0, s.zeros, s.chunk, np.int64(0))
-            scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.chunk, np.int64(0), g1)
+            gather_row(wide, ap[node], ap[node + 1], ai, av, z0, zeros, chunk, np.int64(0))
+            scatter_row(wide, xp[node], xp[node + 1], xi, xv, chunk, np.int64(0), g1)
     else:
         for node in rows0:
-            copy_row(wide, s.zeros, 0, s.h1, np.int64(node))
+            copy_row(wide, zeros, 0, h1, np.int64(node))
         for node in rows1:
-            scatter_row(wide, ap[node], ap[node + 1], ai, av, s.z0, np.int64(node), s.h1)
+            scatter_row(wide, ap[node], ap[node + 1], ai, av, z0, np.int64(node), h1)
         for node in rows0:
-            scatter_row(wide, xp[node], xp[node + 1], xi, xv, s.h1, np.int64(node), g1)
+            scatter_row(wide, xp[node], xp[node + 1], xi, xv, h1, np.int64(node), g1)
     square = 0.0
     for word in words:
         row = g1[word]
@@ -434,7 +440,7 @@ def _scale(words, n_weights, hidden, factor, total):
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _add(words, n_weights, hidden, factor, visit, sums):
+def _add(words, inputs, factor, visit, sums):
     """sums += factor * visit on the rows of ``words`` and behind W1; ``sums`` is float64.
 
     A factor of 0 leaves out what it would multiply, which may not be finite.
@@ -442,10 +448,11 @@ def _add(words, n_weights, hidden, factor, visit, sums):
     if factor == 0:
         return
     factor = visit.dtype.type(factor)
+    shape = (inputs.n_features, inputs.n_hidden)
+    n_weights = shape[0] * shape[1]
+    visit1, sums1 = visit[:n_weights].reshape(shape), sums[:n_weights].reshape(shape)
     for word in words:
-        start = word * hidden
-        for i in range(start, start + hidden):
-            sums[i] += factor * visit[i]
+        add_row(inputs.hidden_lanes, factor, visit1, np.int64(word), sums1, np.int64(word))
     for i in range(n_weights, sums.shape[0]):
         sums[i] += factor * visit[i]
 
@@ -486,9 +493,9 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
                 continue  # no labelled node: the gradient of an empty sum is zero
             words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
             if several:
+                w1 = s.visit[:n_weights].reshape(inputs.n_features, hidden)
                 for word in words:
-                    for i in range(word * hidden, (word + 1) * hidden):
-                        s.visit[i] = 0
+                    copy_row(inputs.hidden_lanes, s.zeros, 0, w1, np.int64(word))
             if rule.lazy:
                 drawn = catch_up(r, step.number, words, drawn, inputs, state, rule, s)
             gradient = s.visit if several else s.total  # a single visit needs no copy
@@ -498,7 +505,7 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
             stops = not np.isnan(limit) and not scored[a] < limit
             factor = 0.0 if stops else _clip_factor(square, rule.clip, margin)
             if several:
-                _add(words, n_weights, hidden, factor, s.visit, s.sums)
+                _add(words, inputs, factor, s.visit, s.sums)
             elif factor != 1.0:
                 _scale(words, n_weights, hidden, factor, s.total)
             n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]

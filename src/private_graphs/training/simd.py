@@ -151,17 +151,25 @@ def copy_row(typing_context, lanes, source, row, out, out_row):
 
 @intrinsic
 def add_row(typing_context, lanes, factor, source, row, out, out_row):
-    """Add ``factor * source[row]`` to ``out[out_row]``; rows as wide as ``lanes``, one dtype."""
+    """Add ``factor * source[row]`` to ``out[out_row]``; rows as wide as ``lanes``.
+
+    ``factor`` has the dtype of ``source``. Into a wider ``out`` the product is added once rounded.
+    """
     signature = types.void(lanes, factor, source, row, out, out_row)
 
     def generate(context, builder, signature, arguments):
         emit = _Emitter(context, builder, signature, arguments)
         vector, align = emit.vector_type(2), emit.bytes(2)
+        wide, wide_align = emit.vector_type(4), emit.bytes(4)
         source = builder.load(emit.row(emit.array(2), arguments[3], vector), align=align)
-        target = emit.row(emit.array(4), arguments[5], vector)
+        target = emit.row(emit.array(4), arguments[5], wide)
+        before = builder.load(target, align=wide_align)
         factor = emit.repeat(arguments[1], vector)
-        total = emit.multiply_add(factor, source, builder.load(target, align=align))
-        builder.store(total, target, align=align)
+        if vector == wide:
+            total = emit.multiply_add(factor, source, before)
+        else:
+            total = builder.fadd(builder.fpext(builder.fmul(factor, source), wide), before)
+        builder.store(total, target, align=wide_align)
         return context.get_dummy_value()
 
     return signature, generate

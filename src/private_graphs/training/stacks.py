@@ -70,11 +70,29 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
+class Stars(Inputs):
+    """Examples of several rows: a node, then those that it reads, others in each replica."""
+
+    members: torch.Tensor | None = None
+    """(R, n, 1 + w) int32 rows: of each example its own, then those that it reads."""
+    present: torch.Tensor | None = None
+    """(R, n, w) 1 where an example reads so many, else 0."""
+
+    def view(self, index: torch.Tensor | None = None) -> View:
+        """Return the rows of the examples of the (R, n) ``index``."""
+        replica = torch.arange(len(self.members))[:, None]
+        rows = self.members[replica, index].flatten(1).long()
+        return View(self, rows, self.present[replica, index])
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """Rows that a forward pass sees."""
 
     inputs: Inputs
     index: torch.Tensor | None
+    present: torch.Tensor | None = None
+    """Of ``Stars``: (R, n, w)."""
 
     @property
     def hops(self) -> torch.Tensor:
@@ -106,6 +124,21 @@ class View:
             columns, weight.reshape(replicas * width, outputs), mode="sum",
             per_sample_weights=rows.values[self.index].flatten(0, 1),
         ).view(replicas, -1, outputs)  # fmt: skip
+
+    def example_squares(self, output: torch.Tensor, examples: int) -> torch.Tensor:
+        """Return (R, examples): squared norms of the transposed features times (R, n, h), each over
+        the rows of one example."""
+        rows, (replicas, n, outputs) = self.inputs.rows, output.shape
+        width = rows.matrix.shape[1]
+        offsets = width * (torch.arange(n) // (n // examples))[:, None]
+        found = torch.empty(replicas, examples)
+        for replica in range(replicas):  # one at a time: a few megabytes
+            index = self.index[replica]
+            terms = rows.values[index][..., None] * output[replica][:, None, :]
+            total = torch.zeros(examples * width, outputs)
+            total.index_add_(0, (rows.columns[index] + offsets).flatten(), terms.flatten(0, 1))
+            found[replica] = total.square_().view(examples, -1).sum(1)
+        return found
 
     def sums(self, output: torch.Tensor) -> torch.Tensor:
         """Return (R, d, h): the transposed features times (R, n, h)."""
@@ -298,11 +331,13 @@ def example_gradients(
     """Return (R, n) squared gradient norms of the examples, and a function that adds them up.
 
     ``labels`` (R, n) or (n,). The function takes (R, n) coefficients c and returns Σ cᵢ gradientᵢ
-    as (R, P). Norms are those of single examples where no operation mixes rows (no batch norm). The
-    loss is that of all rows of the view, or of ``rows`` alone, whose labels these are then.
+    as (R, P). Norms are those of single examples where no operation mixes rows (no batch norm) but
+    those of one example, which stand side by side (``Stars``). The loss is that of all rows of the
+    view, or of ``rows`` alone, whose labels these are then.
     """
     forward = Forward(stack, view, training=True)
     logits = network(forward)
+    examples = logits.shape[1]
     if rows is not None:
         logits = logits[:, rows]
     replicas, n, classes = logits.shape
@@ -314,7 +349,7 @@ def example_gradients(
         (name, kind, None if inputs is None else inputs.detach(), grad)
         for (name, kind, inputs, _), grad in zip(forward.recorded, grads, strict=True)
     ]
-    squares = sum(_squares(kind, inputs, grad, view) for _, kind, inputs, grad in steps)
+    squares = sum(_squares(kind, inputs, grad, view, examples) for _, kind, inputs, grad in steps)
     if not (finite := torch.isfinite(squares)).all():  # such an example counts as zero
         steps = [
             (name, kind, inputs if inputs is None else _without(finite, inputs),
@@ -328,11 +363,12 @@ def example_gradients(
         parts = stack.named(flat)
         for name, kind, inputs, grad in steps:
             weight, bias = parts[f"{name}.weight"], parts[f"{name}.bias"]
+            each = _by_row(coefficients, grad)
             if kind == "features":
-                scaled = grad * coefficients[:, :, None]
+                scaled = grad * each[:, :, None]
                 weight.copy_(view.sums(scaled))
             else:
-                scaled = grad * coefficients[:, None, :, None]
+                scaled = grad * each[:, None, :, None]
                 if kind == "linear":
                     weight.copy_(torch.matmul(inputs.transpose(-1, -2), scaled))
                 else:
@@ -343,19 +379,45 @@ def example_gradients(
     return squares, add
 
 
+def _by_row(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Return (R, n) ``values`` of examples for each of the ``rows`` (R, …, m, h) of these."""
+    return values.repeat_interleave(rows.shape[-2] // values.shape[1], dim=1)
+
+
 def _without(finite: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Set the rows of (R, n, h) or (R, k, n, h) to zero that are not finite, by (R, n)."""
-    rows = finite[..., None] if values.dim() == 3 else finite[:, None, :, None]
+    """Set the rows of (R, m, h) or (R, k, m, h) to zero of examples that are not finite, (R, n)."""
+    each = _by_row(finite, values)
+    rows = each[..., None] if values.dim() == 3 else each[:, None, :, None]
     return torch.where(rows, values, 0.0)
 
 
-def _squares(kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View):
+def _squares(
+    kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View, examples: int
+) -> torch.Tensor:
     """Squared norms (R, n) of the gradients of one layer's weight and bias."""
+    if grad.shape[-2] > examples:
+        return _star_squares(kind, inputs, grad, view, examples)
     if kind == "features":
         return grad.square().sum(-1) * (view.squares + 1)
     if kind == "linear":
         return (grad.square().sum(-1) * (inputs.square().sum(-1) + 1)).sum(1)
     return (grad.square() * (inputs.square() + 1)).sum((1, 3))
+
+
+def _star_squares(
+    kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View, examples: int
+) -> torch.Tensor:
+    """As ``_squares`` where the gradient of an example adds up over several rows."""
+
+    def by_example(values: torch.Tensor) -> torch.Tensor:
+        parts = values.unflatten(-2, (examples, -1)).sum(-2).square().sum(-1)
+        return parts if parts.dim() == 2 else parts.sum(1)
+
+    if kind == "features":
+        return view.example_squares(grad, examples) + by_example(grad)
+    if kind == "affine":
+        return by_example(grad * inputs) + by_example(grad)
+    raise ValueError(f"examples of several rows at a {kind} layer; expected features or a norm")
 
 
 class Adam:
@@ -393,6 +455,8 @@ class Fit:
     """Rows of ``train`` whose labels are learned, where a network mixes rows; None: all."""
     validation_rows: np.ndarray | None = None
     """The same of ``validation``."""
+    after_epoch: Callable[[], object] = lambda: None
+    """Called after every epoch."""
 
 
 def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None]) -> torch.Tensor:
@@ -402,16 +466,12 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
     """
     if fit.validation is None:
         for _ in epochs:
-            pass
+            fit.after_epoch()
         return torch.empty(0, len(fit.rates))
-    truth = torch.from_numpy(fit.validation_labels)
     best, kept, told = None, [], []
     for _ in epochs:
-        with torch.no_grad():
-            logits = network(Forward(stack, fit.validation.view(), training=False))
-        if fit.validation_rows is not None:
-            logits = logits[:, torch.from_numpy(fit.validation_rows)]
-        score = (logits.argmax(-1) == truth).float().mean(-1)
+        fit.after_epoch()
+        score = accuracy(network, stack, fit.validation, fit.validation_labels, fit.validation_rows)
         told.append(score)
         if best is None:
             best, kept = score.clone(), [each.clone() for each in stack.state()]
@@ -443,39 +503,45 @@ def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """DP-SGD: Poisson lots of ``lot`` rows on average, clipped gradients, noise."""
+    """DP-SGD: lots of ``lot`` rows on average, clipped gradients, noise."""
 
     lot: int
     population: int
     """Rows that may join a lot: those of the fit, and others without a label, which add nothing."""
     noise_multipliers: Sequence[float]
     """Of each replica, in units of ``clip_norm``."""
-    lots: Sequence[np.random.Generator]
+    lots: Sequence[Iterator[np.ndarray]]
+    """Of each replica the rows of its next lot."""
     noise: Sequence[np.random.Generator]
     clip_norm: float = 1.0
+    clipped: Callable[[Stack, Sequence[np.ndarray]], torch.Tensor] | None = None
+    """From the rows of all lots to (R, P) sums of clipped gradients; None: rows are examples."""
+
+
+def poisson_lots(
+    generator: np.random.Generator, n: int, lot: int, population: int
+) -> Iterator[np.ndarray]:
+    """Yield lots of ``n`` rows: each joins by a coin of its own, of probability lot/population."""
+    rate = min(1.0, lot / population)
+    while True:
+        yield generator.choice(n, generator.binomial(n, rate), False, shuffle=False)
 
 
 def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple[torch.Tensor, int]:
     """Train by DP-SGD with Adam; return scores as ``_best_kept``, and the noisy steps taken.
 
-    Each row joins a step by a coin of its own with probability lot/population; gradients of rows
-    are clipped over all parameters together, added, given noise and divided by ``lot``, whatever
-    the number of rows that joined.
+    Gradients of the rows of a lot are clipped over all parameters together, added, given noise and
+    divided by ``lot``, whatever the number of rows that joined.
     """
     n, replicas = len(fit.labels), len(fit.rates)
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    rate = min(1.0, noisy.lot / noisy.population)
     scale = torch.tensor(noisy.noise_multipliers, dtype=torch.float32)[:, None] * noisy.clip_norm
     buffer = np.empty((replicas, stack.flat.shape[1]), np.float32)
     # One width for all steps: how sums are cut, and their last bits, follows from it.
     usual = min(n, noisy.lot + 6 * math.isqrt(noisy.lot))
     taken = 0
 
-    def step() -> None:
-        nonlocal taken
-        drawn = [
-            each.choice(n, each.binomial(n, rate), False, shuffle=False) for each in noisy.lots
-        ]
+    def clipped(drawn: Sequence[np.ndarray]) -> torch.Tensor:
         widest = max(usual, *map(len, drawn))
         index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
         for replica, rows in enumerate(drawn):
@@ -483,7 +549,12 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple
         chosen = torch.from_numpy(index)
         squares, add = example_gradients(network, stack, fit.train.view(chosen), labels[chosen])
         clip = (noisy.clip_norm / squares.sqrt().clamp(min=1e-12)).clamp(max=1.0)
-        gradient = add(torch.where(torch.from_numpy(present), clip, 0.0))
+        return add(torch.where(torch.from_numpy(present), clip, 0.0))
+
+    def step() -> None:
+        nonlocal taken
+        drawn = [next(each) for each in noisy.lots]
+        gradient = clipped(drawn) if noisy.clipped is None else noisy.clipped(stack, drawn)
         for row, generator in zip(buffer, noisy.noise, strict=True):
             generator.standard_normal(dtype=np.float32, out=row)
         adam.step((gradient + scale * torch.from_numpy(buffer)) / noisy.lot)
@@ -502,3 +573,16 @@ def predictions(network: Network, stack: Stack, inputs: Inputs) -> np.ndarray:
     """Return (R, N) classes."""
     with torch.no_grad():
         return network(Forward(stack, inputs.view(), training=False)).argmax(-1).numpy()
+
+
+def accuracy(
+    network: Network,
+    stack: Stack,
+    inputs: Inputs,
+    labels: np.ndarray,
+    rows: np.ndarray | None = None,
+) -> torch.Tensor:
+    """Return (R,) shares of right classes among all rows, or among ``rows``; ``labels`` theirs."""
+    classes = predictions(network, stack, inputs)
+    classes = classes if rows is None else classes[:, rows]
+    return torch.from_numpy(classes == labels).float().mean(-1)

@@ -38,9 +38,10 @@ def hard_shares(results: Results, group: str, fraction: float | None = None) -> 
         same &= (fraction is None) | (runs["train_fraction"] == fraction)
         shown = runs[same & runs["seed"].isin(reference["seed"])]
         hard = dict(zip(reference["seed"], wrong_nodes(results, reference), strict=True))
-        for row, wrong in zip(shown.to_dict("records"), wrong_nodes(results, shown), strict=True):
+        keys = shown[[*POINT, "seed"]].to_dict("records")
+        for row, wrong in zip(keys, wrong_nodes(results, shown), strict=True):
             cases = hard[row["seed"]]
-            found.append({name: row[name] for name in (*POINT, "seed")} | {
+            found.append(row | {
                 "cases": cases.sum(), "kept": 100 * wrong[cases].mean() if cases.any() else np.nan,
                 "error": 100 * wrong.mean(),
             })  # fmt: skip

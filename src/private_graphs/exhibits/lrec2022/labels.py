@@ -59,8 +59,9 @@ def build(results: Any) -> list[Block]:
 def _compared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the points of a place, with who is drawn and how it compares with public data."""
     best = rows["epsilon"].map(chosen(rows))
+    public = {each: public_row(rows, each) for each in rows["validation_labels"].unique()}
     against = [
-        verdict(row, public_row(rows, row["validation_labels"])) if row["private"] else ""
+        verdict(row, public[row["validation_labels"]]) if row["private"] else ""
         for row in rows.to_dict("records")
     ]
     drawn = (rows["method"] == best) | (rows["epsilon"] == 0)

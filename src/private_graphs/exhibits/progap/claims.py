@@ -18,7 +18,8 @@ from private_graphs.training.streams import Streams
 GROUPS = {"none": "no_noise", "edge": "friendships", "node": "owned_lists"}
 BUDGETS = {"edge": "friendship_budgets", "node": "list_budgets"}
 HOPS = {"edge": "friendship_hops", "node": "list_hops"}
-"""Run groups of Table 2, Figure 2 and Figure 4 by level."""
+EPOCHS = {"edge": "friendship_epochs", "node": "list_epochs"}
+"""Run groups of Table 2 and Figures 2, 4 and 3 by level."""
 RIVALS = {
     "none": ("gap",), "edge": ("gap", "edge_rand", "mlp"), "node": ("gap", "mlp_steps"),
 }  # fmt: skip
@@ -38,6 +39,10 @@ TWICE = "Both directions of a pair are drawn by themselves: two looks at every f
 SHORT = "100 steps are too few: trained until its validation score is best, it has more."
 NEGATIVE = "One row with year -80085 becomes class 0, and `y - 1` drops it in place of the missing."
 LISTED = "Lists bound what a node sends; training reads them the other way round."
+OPACUS = (
+    "Opacus clips the gradient of each row of a batch's subgraph, not of each training node, and a "
+    "row reads others."
+)
 AGAIN = "The bounded graph takes the place of the graph, transposed, before the next repetition."
 
 
@@ -102,6 +107,14 @@ def diminishing(results: Results, place: Place) -> Measured | None:
     return interval((second - fifth).dropna())
 
 
+def ahead(level: str, results: Results, place: Place) -> Measured | None:
+    """Points of training accuracy above validation accuracy after the last epoch, over the runs."""
+    rows = results.runs[results.runs["group"] == EPOCHS[level]]
+    sides = (results.artifacts(rows, f"{side}_accuracy") for side in ("training", "validation"))
+    gaps = [100 * (t[-1] - v[-1]) for t, v in zip(*sides, strict=True) if t is not None]
+    return exact(float(np.mean(gaps)) if gaps else None)
+
+
 def true_epsilon(level: str, method: str, results: Results, place: Place) -> Measured | None:
     """ε that an attack shows to what is proved, of runs with the claim in question."""
     rows = results.runs
@@ -132,6 +145,27 @@ def rows_with_a_node(results: Results, place: Place) -> Measured | None:
     star[0, 1:] = star[1:, 0] = 1
     lists = owned_lists(scipy.sparse.csr_matrix(star), 1, Streams.of({"seed": 0}))
     return exact(float(lists[:, [0]].sum() + 1))
+
+
+def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
+    """How far one node moves the sum that DP-GNN's code clips: it is on the lists of 299 others,
+    with D = 1 and clip norm 1, and its features change sign."""
+    from private_graphs.methods.dp_gnn import StarNet, row_sums
+    from private_graphs.methods.noisy_sums import started
+    from private_graphs.training.stacks import Rows
+
+    n, streams = 300, Streams.of({"seed": 0})
+    lists = np.zeros((n, n), np.float32)
+    lists[1:, 0] = 1
+    features = np.random.default_rng(0).standard_normal((n, 4))
+    network = StarNet(4, 2, 1, [scipy.sparse.csr_matrix(lists)], "layer")
+    stack, sums = started(network, [streams]), []
+    for hub in (4.0, -4.0):
+        features[0] = hub
+        rows = Rows(scipy.sparse.csr_matrix(features))
+        clipped = row_sums(rows, np.arange(1, n), np.arange(1, n) % 2, network, n - 1)
+        sums.append(clipped(stack, [np.arange(n - 1)])[0])
+    return exact(float((sums[1] - sums[0]).norm()))
 
 
 def kept_by_repeating(results: Results, place: Place) -> Measured | None:
@@ -167,6 +201,10 @@ CLAIMS = (
         for level in ("edge", "node")
         for name, hops in {"deeper": (5, 1), "shallower": (1, 5)}.items()
     ),
+    *(
+        Claim(f"{level}_generalises", partial(ahead, level), most=POINTS, exhibit="figure3")
+        for level in ("edge", "node")
+    ),
     Claim("diminishing", diminishing, least=0, exhibit="figure4"),
     Claim("edge_epsilon", partial(true_epsilon, "edge", "progap"), most=1, exhibit="table2",
           because=DIRECTED),
@@ -180,6 +218,8 @@ CLAIMS = (
           because=NEGATIVE),
     Claim("rows_of_a_node", rows_with_a_node, most=2, protocols=("",), per_graph=False,
           because=LISTED),
+    Claim("clipped_rows", moved_by_a_hub, most=4, protocols=("",), per_graph=False,
+          because=OPACUS),
     Claim("lists_anew", kept_by_repeating, least=1, protocols=("",), per_graph=False,
           because=AGAIN),
 )  # fmt: skip

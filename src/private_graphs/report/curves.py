@@ -1,0 +1,74 @@
+"""Learning curves of a method: what its runs scored after every epoch.
+
+They are kept of seeded runs on built-in data alone (``run.execute``) and are not recorded, so that
+they are of the reader's own runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.report.exhibit import Chart
+from private_graphs.report.results import Results
+from private_graphs.result import CURVE
+
+CURVES = {"validation_micro_f1": "validation micro-F1", "validation_loss": "validation loss"}
+"""Names of curves, with the words for them."""
+_PLACE = ["dataset", "scenario", "protocol", "epsilon"]
+_JOB = ["study", "group", "job", "settings", "validation_labels"]
+_POINTS = 12
+"""Of a line: what a picture of this size can show."""
+NOTES = (
+    "Of several settings, those with the highest mean validation micro-F1. Networks that are "
+    "trained one after the other stand one after the other.",
+    "A run that stopped early keeps its last value.",
+)
+
+
+def learning_curves(results: Results, method: str) -> Iterator[Chart]:
+    """Yield a chart for every kind of curve that runs of ``method`` keep: a line for each ε."""
+    runs = results.runs
+    runs = runs[(runs["method"] == method) & runs["selected"].fillna(True).astype(bool)]
+    runs = runs[runs["validation_micro_f1"].notna()]
+    best = []
+    for _, rows in runs.groupby(_PLACE, sort=True):
+        means = rows.groupby(_JOB, dropna=False)["validation_micro_f1"].transform("mean").round(12)
+        first = rows.loc[means.idxmax()]
+        best.append(rows[(rows[_JOB].astype(str) == first[_JOB].astype(str)).all(axis=1)])
+    for name, words in CURVES.items():
+        points = [each for rows in best for each in _points(results, rows, name)]
+        if points:
+            frame = pd.DataFrame(points)
+            frame["protocol"] = pd.Categorical(frame["protocol"], [*PROTOCOLS])
+            yield Chart(
+                f"Learning curves: {words}", frame, x="epoch", line="epsilon",
+                line_label="ε:", row="place", column="protocol", x_label="epoch", y_label=words,
+                notes=NOTES,
+            )  # fmt: skip
+
+
+def _points(results: Results, rows: pd.DataFrame, name: str) -> Iterator[dict[str, object]]:
+    """Yield mean and deviation over the seeds of one place, at some of the epochs."""
+    kept = results.artifacts(rows, f"{CURVE}{name}")
+    curves = [curve for curve in kept if curve is not None]
+    if not curves:
+        return
+    first, values = rows.iloc[0], _whole(curves)
+    most = len(values)
+    for epoch in sorted({round(each) for each in np.linspace(1, most, min(most, _POINTS))}):
+        at = values[epoch - 1]
+        yield {
+            "place": f"{first['dataset']}\n{first['scenario']}", "protocol": first["protocol"],
+            "epsilon": first["epsilon"], "epoch": epoch, "mean": at.mean(),
+            "std": at.std(ddof=1) if len(at) > 1 else np.nan,
+        }  # fmt: skip
+
+
+def _whole(curves: Sequence[np.ndarray]) -> np.ndarray:
+    """Return (epochs, R) curves, the shorter ones with their last value to the end."""
+    most = max(map(len, curves))
+    return np.stack([np.pad(each, (0, most - len(each)), "edge") for each in curves], axis=1)

@@ -1,0 +1,264 @@
+"""One release of a graph in shards, as steps that run apart: ask, sum every shard, release.
+
+A method whose private part is read through exact sums alone (``Method.query``) runs anew in every
+step, with the sums of earlier rounds. Where it asks for a sum that is not there yet, the step ends
+with its query, which every shard answers by itself; the last step ends with the result. So there is
+one way to draw noise, that of the method, and the streams of a run in steps are those of a run in
+one. Everything below ``private`` stays with the owner of the data, readable by nobody else.
+
+The noise is drawn for one set of sums only: a step writes down which before it draws, and refuses
+others afterwards. Without a kept seed the secret of the run is kept as well, so that a step that
+was killed draws what it would have drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.datasets.shards import ShardedGraph
+from private_graphs.errors import UserError
+from private_graphs.files import MANIFEST, check_manifest, private_path, sha256_of
+from private_graphs.jobs import Job
+from private_graphs.methods import method_named
+from private_graphs.methods.method import Method
+from private_graphs.result import JobResult
+from private_graphs.run import execute
+from private_graphs.tasks import Records, unit_rows
+
+_SUM, _SECRET = "sum.npz", "secret"
+_CSR = ("data", "indices", "indptr", "shape")
+
+
+class _Asked(Exception):
+    """The method asks for a sum that is not there yet."""
+
+    def __init__(self, query: Any) -> None:
+        super().__init__("a sum over shards is not there yet")
+        self.query = query
+
+
+@dataclass(frozen=True)
+class ShardedRun:
+    """The files of one release, and its steps."""
+
+    out: Path
+    graph: ShardedGraph
+    job: Job
+    """One ε and one seed."""
+    noise_source: str
+
+    @classmethod
+    def of(cls, out: str | Path, folder: str | Path, job: Job, seeded: bool) -> ShardedRun:
+        """Check that ``job`` can run on the graph in ``folder``."""
+        graph, method = ShardedGraph.load(folder), method_named(job.method)
+        wanted = "edges" if job.scenario == "edges" else "documents"
+        if method.query is None or method.query.READS != wanted:
+            raise UserError(
+                f"{job.method}: no method of scenario {job.scenario} that sums over records once; "
+                "expected class_sums, or edge_votes for edges"
+            )
+        if job.n_replicas != 1 or job.chosen or job.needs or job.test_share or job.attack:
+            raise UserError(f"{job.id}: a graph in shards is released once; expected one run")
+        return cls(Path(out), graph, job, "seeded" if seeded else "os_entropy")
+
+    @property
+    def method(self) -> Method:
+        """The method of the job."""
+        return method_named(self.job.method)
+
+    @property
+    def rounds(self) -> int:
+        """How often the shards are summed."""
+        return self.method.query.ROUNDS
+
+    def query_file(self, turn: int) -> Path:
+        """File of what the shards are asked in a round, from 0."""
+        return self.out / "private" / f"query-{turn}.npz"
+
+    def sum_folder(self, turn: int, shard: int) -> Path:
+        """Folder of the exact sum of a shard."""
+        return self.out / "private" / "sums" / str(turn) / str(shard)
+
+    # --- scatter ---
+
+    def sum_shard(self, turn: int, shard: int) -> None:
+        """Write the exact sum of one shard: private, readable by its owner alone."""
+        with np.load(self.query_file(turn)) as stored:
+            asked = dict(stored)
+        query = _unpacked(self.method.query, asked)
+        total, count, info = query.zeros(), 0, self.graph.info
+        if query.READS == "edges":
+            for pairs in self.graph.edges(shard, len(query.place)):
+                query.add(total, pairs)
+                count += len(pairs[0])
+        else:
+            n_public = sum(
+                len(self.graph.public(f"{name}_labels")) for name in ("validation", "test")
+            )
+            for features, labels, near in self.graph.documents(shard, n_public):
+                known = labels >= 0
+                rows = unit_rows(features)[known]
+                query.add(
+                    total, Records(rows, labels[known], None if near is None else near[known])
+                )
+                count += len(labels)
+        folder = self.sum_folder(turn, shard)
+        with private_path(folder / _SUM) as temporary:
+            with temporary.open("wb") as stream:
+                np.savez(stream, total=total, count=count)
+        told = {
+            "sha256": {_SUM: sha256_of(folder / _SUM)},
+            "query": _digest(asked),
+            "shard": info.shards[shard].sha256,
+        }
+        _write(folder / MANIFEST, json.dumps(told))
+
+    # --- gather ---
+
+    def advance(self, turn: int) -> JobResult | None:
+        """Run the method with the sums of rounds before ``turn``; write the query of that round.
+
+        Returns the result after the last one. Raises UserError for a sum that is gone, was altered,
+        or answers another question, and for sums other than those that noise was drawn for.
+        """
+        self.graph.check_public()
+        private = self.out / "private"
+        private.mkdir(parents=True, exist_ok=True)
+        private.chmod(0o700)
+        graph = replace(self.graph, total=_Totals(self, turn))
+        try:
+            return execute(
+                self.job,
+                graph,
+                noise_source=self.noise_source,
+                unlabelled=True,
+                secret=self._secret,
+            )
+        except _Asked as asked:
+            with private_path(self.query_file(turn)) as temporary:
+                with temporary.open("wb") as stream:
+                    np.savez(stream, **_packed(asked.query))
+            return None
+
+    @cached_property
+    def _secret(self) -> bytes | None:
+        """Secret bytes of the run, drawn once; None of a run with a seed."""
+        if self.noise_source == "seeded":
+            return None
+        path = self.out / "private" / _SECRET
+        if not path.is_file():
+            if self._spent(0).is_file():
+                raise UserError(f"{path}: is gone, and noise was drawn with it: {_ONCE}")
+            with private_path(path) as temporary:
+                temporary.write_bytes(os.urandom(32))
+        return path.read_bytes()
+
+    def _spent(self, turn: int) -> Path:
+        return self.out / "private" / f"spent-{turn}"
+
+    def total(self, turn: int, query: Any) -> np.ndarray:
+        """Return the sum of all shards, checked, after writing down that noise is drawn for it."""
+        asked, total, count = _digest(_packed(query)), query.zeros(), 0
+        for shard, about in enumerate(self.graph.info.shards):
+            folder = self.sum_folder(turn, shard)
+            if not (folder / MANIFEST).is_file():
+                raise UserError(f"{folder}: the sum of this shard is missing")
+            check_manifest(folder, [_SUM])
+            told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            if (told["query"], told["shard"]) != (asked, about.sha256):
+                raise UserError(
+                    f"{folder}: the sum is of another shard, or answers another query than the "
+                    "method asks now (another version, or another processor): delete the sums and "
+                    "ask again"
+                )
+            with np.load(folder / _SUM) as stored:
+                total += stored["total"]
+                count += int(stored["count"])
+        bound = self.job.max_edges or self.graph.info.n_train
+        if count > bound:
+            raise UserError(
+                f"{self.graph.folder}: more records in shards than the {bound:,} declared"
+            )
+        whole = hashlib.sha256(f"{asked} {self.job.model_dump_json()}".encode() + total.tobytes())
+        spent = self._spent(turn)
+        with suppress(FileNotFoundError):
+            if spent.read_text() != whole.hexdigest():
+                raise UserError(f"{spent}: noise was drawn for other sums or another job: {_ONCE}")
+        _write(spent, whole.hexdigest())
+        return total
+
+
+_ONCE = "a second release costs its own epsilon; choose another folder for it"
+
+
+@dataclass
+class _Totals:
+    """Answers the queries of one run of the method, one round after the other."""
+
+    run: ShardedRun
+    until: int
+    done: int = 0
+
+    def __call__(self, query: Any) -> np.ndarray:
+        turn, self.done = self.done, self.done + 1
+        if turn == self.until:
+            raise _Asked(query)
+        return self.run.total(turn, query)
+
+
+# --- queries as arrays ---
+
+
+def _packed(value: Any, name: str = "") -> dict[str, np.ndarray]:
+    """Return the arrays and numbers in a dataclass by their path."""
+    if value is None:
+        return {}
+    if is_dataclass(value):
+        parts = [(each.name, getattr(value, each.name)) for each in fields(value)]
+    elif scipy.sparse.issparse(value):
+        parts = [(part, getattr(value, part)) for part in _CSR]
+    else:
+        return {name: np.asarray(value)}
+    found = (_packed(part, f"{name}/{each}") for each, part in parts)
+    return {key: array for part in found for key, array in part.items()}
+
+
+def _unpacked(kind: Any, arrays: Mapping[str, np.ndarray], name: str = "") -> Any:
+    """Undo ``_packed`` for a field of type ``kind``."""
+    if name in arrays:
+        found = arrays[name]
+        return found if found.ndim else found.item()
+    if not any(key.startswith(f"{name}/") for key in arrays):
+        return None
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{f.name: _unpacked(hints[f.name], arrays, f"{name}/{f.name}")
+                       for f in fields(kind)})  # fmt: skip
+    *parts, shape = (arrays[f"{name}/{part}"] for part in _CSR)
+    return scipy.sparse.csr_matrix(tuple(parts), shape)
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return a hash of names, types, shapes and contents."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    with private_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

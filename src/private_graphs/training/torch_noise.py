@@ -1,0 +1,84 @@
+"""The draws of ``noise`` as tensor operations, of many replicas at once, on any device.
+
+The words are those of the compiled code, from the same keys, steps and counters; uint32 numbers are
+held in int64. Nothing here waits for the device.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+_MASK = 0xFFFFFFFF
+_WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
+"""The constants of ChaCha's state."""
+
+
+def words(keys: torch.Tensor, step: int, units: torch.Tensor) -> list[torch.Tensor]:
+    """Four words (A, U) of ``units`` (A, U) under ``keys`` (A, 4) or (A, 8), all int64."""
+    draw = _philox if keys.shape[1] == 4 else _chacha
+    return draw([column[:, None] for column in keys.unbind(1)], step, units)
+
+
+def _philox(key: list[torch.Tensor], step: int, units: torch.Tensor) -> list[torch.Tensor]:
+    """Philox4x32-10; a product of two words may wrap in int64, which keeps its 64 bits."""
+    k0, k1, c2, c3 = key
+    c0, c1 = units & _MASK, step & _MASK
+    for _ in range(10):
+        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        c0, c1 = (p1 >> 32) & _MASK ^ c1 ^ k0, p1 & _MASK
+        c2, c3 = (p0 >> 32) & _MASK ^ c3 ^ k1, p0 & _MASK
+        k0, k1 = (k0 + 0x9E3779B9) & _MASK, (k1 + 0xBB67AE85) & _MASK
+    return [each.expand(units.shape) for each in (c0, c1, c2, c3)]
+
+
+def chacha_block(state: torch.Tensor) -> torch.Tensor:
+    """ChaCha20's block function (RFC 8439 §2.3) of states (16, …); four columns at a time."""
+    a, b, c, d = state.unflatten(0, (4, 4))
+
+    def turned(x: torch.Tensor, bits: int) -> torch.Tensor:
+        return (x << bits | x >> 32 - bits) & _MASK
+
+    for number in range(20):
+        for left, right in ((16, 12), (8, 7)):
+            a = (a + b) & _MASK
+            d = turned(d ^ a, left)
+            c = (c + d) & _MASK
+            b = turned(b ^ c, right)
+        shift = 1 if number % 2 else -1  # to the diagonals and back
+        b, c, d = b.roll(shift, 0), c.roll(2, 0), d.roll(-shift, 0)
+    return (torch.cat([a, b, c, d]) + state) & _MASK
+
+
+def _chacha(key: list[torch.Tensor], step: int, units: torch.Tensor) -> list[torch.Tensor]:
+    """A unit is a quarter of a block: of 64 units the first 16 are the first quarters."""
+    shape, flat = units.shape, units.flatten()
+    state = [torch.full_like(flat, word) for word in _WORDS]
+    state += [each.expand(shape).flatten() for each in key]
+    state.append(flat // 64 * 16 + flat % 16)
+    state += [torch.full_like(flat, word) for word in (step & _MASK, step >> 32, 0)]
+    blocks = chacha_block(torch.stack(state)).unflatten(0, (4, 4))
+    quarter = (flat % 64 // 16).expand(1, 4, -1)
+    return list(blocks.gather(0, quarter)[0].unflatten(1, shape))
+
+
+def normals(keys: torch.Tensor, step: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+    """Standard normals (A, count) of a step, Box-Muller as ``noise.fill_normals`` takes it."""
+    units = torch.arange(-(-count // 4), device=keys.device).expand(len(keys), -1)
+    drawn = words(keys, step, units)
+    parts = []
+    for high, low in (drawn[:2], drawn[2:]):
+        radius = ((high << 8 | low >> 24).to(dtype) + 0.5) * 2.0**-40
+        radius = (-2 * radius.log()).sqrt()
+        angle = 2 * math.pi * ((low & 0xFFFFFF).to(dtype) * 2.0**-24)
+        parts += [radius * angle.cos(), radius * angle.sin()]
+    return torch.cat(parts, dim=1)[:, :count]
+
+
+def random_bytes(keys: torch.Tensor, step: int, first: torch.Tensor, count: int) -> torch.Tensor:
+    """Bytes (A, count) of the units from ``first`` (A,) on."""
+    units = first[:, None] + torch.arange(-(-count // 16), device=keys.device)
+    drawn = torch.stack(words(keys, step, units), dim=2)
+    places = torch.arange(0, 32, 8, device=keys.device)
+    return (drawn[..., None] >> places & 0xFF).flatten(1)[:, :count]

@@ -1,0 +1,35 @@
+"""The benchmark of GPUs in its smallest form, on the CPU: its rows are whole."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import gpu
+import pytest
+
+
+def test_without_a_gpu_small_cases_are_measured_and_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--json", "--seconds", "0"])
+    monkeypatch.setattr(gpu, "SMALL", ("tiny",))
+    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
+    gpu.main()
+    printed = capsys.readouterr()
+    assert "no GPU" in printed.err
+    (row,) = json.loads(printed.out)
+    assert row.pop("case").startswith("tiny") and row.pop("device") == "torch-cpu"
+    assert set(row) == {"replica_epochs_per_second", "plain_ratio", "bandwidth_share"}
+    assert all(value > 0 for value in row.values())
+
+
+def test_a_row_of_per_record_training_is_of_the_cpu():
+    row = gpu.mnist_row(0.0, records=600)
+    assert row["device"] == "cpu" and row["replica_epochs_per_second"] > 0
+
+
+@pytest.mark.parametrize("more", [["--device", "cuda"], ["--cases", "corra"]])
+def test_what_cannot_be_measured_is_an_error(more, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gpu.py", *more])
+    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="expected"):
+        gpu.main()

@@ -1,0 +1,217 @@
+"""DP-GNN: gradients of stars, neighbours that move as many roots as is priced, prices, answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from test_noisy_sums import graph_of, proved, request
+from torch.nn import functional
+
+from private_graphs.methods import method_named
+from private_graphs.methods.dp_gnn import (
+    PROTOCOLS,
+    Budget,
+    StarNet,
+    noise_scale,
+    stars_of,
+)
+from private_graphs.methods.noisy_sums import owned_lists, started
+from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.privacy.renyi import occurrence_epsilon
+from private_graphs.tasks import build_task
+from private_graphs.training import stacks
+from private_graphs.training.stacks import Inputs, Rows, Stack
+from private_graphs.training.streams import Streams
+
+N, D, C = 12, 7, 3
+STREAMS = Streams.of({"seed": 0})
+
+
+def task_of(protocol: str = "sound", graph=None, delta: float = 1e-3):
+    return build_task(graph or graph_of(), "lists", PROTOCOLS[protocol], delta)[0]
+
+
+def random_matrix(seed: int, share: float = 0.3) -> sp.csr_matrix:
+    drawn = np.random.default_rng(seed).random((N, N)) < share
+    np.fill_diagonal(drawn, 0)
+    return sp.csr_matrix(drawn.astype(np.float32))
+
+
+@pytest.mark.parametrize("unit_rows", [False, True])
+def test_gradients_of_stars_are_those_of_autograd(unit_rows):
+    rng = np.random.default_rng(1)
+    rows = Rows(sp.csr_matrix(rng.integers(0, 3, (N, D)) * (rng.random((N, D)) < 0.5)))
+    reading = [random_matrix(2), random_matrix(3)]
+    network = StarNet(D, C, 1, reading, "layer", reading, unit_rows)
+    stack = started(network, [Streams.of({"seed": each}) for each in range(2)])
+    roots, labels = np.array([0, 3, 4, 8, 11]), torch.tensor([0, 2, 1, 1, 0])
+    index = torch.tensor([[4, 0, 2, 2], [1, 3, 0, 4]])
+    squares, add = stacks.example_gradients(
+        network, stack, stars_of(rows, reading, roots).view(index), labels[index]
+    )
+    coefficients = torch.rand(2, 4) * 2 - 1
+    for replica in range(2):
+        # on the whole graph at once, by autograd: every node reads its row of the matrix
+        one = replace(network, answering=reading[replica : replica + 1])
+        found = []
+        for place in index[replica].tolist():
+            flat = stack.flat[replica].clone().requires_grad_()
+            own = {name: part[replica : replica + 1] for name, part in stack.parameters.items()}
+            alone = Stack(own, {})
+            alone.flat = flat[None]
+
+            class View:
+                inputs, present, hops = Inputs(rows), None, None
+
+                def times(self, weight):
+                    return (torch.from_numpy(rows.matrix.toarray()) @ weight[0])[None]
+
+            logits = one(stacks.Forward(alone, View(), training=False))[0, roots[place]]
+            loss = functional.cross_entropy(logits[None], labels[place][None])
+            found.append(torch.autograd.grad(loss, flat)[0])
+        found = torch.stack(found)
+        torch.testing.assert_close(squares[replica], found.square().sum(1), rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(
+            add(coefficients)[replica],
+            (coefficients[replica][:, None] * found).sum(0), rtol=1e-4, atol=1e-6,
+        )  # fmt: skip
+
+
+def clipped_sum(lists, features, labels, degree: int, stack=None):
+    """The sum of the clipped gradients of all roots, and each of them (n, P)."""
+    n, (_, width) = len(labels), features.shape
+    reading = [owned_lists(sp.csr_matrix(lists, dtype=np.float32).T.tocsr(), degree, STREAMS)]
+    network = StarNet(width, 2, 1, reading, "layer")
+    stack = stack or started(network, [STREAMS])
+    stars = stars_of(Rows(sp.csr_matrix(features)), reading, np.arange(n))
+    view = stars.view(torch.arange(n)[None])
+    squares, add = stacks.example_gradients(network, stack, view, torch.from_numpy(labels)[None])
+    factors = (1 / squares.sqrt()).clamp(max=1.0)
+    single = torch.cat([add(factors * row) for row in torch.eye(n)])
+    return add(factors)[0], single
+
+
+def test_a_replaced_node_moves_every_root_of_both_of_its_lists_by_twice_the_clip():
+    """Node 0 goes from the roots of one label to those of the other, and takes the other label."""
+    degree = 3
+    old, new = [1, 2, 3], [4, 5, 6]
+    features = np.full((7, 1), -1e5)
+    features[0] = 1e10  # whoever reads it is pulled the other way
+    stack = started(StarNet(1, 2, 1, [sp.csr_matrix((7, 7))], "layer"), [STREAMS])
+    parts = stack.parameters
+    parts["first.weight"].zero_()  # features change gradients alone
+    for name in ("near0", "self0"):  # one more neighbour changes the length alone
+        parts[f"{name}.weight"].copy_(parts["self0.weight"])
+        parts[f"{name}.bias"].zero_()
+    sums = []
+    for receivers, own in ((old, 0), (new, 1)):
+        lists, labels = np.zeros((7, 7)), np.array([own, 0, 0, 0, 1, 1, 1])
+        lists[0, receivers] = 1
+        sums.append(clipped_sum(lists, features, labels, degree, stack)[0])
+    moved = float((sums[1] - sums[0]).norm())
+    budget = Budget(PROTOCOLS["sound"], 1, 1, 7, 7, degree, 1e-3, 7)
+    assert budget.moved == 2 * degree + 1
+    assert moved == pytest.approx(2 * budget.moved, rel=1e-3)
+    assert moved > 2 * 1.5 * budget.occurrences, "the paper's D + 1 do not bound it"
+
+
+def test_no_other_roots_move_and_each_by_twice_the_clip_at_most():
+    degree, n = 2, 14
+    most = 0
+    for trial in range(60):
+        rng = np.random.default_rng(trial)
+        lists = np.zeros((n, n))
+        for node in range(n):
+            lists[node, rng.permutation(np.delete(np.arange(n), node))[:degree]] = 1
+        features, labels = rng.standard_normal((n, 3)), rng.integers(0, 2, n)
+        changed, other, given = lists.copy(), features.copy(), labels.copy()
+        changed[0], other[0], given[0] = 0, 5 * rng.standard_normal(3), 1 - labels[0]
+        changed[0, rng.permutation(np.arange(1, n))[:degree]] = 1
+        (first, before), (second, after) = (
+            clipped_sum(*each, degree)
+            for each in ((lists, features, labels), (changed, other, given))
+        )
+        lengths = (after - before).norm(dim=1)
+        touched = np.flatnonzero(lengths > 1e-6)
+        assert set(touched) <= {0, *np.flatnonzero(lists[0] + changed[0])}
+        assert lengths.max() <= 2 * (1 + 1e-5)
+        assert (second - first).norm() <= 2 * (2 * degree + 1)
+        most = max(most, len(touched))
+    assert most == 2 * degree + 1
+
+
+def test_what_is_proved_is_what_was_asked_and_what_is_printed_needs_a_bound_that_fails():
+    asked = request("dp_gnn", 8.0, epochs=2, lot=16, degree=3)
+    method = method_named("dp_gnn")
+    (sound,) = method.run(task_of(), [asked])
+    steps, answer = sound.events
+    assert isinstance(steps, PoissonSums) and isinstance(answer, GaussianQuery)
+    assert (steps.terms, steps.count, steps.rate) == (7, 6, 16 / 50)
+    assert (answer.sensitivity, answer.count) == (2 * math.sqrt(3), 1)
+    assert 7.8 < proved(sound.events, 1e-3) <= 8 and sound.claim is None and not sound.assumptions
+    for protocol, moved in (("released", 16 * 4), ("paper", 7)):
+        (other,) = method.run(task_of(protocol), [asked])
+        (event,) = other.events
+        assert (
+            event.sensitivity == 2 * moved and event == method.planned(task_of(protocol), asked)[0]
+        )
+        assert 7.5 < other.claim.epsilon <= 8 < proved(other.events, 1e-3)
+        assert other.assumptions, "validation nodes chose the epoch"
+        assert PROTOCOLS[protocol].inference == "leaks"
+
+
+def test_printed_epsilon_is_the_mixture_over_batches_without_replacement():
+    scale, occurrences, batch, n, steps, delta = 2.0, 3, 4, 10, 5, 1e-3
+
+    def bound(order):
+        moment = 0.0
+        for k in range(occurrences + 1):
+            ways = math.comb(occurrences, k) * math.comb(n - occurrences, batch - k)
+            moved = (k / (occurrences * scale)) ** 2 / 2
+            moment += ways / math.comb(n, batch) * math.exp(order * (order - 1) * moved)
+        log_ratio = math.log(1 - 1 / order)  # Canonne et al. 2020, Proposition 12
+        return log_ratio + (steps * math.log(moment) - math.log(delta * order)) / (order - 1)
+
+    expected = min(bound(1 + tenth / 10) for tenth in range(1, 90))
+    found = occurrence_epsilon(scale, occurrences, batch, n, steps, delta)
+    assert found == pytest.approx(expected, rel=1e-9)
+    budget = Budget(PROTOCOLS["paper"], 5, 5, batch, n, 2, delta, n)
+    assert budget.printed(noise_scale(budget, 4.0)) == pytest.approx(4.0, abs=0.05)
+    assert budget.noise_std(scale) == 2 * 3 * scale
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_an_answer_does_not_depend_on_the_company(protocol):
+    asked = [
+        request("dp_gnn", epsilon, seed, epochs=2, lot=16, degree=4, learning_rate=rate)
+        for epsilon in (8.0, math.inf)
+        for seed, rate in ((0, 0.01), (1, 0.05))
+    ]
+    method, task = method_named("dp_gnn"), task_of(protocol)
+    for one, other in zip(asked, method.run(task, asked), strict=True):
+        (alone,) = method.run(task, [one])
+        assert np.array_equal(alone.test_predictions, other.test_predictions)
+
+
+def test_it_learns_from_neighbours_without_noise():
+    truth = graph_of().labels[70:]
+    for protocol in PROTOCOLS:
+        asked = request("dp_gnn", math.inf, epochs=60, degree=12, learning_rate=0.03)
+        (answer,) = method_named("dp_gnn").run(task_of(protocol), [asked])
+        assert (answer.test_predictions == truth).mean() > 0.6, protocol
+
+
+def test_batches_of_an_epoch_hold_each_row_once():
+    from private_graphs.methods.dp_gnn import _lots
+
+    draw = np.random.default_rng(0)
+    lots = _lots("shuffled")(draw, 20, 6, 20)
+    first = np.concatenate([next(lots) for _ in range(3)])
+    assert len(set(first)) == 18
+    assert [len(next(_lots("fixed")(draw, 20, 6, 20))) for _ in range(3)] == [6, 6, 6]
+    assert next(_lots("shuffled")(draw, 5, 20, 20)).max() < 5, "others have no label"

@@ -1,0 +1,179 @@
+"""What runs on a device: its steps neither wait nor transfer, its draws are those of the CPU, and
+what does not fit into memory is cut into pieces that do.
+
+Tensors of PyTorch's device ``meta`` hold no numbers: whatever reads one, or mixes it with a tensor
+of the CPU, raises an error. A transfer that is asked for is noticed apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_graphs import HIDDEN, fit, random_graph, streams, structure_of
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from private_graphs.methods.gcn_protocols import PAPER, SOUND, SOUND_POISSON
+from private_graphs.training import engine, noise, torch_backend, torch_noise
+from private_graphs.training.torch_backend import TorchBackend, chunks_that_fit
+
+
+class NoTransfer(TorchDispatchMode):
+    """Raises an error where a number is read or a tensor changes its device."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if "_local_scalar_dense" in str(func) or (kwargs or {}).get("pin_memory"):
+            raise AssertionError(f"{func} waits")
+        found = func(*args, **(kwargs or {}))
+        if "copy" in str(func) and args[0].device != found.device:
+            raise AssertionError(f"{func} from {args[0].device} to {found.device}")
+        return found
+
+
+def batch(protocol, *, splits: int = 3, optimizer: str = "adam", device: str = "torch-meta"):
+    """Five replicas with noise and dropout."""
+    seeds = range(5)
+    structure = structure_of(random_graph(), protocol, seeds=seeds, splits=splits, dtype="float32")
+    settings = engine.Settings(
+        optimizer=optimizer, epochs=1, private=True, hidden=HIDDEN, device=device
+    )
+    specs = [engine.ReplicaSpec(each, 0.1, 2.0) for each in streams(*seeds)]
+    return engine._Batch(structure, protocol, settings, specs, np.arange(len(specs)))
+
+
+def take_steps(chosen) -> int:
+    """Announce the steps of an epoch, then make them under watch; return how many."""
+    backend, announced, taken = chosen.backend, [], 0
+    send = backend.begin
+
+    def begin(steps):
+        send(steps)
+        announced.extend(steps)
+
+    chosen.backend.begin, step_of = begin, backend.train_step
+
+    def watched(step):
+        nonlocal taken
+        with NoTransfer():
+            step_of(step)
+        taken += 1
+
+    backend.train_step = watched
+    chosen._epoch(np.arange(5), 0, np.full(5, np.nan))
+    assert len(announced) == taken
+    return taken
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("protocol", "splits", "steps"), [(PAPER, 1, 1), (PAPER, 3, 3), (SOUND, 3, 1)], ids=str
+)
+def test_steps_neither_wait_nor_transfer(protocol, splits, steps, optimizer):
+    assert take_steps(batch(protocol, splits=splits, optimizer=optimizer)) == steps
+
+
+def test_steps_of_poisson_samples_neither_wait_nor_transfer():
+    assert take_steps(batch(SOUND_POISSON)) == 3
+
+
+FAULTS = {
+    "a number is read": lambda backend: backend.theta.sum().item(),
+    "a condition is read": lambda backend: bool((backend.noise_std > 0).any()),
+    "a mask is counted": lambda backend: backend.theta[backend.theta > 0],
+    "an array is sent": lambda backend: backend._sent(np.zeros(3)),
+    "an array is fetched": lambda backend: backend.theta.cpu(),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_step_that_waits_or_transfers_is_noticed(fault, monkeypatch):
+    honest = TorchBackend._noisy
+
+    def planted(backend, *rest):
+        FAULTS[fault](backend)
+        return honest(backend, *rest)
+
+    monkeypatch.setattr(TorchBackend, "_noisy", planted)
+    with pytest.raises((AssertionError, RuntimeError, NotImplementedError)):
+        take_steps(batch(PAPER))
+
+
+def test_an_unchanged_epoch_sends_nothing_and_stacks_nothing_anew(monkeypatch):
+    chosen = batch(SOUND, device="torch-cpu")
+    everyone, always = np.arange(5), np.full(5, np.nan)
+    chosen._epoch(everyone, 0, always)
+    monkeypatch.setattr(TorchBackend, "_sent", None)
+    monkeypatch.setattr(TorchBackend, "_stacked", None)
+    before = chosen.backend.theta.clone()
+    chosen._epoch(everyone, 1, always)
+    assert (chosen.backend.theta != before).any()
+
+
+def test_chunks_are_consecutive_whole_and_as_large_as_fits():
+    assert chunks_that_fit([3, 3, 3, 9, 1, 1], 6) == [
+        slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 6),
+    ]  # fmt: skip
+    assert chunks_that_fit([1, 2], 100) == [slice(0, 2)]
+    sizes = np.random.default_rng(0).integers(0, 50, 200)
+    chunks = chunks_that_fit(sizes, 90)
+    assert np.concatenate([sizes[chunk] for chunk in chunks]).tolist() == sizes.tolist()
+    assert max(sizes[chunk].sum() for chunk in chunks) <= 90
+
+
+@pytest.mark.parametrize("protocol", [PAPER, SOUND, SOUND_POISSON], ids=lambda each: each.visits)
+def test_replicas_in_little_memory_train_and_score_the_same(protocol, monkeypatch):
+    def trained():
+        return fit(
+            random_graph(), protocol, seeds=range(4), splits=3, epochs=3, noise=1.0, dropout=0.5,
+            device="torch-cpu",
+        )  # fmt: skip
+
+    whole = trained()
+    monkeypatch.setattr(torch_backend, "free_bytes", lambda device: 0)
+    pieces, kept = [], torch_backend.chunks_that_fit
+    monkeypatch.setattr(
+        torch_backend, "chunks_that_fit", lambda *a: pieces.append(len(kept(*a))) or kept(*a)
+    )
+    cut = trained()
+    assert max(pieces) == 4  # a replica without a visit joins another
+    np.testing.assert_allclose(cut.parameters, whole.parameters, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(cut.test_predictions, whole.test_predictions)
+
+
+def test_chacha_on_tensors_is_that_of_the_standard():
+    """RFC 8439 §2.3.2: the block function on the key 00 01 … 1f."""
+    key = np.arange(32, dtype=np.uint8).view("<u4").astype(np.int64).tolist()
+    state = [*torch_noise._WORDS, *key, 1, 0x09000000, 0x4A000000, 0]
+    found = torch_noise.chacha_block(torch.tensor(state)[:, None])[:, 0]
+    assert [f"{word:08x}" for word in found.tolist()] == (
+        "e4e7f110 15593bd1 1fdd0f50 c47120a3 c7f4d1c7 0368c033 9aaa2204 4e6cd4c3 "
+        "466482d2 09aa9f07 05d7c214 a2028bd9 d19c12b5 b94e16de e883d0cb 4e3c50a2"
+    ).split()
+
+
+@pytest.mark.parametrize("width", [4, 8], ids=["Philox", "ChaCha20"])
+def test_words_bytes_and_normals_on_tensors_are_those_of_the_compiled_code(width):
+    generator = np.random.default_rng(0)
+    keys = generator.integers(0, 2**32, (3, width), dtype=np.uint32)
+    tensor = torch.from_numpy(keys.astype(np.int64))
+    first, count = np.array([0, 5, 70]), 333
+    drawn = torch_noise.random_bytes(tensor, 9, torch.from_numpy(first), count).numpy()
+    quarter = -(-count // 4)
+    for row, key in enumerate(keys):
+        words = np.empty(4 * -(-count // 16), np.uint32)
+        noise.fill_flat_words(key, 9, first[row], words)
+        assert drawn[row].tolist() == words.view(np.uint8)[:count].tolist()
+        for dtype, limit in ((np.float64, 1e-14), (np.float32, 5e-6)):
+            scratch = np.empty((2, quarter), np.float32)
+            out = np.empty(4 * quarter, dtype)
+            noise.fill_normals(key, 2**33 + 9, 0, out, np.empty((4, quarter), np.uint32), *scratch)
+            kind = torch.from_numpy(out).dtype
+            found = torch_noise.normals(tensor, 2**33 + 9, count, kind)[row].numpy()
+            assert np.abs(found - out[:count]).max() < limit
+
+
+def test_a_batch_of_one_replica_draws_its_dropout():
+    graph = random_graph()
+    how = dict(dropout=0.5, epochs=2, lazy_noise=False)
+    alone, compiled = (fit(graph, PAPER, device=each, **how) for each in ("torch-cpu", "cpu"))
+    np.testing.assert_allclose(alone.parameters, compiled.parameters, rtol=0, atol=1e-9)
