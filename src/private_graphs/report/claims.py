@@ -180,12 +180,12 @@ def write_claims(claims: Sequence[Claim], results: Results, folder: Path) -> Pat
 def claims_table(frame: pd.DataFrame, title: str) -> Table:
     """Return verdicts for people: a row per claim, a column per protocol; the CSV has commands."""
     at = {(row["id"], row["protocol"]): row for row in frame.to_dict("records")}
-    protocols = [name for name in ("", *PROTOCOLS) if name in set(frame["protocol"])]
+    protocols = [name for name in (*PROTOCOLS, "") if name in set(frame["protocol"])]
     columns = [
         Column("claim", lambda row: f"{row['claim']}{_graph(row)}"),
         Column("printed", lambda row: Cell(number(row["printed"]), tone="published")),
         *(
-            Column(name or "no run", lambda row, name=name: _found(at.get((row["id"], name))))
+            Column(name or "no run needed", lambda row, name=name: _found(at.get((row["id"], name))))
             for name in protocols
         ),
     ]
@@ -196,7 +196,7 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
         "models that learned nothing, of which any such claim is true."
     )
     lines = frame.drop_duplicates("id").drop(columns="protocol")  # each is of all protocols
-    return Table(title, frame[list(COLUMNS)], columns, (note,), lines=lines)
+    return Table(title, frame[list(COLUMNS)], columns, (note,), lines=lines, stacked=True)
 
 
 def reasons(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,8 @@ class Table:
     """Column of the rows that starts a new table on the page: ``dataset``."""
     lines: pd.DataFrame | None = None
     """What people see, where one of their rows stands for several of ``frame``."""
+    stacked: bool = False
+    """On a narrow screen a row is a card: cells of words, which nobody compares down a column."""
 
     @property
     def shown(self) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
-from private_graphs.report.claims import VERDICTS, claims_table, judged, reasons
+from private_graphs.report.claims import claims_table, judged, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
@@ -54,6 +54,7 @@ _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
 _UNSAFE = re.compile(r"[^-.\w]")
 _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _FORMS = ("csv", "md", "tex", "svg")
 """Files of recorded exhibits; those of a reader's own runs are PNG and PDF too."""
 
@@ -356,7 +357,9 @@ class _Site:
             yield self.page(
                 f"{SITE}/statements/{shelf.name}/{name}.html", "statement", [shelf], title=title,
                 entry=entry, shelf=shelf, statement_id=name, mechanisms=list(map(Markup, released)),
-                headline=says.headline(statement), paragraphs=says.paragraphs(statement),
+                headline=says.headline(statement),
+                paragraphs=[(heading, list(map(_listed, _SENTENCE.split(text))))
+                            for heading, text in says.paragraphs(statement)],
                 runs=says.runs_of(rows[name]), sections=says.sections(statement),
                 method=self.method(statement.method), dataset=self.dataset(statement.dataset),
             )  # fmt: skip
@@ -368,29 +371,44 @@ def _verdicts(claims: pd.DataFrame) -> Table:
     why = (f"{claim}: {_DOCS_LINK.sub('', reason)}" for claim, reason in reasons(claims))
     columns = [replace(each, group=each.head, head="verdict") if each.head in PROTOCOLS else each
                for each in table.columns]  # fmt: skip
-    return replace(table, columns=columns, notes=(*table.notes, *why))
+    run = claims.assign(run=claims["verdict"] != "not_run").groupby("id")["run"].any()
+    order = sorted(table.shown["id"].tolist(), key=lambda name: not run[name])  # not run: last
+    lines = table.shown.set_index("id", drop=False).loc[order]
+    return replace(table, columns=columns, notes=(*table.notes, *why), lines=lines)
+
+
+_VERDICTS = (("holds", "hold"), ("fails", "fail"), ("undecided", "undecided"))
 
 
 def _counted(claims: pd.DataFrame | None) -> list[str]:
-    """Return how many claims have which verdict, a text for every protocol."""
+    """Return how many claims that were run have which verdict, a text for every protocol."""
     if claims is None:
         return []
     numbers = claims.groupby(["protocol", "verdict"]).size()
     found = {protocol: numbers[protocol] for protocol in numbers.index.unique("protocol")}
-    return [
-        f"{protocol or 'without a run'}: "
-        + ", ".join(f"{found[protocol][name]} {name.replace('_', ' ')}"
-                    for name in VERDICTS if name in found[protocol])
-        for protocol in (*PROTOCOLS, "")
-        if protocol in found
-    ]  # fmt: skip
+    lines = (
+        (protocol or "no run needed", [f"{found[protocol][name]} {word}"
+                                       for name, word in _VERDICTS if name in found[protocol]])
+        for protocol in (*PROTOCOLS, "") if protocol in found
+    )  # fmt: skip
+    return [f"{protocol}: {', '.join(words)}" for protocol, words in lines if words]
 
 
-def _reasons(statements: Iterable[PrivacyStatement]) -> list[str]:
-    """Return why the sensitivity of what was released holds, once for each reason."""
-    reasons = {each.proof.partition(": ")[2] or each.proof for each in statements}
-    alike = {_NUMBER.sub("", reason): reason for reason in sorted(reasons, reverse=True)}
-    return sorted(alike.values())
+def _reasons(statements: Iterable[PrivacyStatement]) -> list[tuple[str, list[str]]]:
+    """Return, for every protocol that adds noise, why the sensitivity of its releases holds."""
+    private = [each for each in statements if each.mechanisms]
+    found = {(each.protocol, each.proof.partition(": ")[2] or each.proof) for each in private}
+    alike = {(protocol, _NUMBER.sub("", reason)): reason
+             for protocol, reason in sorted(found, reverse=True)}  # fmt: skip
+    return [(protocol, sorted(reason for (of, _), reason in alike.items() if of == protocol))
+            for protocol in PROTOCOLS if any(of == protocol for of, _ in alike)]  # fmt: skip
+
+
+def _listed(sentence: str) -> tuple[str, list[str]]:
+    """Return a sentence and nothing, or of one that lists three things or more: lead and things."""
+    lead, _, rest = sentence.partition(": ")
+    items = rest.rstrip(".").split("; ")
+    return (f"{lead}:", items) if len(items) > 2 else (sentence, [])
 
 
 def _part(block: Block, statements: str) -> dict[str, Any]:

@@ -138,8 +138,10 @@ def _html(
             stacks[-1].append(place)
         else:
             stacks.append([place])
+    leading = [table.columns[stack[0]] for stack in stacks[1:]]
+    names = [column.group or column.head for column in leading]
     lines = [
-        '<table class="sortable">',
+        f'<table class="sortable{" stacked" * table.stacked}">',
         f"<caption><span>{escape(caption)}</span></caption>",
         "<thead>",
     ]
@@ -149,9 +151,11 @@ def _html(
         told = "".join(f' data-{name}="{escape(str(row[name]))}"' for name in FILTERS
                        if not missing(row.get(name)))  # fmt: skip
         first, *others = ([line[place] for place in stack] for stack in stacks)
+        heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
         wraps = ' class="wraps"' if max(len(cell.text) for cell in first) > _LONG else ""
         lines.append(f"<tr{told}><th scope=\"row\"{wraps}>{_lines(first, statements)}</th>"
-                     + "".join(f"<td>{_lines(each, statements)}</td>" for each in others)
+                     + "".join(f"<td{head}>{_lines(each, statements)}</td>"
+                               for head, each in zip(heads, others, strict=True))
                      + "</tr>")  # fmt: skip
     return "\n".join([*lines, "</tbody>", "</table>"])
 
