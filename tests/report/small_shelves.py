@@ -74,14 +74,15 @@ def shelf(
     dataset: str = "cora",
     title: str = "Cora",
     protocols: tuple[str, ...] = ("released", "paper", "sound"),
+    epsilons: tuple[float, ...] = (2.0, math.inf),
     exhibits: tuple[Exhibit, ...] = (),
     missing: dict[str, tuple[str, ...]] | None = None,
     **changes: Any,
 ) -> Shelf:
-    """Return two seeds of every protocol, with and without DP, at one ε."""
+    """Return two seeds of every protocol at every ε."""
     rows, statements = [], {}
     for protocol in protocols:
-        for epsilon in (2.0, math.inf):
+        for epsilon in epsilons:
             made = statement(protocol, epsilon, dataset=dataset, **changes)
             statements[made.statement_id] = made.model_dump(mode="json")
             for seed, score in enumerate((0.5, 0.6)):

@@ -140,8 +140,8 @@ def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
     marks = [values["class"] for _, values in index.tags if "card " in (values.get("class") or "")]
     assert marks == ["card full", "card recorded"]
     page = exhibit_page(tmp_path)
-    own, _, recorded = page.text.partition("PubMed: none.")
-    assert "A paragraph of words." in own and "A paragraph of words." in recorded
+    assert page.text.count("A paragraph of words.") == 2
+    recorded = page.text.partition("PubMed: none.")[2]
     assert "Recorded with private-graphs 0.1.0 on 2026-01-02" in recorded
     assert "snakemake --config scale=full" in recorded
     assert {"full", "recorded"} <= page.anchors
@@ -221,7 +221,7 @@ def test_the_page_of_a_method_says_what_it_releases_and_what_it_scores(tmp_path)
     build(tmp_path, shelf(), shelf("recorded"))
     page = Page(tmp_path / "site/methods/gcn.html")
     assert "Graph convolutional" in page.text or "GCN" in page.text
-    assert ":mod:" not in page.text and "Why the sensitivity holds mu = 1" in page.text
+    assert ":mod:" not in page.text and "paper mu = 1" in page.text
     assert page.text.count("cora nodes sound 2 0.55") == 2, "once for each shelf"
 
 
@@ -266,7 +266,7 @@ def test_claims_that_were_checked_are_counted_on_the_card(tmp_path, monkeypatch)
     frame = pd.DataFrame(rows, columns=[*COLUMNS, "because"])
     monkeypatch.setattr(site, "claims_of", lambda study: [None])
     monkeypatch.setattr(site, "judged", lambda claims, results: frame)
-    assert "paper: 2 holds, 1 fails" in build(tmp_path, shelf()).text
+    assert "paper: 2 hold, 1 fail" in build(tmp_path, shelf()).text
     page = exhibit_page(tmp_path, "claims")
     assert "says b: of it." in page.text and "fails: 0.500 [0.400, 0.600]" in page.text
     rows = [values for tag, values in page.tags if tag == "tr"]
@@ -294,6 +294,21 @@ def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
     refuted = [page for page in statement_pages(tmp_path, "recorded") if "refuted by" in page.text]
     assert len(refuted) == 2
     assert all("ε ≥ 3.281 at 99.9 % confidence" in page.text for page in refuted)
+
+
+def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tmp_path):
+    held = shelf(protocols=("sound",), epsilons=(1.0, 2.0))
+    build(tmp_path, held)
+    (page,) = statement_pages(tmp_path)
+    common, *own = re.split("Privacy statement (?=[0-9a-f]{12} )", page.text)
+    assert [re.findall("ε aimed at ([0-9])", text) for text in own] == [["1"], ["2"]]
+    assert page.text.count("the divisor is public") == common.count("the divisor is public") == 2
+    assert set(held.statements) <= page.anchors
+    assert [text[:12] in held.statements for text in own] == [True, True]
+    for name, statement in held.statements.items():
+        (text,) = [text for text in own if text.startswith(name)]
+        for _, _, lead, thing in site._told(statement):
+            assert all(" ".join(part.split()) in f"{common} {text}" for part in (lead, thing))
 
 
 def test_a_statement_page_is_that_of_the_study_whose_runs_it_covers(tmp_path):

@@ -60,7 +60,7 @@ def flat(text: str) -> str:
 @given(st.lists(HOSTILE, min_size=1, max_size=3), HOSTILE)
 def test_html_holds_every_text_and_no_tag_of_it(texts, title):
     parser = Cells()
-    parser.feed("".join(tables.html(table(texts, title), "../statements/")))
+    parser.feed("".join(tables.html(table(texts, title), "../{}.html".format)))
     assert parser.open == []
     assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "a", "span"}
     assert parser.texts[::3] == [flat(text) for text in texts]
@@ -115,7 +115,7 @@ def test_a_column_under_another_shares_its_cells_and_their_head():
     frame = pd.DataFrame({"x": ["a", "b"], "y": [Cell("2", "id", "e3"), Cell()]})
     columns = [Column("x", lambda row: row["x"]), Column("F1", lambda row: "0.5", "paper"),
                Column("ε", lambda row: row["y"], "paper", under=True)]  # fmt: skip
-    (text,) = tables.html(Table("title", frame, columns), "there/")
+    (text,) = tables.html(Table("title", frame, columns), "there/{}.html".format)
     assert '<td>0.5<br><a class="e e3" href="there/id.html">2</a></td>' in text
     assert "<td>0.5</td>" in text, "nothing to say takes no line"
     assert '<th scope="col" data-group="paper">paper<small>F1, ε</small></th>' in text

@@ -185,7 +185,10 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
         Column("claim", lambda row: f"{row['claim']}{_graph(row)}"),
         Column("printed", lambda row: Cell(number(row["printed"]), tone="published")),
         *(
-            Column(name or "no run needed", lambda row, name=name: _found(at.get((row["id"], name))))
+            Column(
+                name or "no run needed",
+                lambda row, name=name: _found(at.get((row["id"], name))),
+            )
             for name in protocols
         ),
     ]

@@ -43,7 +43,7 @@ from private_graphs.report.shelf import (
     read_shelves,
     title_of,
 )
-from private_graphs.report.table import csv, html, markdown, tex
+from private_graphs.report.table import Link, csv, html, markdown, tex
 from private_graphs.report.words import SCALE
 from private_graphs.tasks import SCENARIOS
 
@@ -127,8 +127,9 @@ def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
     Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
     ``<study>/claims.html`` with the claims of the text,
     ``methods/<method>.html``, ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph
-    of the reader's own), ``statements/<shelf>/<statement_id>.html``. Pictures and files to download
-    are those of ``<shelf>/exhibits/<study>``. Pages that nothing is made of any more are removed.
+    of the reader's own), ``statements/<shelf>/<study>-<method>-….html`` with statements of like
+    runs. Pictures and files to download are those of ``<shelf>/exhibits/<study>``. Pages that
+    nothing is made of any more are removed.
     Raises UserError where there is nothing to show, and where a picture is missing.
     """
     studies: dict[str, list[Shelf]] = {}
@@ -159,6 +160,7 @@ class _Site:
     def __init__(self, root: Path, entries: Sequence[Entry]) -> None:
         self.root, self.entries = root, entries
         self.files: dict[Path, str] = {}
+        self.places = _places(entries)
         self.shelves = [shelf for entry in entries for shelf in entry.shelves]
         self.private = {name for shelf in self.shelves for name in shelf.private}
         self.statistics: dict[str, list[Mapping[str, Any]]] = {}
@@ -238,13 +240,12 @@ class _Site:
         """Return what the overview shows of a shelf."""
         printed = [each for each in shelf.exhibits if each.name in entry.study.published]
         found = verdicts([block for each in printed for block in shelf.blocks(each)])
-        up = f"{SITE}/statements/{shelf.name}/"
         answer = shelf.answer
         return {
             "entry": entry, "shelf": shelf, "answer": answer,
             "pictures": [Markup(picture({name: bars})) for name, bars in answer.bars.items()]
             if answer else [],
-            "truth": [Markup(text) for text in html(truth(found), up)] if found else [],
+            "truth": [Markup(text) for text in html(truth(found))] if found else [],
             "claims": _counted(entry.claims.get(shelf.name)),
         }  # fmt: skip
 
@@ -261,7 +262,7 @@ class _Site:
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
         """Return what the page of an exhibit shows of one shelf."""
-        blocks, statements = shelf.blocks(exhibit), f"../statements/{shelf.name}/"
+        blocks, statements = shelf.blocks(exhibit), self.link(shelf, "../")
         files = exhibit_files(self.root, shelf, exhibit)
         numbered = [block for block in blocks if hasattr(block, "frame")]
         drawn = [block for block in blocks if not isinstance(block, (str, Table))]
@@ -322,7 +323,7 @@ class _Site:
         texts = {"csv": csv(table.frame), "md": markdown(table), "tex": tex(table)}
         files = {f"{stem}.{form}": text for form, text in texts.items()}
         self.files |= {self.root / name: text for name, text in files.items()}
-        part = _part(table, f"../statements/{shelf.name}/")
+        part = _part(table, self.link(shelf, "../"))
         return part | {"files": [(name.rsplit("/", 1)[1], name) for name in files]}
 
     def appendix(
@@ -340,29 +341,93 @@ class _Site:
         )  # fmt: skip
 
     def statements(self, entry: Entry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
-        """Yield the pages of the privacy statements of a shelf, less those of another study's."""
-        others = {each.results.study.id for each in self.shelves if each.name == shelf.name}
-        others.discard(entry.study.id)
+        """Yield the pages of the privacy statements of a shelf: one for each kind of runs."""
         keys = ("study", *says.RUN_KEYS, "selected")
         runs = shelf.runs[[each for each in keys if each in shelf.runs]]
         rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
+        pages: dict[str, list[PrivacyStatement]] = {}
         for name, statement in shelf.statements.items():
-            if set(rows[name]["study"]) <= others:
-                continue
-            title = (
-                f"{self.methods[statement.method].title} on {statement.dataset}, "
-                f"{PROTOCOLS[statement.protocol].name}"
-            )
-            released = html(says.mechanisms(statement)) if statement.mechanisms else []
+            address = self.places[shelf.name, name].partition("#")[0]
+            if address.rsplit("/", 1)[1].startswith(f"{entry.study.id}-"):
+                pages.setdefault(address, []).append(statement)
+        for address, members in pages.items():
+            members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
+                                           each.statement_id))  # fmt: skip
+            first, told = members[0], [_told(each) for each in members]
+            common = {part for part in told[0] if all(part in each for each in told[1:])}
+            if len(members) == 1:
+                common = set()
             yield self.page(
-                f"{SITE}/statements/{shelf.name}/{name}.html", "statement", [shelf], title=title,
-                entry=entry, shelf=shelf, statement_id=name, mechanisms=list(map(Markup, released)),
-                headline=says.headline(statement),
-                paragraphs=[(heading, list(map(_listed, _SENTENCE.split(text))))
-                            for heading, text in says.paragraphs(statement)],
-                runs=says.runs_of(rows[name]), sections=says.sections(statement),
-                method=self.method(statement.method), dataset=self.dataset(statement.dataset),
+                f"{SITE}/{address}", "statement", [shelf], entry=entry, shelf=shelf,
+                title=f"{self.methods[first.method].title} on {first.dataset}, "
+                      f"{PROTOCOLS[first.protocol].name}"
+                      + (", without DP" if first.status == "not_private" else ""),
+                common=_grouped(part for part in told[0] if part in common),
+                method=self.method(first.method), dataset=self.dataset(first.dataset),
+                members=[{
+                    "id": each.statement_id, "headline": says.headline(each),
+                    "own": _grouped(part for part in parts if part not in common),
+                    "runs": says.runs_of(rows[each.statement_id]),
+                    "mechanisms": list(map(Markup, html(says.mechanisms(each))))
+                    if each.mechanisms else [],
+                } for each, parts in zip(members, told, strict=True)],
             )  # fmt: skip
+
+    def link(self, shelf: Shelf, up: str) -> Link:
+        """Return what gives the address of a statement of a shelf, as seen from ``up``."""
+        return lambda name: f"{up}{self.places[shelf.name, name]}"
+
+
+def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
+    """Return where statements are told, below ``site``: by shelf and identifier.
+
+    A statement of runs that two studies read is told by the study that they belong to.
+    """
+    shelves = [(entry.study.id, shelf) for entry in entries for shelf in entry.shelves]
+    here = {(shelf.name, study) for study, shelf in shelves}
+    places = {}
+    for teller, shelf in shelves:
+        studies = shelf.runs.groupby("statement_id")["study"].unique()
+        for name, held in shelf.statements.items():
+            owners = {study for study in studies[name] if (shelf.name, study) in here}
+            if owners and teller not in owners:
+                continue
+            kind = held.protocol if held.status != "not_private" else f"{held.protocol}-no-dp"
+            page = "-".join((teller, held.method, held.dataset, held.scenario, kind))
+            place = f"statements/{shelf.name}/{_UNSAFE.sub('_', page)}.html#{name}"
+            places[shelf.name, name] = place
+    return places
+
+
+_Part = tuple[bool, str, str, str]
+"""Of what a statement tells: whether it is a field, its heading, and a sentence with nothing or
+with a thing that it lists (of a field: its name with one of its values)."""
+
+
+def _told(statement: PrivacyStatement) -> list[_Part]:
+    """Return all that a statement tells in words and in fields."""
+    parts: list[_Part] = []
+    for heading, text in says.paragraphs(statement):
+        for sentence in _SENTENCE.split(text):
+            lead, _, rest = sentence.partition(": ")
+            things = rest.rstrip(".").split("; ")
+            listed = [(f"{lead}:", thing) for thing in things]
+            pairs = listed if len(things) > 2 else [(sentence, "")]
+            parts += [(False, heading, *pair) for pair in pairs]
+    for title, fields in says.sections(statement):
+        for name, value in fields:
+            values = [value] if isinstance(value, str) else value
+            parts += [(True, title, name, each) for each in values]
+    return parts
+
+
+def _grouped(parts: Iterable[_Part]) -> dict[bool, dict[str, dict[str, list[str]]]]:
+    """Return parts by kind, heading and sentence or name, as templates read them."""
+    found: dict[bool, dict[str, dict[str, list[str]]]] = {False: {}, True: {}}
+    for field, heading, lead, thing in parts:
+        things = found[field].setdefault(heading, {}).setdefault(lead, [])
+        things += [thing] if thing else []
+    return found
 
 
 def _verdicts(claims: pd.DataFrame) -> Table:
@@ -404,14 +469,7 @@ def _reasons(statements: Iterable[PrivacyStatement]) -> list[tuple[str, list[str
             for protocol in PROTOCOLS if any(of == protocol for of, _ in alike)]  # fmt: skip
 
 
-def _listed(sentence: str) -> tuple[str, list[str]]:
-    """Return a sentence and nothing, or of one that lists three things or more: lead and things."""
-    lead, _, rest = sentence.partition(": ")
-    items = rest.rstrip(".").split("; ")
-    return (f"{lead}:", items) if len(items) > 2 else (sentence, [])
-
-
-def _part(block: Block, statements: str) -> dict[str, Any]:
+def _part(block: Block, statements: Link = str) -> dict[str, Any]:
     """Return a block as the templates draw it; with ``text``, ``tables`` or ``picture``."""
     if isinstance(block, str):
         return {"text": block, "files": ()}
@@ -430,7 +488,7 @@ def _curves(shelf: Shelf, method: str = "", **_: str) -> list[dict[str, Any]]:
     parts = []
     for chart in learning_curves(shelf.own, method):
         text = drawn(draw_chart(chart), f"{method}-{shelf.results.study.id}-{len(parts)}").decode()
-        parts.append(_part(chart, "") | {"picture": _for_page(text, shelf)})
+        parts.append(_part(chart) | {"picture": _for_page(text, shelf)})
     return parts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -112,8 +112,12 @@ def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return [(group, len(list(members))) for group, members in runs]
 
 
-def html(table: Table, statements: str = "") -> list[str]:
-    """Return tables that a script can sort and filter; cells link to ``<statements><id>.html``.
+Link = Callable[[str], str]
+"""Gives the address of a statement."""
+
+
+def html(table: Table, statements: Link = str) -> list[str]:
+    """Return tables that a script can sort and filter; cells link to their ``statements``.
 
     Every value of ``Table.panel`` has a table of its own, without that column. Columns that stand
     ``under`` another share its cells. All text is escaped.
@@ -129,7 +133,7 @@ def html(table: Table, statements: str = "") -> list[str]:
 
 
 def _html(
-    table: Table, caption: str, rows: list[tuple[dict[str, Any], list[Cell]]], statements: str
+    table: Table, caption: str, rows: list[tuple[dict[str, Any], list[Cell]]], statements: Link
 ) -> str:
     places = [place for place, column in enumerate(table.columns) if column.head != table.panel]
     stacks: list[list[int]] = []
@@ -176,16 +180,16 @@ def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
     return first.replace("{span}", ' rowspan="2"' if second else ""), second
 
 
-def _lines(stack: Sequence[Cell], statements: str) -> str:
+def _lines(stack: Sequence[Cell], statements: Link) -> str:
     first, *below = stack
     lines = [first, *(cell for cell in below if cell != Cell())]
     return "<br>".join(_line(cell, statements) for cell in lines)
 
 
-def _line(cell: Cell, statements: str) -> str:
+def _line(cell: Cell, statements: Link) -> str:
     text, tone = escape(_flat(cell.text)), escape(cell.tone)
     if cell.statement:
-        address = escape(f"{statements}{cell.statement}.html")
+        address = escape(statements(cell.statement))
         return f'<a class="{f"e {tone}" if tone else "soft"}" href="{address}">{text}</a>'
     kind = tone if tone in ("", "published") else f"e {tone}"
     return f'<span class="{kind}">{text}</span>' if kind else text
