@@ -47,7 +47,7 @@ end() {
     done
     pkill -9 -f "$place" || true
     rm -f /etc/slurm/slurm.conf /etc/slurm/gres.conf
-    if [ "$status" = 0 ]; then rm -rf "$place"; else printf 'logs: %s\n' "$place" >&2; fi
+    if [ "$status" = 0 ]; then rm -rf "$place" 2>/dev/null || { sleep 3; rm -rf "$place"; }; else printf 'logs: %s\n' "$place" >&2; fi
     exit "$status"
 }
 trap end EXIT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,13 +15,14 @@ from private_graphs.plan import Plan
 from private_graphs.report.record import read_recorded
 from private_graphs.study import Run
 
-STUDY = "lrec2022"
+FOLDER = Path(__file__).parents[2] / "recorded"
+STUDIES = sorted(path.parent.name for path in FOLDER.glob("*/rows.parquet"))
 
 
-@pytest.fixture(scope="module")
-def recorded(root):
+@pytest.fixture(scope="module", params=STUDIES)
+def recorded(request):
     """What is recorded; reading it validates every statement and compares files with each other."""
-    return read_recorded(root / "recorded" / STUDY)
+    return read_recorded(FOLDER / request.param)
 
 
 def _asked(command: str) -> dict[str, Job]:
@@ -45,9 +47,9 @@ def _expanded(text: str) -> list[str]:
 
 
 def test_every_job_of_the_commands_is_recorded_with_all_its_runs(recorded):
-    planned = {}
+    planned, (study,) = {}, set(recorded.rows["study"])
     for command in recorded.made.commands:
-        planned |= {name: job for name, job in _asked(command).items() if job.study == STUDY}
+        planned |= {name: job for name, job in _asked(command).items() if job.study == study}
     names = recorded.rows["study"] + "/" + recorded.rows["group"] + "/" + recorded.rows["job"]
     assert set(names) == set(planned)
     for name, group in recorded.rows.groupby(names):
@@ -63,13 +65,13 @@ def test_every_job_of_the_commands_is_recorded_with_all_its_runs(recorded):
     assert recorded.runs["replica_id"].is_unique
 
 
-def test_the_folder_is_small(root):
-    size = sum(path.stat().st_size for path in (root / "recorded").rglob("*") if path.is_file())
+def test_the_folder_is_small():
+    size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
     assert size <= 25_000_000
 
 
 def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, mirror, tmp_path):
-    names = ["cora", "citeseer", "pubmed", "mnist"]
+    names = sorted(set(recorded.runs["dataset"]))
     supply(names, tmp_path, mirror, progress=lambda *_: None)
     labels = {name: build(name, tmp_path).labels for name in names}
     assert recorded.check_scores(labels) == len(recorded.runs)
