@@ -384,6 +384,18 @@ def recorded_seconds(study: str) -> dict[str, float]:
     return {"/".join(names): float(seconds) for names, seconds in sums.items()}
 
 
+def _claims(page: str) -> dict[str, Callable[[], str]]:
+    """Return the tables of claims that a page has markers for, of the studies that are recorded."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    studies = (path.parent.name for path in sorted((ROOT / "recorded").glob("*/rows.parquet")))
+    return {
+        f"claims {study}": partial(claims_in_text, study)
+        for study in studies
+        if f"<!-- begin: claims {study} -->" in text
+    }
+
+
+_WITH_CLAIMS = ("docs/published-results.md", "docs/studies/dpappr.md")
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/cluster.md": {"plan": plan_table},
     "docs/privacy.md": {
@@ -399,11 +411,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "one_run": one_run_table,
     },
     "docs/data.md": {"sources": sources},
-    "docs/published-results.md": {
-        f"claims {path.parent.name}": partial(claims_in_text, path.parent.name)
-        for path in sorted((ROOT / "recorded").glob("*/rows.parquet"))
-        if claims_of(path.parent.name)
-    },
+    **{page: _claims(page) for page in _WITH_CLAIMS},
 }
 """The tables of every page by the names of their markers."""
 
