@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
+from private_graphs.datasets.views import VIEWS
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.plan import Plan
@@ -71,7 +73,9 @@ def test_the_folder_is_small():
 
 
 def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, mirror, tmp_path):
-    names = sorted(set(recorded.runs["dataset"]))
-    supply(names, tmp_path, mirror, progress=lambda *_: None)
-    labels = {name: build(name, tmp_path).labels for name in names}
+    supply(sorted(set(recorded.runs["dataset"])), tmp_path, mirror, progress=lambda *_: None)
+    labels = {}
+    for name, view in recorded.runs[["dataset", "view"]].drop_duplicates().itertuples(index=False):
+        read = {} if pd.isna(view) else {"view": VIEWS[view]}
+        labels[name if pd.isna(view) else f"{name}/{view}"] = build(name, tmp_path, **read).labels
     assert recorded.check_scores(labels) == len(recorded.runs)
