@@ -3,8 +3,8 @@
     python benchmarks/dry_run.py [--jobs 5040] [--page docs/cluster.md]
 
 A copy of the project gets a Table 1 of Cora with as many shares of the training data as the number
-of jobs needs. Both clocks count, of the best of three starts; ``--page`` writes the sentence between
-the markers of a page.
+of jobs needs. Both clocks count, of the best of three starts; ``--page`` writes the sentence
+between the markers of a page.
 """
 
 from __future__ import annotations
