@@ -285,7 +285,7 @@ def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
         "Who is protected Protected, from whoever does not know the seed,",
         "2 runs of table",
         "gaussian_gradient gradient_global 1 2 56 2000 1 none replace",
-        "public by declaration the masks",
+        "Treated as public, hence unprotected: the masks",
         "epsilon lower: 1.5; confidence: 0.999",
     ):
         assert words in paper
@@ -302,7 +302,7 @@ def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tm
     (page,) = statement_pages(tmp_path)
     common, *own = re.split("Privacy statement (?=[0-9a-f]{12} )", page.text)
     assert [re.findall("ε aimed at ([0-9])", text) for text in own] == [["1"], ["2"]]
-    assert page.text.count("the divisor is public") == common.count("the divisor is public") == 2
+    assert page.text.count("the divisor is public") == common.count("the divisor is public") == 1
     assert set(held.statements) <= page.anchors
     assert [text[:12] in held.statements for text in own] == [True, True]
     for name, statement in held.statements.items():

@@ -404,6 +404,10 @@ _Part = tuple[bool, str, str, str]
 with a thing that it lists (of a field: its name with one of its values)."""
 
 
+_IN_WORDS = "What it rests on"
+"""Fields that the words hold in full: their texts would stand on the page twice."""
+
+
 def _told(statement: PrivacyStatement) -> list[_Part]:
     """Return all that a statement tells in words and in fields."""
     parts: list[_Part] = []
@@ -415,6 +419,8 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
             pairs = listed if len(things) > 2 else [(sentence, "")]
             parts += [(False, heading, *pair) for pair in pairs]
     for title, fields in says.sections(statement):
+        if title == _IN_WORDS:
+            continue
         for name, value in fields:
             values = [value] if isinstance(value, str) else value
             parts += [(True, title, name, each) for each in values]
