@@ -404,8 +404,8 @@ _Part = tuple[bool, str, str, str]
 with a thing that it lists (of a field: its name with one of its values)."""
 
 
-_IN_WORDS = "What it rests on"
-"""Fields that the words hold in full: their texts would stand on the page twice."""
+_IN_WORDS = ("Several runs together", "What it rests on")
+"""Sections of fields that the words hold in full: they would stand on the page twice."""
 
 
 def _told(statement: PrivacyStatement) -> list[_Part]:
@@ -419,7 +419,7 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
             pairs = listed if len(things) > 2 else [(sentence, "")]
             parts += [(False, heading, *pair) for pair in pairs]
     for title, fields in says.sections(statement):
-        if title == _IN_WORDS:
+        if title in _IN_WORDS:
             continue
         for name, value in fields:
             values = [value] if isinstance(value, str) else value

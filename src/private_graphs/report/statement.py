@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "epsilon_proved": "ε proved, one run with settings fixed in advance",
         "also_proved": "ε proved for other relations",
         "proof": "proof",
+        "proof_of_file": "proof for all rows of this file",
         "delta": "δ",
         "unit": "unit that is protected",
         "relation": "neighbouring relation",
@@ -56,7 +57,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "epsilon_all_runs": "ε proved for all of them together",
         "n_rows_counted": "private rows of this file",
         "epsilon_of_file": "ε proved for all rows of this file together",
-        "proof_of_file": "how",
         "n_rows_not_counted": "rows without DP in this file, which reveal the data",
     },
     "What it rests on": {
