@@ -384,18 +384,27 @@ def recorded_seconds(study: str) -> dict[str, float]:
     return {"/".join(names): float(seconds) for names, seconds in sums.items()}
 
 
-def _claims(page: str) -> dict[str, Callable[[], str]]:
-    """Return the tables of claims that a page has markers for, of the studies that are recorded."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    studies = (path.parent.name for path in sorted((ROOT / "recorded").glob("*/rows.parquet")))
-    return {
-        f"claims {study}": partial(claims_in_text, study)
-        for study in studies
-        if f"<!-- begin: claims {study} -->" in text
-    }
+def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
+    """Return the tables of claims of all recorded studies, by the page that has their markers.
+
+    Raises UserError for a study whose markers stand on no page, or on several.
+    """
+    pages = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+             for path in sorted((ROOT / "docs").rglob("*.md"))}  # fmt: skip
+    tables: dict[str, dict[str, Callable[[], str]]] = {}
+    for path in sorted((ROOT / "recorded").glob("*/rows.parquet")):
+        name = f"claims {path.parent.name}"
+        there = [page for page, text in pages.items() if f"<!-- begin: {name} -->" in text]
+        if claims_of(path.parent.name):
+            if len(there) != 1:
+                raise UserError(
+                    f"docs/: '<!-- begin: {name} -->' stands on {len(there)} pages ({there}); "
+                    "expected it on one, with its end, as the study is recorded and has claims"
+                )
+            tables.setdefault(there[0], {})[name] = partial(claims_in_text, path.parent.name)
+    return tables
 
 
-_WITH_CLAIMS = ("docs/published-results.md", "docs/studies/dpappr.md")
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/cluster.md": {"plan": plan_table},
     "docs/privacy.md": {
@@ -411,7 +420,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "one_run": one_run_table,
     },
     "docs/data.md": {"sources": sources},
-    **{page: _claims(page) for page in _WITH_CLAIMS},
+    **claim_pages(),
 }
 """The tables of every page by the names of their markers."""
 

@@ -347,8 +347,8 @@ class _Site:
         rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
         pages: dict[str, list[PrivacyStatement]] = {}
         for name, statement in shelf.statements.items():
-            address = self.places[shelf.name, name].partition("#")[0]
-            if address.rsplit("/", 1)[1].startswith(f"{entry.study.id}-"):
+            teller, address = self.places[shelf.name, name]
+            if teller == entry.study.id:
                 pages.setdefault(address, []).append(statement)
         for address, members in pages.items():
             members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
@@ -375,11 +375,11 @@ class _Site:
 
     def link(self, shelf: Shelf, up: str) -> Link:
         """Return what gives the address of a statement of a shelf, as seen from ``up``."""
-        return lambda name: f"{up}{self.places[shelf.name, name]}"
+        return lambda name: f"{up}{self.places[shelf.name, name][1]}#{name}"
 
 
-def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
-    """Return where statements are told, below ``site``: by shelf and identifier.
+def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return (study, page below ``site``) that tell of a statement, by shelf and identifier.
 
     A statement of runs that two studies read is told by the study that they belong to.
     """
@@ -394,8 +394,8 @@ def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
                 continue
             kind = held.protocol if held.status != "not_private" else f"{held.protocol}-no-dp"
             page = "-".join((teller, held.method, held.dataset, held.scenario, kind))
-            place = f"statements/{shelf.name}/{_UNSAFE.sub('_', page)}.html#{name}"
-            places[shelf.name, name] = place
+            address = f"statements/{shelf.name}/{_UNSAFE.sub('_', page)}.html"
+            places[shelf.name, name] = teller, address
     return places
 
 
@@ -405,7 +405,7 @@ with a thing that it lists (of a field: its name with one of its values)."""
 
 
 _IN_WORDS = ("Several runs together", "What it rests on")
-"""Sections of fields that the words hold in full: they would stand on the page twice."""
+"""Sections of fields that the words hold in full, where a statement claims or proves anything."""
 
 
 def _told(statement: PrivacyStatement) -> list[_Part]:
@@ -419,7 +419,7 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
             pairs = listed if len(things) > 2 else [(sentence, "")]
             parts += [(False, heading, *pair) for pair in pairs]
     for title, fields in says.sections(statement):
-        if title in _IN_WORDS:
+        if title in _IN_WORDS and statement.status != "not_private":
             continue
         for name, value in fields:
             values = [value] if isinstance(value, str) else value
