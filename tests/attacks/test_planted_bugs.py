@@ -58,10 +58,10 @@ norm: clipped one by one, they are longer together by sqrt(2)."""
 def plant_clipping_per_tensor(monkeypatch) -> None:
     honest = TorchBackend._clipped
 
-    def per_tensor(backend, step, group):
+    def per_tensor(backend, *visits):
         rule = backend.rule
         backend.rule = rule._replace(clip=np.inf)
-        gradients = honest(backend, step, group)
+        gradients = honest(backend, *visits)
         backend.rule = rule
         f, h, k = gradients.shape[1], backend.hidden, 2
         used = backend.used

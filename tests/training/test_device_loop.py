@@ -98,12 +98,12 @@ def test_a_step_that_waits_or_transfers_is_noticed(fault, monkeypatch):
         take_steps(batch(PAPER))
 
 
-def test_an_unchanged_epoch_sends_nothing_and_stacks_nothing_anew(monkeypatch):
+def test_an_unchanged_epoch_sends_nothing_and_makes_no_shelf(monkeypatch):
     chosen = batch(SOUND, device="torch-cpu")
     everyone, always = np.arange(5), np.full(5, np.nan)
     chosen._epoch(everyone, 0, always)
     monkeypatch.setattr(TorchBackend, "_sent", None)
-    monkeypatch.setattr(TorchBackend, "_stacked", None)
+    monkeypatch.setattr(TorchBackend, "_shelf", None)
     before = chosen.backend.theta.clone()
     chosen._epoch(everyone, 1, always)
     assert (chosen.backend.theta != before).any()
@@ -157,7 +157,8 @@ def test_words_bytes_and_normals_on_tensors_are_those_of_the_compiled_code(width
     keys = generator.integers(0, 2**32, (3, width), dtype=np.uint32)
     tensor = torch.from_numpy(keys.astype(np.int64))
     first, count = np.array([0, 5, 70]), 333
-    drawn = torch_noise.random_bytes(tensor, 9, torch.from_numpy(first), count).numpy()
+    steps = torch.tensor([9, 2**33 + 9])
+    drawn = torch_noise.random_bytes(tensor, steps[0], torch.from_numpy(first), count).numpy()
     quarter = -(-count // 4)
     for row, key in enumerate(keys):
         words = np.empty(4 * -(-count // 16), np.uint32)
@@ -168,7 +169,7 @@ def test_words_bytes_and_normals_on_tensors_are_those_of_the_compiled_code(width
             out = np.empty(4 * quarter, dtype)
             noise.fill_normals(key, 2**33 + 9, 0, out, np.empty((4, quarter), np.uint32), *scratch)
             kind = torch.from_numpy(out).dtype
-            found = torch_noise.normals(tensor, 2**33 + 9, count, kind)[row].numpy()
+            found = torch_noise.normals(tensor, steps[1], count, kind)[row].numpy()
             assert np.abs(found - out[:count]).max() < limit
 
 
@@ -177,3 +178,15 @@ def test_a_batch_of_one_replica_draws_its_dropout():
     how = dict(dropout=0.5, epochs=2, lazy_noise=False)
     alone, compiled = (fit(graph, PAPER, device=each, **how) for each in ("torch-cpu", "cpu"))
     np.testing.assert_allclose(alone.parameters, compiled.parameters, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("protocol", "splits"), [(PAPER, 1), (PAPER, 3), (SOUND, 3)], ids=str)
+def test_features_that_are_multiplied_as_a_dense_matrix_train_the_same(
+    protocol, splits, monkeypatch
+):
+    def trained(share: float):
+        monkeypatch.setattr(torch_backend, "_DENSE", share)
+        how = dict(seeds=range(3), splits=splits, epochs=3, dropout=0.5, device="torch-cpu")
+        return fit(random_graph(), protocol, noise=1.0, **how).parameters
+
+    np.testing.assert_allclose(trained(0.0), trained(2.0), rtol=0, atol=1e-12)

@@ -2,17 +2,19 @@
 
 All visits of a step are stacked, padded to equal numbers of rows; each visit gets its own copy of
 its replica's parameters, so that one backward pass yields the gradient of every visit (a part of
-one replica) apart. Graphs, blocks and keys go to the device once, the numbers of the blocks to
-visit once per epoch, scores come back once per evaluation: in between nothing is transferred and
-nothing waits for the device. Sums run over sorted rows, never by atomic additions, so that a device
-repeats its results.
+one replica) apart. Replicas that all visit the same block share one matrix, and lie beside each
+other in the rows that it selects. Graphs, blocks and keys go to the device once, the numbers of the
+blocks to visit once per epoch, scores come back once per evaluation: in between nothing is
+transferred and nothing waits for the device. Sums run over sorted rows, never by atomic additions,
+so that a device repeats its results. On CUDA a step whose shapes come again is one graph of
+kernels, launched at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +25,12 @@ from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step, n
 
 _CPU_ROOM = 2**32
 _LAYERS = ("rows0", "rows1", "rows2")
+_DENSE = 1 / 32
+"""Share of non-zeros from which on features are multiplied as a dense matrix: on an H100 a gathered
+row takes as long as about 40 cells of a dense product."""
+_CAPTURE_AT = 10
+"""Calls with the same shapes from which on they are one CUDA graph: capturing takes as long as
+many of them."""
 
 
 def free_bytes(device: torch.device) -> int:
@@ -44,8 +52,8 @@ def chunks_that_fit(sizes: Sequence[int] | np.ndarray, room: int) -> list[slice]
 class _Rows(NamedTuple):
     """A sparse matrix as PyTorch's ``embedding_bag`` reads it."""
 
-    indices: torch.Tensor  # (nnz,) int64
-    offsets: torch.Tensor  # (rows + 1,) int64
+    indices: torch.Tensor  # (nnz,)
+    offsets: torch.Tensor  # (rows + 1,), of the type of the indices
     values: torch.Tensor | None  # (nnz,); None: ones
 
     def __matmul__(self, dense: torch.Tensor) -> torch.Tensor:
@@ -56,53 +64,100 @@ class _Rows(NamedTuple):
 
 
 class _Product(torch.autograd.Function):
-    """``matrix @ dense`` whose gradient gathers too: PyTorch's own would wait for the device."""
+    """``matrix @ dense`` whose gradient gathers too: PyTorch's own would wait for the device.
+
+    ``dense`` (stacked, rows, columns); a transposed matrix may have rows more, which are dropped.
+    """
 
     @staticmethod
     def forward(ctx, dense: torch.Tensor, matrix: _Rows, transposed: _Rows) -> torch.Tensor:
-        ctx.transposed = transposed
-        return matrix @ dense
+        ctx.transposed, ctx.rows = transposed, dense.shape[1]
+        return (matrix @ dense.flatten(0, 1)).unflatten(0, (len(dense), -1))
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return ctx.transposed @ gradient.contiguous(), None, None
+        found = ctx.transposed @ gradient.flatten(0, 1).contiguous()
+        return found.unflatten(0, (len(gradient), -1))[:, : ctx.rows], None, None
 
 
-class _Stack(NamedTuple):
-    """V visits, each padded to the most rows of any."""
+class _Padded(NamedTuple):
+    """A sparse matrix of each of B blocks, padded to equal numbers of rows and of entries.
 
-    features: tuple[_Rows, _Rows]  # (V * most rows0) x (V * words), and transposed
-    first: tuple[_Rows, _Rows]  # (V * most rows1) x (V * most rows0)
-    second: tuple[_Rows, _Rows]  # (V * most rows2) x (V * most rows1)
-    labels: torch.Tensor  # (V, most rows2)
-    weights: torch.Tensor  # (V, most rows2) of a row's loss: its visit's mean, 0 where padded
+    The last row of each is of no block: the entries that fill up are there, and are zero.
+    """
+
+    indices: torch.Tensor  # (B, entries) int32 columns
+    offsets: torch.Tensor  # (B, rows) int32
+    values: torch.Tensor  # (B, entries)
+    width: int  # rows of what each is multiplied with
+
+    def stacked(self, places: torch.Tensor) -> _Rows:
+        """Return the matrices ``places`` (G,), one below and right of the other."""
+        entries = self.indices.shape[1]
+        if len(self.indices) == 1:
+            offsets = functional.pad(self.offsets[0], (0, 1), value=entries)
+            return _Rows(self.indices[0], offsets, self.values[0])
+        kind = torch.int32 if len(places) * max(entries, self.width) < 2**31 else torch.int64
+        number = torch.arange(len(places), dtype=kind, device=places.device)[:, None]
+        indices = self.indices[places] + number * self.width
+        offsets = (self.offsets[places] + number * entries).flatten()
+        offsets = functional.pad(offsets, (0, 1), value=len(places) * entries)
+        return _Rows(indices.flatten(), offsets, self.values[places].flatten())
+
+
+class _Shelf(NamedTuple):
+    """Blocks that are visited together, padded to the most rows and entries of any."""
+
+    blocks: np.ndarray  # (B,) their numbers, sorted
+    features: tuple[_Padded, _Padded] | torch.Tensor  # and transposed; dense: (B, rows0) nodes
+    first: tuple[_Padded, _Padded]  # rows1 x rows0
+    second: tuple[_Padded, _Padded]  # rows2 x rows1
+    labels: torch.Tensor  # (B, rows2)
+    weights: torch.Tensor  # (B, rows2) of a row's loss: its visit's mean, 0 where padded
+
+
+class _Repeated:
+    """A function of tensors of fixed shapes: a graph of kernels once it comes again.
+
+    ``pool``: memory that the graphs share, since none runs beside another; None: not on CUDA.
+    """
+
+    def __init__(self, function: Callable[..., torch.Tensor | None], pool: Any) -> None:
+        self.function, self.pool, self.calls, self.graph = function, pool, 0, None
+
+    def __call__(self, *tensors: torch.Tensor) -> torch.Tensor | None:
+        self.calls += 1
+        if self.pool is None or self.calls < _CAPTURE_AT:
+            return self.function(*tensors)
+        if self.graph is None:
+            self.inputs = [each.clone() for each in tensors]
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, pool=self.pool):
+                self.output = self.function(*self.inputs)
+        for own, given in zip(self.inputs, tensors, strict=True):
+            own.copy_(given)
+        self.graph.replay()
+        return self.output
 
 
 @dataclass
 class _Group:
-    """Replicas that make a step together, and their V visits, on host and device."""
+    """Replicas A that make a step together, V visits in all."""
 
-    visits: np.ndarray
     noisy: bool
     replicas: torch.Tensor  # (A,)
     starts: torch.Tensor  # (A + 1,) where visits of each replica start
     owners: torch.Tensor  # (V,) replica of each visit
+    dropout: bool
+    move: _Repeated
+
+
+class _Visits(NamedTuple):
+    """What a group visits in a step."""
+
+    group: _Group
+    places: torch.Tensor  # (V,) of the visited blocks on the shelf
     units: torch.Tensor  # (V,) first dropout unit of each visit: a replica's visits share none
-    blocks: torch.Tensor  # (V,)
-
-
-class _Kept(dict[bytes, tuple[_Stack, int]]):
-    """Stacks by their visits; the eldest leave once all hold more than ``room`` bytes."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-
-    def get_or_make(self, visits: np.ndarray, make, size: int) -> _Stack:
-        stack, _ = self.pop(visits.tobytes(), None) or (make(), size)
-        self[visits.tobytes()] = stack, size
-        while len(self) > 1 and sum(size for _, size in self.values()) > self.room:
-            del self[next(iter(self))]
-        return stack
 
 
 class TorchBackend:
@@ -119,6 +174,7 @@ class TorchBackend:
         self.dtype = self.theta.dtype
         self.m, self.v = torch.zeros_like(self.theta), torch.zeros_like(self.theta)
         self.best = self.theta.clone()
+        self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
         self.learning_rate = self._sent(state.learning_rate).to(self.dtype)[:, None]
         self.noise_std = self._sent(state.noise_std)[:, None]  # float64
         self.noisy = state.noise_std > 0
@@ -139,11 +195,30 @@ class TorchBackend:
             for name in ("x", "a")
         }
         self.labels = self._sent(inputs.labels)
-        self.trained, self.scored = _Kept(room // 8), _Kept(room // 8)
-        self.sent, self.groups = np.zeros(0, np.int64), {}
+        self.dense = self._dense(room)
+        self.largest_shelf = room // 8  # making one takes several times its size
+        self.trained = self.scored = None
+        self.sent, self.groups, self.visits = None, {}, {}
+        self.scorers: dict[bytes, tuple[_Repeated, list[torch.Tensor]]] = {}
+        self.pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
 
     def _sent(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        host = torch.from_numpy(np.ascontiguousarray(array))
+        if self.device.type == "cuda":  # pageable memory would wait for what the device does
+            host = host.pin_memory()
+        return host.to(self.device, non_blocking=True)
+
+    def _dense(self, room: int) -> torch.Tensor | None:
+        """Return the features (N, F) where they are dense enough and fit."""
+        pointers, indices, values = self.matrices["x"]
+        shape = len(pointers) - 1, self.inputs.n_features
+        cells = shape[0] * shape[1]
+        if len(values) < _DENSE * cells or cells * self.theta.element_size() > room // 8:
+            return None
+        rows, _, _ = self._ranges(pointers[:-1], pointers.diff(), len(values))
+        dense = torch.zeros(shape, dtype=self.dtype, device=self.device)
+        dense[rows, indices.long()] = values
+        return dense
 
     @staticmethod
     def _sizes(inputs: Inputs, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
@@ -160,46 +235,90 @@ class TorchBackend:
             nonzeros.append(np.diff(np.concatenate([[0], np.cumsum(lengths)])[starts]))
         return np.array(rows), np.array(nonzeros)
 
-    def _bytes(self, visits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes (V,) of each visit: of its stack, and of what a step takes beside it.
+    def _held(self, blocks: np.ndarray) -> int:
+        """Bytes that a shelf of ``blocks`` holds: an entry is there twice."""
+        number = self.theta.element_size()
+        rows = self.n_rows[:, blocks].max(axis=1, initial=0)
+        entries = int(self.nonzeros[self.dense is not None :, blocks].max(axis=1, initial=0).sum())
+        each = entries * 2 * (4 + number) + 16 * int(rows.sum() + self.inputs.n_features)
+        return len(blocks) * each
 
-        From above: a non-zero is held twice and sorted once, a hidden unit has six copies and 16
-        bytes of a random draw, a parameter six and a float64 sum.
+    def _bytes(self, visits: np.ndarray, shelf: _Shelf | None) -> np.ndarray:
+        """Bytes (V,) that a step takes for each visit, from above.
+
+        An entry is copied from its shelf, if that holds more blocks than one, and sorted where the
+        shelf is made for the step. A row of dense features is copied, a hidden unit has eight
+        copies and 16 bytes of a random draw, a parameter six and a float64 sum.
         """
         number = self.theta.element_size()
-        nonzeros = self.nonzeros[:, visits].sum(axis=0)
         rows = self.n_rows[:, visits].max(axis=1, initial=0)
-        stack = nonzeros * 2 * (8 + number) + 8 * int(rows.sum() + self.inputs.n_features)
+        entries = self.nonzeros[self.dense is not None :, visits].sum(axis=0)
+        each = 96 if shelf is None else 24 if len(shelf.blocks) > 1 else 0
         units = int(rows.sum()) * self.hidden
-        return stack, nonzeros * 48 + units * (6 * number + 16) + self.used * (6 * number + 48)
+        dense = 0 if self.dense is None else int(rows[0]) * self.inputs.n_features * number
+        return entries * each + units * (8 * number + 16) + dense + self.used * (6 * number + 48)
+
+    def _shelf_of(self, blocks: np.ndarray, last: _Shelf | None) -> _Shelf | None:
+        """Return a shelf of ``blocks``: the last one if it holds them; None: too many or none."""
+        if not len(blocks):
+            return None
+        if last is not None and np.isin(blocks, last.blocks).all():
+            return last
+        return self._shelf(blocks) if self._held(blocks) <= self.largest_shelf else None
 
     def begin(self, steps: Sequence[Step]) -> None:
         """Send what the coming steps visit; nothing where it is what the last ones visited."""
-        parts, made = [], []
+        blocks = np.unique(np.concatenate([step.visits for step in steps]))
+        blocks = blocks[self.n_rows[2, blocks] > 0]  # without labels the gradient is zero
+        self.trained = self._shelf_of(blocks, self.trained)
+        parts, made, groups = [], [], {}
         for step in steps:
             owner = np.repeat(np.arange(len(step.replicas)), np.diff(step.visit_start))
-            seen = self.n_rows[2, step.visits] > 0  # without labels the gradient is zero
+            seen = np.isin(step.visits, blocks)
             owner, visits = owner[seen], step.visits[seen]
             starts = np.searchsorted(owner, np.arange(len(step.replicas) + 1))
-            sizes = np.concatenate([[0], np.cumsum(np.sum(self._bytes(visits), axis=0))])[starts]
+            sizes = np.concatenate([[0], np.cumsum(self._bytes(visits, self.trained))])[starts]
             for chunk in chunks_that_fit(np.diff(sizes), self.room):
                 first, last = starts[chunk.start], starts[chunk.stop]
                 taken, of = visits[first:last], owner[first:last]
+                replicas, local = step.replicas[chunk], starts[chunk.start : chunk.stop + 1] - first
+                shelf = self.trained
+                numbers = np.unique(taken) if shelf is None else shelf.blocks
+                key = (replicas.tobytes(), local.tobytes(), numbers.tobytes(), step.dropout)
+                if key not in groups:
+                    groups[key] = self.groups.get(key) or self._group(
+                        replicas, local, step.replicas[of], step.dropout, numbers
+                    )
                 units = -(-self.n_rows[1, taken] * self.hidden // 16)
                 before = np.concatenate([[0], np.cumsum(units)])
-                local = starts[chunk.start : chunk.stop + 1] - first
                 used = before[:-1] - before[local[of - chunk.start]]
-                replicas = step.replicas[chunk]
-                made.append((step.number, taken, bool(self.noisy[replicas].any())))
-                parts += [replicas, local, step.replicas[of], used, taken]
+                made.append((step.number, groups[key]))
+                parts += [np.searchsorted(numbers, taken), used]
         flat = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         if not np.array_equal(flat, self.sent):
             self.sent, self.received = flat, self._sent(flat)
         arrays = self.received.split([len(each) for each in parts])
-        self.groups = {}
-        for number, (step, *host) in enumerate(made):
-            group = _Group(*host, *arrays[5 * number : 5 * number + 5])
-            self.groups.setdefault(step, []).append(group)
+        self.groups, self.visits = groups, {}
+        for number, (step, group) in enumerate(made):
+            visits = _Visits(group, *arrays[2 * number : 2 * number + 2])
+            self.visits.setdefault(step, []).append(visits)
+
+    def _group(
+        self, replicas: np.ndarray, starts: np.ndarray, owners: np.ndarray, dropout: bool,
+        blocks: np.ndarray,
+    ) -> _Group:  # fmt: skip
+        """Replicas that make a step together; ``blocks`` are on the shelf."""
+        kept = self.trained
+
+        def move(places: torch.Tensor, units: torch.Tensor) -> None:
+            shelf = self._shelf(blocks) if kept is None and len(blocks) else kept
+            self._move(group, shelf, places, units)
+
+        group = _Group(
+            bool(self.noisy[replicas].any()), *map(self._sent, (replicas, starts, owners)),
+            dropout, _Repeated(move, None if kept is None else self.pool),
+        )  # fmt: skip
+        return group
 
     def _ranges(
         self, starts: torch.Tensor, lengths: torch.Tensor, total: int
@@ -209,111 +328,162 @@ class TorchBackend:
         within = torch.arange(total, device=self.device) - (lengths.cumsum(0) - lengths)[owners]
         return owners, within, starts[owners] + within
 
-    def _sparse(self, indices, rows, values, shape: tuple[int, int]) -> tuple[_Rows, _Rows]:
-        """A matrix of ``shape`` and its transpose, from entries sorted by row."""
-        found = []
-        for _ in range(2):
-            ends = torch.arange(shape[0] + 1, device=self.device)
-            found.append(_Rows(indices, torch.searchsorted(rows, ends), values))
-            order = indices.sort(stable=True)
-            indices, rows, values = rows[order.indices], order.values, values[order.indices]
-            shape = shape[::-1]
+    def _padded(
+        self, of: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], values: torch.Tensor,
+        counts: np.ndarray, shape: tuple[int, int], spare: int,
+    ) -> tuple[_Padded, _Padded]:  # fmt: skip
+        """Matrices of ``shape`` and their transposes, from entries sorted by block and row.
+
+        Entry i of block ``of[i]``, ``counts`` of each block, is at (row, column) ``places``;
+        ``spare``: rows that a transpose has beyond its columns.
+        """
+        blocks, most, found = len(counts), int(counts.max(initial=0)), []
+        before = self._sent(np.cumsum(counts) - counts)
+        slots = of * most + torch.arange(len(of), device=self.device) - before[of]
+        row, column = places
+        rows, columns = shape
+        for extra in (0, spare):
+            keys = of * (rows + extra) + row
+            ends = torch.arange(blocks * (rows + extra), device=self.device)
+            offsets = torch.searchsorted(keys, ends).view(blocks, -1) - before[:, None]
+            flat = torch.zeros(2, blocks * most, dtype=values.dtype, device=self.device)
+            indices = flat[0].int()
+            indices[slots], flat[1, slots] = column.int(), values
+            matrix = _Padded(
+                indices.view(blocks, -1), offsets.int(), flat[1].view(blocks, -1), columns
+            )
+            found.append(matrix)
+            order = (of * columns + column).sort(stable=True).indices
+            row, column, values = column[order], row[order], values[order]
+            rows, columns = columns, rows
         return found[0], found[1]
 
-    def _stacked(self, visits: np.ndarray, blocks: torch.Tensor) -> _Stack:
-        """Stack the blocks of ``visits``, whose numbers are ``blocks`` on the device."""
-        count, nodes_in_all = len(visits), len(self.labels)
-        totals, nonzeros = self.n_rows[:, visits].sum(axis=1), self.nonzeros[:, visits].sum(axis=1)
-        widths = [self.inputs.n_features, *self.n_rows[:, visits].max(axis=1).tolist()]
+    def _shelf(self, numbers: np.ndarray) -> _Shelf:
+        """Put the blocks ``numbers`` on a shelf."""
+        count, nodes_in_all = len(numbers), len(self.labels)
+        blocks = self._sent(numbers)
+        heights = [
+            self.inputs.n_features,
+            *(self.n_rows[:, numbers].max(axis=1, initial=0) + 1).tolist(),
+        ]
         below, matrices = None, []  # below: sorted keys of the rows that a layer's entries select
         for layer, name in enumerate(_LAYERS):
             starts = self.on_device[f"{name}_start"]
             first, lengths = starts[blocks], starts[blocks + 1] - starts[blocks]
-            visit, within, number = self._ranges(first, lengths, int(totals[layer]))
+            block, within, number = self._ranges(
+                first, lengths, int(self.n_rows[layer, numbers].sum())
+            )
             nodes = self.on_device[name][number].long()
             pointers, indices, values = self.matrices["a" if layer else "x"]
             if layer:
                 pointers = pointers.flatten()
-                row = self.on_device["graph"][blocks][visit] * (nodes_in_all + 1) + nodes
+                row = self.on_device["graph"][blocks][block] * (nodes_in_all + 1) + nodes
             else:
                 row = nodes
-            entries = self._ranges(
-                pointers[row], pointers[row + 1] - pointers[row], int(nonzeros[layer])
-            )
-            of = visit[entries[0]]
-            column = indices[entries[2]].long()
-            if below is not None:
-                keys, before = below
-                column = torch.searchsorted(keys, of * nodes_in_all + column) - before[of]
-            placed = visit * widths[layer + 1] + within
-            matrices.append(
-                self._sparse(
-                    of * widths[layer] + column, placed[entries[0]], values[entries[2]],
-                    (count * widths[layer + 1], count * widths[layer]),
+            counts = self.nonzeros[layer, numbers]
+            if layer == 0 and self.dense is not None:
+                chosen = torch.zeros(count, heights[1], dtype=torch.int64, device=self.device)
+                chosen[block, within] = nodes
+                matrices.append(chosen)
+            else:
+                owners, _, entries = self._ranges(
+                    pointers[row], pointers[row + 1] - pointers[row], int(counts.sum())
                 )
-            )  # fmt: skip
-            below = visit * nodes_in_all + nodes, lengths.cumsum(0) - lengths
-        labels = torch.zeros(count * widths[3], dtype=torch.int64, device=self.device)
-        weights = torch.zeros(count * widths[3], dtype=self.dtype, device=self.device)
-        labels[placed] = self.labels[nodes].long()
-        weights[placed] = (1 / lengths.to(self.dtype))[visit]
-        shape = (count, widths[3])
-        return _Stack(*matrices, labels.view(shape), weights.view(shape))
+                of = block[owners]
+                column = indices[entries].long()
+                if below is not None:
+                    keys, before = below
+                    column = torch.searchsorted(keys, of * nodes_in_all + column) - before[of]
+                shape = heights[layer + 1], heights[layer]
+                spare = 0 if layer else 1
+                matrices.append(
+                    self._padded(
+                        of, (within[owners], column), values[entries], counts, shape, spare
+                    )
+                )
+            below = block * nodes_in_all + nodes, lengths.cumsum(0) - lengths
+        labels = torch.zeros(count, heights[3], dtype=torch.int64, device=self.device)
+        weights = torch.zeros(count, heights[3], dtype=self.dtype, device=self.device)
+        labels[block, within] = self.labels[nodes].long()
+        weights[block, within] = (1 / lengths.to(self.dtype))[block]
+        return _Shelf(numbers, *matrices, labels, weights)
 
     def _logits(
-        self, stack: _Stack, theta: torch.Tensor, drop: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Logits (V, rows, classes) of all visits; ``theta`` is (V, P), ``drop`` hidden units."""
+        self, shelf: _Shelf, places: torch.Tensor, theta: torch.Tensor, drop: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits (G, rows, C, classes) of all visits, and the places (G,) of what is stacked.
+
+        V = G · C visits: where all are of the only block, it is there once (G = 1) and the visits
+        lie beside each other. ``theta`` is (V, P), ``drop`` (V, units) hidden units.
+        """
         f, h, k = self.inputs.n_features, self.hidden, self.inputs.n_classes
-        first, bias1, second, bias2 = theta[:, : self.used].split([f * h, h, h * k, k], dim=1)
-        z0 = _Product.apply(first.reshape(-1, h), *stack.features)
-        hidden = _Product.apply(z0, *stack.first).unflatten(0, (len(theta), -1))
-        hidden = torch.relu(hidden + bias1[:, None])
+        if len(shelf.blocks) == 1:
+            places = places[:1]
+        groups = len(places)
+        theta = theta[:, : self.used].unflatten(0, (groups, -1))  # (G, C, P)
+        first, bias1, second, bias2 = theta.split([f * h, h, h * k, k], dim=2)
+        wide = first.unflatten(2, (f, h)).transpose(1, 2).flatten(2)  # (G, F, C h)
+        if self.dense is None:
+            z0 = _Product.apply(wide, *(each.stacked(places) for each in shelf.features))
+        else:
+            z0 = self.dense[shelf.features[places]] @ wide
+        hidden = _Product.apply(z0, *(each.stacked(places) for each in shelf.first))
+        hidden = torch.relu(hidden.unflatten(2, (-1, h)).transpose(1, 2) + bias1[:, :, None])
         if drop is not None:
             hidden = hidden.masked_fill(drop.view(hidden.shape), 0.0) * self.rule.keep_scale
-        y = (hidden @ second.unflatten(1, (h, k))).flatten(0, 1)
-        return _Product.apply(y, *stack.second).unflatten(0, (len(theta), -1)) + bias2[:, None]
+        y = (hidden @ second.unflatten(2, (h, k))).transpose(1, 2).flatten(2)
+        logits = _Product.apply(y, *(each.stacked(places) for each in shelf.second))
+        return logits.unflatten(2, (-1, k)) + bias2[:, None], places
 
-    def _loss(self, logits: torch.Tensor, stack: _Stack) -> torch.Tensor:
+    def _loss(self, logits: torch.Tensor, shelf: _Shelf, places: torch.Tensor) -> torch.Tensor:
         """Mean cross-entropy (V,) of every visit."""
-        losses = functional.cross_entropy(logits.transpose(1, 2), stack.labels, reduction="none")
-        return torch.where(stack.weights > 0, losses * stack.weights, 0.0).sum(dim=1)
+        shape = logits.shape[:3]
+        labels = shelf.labels[places][:, :, None].expand(shape).flatten()
+        losses = functional.cross_entropy(logits.flatten(0, 2), labels, reduction="none")
+        weights = shelf.weights[places][:, :, None]
+        return torch.where(weights > 0, losses.view(shape) * weights, 0.0).sum(dim=1).flatten()
 
     def prepare(self) -> None:
         """Nothing to compile."""
 
     def train_step(self, step: Step) -> np.ndarray:
         """One step of every replica of ``step``, announced by ``begin``; scores no row."""
-        for group in self.groups[step.number]:
-            shape = (len(group.replicas), self.theta.shape[1])
-            total = torch.zeros(shape, dtype=torch.float64, device=self.device)
-            if len(group.visits):
-                visits = torch.arange(len(group.visits), device=self.device)
-                gradients = self._clipped(step, group).double()
-                total = _Rows(visits, group.starts, None) @ gradients
-            self._update(step, group, self._noisy(step, group, total) / self.rule.divisor)
+        self.clock.fill_(step.number)
+        for group, places, units in self.visits[step.number]:
+            group.move(places, units)
         return np.zeros(0)
 
-    def _clipped(self, step: Step, group: _Group) -> torch.Tensor:
+    def _move(
+        self, group: _Group, shelf: _Shelf, places: torch.Tensor, units: torch.Tensor
+    ) -> None:
+        """Move the replicas of ``group`` by the noisy sum of their visits' gradients."""
+        shape = (len(group.replicas), self.theta.shape[1])
+        total = torch.zeros(shape, dtype=torch.float64, device=self.device)
+        if len(places):
+            visits = torch.arange(len(places), device=self.device)
+            gradients = self._clipped(group, shelf, places, units).double()
+            total = _Rows(visits, group.starts, None) @ gradients
+        self._update(group, self._noisy(group, total) / self.rule.divisor)
+
+    def _clipped(
+        self, group: _Group, shelf: _Shelf, places: torch.Tensor, units: torch.Tensor
+    ) -> torch.Tensor:
         """Clipped gradients (V, P); non-finite ones are zero (docs/privacy.md §2)."""
-        visits, drop = group.visits, None
-        stack = self.trained.get_or_make(
-            visits, lambda: self._stacked(visits, group.blocks), int(self._bytes(visits)[0].sum())
-        )
-        if step.dropout:
-            units = int(self.n_rows[1, visits].max()) * self.hidden
+        drop = None
+        if group.dropout:
+            count = shelf.first[0].offsets.shape[1] * self.hidden
             keys = self.dropout_key[group.owners]
-            drawn = torch_noise.random_bytes(keys, step.number, group.units, units)
+            drawn = torch_noise.random_bytes(keys, self.clock, units, count)
             drop = drawn < self.rule.keep_threshold
         theta = self.theta[group.owners].requires_grad_()
-        loss = self._loss(self._logits(stack, theta, drop), stack).sum()
-        (gradients,) = torch.autograd.grad(loss, theta)
+        logits, stacked = self._logits(shelf, places, theta, drop)
+        (gradients,) = torch.autograd.grad(self._loss(logits, shelf, stacked).sum(), theta)
         norms = gradients.norm(dim=1, keepdim=True)
         margin = 1e-5 if self.dtype == torch.float32 else 1e-12
         factors = (self.rule.clip / (norms * (1 + margin))).clamp(max=1.0)
         return torch.where(torch.isfinite(norms), gradients * factors, 0.0)
 
-    def _noisy(self, step: Step, group: _Group, total: torch.Tensor) -> torch.Tensor:
+    def _noisy(self, group: _Group, total: torch.Tensor) -> torch.Tensor:
         """Return ``total`` (A, P) float64 with the noise of the step, in the parameters' type.
 
         Sums of several visits get their noise before they are rounded; a single visit's gradient
@@ -322,43 +492,61 @@ class TorchBackend:
         if not group.noisy:
             return total.to(self.dtype)
         std, keys = self.noise_std[group.replicas], self.noise_key[group.replicas]
-        normals = torch_noise.normals(keys, step.number, total.shape[1], self.dtype)
+        normals = torch_noise.normals(keys, self.clock, total.shape[1], self.dtype)
         single = total.to(self.dtype) + std.to(self.dtype) * normals
         several = (group.starts.diff() > 1)[:, None]
         return torch.where(several, (total + std * normals).to(self.dtype), single)
 
-    def _update(self, step: Step, group: _Group, mean: torch.Tensor) -> None:
-        rule, t, rows = self.rule, step.number, group.replicas
+    def _update(self, group: _Group, mean: torch.Tensor) -> None:
+        rule, rows = self.rule, group.replicas
         gradient = mean + rule.weight_decay * self.theta[rows]
         if not rule.adam:
             self.theta[rows] -= self.learning_rate[rows] * gradient
             return
+        taken = (self.clock + 1).double()
         self.m[rows] = 0.9 * self.m[rows] + 0.1 * gradient
         self.v[rows] = 0.999 * self.v[rows] + 0.001 * gradient**2
-        rate = self.learning_rate[rows] / (1 - 0.9 ** (t + 1))
-        root = (self.v[rows] / (1 - 0.999 ** (t + 1))).sqrt()
+        rate = self.learning_rate[rows] / (1 - 0.9**taken)
+        root = (self.v[rows] / (1 - 0.999**taken)).sqrt()
         self.theta[rows] -= rate * self.m[rows] / (root + 1e-8)
 
     @torch.no_grad()
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
-        sizes, found = np.sum(self._bytes(block_of), axis=0), []
-        rows, blocks = self._sent(np.stack([replicas, block_of]))
         most = int(self.n_rows[2, block_of].max(initial=0))
         if most == 0:
             return np.zeros(len(replicas)), np.zeros((len(replicas), 0), np.int32)
-        for chunk in chunks_that_fit(sizes, self.room):
-            visits, of = block_of[chunk], blocks[chunk]
-            stack = self.scored.get_or_make(
-                visits, lambda of=of, visits=visits: self._stacked(visits, of),
-                int(self._bytes(visits)[0].sum()),
-            )  # fmt: skip
-            logits = self._logits(stack, self.theta[rows[chunk]], None)
-            loss = self._loss(logits, stack).double()[:, None].view(torch.int32)
-            classes = functional.pad(logits.argmax(2).int(), (0, most - logits.shape[1]))
-            found.append(torch.cat([loss, classes], dim=1))
+        self.scored, found = self._shelf_of(np.unique(block_of), self.scored), []
+        for chunk in chunks_that_fit(self._bytes(block_of, self.scored), self.room):
+            scored = self._scorer(replicas[chunk], block_of[chunk])
+            found.append(functional.pad(scored, (0, most + 2 - scored.shape[1])))
         scores = torch.cat(found).cpu().numpy()  # the only transfer: losses in two words each
         return scores[:, :2].copy().view(np.float64)[:, 0], scores[:, 2:].copy()
+
+    def _scorer(self, replicas: np.ndarray, visits: np.ndarray) -> torch.Tensor:
+        """Scores of one chunk."""
+        kept = self.scored
+        blocks = np.unique(visits) if kept is None else kept.blocks
+        key = replicas.tobytes() + visits.tobytes() + blocks.tobytes()
+        if key not in self.scorers:
+            while len(self.scorers) >= 8:  # replicas that stop leave theirs behind
+                del self.scorers[next(iter(self.scorers))]
+
+            def score(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+                return self._scores(kept or self._shelf(blocks), rows, places)
+
+            repeated = _Repeated(score, None if kept is None else self.pool)
+            given = [self._sent(each) for each in (replicas, np.searchsorted(blocks, visits))]
+            self.scorers[key] = repeated, given
+        repeated, given = self.scorers[key]
+        return repeated(*given)
+
+    def _scores(self, shelf: _Shelf, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Loss, as two words of int32, and classes of the replicas ``rows`` (V, 2 + rows2)."""
+        logits, stacked = self._logits(shelf, places, self.theta[rows], None)
+        loss = self._loss(logits, shelf, stacked).double()[:, None].view(torch.int32)
+        classes = logits.argmax(3).int().transpose(1, 2).flatten(0, 1)[:, :-1]
+        return torch.cat([loss, classes], dim=1)
 
     def keep_best(self, replicas: np.ndarray) -> None:
         """Remember the present parameters of ``replicas``."""
@@ -367,7 +555,7 @@ class TorchBackend:
 
     def restore_best(self) -> None:
         """Go back to the remembered parameters."""
-        self.theta = self.best.clone()
+        self.theta.copy_(self.best)
 
     def parameters(self) -> np.ndarray:
         """Return (R, P) without the unused ends of the rows."""

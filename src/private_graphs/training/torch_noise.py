@@ -15,13 +15,13 @@ _WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
 """The constants of ChaCha's state."""
 
 
-def words(keys: torch.Tensor, step: int, units: torch.Tensor) -> list[torch.Tensor]:
-    """Four words (A, U) of ``units`` (A, U) under ``keys`` (A, 4) or (A, 8), all int64."""
+def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
+    """Four words (A, U) of ``units`` (A, U) under ``keys`` (A, 4) or (A, 8), int64, in a step."""
     draw = _philox if keys.shape[1] == 4 else _chacha
     return draw([column[:, None] for column in keys.unbind(1)], step, units)
 
 
-def _philox(key: list[torch.Tensor], step: int, units: torch.Tensor) -> list[torch.Tensor]:
+def _philox(key: list[torch.Tensor], step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
     """Philox4x32-10; a product of two words may wrap in int64, which keeps its 64 bits."""
     k0, k1, c2, c3 = key
     c0, c1 = units & _MASK, step & _MASK
@@ -51,19 +51,20 @@ def chacha_block(state: torch.Tensor) -> torch.Tensor:
     return (torch.cat([a, b, c, d]) + state) & _MASK
 
 
-def _chacha(key: list[torch.Tensor], step: int, units: torch.Tensor) -> list[torch.Tensor]:
+def _chacha(key: list[torch.Tensor], step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
     """A unit is a quarter of a block: of 64 units the first 16 are the first quarters."""
     shape, flat = units.shape, units.flatten()
     state = [torch.full_like(flat, word) for word in _WORDS]
     state += [each.expand(shape).flatten() for each in key]
     state.append(flat // 64 * 16 + flat % 16)
-    state += [torch.full_like(flat, word) for word in (step & _MASK, step >> 32, 0)]
+    state += [each.expand_as(flat) for each in (step & _MASK, step >> 32)]
+    state.append(torch.zeros_like(flat))
     blocks = chacha_block(torch.stack(state)).unflatten(0, (4, 4))
     quarter = (flat % 64 // 16).expand(1, 4, -1)
     return list(blocks.gather(0, quarter)[0].unflatten(1, shape))
 
 
-def normals(keys: torch.Tensor, step: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+def normals(keys: torch.Tensor, step: torch.Tensor, count: int, dtype: torch.dtype) -> torch.Tensor:
     """Standard normals (A, count) of a step, Box-Muller as ``noise.fill_normals`` takes it."""
     units = torch.arange(-(-count // 4), device=keys.device).expand(len(keys), -1)
     drawn = words(keys, step, units)
@@ -76,7 +77,9 @@ def normals(keys: torch.Tensor, step: int, count: int, dtype: torch.dtype) -> to
     return torch.cat(parts, dim=1)[:, :count]
 
 
-def random_bytes(keys: torch.Tensor, step: int, first: torch.Tensor, count: int) -> torch.Tensor:
+def random_bytes(
+    keys: torch.Tensor, step: torch.Tensor, first: torch.Tensor, count: int
+) -> torch.Tensor:
     """Bytes (A, count) of the units from ``first`` (A,) on."""
     units = first[:, None] + torch.arange(-(-count // 16), device=keys.device)
     drawn = torch.stack(words(keys, step, units), dim=2)
