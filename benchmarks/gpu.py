@@ -6,9 +6,10 @@ One row per case and device. ``plain_ratio``: the plain loop of PyTorch Geometri
 after the other on the same device, and takes so many times as long. ``bandwidth_share``: the time
 in which the device copies as many bytes as an epoch has to move (each non-zero with the row that it
 selects, forward and backward, and the parameters, their noise and their update), as a share of the
-time taken. On the CPU, where the caches hold small cases, it may exceed 1. MNIST is per-record
-DP-SGD, which trains on the CPU alone and moves no sparse matrix: its row has no plain loop and no
-bandwidth, and is there to be compared with.
+time taken. Where the caches hold what is selected, or features are multiplied as a dense matrix,
+it may exceed 1. MNIST is per-record DP-SGD, whose plain loop is one of Opacus, and which moves no
+sparse matrix; the row of BERT has texts per second in place of epochs, and its plain loop embeds
+one text after the other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ import numpy as np
 import torch
 from baselines import PlainLoop
 from batched import Batched, Training
+from embedding import corpus, write_model
 from floor import count_products
 from reddit import ENTRIES, FEATURES, NODES
 from synthetic import Size, citation_like
@@ -31,10 +34,13 @@ from synthetic import Size, citation_like
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.reddit import N_CLASSES
+from private_graphs.features.bert import BertEncoder
+from private_graphs.features.embedding import SHARD_TEXTS
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
 from private_graphs.training import dpsgd
 from private_graphs.training.streams import Streams
 
+Row = dict[str, object]
 NOISE, RAW = 35.0, Path("data/raw")
 POKEC = Size(nodes=20_000, edges=16_128, nonzeros=2_000_000, features=10_000, classes=2)
 REDDIT = Size(NODES, ENTRIES // 2, 100 * NODES, FEATURES, N_CLASSES)
@@ -68,7 +74,8 @@ CASES: dict[str, tuple[Size | str, int, tuple[tuple[str, Training], ...]]] = {
     )
 }  # fmt: skip
 """Case -> (data set or size of a generated one, replicas, settings)."""
-MNIST = "mnist"
+MNIST, BERT = "mnist", "bert"
+OTHERS = (MNIST, BERT)
 SMALL = ("tiny", "cora")
 
 
@@ -110,7 +117,7 @@ def bytes_of_epoch(ours: Batched) -> float:
 
 def graph_row(
     name: str, dataset: GraphDataset, training: Training, replicas: int, device: str, budget: float
-) -> dict[str, object]:
+) -> Row:
     """Measure one setting on one graph."""
     kind = torch.device(device.removeprefix("torch-"))
     ours = Batched(dataset, training, replicas, device)
@@ -130,29 +137,88 @@ def graph_row(
     }
 
 
-def mnist_row(budget: float, records: int = 60_000) -> dict[str, object]:
-    """Per-record DP-SGD on random pictures of the size of MNIST."""
+def mnist_row(device: str, budget: float, replicas: int = 10, records: int = 60_000) -> Row:
+    """Per-record DP-SGD on random pictures of the size of MNIST, Poisson lots of 600."""
     generator = np.random.default_rng(0)
     rows = generator.integers(0, 256, (records, 784), dtype=np.uint8)
     labels = generator.integers(0, 10, records)
     steps = dpsgd.Steps(1, 600, "poisson", 0.1, 1.0, 1.0)
-    streams = [Streams.of({"benchmark": 0})]
+    net, streams = dpsgd.Net((784, 1000, 10)), [Streams.of({"replica": r}) for r in range(replicas)]
+    kind = device.removeprefix("torch-")
     taken = seconds_of(
-        lambda: dpsgd.train(dpsgd.Net((784, 1000, 10)), steps, rows, labels, streams), "cpu", budget
+        lambda: dpsgd.train(net, steps, rows, labels, streams, device=device), kind, budget
     )
+    plain = seconds_of(opacus_epoch(net, steps, rows, labels, kind), kind, budget)
     return {
-        "case": MNIST, "device": "cpu", "replica_epochs_per_second": 1 / taken,
-        "plain_ratio": None, "bandwidth_share": None,
+        "case": MNIST, "device": device, "replica_epochs_per_second": replicas / taken,
+        "plain_ratio": plain * replicas / taken, "bandwidth_share": None,
     }  # fmt: skip
 
 
-def rows(
-    names: list[str], device: str, mirror: str | None, budget: float
-) -> Iterator[dict[str, object]]:
+def opacus_epoch(
+    net: dpsgd.Net, steps: dpsgd.Steps, rows: np.ndarray, labels: np.ndarray, device: str
+) -> Callable[[], object]:
+    """Return an epoch of DP-SGD as users of Opacus write it, of one replica."""
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    pixels = torch.from_numpy(rows).to(device).float() / 255
+    classes = torch.from_numpy(labels).to(device)
+    d, hidden, k = net.sizes
+    layers = (torch.nn.Linear(d, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, k))
+    model = GradSampleModule(torch.nn.Sequential(*layers).to(device))
+    optimizer = DPOptimizer(
+        torch.optim.SGD(model.parameters(), lr=steps.learning_rate),
+        noise_multiplier=steps.noise_std / steps.clip_norm, max_grad_norm=steps.clip_norm,
+        expected_batch_size=steps.lot_size,
+    )  # fmt: skip
+    share = steps.lot_size / len(rows)
+
+    def epoch() -> None:
+        for _ in range(len(rows) // steps.lot_size):
+            lot = torch.rand(len(rows), device=device).lt(share).nonzero()[:, 0]
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(pixels[lot]), classes[lot]).backward()
+            optimizer.step()
+
+    return epoch
+
+
+def bert_row(device: str, texts: int = 50_000, alone: int = 300) -> Row:
+    """Texts per second of a model of the real shape, batched in bf16, and one after the other."""
+    kind = device.removeprefix("torch-")
+    distinct = corpus(texts // 8, np.random.default_rng(0)).distinct[:texts]
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(Path(folder))
+        encoder = BertEncoder(Path(folder), kind)
+        longest_first = sorted(distinct, key=len, reverse=True)
+
+        def batched() -> None:
+            for start in range(0, len(distinct), SHARD_TEXTS):
+                encoder.encode(longest_first[start : start + SHARD_TEXTS])
+
+        chosen = np.random.default_rng(1).choice(len(distinct), alone, replace=False)
+
+        def one_by_one() -> None:
+            for index in chosen:
+                encoder.encode([distinct[index]])
+
+        rate = len(distinct) / seconds_of(batched, kind, 0.0)
+        plain = seconds_of(one_by_one, kind, 0.0) / alone
+    return {
+        "case": BERT, "device": device, "texts_per_second": rate, "plain_ratio": plain * rate,
+        "bandwidth_share": None,
+    }  # fmt: skip
+
+
+def rows(names: list[str], device: str, mirror: str | None, budget: float) -> Iterator[Row]:
     """Measure the named cases one after the other."""
     for name in names:
         if name == MNIST:
-            yield mnist_row(budget)
+            yield mnist_row(device, budget)
+            continue
+        if name == BERT:
+            yield bert_row(device)
             continue
         source, replicas, settings = CASES[name]
         if isinstance(source, Size):
@@ -169,14 +235,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cuda", "torch-cpu"])
     parser.add_argument("--mirror", help="folder with the raw files")
-    parser.add_argument("--cases", help=f"names: a,b,c; of {', '.join([*CASES, MNIST])}")
+    parser.add_argument("--cases", help=f"names: a,b,c; of {', '.join([*CASES, *OTHERS])}")
     parser.add_argument("--seconds", type=float, default=5.0, help="per measurement")
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     options = parser.parse_args()
     device = options.device or ("cuda" if torch.cuda.is_available() else "torch-cpu")
     if device == "cuda" and not torch.cuda.is_available():
         sys.exit("error: PyTorch finds no usable GPU; expected one, or --device torch-cpu")
-    everything = [name for name in (*CASES, MNIST) if name != "tiny"]
+    everything = [name for name in (*CASES, *OTHERS) if name != "tiny"]
     names = options.cases.split(",") if options.cases else everything
     if device == "torch-cpu" and not options.cases:
         names = list(SMALL)
@@ -184,11 +250,13 @@ def main() -> None:
             "no GPU is at hand: what a GPU runs is measured on the CPU, on small cases only",
             file=sys.stderr,
         )
-    unknown = sorted(set(names) - {*CASES, MNIST})
+    unknown = sorted(set(names) - {*CASES, *OTHERS})
     if unknown:
-        sys.exit(f"error: unknown cases {unknown}; expected some of {[*CASES, MNIST]}")
+        sys.exit(f"error: unknown cases {unknown}; expected some of {[*CASES, *OTHERS]}")
     found = []
     for row in rows(names, device, options.mirror, options.seconds):
+        if device == "cuda":
+            row["device"] = torch.cuda.get_device_name()
         found.append(row)
         print(row, file=sys.stderr if options.json else sys.stdout, flush=True)
     if options.json:

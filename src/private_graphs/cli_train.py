@@ -135,7 +135,7 @@ def train(
     proved = method_named(method).protocols[protocol].calibration == "proved"
     noise_source = "os_entropy" if proved and seed is None else "seeded"
     private = any(map(math.isfinite, job.epsilons))
-    used = resolve_device(device, secret_noise=private and noise_source == "os_entropy")
+    used = resolve_device(device)
     if out is not None:
         prepare_folder(out)
     built = load_data(dataset, features, data_view(job), mirror, data, device, threads)

@@ -5,24 +5,14 @@ from __future__ import annotations
 from private_graphs.errors import UserError, suggest
 
 
-def resolve_device(device: str, secret_noise: bool = False) -> str:
-    """Return cpu or cuda for auto, cpu or cuda; UserError where a GPU is asked for and absent.
-
-    ``secret_noise``: noise is to be drawn under fresh secret bytes. The cryptographic generator has
-    never run on a GPU (docs/privacy.md §5): auto is then cpu, and cuda a UserError.
-    """
+def resolve_device(device: str) -> str:
+    """Return cpu or cuda for auto, cpu or cuda; UserError where a GPU is asked for and absent."""
     if device not in ("auto", "cpu", "cuda"):
         choices = ("auto", "cpu", "cuda")
         raise UserError(
             f"device is {device!r}; expected auto, cpu or cuda{suggest(device, choices)}"
         )
-    if secret_noise and device == "cuda":
-        raise UserError(
-            "device is 'cuda', but noise without a seed has to come from a cryptographic "
-            "generator, which is not shown to run right on a GPU; expected --device cpu, or "
-            "--seed N: a run that whoever holds the seed can repeat"
-        )
-    if device == "cpu" or secret_noise:
+    if device == "cpu":
         return "cpu"
     import torch  # takes seconds to import; CPU training does not need it
 

@@ -74,7 +74,7 @@ def execute(
 
     ``chosen`` are the rows of ``job.chosen.job``, ``artifacts`` those of the jobs that it needs.
     ``unlabelled`` predicts test records without a label too; scores are of those that have one.
-    ``device`` auto is a GPU where there is one that may draw the noise.
+    ``device`` auto is a GPU where there is one.
     Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated, but by
     the other steps of a run in shards, which keep theirs (``secret``). Raises
     UserError for a job that cannot be carried out (no such scenario, too many splits, an impossible
@@ -82,8 +82,7 @@ def execute(
     """
     runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)
     if device == "auto":
-        private = any(request.private for request in runner.requests)
-        device = resolve_device(device, secret_noise=private and noise_source == "os_entropy")
+        device = resolve_device(device)
     context = Context(progress, device, threads, artifacts or {})
     if artifacts and noise_source == "os_entropy":
         raise UserError(

@@ -10,26 +10,14 @@ import math
 from dataclasses import replace
 
 import pytest
-import torch
 from small_graphs import random_graph
 from small_jobs import job_of
 
-from private_graphs.devices import resolve_device
-from private_graphs.errors import UserError
 from private_graphs.methods.gcn_protocols import PROTOCOLS
 from private_graphs.run import execute
 from private_graphs.training import blocks, engine
 
 GRAPH = random_graph(0, nodes=90, classes=3)
-
-
-@pytest.mark.parametrize("gpu", [False, True])
-def test_secret_noise_is_for_the_cpu(monkeypatch, gpu):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    with pytest.raises(UserError, match="--device cpu.*--seed"):
-        resolve_device("cuda", secret_noise=True)
-    assert resolve_device("auto", secret_noise=True) == "cpu"
-    assert resolve_device("auto") == ("cuda" if gpu else "cpu")
 
 
 def test_non_private_replicas_alone_stop_early_and_decay(monkeypatch):

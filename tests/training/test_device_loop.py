@@ -17,6 +17,8 @@ from private_graphs.methods.gcn_protocols import PAPER, SOUND, SOUND_POISSON
 from private_graphs.training import engine, noise, torch_backend, torch_noise
 from private_graphs.training.torch_backend import TorchBackend, chunks_that_fit
 
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
 
 class NoTransfer(TorchDispatchMode):
     """Raises an error where a number is read or a tensor changes its device."""
@@ -140,25 +142,27 @@ def test_replicas_in_little_memory_train_and_score_the_same(protocol, monkeypatc
     np.testing.assert_array_equal(cut.test_predictions, whole.test_predictions)
 
 
-def test_chacha_on_tensors_is_that_of_the_standard():
+@pytest.mark.parametrize("device", DEVICES)
+def test_chacha_on_tensors_is_that_of_the_standard(device):
     """RFC 8439 §2.3.2: the block function on the key 00 01 … 1f."""
     key = np.arange(32, dtype=np.uint8).view("<u4").astype(np.int64).tolist()
     state = [*torch_noise._WORDS, *key, 1, 0x09000000, 0x4A000000, 0]
-    found = torch_noise.chacha_block(torch.tensor(state)[:, None])[:, 0]
+    found = torch_noise.chacha_block(torch.tensor(state, device=device)[:, None])[:, 0]
     assert [f"{word:08x}" for word in found.tolist()] == (
         "e4e7f110 15593bd1 1fdd0f50 c47120a3 c7f4d1c7 0368c033 9aaa2204 4e6cd4c3 "
         "466482d2 09aa9f07 05d7c214 a2028bd9 d19c12b5 b94e16de e883d0cb 4e3c50a2"
     ).split()
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("width", [4, 8], ids=["Philox", "ChaCha20"])
-def test_words_bytes_and_normals_on_tensors_are_those_of_the_compiled_code(width):
+def test_words_bytes_and_normals_on_tensors_are_those_of_the_compiled_code(width, device):
     generator = np.random.default_rng(0)
     keys = generator.integers(0, 2**32, (3, width), dtype=np.uint32)
-    tensor = torch.from_numpy(keys.astype(np.int64))
+    tensor = torch.from_numpy(keys.astype(np.int64)).to(device)
     first, count = np.array([0, 5, 70]), 333
-    steps = torch.tensor([9, 2**33 + 9])
-    drawn = torch_noise.random_bytes(tensor, steps[0], torch.from_numpy(first), count).numpy()
+    units, steps = torch.tensor(first, device=device), torch.tensor([9, 2**33 + 9], device=device)
+    drawn = torch_noise.random_bytes(tensor, steps[0], units, count).cpu().numpy()
     quarter = -(-count // 4)
     for row, key in enumerate(keys):
         words = np.empty(4 * -(-count // 16), np.uint32)
@@ -169,7 +173,7 @@ def test_words_bytes_and_normals_on_tensors_are_those_of_the_compiled_code(width
             out = np.empty(4 * quarter, dtype)
             noise.fill_normals(key, 2**33 + 9, 0, out, np.empty((4, quarter), np.uint32), *scratch)
             kind = torch.from_numpy(out).dtype
-            found = torch_noise.normals(tensor, steps[1], count, kind)[row].numpy()
+            found = torch_noise.normals(tensor, steps[1], count, kind)[row].cpu().numpy()
             assert np.abs(found - out[:count]).max() < limit
 
 

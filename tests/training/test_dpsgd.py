@@ -14,6 +14,7 @@ from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sh
 from private_graphs.training import dpsgd
 from private_graphs.training.dpsgd import Net, Steps, gradient_sum, train
 from private_graphs.training.streams import Streams
+from private_graphs.training.torch_dpsgd import gradient_sums
 
 STREAMS = Streams.of({"test": "dpsgd"})
 NET = Net((20, 16, 12, 5))
@@ -21,6 +22,24 @@ RNG = np.random.default_rng(7)
 ROWS = 3 * RNG.normal(size=(300, 20)).astype(np.float32)
 LABELS = RNG.integers(0, 5, size=300)
 STEPS = Steps(2, 60, "shuffled", 0.1, 0.5, 0.0)
+
+
+DEVICES = ["cpu", "torch-cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(params=DEVICES)
+def summed(request):
+    """Sums of clipped gradients, on a device."""
+    if request.param == "cpu":
+        return gradient_sum
+    device = request.param.removeprefix("torch-")
+
+    def on_device(net, parameters, rows, labels, lot, **how):
+        arrays = (parameters[None], rows, labels, lot[None])
+        tensors = (torch.from_numpy(each).to(device) for each in arrays)
+        return gradient_sums(net, *tensors, **how)[0].cpu().numpy()
+
+    return on_device
 
 
 def module(net: Net, parameters: np.ndarray) -> torch.nn.Sequential:
@@ -55,11 +74,11 @@ def autograd_sum(lot: np.ndarray, parameters: np.ndarray, clip: float, group: in
 
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("clip", [0.5, 1e9, math.inf])
-def test_sums_are_those_of_autograd(group: int, clip: float) -> None:
+def test_sums_are_those_of_autograd(group: int, clip: float, summed) -> None:
     parameters, lot = 3 * NET.start(RNG), np.arange(299)  # the last microbatch lacks a member
     padded = np.arange(300 if group == 3 else 299)
     rows, labels = ROWS[:299], LABELS[:299]
-    found = gradient_sum(NET, parameters, rows, labels, padded, clip_norm=clip, microbatch=group)
+    found = summed(NET, parameters, rows, labels, padded, clip_norm=clip, microbatch=group)
     expected = autograd_sum(lot, parameters, clip, group)
     if math.isinf(clip):  # no group is clipped, so none has a mean
         expected *= group
@@ -87,7 +106,7 @@ def test_training_is_that_of_opacus(
         return torch.from_numpy(queue.pop(0).reshape(reference.T.shape).T.copy())
 
     monkeypatch.setattr(optimizer, "_generate_noise", drawn)
-    drawn_lots = dpsgd._Lots.of(steps, 300, STREAMS.generator("lots"))
+    drawn_lots = dpsgd.Lots.of(steps, 300, STREAMS.generator("lots"))
     for _ in range(steps.epochs):
         for lot in drawn_lots.epoch():
             draws = noise_std * noise.standard_normal(NET.n_parameters) if noise_std else 0.0
@@ -116,17 +135,17 @@ def test_what_a_record_contributes_reads_no_other_record() -> None:
             np.testing.assert_array_equal(first, second)
 
 
-def test_the_norm_of_a_group_whose_gradients_cancel_is_not_too_small() -> None:
+def test_the_norm_of_a_group_whose_gradients_cancel_is_not_too_small(summed) -> None:
     net = Net((3, 2))
     labels, clip = np.zeros(2, dtype=np.int64), 0.3
     for size in (1e4, 1e9, 1e14):
         rows = np.array([[size, 1, 0], [-size * (1 + 1e-7), 1, 0]], dtype=np.float32)
         zero = np.zeros(net.n_parameters, dtype=np.float32)
-        moved = gradient_sum(net, zero, rows, labels, np.arange(2), clip_norm=clip, microbatch=2)
+        moved = summed(net, zero, rows, labels, np.arange(2), clip_norm=clip, microbatch=2)
         assert np.linalg.norm(moved) <= clip
 
 
-def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it() -> None:
+def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it(summed) -> None:
     net, clip = Net((4, 2)), 0.3
     zero = np.zeros(net.n_parameters, dtype=np.float32)
     rows = np.full((6, 4), 1e3, dtype=np.float32)
@@ -134,7 +153,7 @@ def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it() -> None:
 
     def moved(changed: np.ndarray, group: int = 1, rows: np.ndarray = rows) -> float:
         sums = [
-            gradient_sum(net, zero, rows, each, np.arange(6), clip_norm=clip, microbatch=group)
+            summed(net, zero, rows, each, np.arange(6), clip_norm=clip, microbatch=group)
             for each in (labels, changed)
         ]
         return float(np.linalg.norm(sums[0] - sums[1]))
@@ -158,14 +177,14 @@ def test_a_neighbour_attains_the_sensitivity_and_none_exceeds_it() -> None:
 
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_gradient_that_is_not_finite_contributes_nothing(bad: float, group: int) -> None:
+def test_a_gradient_that_is_not_finite_contributes_nothing(bad: float, group: int, summed) -> None:
     parameters, lot = NET.start(RNG), np.arange(300)
     rows, nobody = ROWS.copy(), LABELS.copy()
     rows[4], nobody[4 : 4 + group] = bad, -1
-    found = gradient_sum(NET, parameters, rows, LABELS, lot, clip_norm=0.5, microbatch=group)
-    expected = gradient_sum(NET, parameters, ROWS, nobody, lot, clip_norm=0.5, microbatch=group)
+    found = summed(NET, parameters, rows, LABELS, lot, clip_norm=0.5, microbatch=group)
+    expected = summed(NET, parameters, ROWS, nobody, lot, clip_norm=0.5, microbatch=group)
     np.testing.assert_array_equal(found, expected)
-    assert not gradient_sum(NET, parameters, rows, LABELS, lot).any()
+    assert not summed(NET, parameters, rows, LABELS, lot).any()
 
 
 EVENT = NoisyGradients("per_record", 0.5, 4.0, 10, 2, Shuffled(5))
@@ -180,11 +199,12 @@ EVENT = NoisyGradients("per_record", 0.5, 4.0, 10, 2, Shuffled(5))
         ("poisson", 60, 3, replace(EVENT, clipping="per_group", sampling=Poisson(0.2))),
     ],
 )
+@pytest.mark.parametrize("device", DEVICES)
 def test_what_is_released_is_counted(
-    lots: str, size: int, group: int, event: NoisyGradients
+    lots: str, size: int, group: int, event: NoisyGradients, device: str
 ) -> None:
     steps = replace(STEPS, lots=lots, lot_size=size, noise_std=2.0, microbatch=group)
-    (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS])
+    (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS], device=device)
     assert check_records(event, replica.released) == event
     with pytest.raises(ReleaseMismatch, match="noise_multiplier is 4"):
         check_records(replace(event, noise_multiplier=5.0), replica.released)
@@ -210,7 +230,7 @@ def test_lots_that_are_not_what_they_are_called_are_refused() -> None:
 
 def test_poisson_coins_are_independent_and_groups_join_whole() -> None:
     steps = replace(STEPS, lots="poisson", lot_size=30, microbatch=3, epochs=40)
-    lots = dpsgd._Lots.of(steps, 300, STREAMS.generator("lots"))
+    lots = dpsgd.Lots.of(steps, 300, STREAMS.generator("lots"))
     joined = np.zeros((400, 300), dtype=bool)
     drawn = (lot for _ in range(40) for lot in lots.epoch())
     for row, lot in zip(joined, drawn, strict=True):
@@ -223,8 +243,9 @@ def test_poisson_coins_are_independent_and_groups_join_whole() -> None:
     assert abs(np.corrcoef(coins[:-1].ravel(), coins[1:].ravel())[0, 1]) < 0.03
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("secret", [None, b"secret"])
-def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None) -> None:
+def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None, device: str) -> None:
     net = Net((100, 50, 10))
     nobody = np.full(300, -1)  # contributes nothing: what moves is noise
     steps = replace(STEPS, epochs=1, noise_std=3.0)
@@ -232,7 +253,7 @@ def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None) -> None:
     rows = np.zeros((300, 100), dtype=np.uint8)
     moves = []
     for epochs in (0, 1, 2):
-        trained = train(net, replace(steps, epochs=epochs), rows, nobody, streams)
+        trained = train(net, replace(steps, epochs=epochs), rows, nobody, streams, device=device)
         moves.append(np.stack([replica.parameters for replica in trained]))
     scale = steps.noise_std * steps.learning_rate / steps.lot_size * math.sqrt(5)
     noise = np.concatenate(np.diff(moves, axis=0)) / scale  # epochs and replicas
@@ -247,6 +268,29 @@ def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:
     (alone,) = train(NET, steps, ROWS, LABELS, streams[1:2])
     np.testing.assert_array_equal(together[1].parameters, alone.parameters)
     assert not np.array_equal(together[0].parameters, alone.parameters)
+
+
+@pytest.mark.parametrize("device", DEVICES[1:])
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"lots": "poisson"}, {"lot_size": 300}, {"microbatch": 3}, {"clip_norm": math.inf}],
+    ids=str,
+)
+def test_another_device_trains_the_same_but_for_its_draws(change: dict, device: str) -> None:
+    streams = [Streams.of({"replica": number}) for number in range(3)]
+    steps = replace(STEPS, **change)
+    rows, labels = (np.abs(ROWS) * 20).astype(np.uint8), np.where(RNG.random(300) < 0.1, -1, LABELS)
+    ours, theirs = (
+        train(NET, steps, rows, labels, streams, device=each) for each in ("cpu", device)
+    )
+    for first, second in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(first.parameters, second.parameters, rtol=0, atol=2e-6)
+        assert first.released == second.released
+    noisy = replace(steps, noise_std=1.0, dropout=0.5, dropout_epochs=1)
+    together = train(NET, noisy, rows, labels, streams, device=device)
+    (alone,) = train(NET, noisy, rows, labels, streams[1:2], device=device)
+    np.testing.assert_allclose(together[1].parameters, alone.parameters, rtol=0, atol=2e-6)
+    assert np.abs(together[0].parameters - alone.parameters).max() > 1e-3
 
 
 def test_dropout_keeps_the_mean_and_can_end_after_some_epochs() -> None:

@@ -199,7 +199,7 @@ def _train(task: ImageTask, requests: Sequence[Request], context: Context, repor
     trained = dpsgd.train(
         net, steps, task.train_pixels, task.train_labels,
         [request.streams for request in requests],
-        threads=context.threads, progress=report,
+        threads=context.threads, device=context.device, progress=report,
     )  # fmt: skip
     evaluated = np.concatenate([task.validation_pixels, task.test_pixels])
     outcomes = []

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -27,10 +27,18 @@ from private_graphs.training.streams import Streams
 
 _CHUNK = 2048
 """Records whose arrays are held at a time, about."""
-_ROUNDING = 64
+ROUNDING = 64
 """Clipped norms stay this many units of rounding below C, whatever rounding does."""
-_CANCELLED = 2.0**-40
+CANCELLED = 2.0**-40
 """Rounding of a Gram matrix, in units of its largest possible sum; for layers of 8,000 inputs."""
+
+Array = TypeVar("Array")
+"""A NumPy array or a tensor."""
+
+
+def dropout_threshold(dropout: float) -> int:
+    """Return the least random byte of a hidden unit that is kept."""
+    return min(255, round(256 * dropout))
 
 
 @dataclass(frozen=True)
@@ -47,12 +55,13 @@ class Net:
     def _shapes(self) -> list[tuple[int, int]]:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
-    def layers(self, flat: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Views of a flat vector (P,): weights (inputs, outputs) and biases (outputs,)."""
+    def layers(self, flat: Array) -> list[tuple[Array, Array]]:
+        """Views of flat vectors (…, P): weights (…, inputs, outputs) and biases (…, outputs)."""
         views, begin = [], 0
         for rows, columns in self._shapes():
             end = begin + rows * columns
-            views.append((flat[begin:end].reshape(rows, columns), flat[end : end + columns]))
+            weights = flat[..., begin:end].reshape(*flat.shape[:-1], rows, columns)
+            views.append((weights, flat[..., end : end + columns]))
             begin = end + columns
         return views
 
@@ -132,14 +141,21 @@ def train(
     streams: Sequence[Streams],
     *,
     threads: int = 1,
+    device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trained]:
     """Train one replica per element of ``streams`` on n records; none depends on another.
 
     ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
     is none: such a record contributes nothing.
-    ``progress`` is called with (replica-epochs done, all).
+    ``progress`` is called with (replica-epochs done, all). Another ``device`` than the CPU trains
+    all replicas at once, and draws noise and dropout where it adds them (``torch_dpsgd``).
     """
+    if device != "cpu":
+        from private_graphs.training import torch_dpsgd  # imports torch
+
+        kind = device.removeprefix("torch-")
+        return torch_dpsgd.train(net, steps, rows, labels, streams, kind, progress)
     done = [0] * len(streams)
 
     def one(number: int) -> Trained:
@@ -163,7 +179,7 @@ def _descend(
     report: Callable[[int], None],
 ) -> Trained:
     """Train one replica."""
-    lots = _Lots.of(steps, len(rows), streams.generator("lots"))
+    lots = Lots.of(steps, len(rows), streams.generator("lots"))
     noise, dropout = streams.generator("noise"), streams.generator("dropout")
     clips = math.isfinite(steps.clip_norm)
     parameters = net.start(streams.generator("initial"))
@@ -193,7 +209,7 @@ def _descend(
 
 
 @dataclass
-class _Lots:
+class Lots:
     """Draws the lots of one replica and counts them."""
 
     steps: Steps
@@ -202,7 +218,7 @@ class _Lots:
     released: Released
 
     @classmethod
-    def of(cls, steps: Steps, n_records: int, generator: np.random.Generator) -> _Lots:
+    def of(cls, steps: Steps, n_records: int, generator: np.random.Generator) -> Lots:
         full = steps.lot_size >= n_records
         released = Released(
             n_groups=-(-n_records // steps.microbatch),
@@ -330,7 +346,7 @@ class _Pass:
         lot = np.where(there, lot, 0)
         there &= labels[lot] >= 0
         layers = net.layers(parameters)
-        threshold = min(255, round(256 * dropout))
+        threshold = dropout_threshold(dropout)
         self.scale = 256 / (256 - threshold)
 
         def keep(shape: tuple[int, int]) -> np.ndarray:
@@ -395,12 +411,12 @@ def _squared_norms(pairs: list[list[np.ndarray]], microbatch: int) -> np.ndarray
         squared = squared + ((inputs + 1) * errors).sum(axis=(1, 2))
     # Gradients that cancel leave rounding errors of their own size: the norm is never too small.
     most = np.sqrt(alone).reshape(-1, microbatch).sum(axis=1) ** 2
-    return (np.maximum(squared, 0.0) + _CANCELLED * most) / microbatch**2
+    return (np.maximum(squared, 0.0) + CANCELLED * most) / microbatch**2
 
 
 def _factors(squared_norms: np.ndarray, clip_norm: float) -> np.ndarray:
     """min(1, C / norm); 0 where not finite."""
-    safe = clip_norm * (1 - _ROUNDING * np.finfo(np.float64).eps)
+    safe = clip_norm * (1 - ROUNDING * np.finfo(np.float64).eps)
     with np.errstate(divide="ignore"):
         factors = np.minimum(1.0, safe / np.sqrt(squared_norms))
     return np.where(np.isfinite(squared_norms), factors, 0.0)

@@ -1,0 +1,90 @@
+"""Hours of LREC's grid on one GPU: Tables 1-2 and Figures 1-6 on the citation graphs, job by job.
+
+    python benchmarks/gpu_grid.py --mirror DIR > docs/benchmarks/gpu_grid.json
+
+Jobs of one kind (dataset, method's settings, protocol, replicas with and without DP) take equally
+long, and of every kind one is run: twice, for a few epochs, so that the seconds of an epoch and of
+what is done once are told apart. A job is the sum for its number of epochs; replicas without DP,
+which stop early, are counted to the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import torch
+
+from private_graphs.datasets import registry, sources
+from private_graphs.jobs import Job
+from private_graphs.plan import Plan
+from private_graphs.run import execute
+from private_graphs.study import Run
+
+RAW = Path("data/raw")
+EXHIBITS = ("table1", *(f"figure{number}" for number in range(1, 7)))
+DATASETS = ("cora", "citeseer", "pubmed")
+SHORT, LONG = 15, 45
+"""Epochs. Twice the shorter is behind the first launches, after which a step is one graph."""
+
+
+def kind_of(job: Job) -> str:
+    """Return what says how long a job takes; a part of the training nodes is one kind."""
+    settings = {**job.settings, "train_fraction": job.settings.get("train_fraction", 1) < 1}
+    compared = {name: len(values) for name, values in job.choose.items()}
+    with_dp = sum(epsilon < float("inf") for epsilon in job.epsilons)
+    alike = [job.dataset, settings, job.protocol, compared, with_dp, len(job.epsilons)]
+    return json.dumps([*alike, len(job.seeds)], sort_keys=True)
+
+
+def seconds_of(job: Job, dataset: object, device: str) -> tuple[float, float]:
+    """Seconds of an epoch of a job, and of what it does once."""
+    taken = []
+    for epochs in (SHORT, LONG):
+        few = job.model_copy(
+            update={"settings": {**job.settings, "epochs": epochs}, "chosen": None}
+        )
+        started = time.perf_counter()
+        execute(few, dataset, device=device)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        taken.append(time.perf_counter() - started)
+    epoch = max(0.0, taken[1] - taken[0]) / (LONG - SHORT)
+    return epoch, max(0.0, taken[0] - SHORT * epoch)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--mirror", help="folder with the raw files")
+    parser.add_argument("--datasets", default=",".join(DATASETS))
+    options = parser.parse_args()
+    names = tuple(options.datasets.split(","))
+    run = Run(scale="full", studies=("lrec2022",), exhibits=EXHIBITS, datasets=names)
+    kinds: dict[str, list[Job]] = defaultdict(list)
+    for job in Plan(run).jobs:
+        if job.method == "gcn":
+            kinds[kind_of(job)].append(job)
+    found = []
+    for name in names:
+        sources.supply([name], RAW, options.mirror)
+        dataset, seconds = registry.build(name, RAW), []
+        alike = [each for each in kinds.values() if each[0].dataset == name]
+        for one, *more in alike:
+            epoch, once = seconds_of(one, dataset, options.device)
+            seconds += [once + one.settings["epochs"] * epoch] * (1 + len(more))
+            print(f"{1 + len(more)} x {seconds[-1]:.1f} s: {one.id}", file=sys.stderr, flush=True)
+        device = options.device
+        if device == "cuda":
+            device = torch.cuda.get_device_name()
+        row = {"dataset": name, "device": device, "jobs": len(seconds), "measured": len(alike)}
+        found.append(row | {"hours": sum(seconds) / 3600, "longest_s": max(seconds)})
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""Per-record DP-SGD of many replicas at once in PyTorch: what a GPU runs (see ``dpsgd``).
+
+The arithmetic, the lots and the first parameters are those of ``dpsgd``, replica by replica. Noise
+and dropout are drawn where they are added, under the keys of the same streams (``torch_noise``).
+The records of all lots go to the device once per epoch, as numbers; in between nothing is
+transferred and nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from private_graphs.training import torch_noise
+from private_graphs.training.dpsgd import (
+    CANCELLED,
+    ROUNDING,
+    Lots,
+    Net,
+    Steps,
+    Trained,
+    dropout_threshold,
+)
+from private_graphs.training.streams import Streams
+from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
+
+_FILLED_TO = 64
+"""Lots are filled up to a multiple of so many groups, with records that are nobody."""
+_BYTES_PER_PARAMETER = 160
+"""Of a replica: its float32, its float64 sum, its noise and what drawing that takes."""
+_BYTES_PER_UNIT = 64
+"""Of a record: what it is in a layer and its error, as float32 and float64, and a random draw."""
+
+
+def train(
+    net: Net,
+    steps: Steps,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    streams: Sequence[Streams],
+    device: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Trained]:
+    """Train as ``dpsgd.train``, as many replicas at once as the device's memory holds."""
+    kind = torch.device(device)
+    data = torch.from_numpy(rows).to(kind), torch.from_numpy(labels).to(kind)
+    each = _BYTES_PER_PARAMETER * net.n_parameters
+    trained: list[Trained] = []
+    for chunk in chunks_that_fit([each] * len(streams), free_bytes(kind) // 2):
+        batch = _Batch(net, steps, *data, streams[chunk])
+        for epoch in range(steps.epochs):
+            batch.epoch(epoch)
+            if progress is not None:
+                done = len(trained) * steps.epochs + (epoch + 1) * len(batch.lots)
+                progress(done, len(streams) * steps.epochs)
+        trained += batch.trained()
+    return trained
+
+
+class _Batch:
+    """Replicas that train together, on the device of their data."""
+
+    def __init__(
+        self,
+        net: Net,
+        steps: Steps,
+        rows: torch.Tensor,
+        labels: torch.Tensor,
+        streams: Sequence[Streams],
+    ) -> None:
+        self.net, self.steps, self.rows, self.labels = net, steps, rows, labels
+        self.theta = self._sent([net.start(each.generator("initial")) for each in streams])
+        self.noise_key, self.dropout_key = (
+            self._sent([each.key(name).astype(np.int64) for each in streams])
+            for name in ("noise", "dropout")
+        )
+        self.lots = [Lots.of(steps, len(rows), each.generator("lots")) for each in streams]
+        self.clock = torch.zeros((), dtype=torch.int64, device=rows.device)
+        record = _BYTES_PER_UNIT * len(streams) * (sum(net.sizes) + 2 * steps.microbatch)
+        room = free_bytes(rows.device) // 4 // record
+        self.chunk = max(1, room // steps.microbatch) * steps.microbatch
+
+    def _sent(self, arrays: Sequence[np.ndarray]) -> torch.Tensor:
+        return torch.from_numpy(np.stack(arrays)).to(self.rows.device)
+
+    def epoch(self, number: int) -> None:
+        """Take the steps of an epoch."""
+        steps = self.steps
+        drops = steps.dropout_epochs is None or number < steps.dropout_epochs
+        for lots, sizes in self._drawn():
+            total = gradient_sums(
+                self.net, self.theta, self.rows, self.labels, lots,
+                clip_norm=steps.clip_norm, microbatch=steps.microbatch, chunk=self.chunk,
+                threshold=dropout_threshold(steps.dropout) if drops else 0,
+                draw=lambda first, count: torch_noise.random_bytes(
+                    self.dropout_key, self.clock, first, count
+                ),
+            )  # fmt: skip
+            divisor: float | torch.Tensor = steps.lot_size / steps.microbatch
+            if not math.isfinite(steps.clip_norm):
+                total, divisor = total / sizes.clamp(min=1)[:, None], 1.0
+            if steps.noise_std > 0:
+                total += steps.noise_std * torch_noise.normals(
+                    self.noise_key, self.clock, total.shape[1], torch.float64
+                )
+            self.theta -= (total * (steps.learning_rate / divisor)).float()
+            self.clock += 1
+            for each in self.lots:
+                each.released.noisy_steps += steps.noise_std > 0
+                each.released.bare_steps += steps.noise_std <= 0
+
+    def _drawn(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the records (R, W) of each step, -1 for nobody, and their numbers (R,)."""
+        with ThreadPoolExecutor() as pool:  # a coin per record and step: NumPy lets go of the lock
+            drawn = list(pool.map(lambda each: list(each.epoch()), self.lots))
+        sizes = np.array([[len(lot) for lot in lots] for lots in drawn]).T
+        filled = _FILLED_TO * self.steps.microbatch
+        table = np.full((*sizes.shape, -(-sizes.max() // filled) * filled), -1)
+        for replica, lots in enumerate(drawn):
+            for step, lot in enumerate(lots):
+                table[step, replica, : len(lot)] = lot
+        yield from zip(self._sent(table), self._sent(sizes), strict=True)
+
+    def trained(self) -> list[Trained]:
+        """Return the replicas."""
+        rows = self.theta.cpu().numpy()
+        return [Trained(row, each.released) for row, each in zip(rows, self.lots, strict=True)]
+
+
+def gradient_sums(
+    net: Net,
+    theta: torch.Tensor,
+    rows: torch.Tensor,
+    labels: torch.Tensor,
+    lots: torch.Tensor,
+    *,
+    clip_norm: float = math.inf,
+    microbatch: int = 1,
+    threshold: int = 0,
+    draw: Callable[[torch.Tensor, int], torch.Tensor] | None = None,
+    chunk: int | None = None,
+) -> torch.Tensor:
+    """Return the (R, P) float64 sums of clipped gradients of R lots (see ``dpsgd.gradient_sum``).
+
+    ``theta`` (R, P) float32, ``lots`` (R, W) numbers of records, outside [0, n) for nobody.
+    ``draw`` gives random bytes (R, count) from the units (R,) on; one below ``threshold`` drops.
+    ``chunk``: records of a lot whose arrays are held at a time, whole microbatches; None: all.
+    """
+    total = torch.zeros(theta.shape, dtype=torch.float64, device=theta.device)
+    unit = 0
+    for part in lots.split(chunk or max(1, lots.shape[1]), dim=1):
+        made = _Pass(net, theta, rows, labels, part, threshold, draw, unit)
+        made.add(total, clip_norm, microbatch)
+        unit = made.unit
+    return torch.where(torch.isfinite(total).all(dim=1, keepdim=True), total, 0.0)
+
+
+class _Pass:
+    """Forward and backward pass of a chunk of each lot; ``unit``: the next of the random bytes."""
+
+    def __init__(
+        self,
+        net: Net,
+        theta: torch.Tensor,
+        rows: torch.Tensor,
+        labels: torch.Tensor,
+        lots: torch.Tensor,
+        threshold: int,
+        draw: Callable[[torch.Tensor, int], torch.Tensor] | None,
+        unit: int,
+    ) -> None:
+        self.net, self.unit = net, unit
+        there = (lots >= 0) & (lots < len(rows))
+        lots = torch.where(there, lots, 0)
+        labels = labels[lots]
+        there &= labels >= 0
+        scale = 256 / (256 - threshold)
+        layers = net.layers(theta)
+        taken = rows[lots]
+        self.inputs = [taken * (1 / 255) if rows.dtype == torch.uint8 else taken]
+        for number, (weights, biases) in enumerate(layers):
+            outputs = torch.baddbmm(biases[:, None], self.inputs[-1], weights)
+            if number < len(layers) - 1:
+                outputs = outputs.relu()
+                if threshold:
+                    first = torch.full_like(lots[:, 0], self.unit)
+                    count = outputs.shape[1] * outputs.shape[2]
+                    kept = draw(first, count).view(outputs.shape) >= threshold
+                    outputs, self.unit = outputs * kept * scale, self.unit - (-count // 16)
+            self.inputs.append(outputs)
+        logits = self.inputs.pop()
+        usable = (torch.isfinite(logits).all(dim=2) & there)[:, :, None]
+        logits = torch.where(usable, logits, 0.0).softmax(dim=2)
+        labels = labels.clamp(min=0)[:, :, None]
+        own = torch.arange(logits.shape[2], device=logits.device) == labels
+        self.errors = [torch.where(usable, logits - own.float(), 0.0)]
+        for (weights, _), inputs in zip(layers[:0:-1], self.inputs[:0:-1], strict=True):
+            inner = self.errors[0] @ weights.transpose(1, 2)
+            self.errors.insert(0, inner * (inputs > 0) * scale)
+
+    def add(self, total: torch.Tensor, clip_norm: float, microbatch: int) -> None:
+        """Add the clipped gradients of the chunk to ``total`` (R, P)."""
+        pairs = [
+            (inputs.double(), errors.double())
+            for inputs, errors in zip(self.inputs, self.errors, strict=True)
+        ]
+        if math.isfinite(clip_norm):
+            factors = _factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
+            factors = factors.repeat_interleave(microbatch, dim=1)[:, :, None]
+            pairs = [  # what is not finite stays so times 0
+                tuple(torch.where(factors > 0, array, 0.0) for array in pair) for pair in pairs
+            ]
+            pairs = [(inputs, errors * factors) for inputs, errors in pairs]
+        for (weights, biases), (inputs, errors) in zip(self.net.layers(total), pairs, strict=True):
+            weights += inputs.transpose(1, 2) @ errors
+            biases += errors.sum(dim=1)
+
+
+def _squared_norms(pairs: list[tuple[torch.Tensor, torch.Tensor]], microbatch: int) -> torch.Tensor:
+    """Squared norms (R, groups) of mean gradients, over all layers and biases."""
+    alone = sum(
+        (inputs.square().sum(dim=2) + 1) * errors.square().sum(dim=2) for inputs, errors in pairs
+    )
+    if microbatch == 1:
+        return alone
+    squared = 0.0
+    for pair in pairs:
+        inputs, errors = (each.unflatten(1, (-1, microbatch)) for each in pair)
+        inputs, errors = inputs @ inputs.transpose(2, 3), errors @ errors.transpose(2, 3)
+        squared = squared + ((inputs + 1) * errors).sum(dim=(2, 3))
+    most = alone.sqrt().unflatten(1, (-1, microbatch)).sum(dim=2).square()
+    return (squared.clamp(min=0.0) + CANCELLED * most) / microbatch**2
+
+
+def _factors(squared_norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
+    """min(1, C / norm); 0 where not finite."""
+    safe = clip_norm * (1 - ROUNDING * torch.finfo(torch.float64).eps)
+    factors = (safe / squared_norms.sqrt()).clamp(max=1.0)
+    return torch.where(torch.isfinite(squared_norms), factors, 0.0)
