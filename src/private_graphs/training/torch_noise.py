@@ -17,6 +17,10 @@ _WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
 
 def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
     """Four words (A, U) of ``units`` (A, U) under ``keys`` (A, 4) or (A, 8), int64, in a step."""
+    if units.device.type == "cuda":
+        from private_graphs.training import cuda_words  # imports Triton
+
+        return list(cuda_words.words(keys, step, units))
     draw = _philox if keys.shape[1] == 4 else _chacha
     return draw([column[:, None] for column in keys.unbind(1)], step, units)
 
