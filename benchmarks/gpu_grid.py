@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections import defaultdict
@@ -63,6 +64,9 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--mirror", help="folder with the raw files")
     parser.add_argument("--datasets", default=",".join(DATASETS))
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="measure the longest jobs first, so long"
+    )
     options = parser.parse_args()
     names = tuple(options.datasets.split(","))
     run = Run(scale="full", studies=("lrec2022",), exhibits=EXHIBITS, datasets=names)
@@ -70,21 +74,27 @@ def main() -> None:
     for job in Plan(run).jobs:
         if job.method == "gcn":
             kinds[kind_of(job)].append(job)
-    found = []
+    datasets = {}
     for name in names:
         sources.supply([name], RAW, options.mirror)
-        dataset, seconds = registry.build(name, RAW), []
-        alike = [each for each in kinds.values() if each[0].dataset == name]
-        for one, *more in alike:
-            epoch, once = seconds_of(one, dataset, options.device)
-            seconds += [once + one.settings["epochs"] * epoch] * (1 + len(more))
-            print(f"{1 + len(more)} x {seconds[-1]:.1f} s: {one.id}", file=sys.stderr, flush=True)
-        device = options.device
-        if device == "cuda":
-            device = torch.cuda.get_device_name()
-        row = {"dataset": name, "device": device, "jobs": len(seconds), "measured": len(alike)}
-        found.append(row | {"hours": sum(seconds) / 3600, "longest_s": max(seconds)})
-    print(json.dumps(found, indent=1))
+        datasets[name] = registry.build(name, RAW)
+    device, started = options.device, time.perf_counter()
+    title = torch.cuda.get_device_name() if device == "cuda" else device
+    rows = {
+        name: {"dataset": name, "device": title, "jobs": 0, "measured": 0, "hours": 0.0}
+        for name in names
+    }
+    for one, *more in sorted(kinds.values(), key=lambda jobs: -jobs[0].settings.get("splits", 1)):
+        row, count = rows[one.dataset], 1 + len(more)
+        row["jobs"] += count
+        if time.perf_counter() - started > options.seconds:
+            continue
+        epoch, once = seconds_of(one, datasets[one.dataset], device)
+        seconds = once + one.settings["epochs"] * epoch
+        print(f"{count} x {seconds:.1f} s: {one.id}", file=sys.stderr, flush=True)
+        row["measured"] += count
+        row["hours"] += count * seconds / 3600
+    print(json.dumps(list(rows.values()), indent=1))
 
 
 if __name__ == "__main__":

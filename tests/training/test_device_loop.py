@@ -185,12 +185,13 @@ def test_a_batch_of_one_replica_draws_its_dropout():
 
 
 @pytest.mark.parametrize(("protocol", "splits"), [(PAPER, 1), (PAPER, 3), (SOUND, 3)], ids=str)
-def test_features_that_are_multiplied_as_a_dense_matrix_train_the_same(
-    protocol, splits, monkeypatch
-):
-    def trained(share: float):
-        monkeypatch.setattr(torch_backend, "_DENSE", share)
+def test_how_matrices_are_stored_changes_nothing(protocol, splits, monkeypatch):
+    def trained(dense_from: float, filled: int):
+        monkeypatch.setattr(torch_backend, "_DENSE", dense_from)
+        monkeypatch.setattr(torch_backend, "_FILLED", filled)
         how = dict(seeds=range(3), splits=splits, epochs=3, dropout=0.5, device="torch-cpu")
         return fit(random_graph(), protocol, noise=1.0, **how).parameters
 
-    np.testing.assert_allclose(trained(0.0), trained(2.0), rtol=0, atol=1e-12)
+    dense = trained(0.0, 64)
+    for filled in (1, 2, 64):
+        np.testing.assert_allclose(trained(2.0, filled), dense, rtol=0, atol=1e-12)

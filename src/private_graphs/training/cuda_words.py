@@ -1,4 +1,4 @@
-"""The words of ``torch_noise`` on a GPU, each in one kernel: as tensor operations they are hundreds.
+"""The words of ``torch_noise`` on a GPU, each draw in one kernel in place of hundreds.
 
 Triton compiles the kernels when they are first used; it comes with PyTorch for CUDA.
 """

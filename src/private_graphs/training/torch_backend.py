@@ -28,6 +28,8 @@ _LAYERS = ("rows0", "rows1", "rows2")
 _DENSE = 1 / 32
 """Share of non-zeros from which on features are multiplied as a dense matrix: on an H100 a gathered
 row takes as long as about 40 cells of a dense product."""
+_FILLED = 64
+"""Entries of a row that fills up."""
 _CAPTURE_AT = 10
 """Calls with the same shapes from which on they are one CUDA graph: capturing takes as long as
 many of them."""
@@ -83,7 +85,8 @@ class _Product(torch.autograd.Function):
 class _Padded(NamedTuple):
     """A sparse matrix of each of B blocks, padded to equal numbers of rows and of entries.
 
-    The last row of each is of no block: the entries that fill up are there, and are zero.
+    The entries that fill up are zero, and lie in rows of no block, few to a row: all others would
+    wait for a long one.
     """
 
     indices: torch.Tensor  # (B, entries) int32 columns
@@ -145,6 +148,8 @@ class _Group:
     """Replicas A that make a step together, V visits in all."""
 
     noisy: bool
+    several: bool
+    """Whether any replica makes another number of visits than one."""
     replicas: torch.Tensor  # (A,)
     starts: torch.Tensor  # (A + 1,) where visits of each replica start
     owners: torch.Tensor  # (V,) replica of each visit
@@ -315,8 +320,9 @@ class TorchBackend:
             self._move(group, shelf, places, units)
 
         group = _Group(
-            bool(self.noisy[replicas].any()), *map(self._sent, (replicas, starts, owners)),
-            dropout, _Repeated(move, None if kept is None else self.pool),
+            bool(self.noisy[replicas].any()), bool((np.diff(starts) != 1).any()),
+            *map(self._sent, (replicas, starts, owners)), dropout,
+            _Repeated(move, None if kept is None else self.pool),
         )  # fmt: skip
         return group
 
@@ -330,42 +336,45 @@ class TorchBackend:
 
     def _padded(
         self, of: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], values: torch.Tensor,
-        counts: np.ndarray, shape: tuple[int, int], spare: int,
+        counts: np.ndarray, real: Sequence[np.ndarray], heights: Sequence[int], width: int,
     ) -> tuple[_Padded, _Padded]:  # fmt: skip
-        """Matrices of ``shape`` and their transposes, from entries sorted by block and row.
+        """Return matrices and their transposes, from entries sorted by block and row.
 
-        Entry i of block ``of[i]``, ``counts`` of each block, is at (row, column) ``places``;
-        ``spare``: rows that a transpose has beyond its columns.
+        Entry i of block ``of[i]``, ``counts`` of each block, is at (row, column) ``places``. Blocks
+        have ``real`` rows and columns, and are filled up to ``heights``; ``width``: rows of what
+        the matrices are multiplied with.
         """
         blocks, most, found = len(counts), int(counts.max(initial=0)), []
         before = self._sent(np.cumsum(counts) - counts)
         slots = of * most + torch.arange(len(of), device=self.device) - before[of]
         row, column = places
-        rows, columns = shape
-        for extra in (0, spare):
-            keys = of * (rows + extra) + row
-            ends = torch.arange(blocks * (rows + extra), device=self.device)
-            offsets = torch.searchsorted(keys, ends).view(blocks, -1) - before[:, None]
-            flat = torch.zeros(2, blocks * most, dtype=values.dtype, device=self.device)
-            indices = flat[0].int()
-            indices[slots], flat[1, slots] = column.int(), values
-            matrix = _Padded(
-                indices.view(blocks, -1), offsets.int(), flat[1].view(blocks, -1), columns
-            )
-            found.append(matrix)
-            order = (of * columns + column).sort(stable=True).indices
+        for rows, height, columns in zip(real, heights, (width, heights[0]), strict=True):
+            ends = torch.arange(height, device=self.device)
+            starts = torch.arange(blocks, device=self.device)[:, None] * height
+            offsets = torch.searchsorted(of * height + row, starts + ends) - before[:, None]
+            filled = (ends - self._sent(rows)[:, None]).clamp(min=0) * _FILLED
+            offsets = (offsets + filled).clamp(max=most)
+            indices = torch.zeros(blocks * most, dtype=torch.int32, device=self.device)
+            kept = torch.zeros(blocks * most, dtype=values.dtype, device=self.device)
+            indices[slots], kept[slots] = column.int(), values
+            matrix = indices.view(blocks, -1), offsets.int(), kept.view(blocks, -1), columns
+            found.append(_Padded(*matrix))
+            order = (of * width + column).sort(stable=True).indices
             row, column, values = column[order], row[order], values[order]
-            rows, columns = columns, rows
         return found[0], found[1]
 
     def _shelf(self, numbers: np.ndarray) -> _Shelf:
         """Put the blocks ``numbers`` on a shelf."""
         count, nodes_in_all = len(numbers), len(self.labels)
         blocks = self._sent(numbers)
-        heights = [
-            self.inputs.n_features,
-            *(self.n_rows[:, numbers].max(axis=1, initial=0) + 1).tolist(),
-        ]
+        words = np.full(count, self.inputs.n_features)
+        counts, real = self.nonzeros[:, numbers], [words, *self.n_rows[:, numbers]]
+        if self.dense is not None:
+            counts[0] = 0
+        filling = -(-np.ptp(counts, axis=1) // _FILLED)
+        widths = [each.max() + most for each, most in zip(
+            real, (filling[0], *np.maximum(filling, [*filling[1:], 0])), strict=True
+        )]  # fmt: skip
         below, matrices = None, []  # below: sorted keys of the rows that a layer's entries select
         for layer, name in enumerate(_LAYERS):
             starts = self.on_device[f"{name}_start"]
@@ -380,30 +389,29 @@ class TorchBackend:
                 row = self.on_device["graph"][blocks][block] * (nodes_in_all + 1) + nodes
             else:
                 row = nodes
-            counts = self.nonzeros[layer, numbers]
             if layer == 0 and self.dense is not None:
-                chosen = torch.zeros(count, heights[1], dtype=torch.int64, device=self.device)
+                chosen = torch.zeros(count, widths[1], dtype=torch.int64, device=self.device)
                 chosen[block, within] = nodes
                 matrices.append(chosen)
             else:
                 owners, _, entries = self._ranges(
-                    pointers[row], pointers[row + 1] - pointers[row], int(counts.sum())
+                    pointers[row], pointers[row + 1] - pointers[row], int(counts[layer].sum())
                 )
                 of = block[owners]
                 column = indices[entries].long()
                 if below is not None:
                     keys, before = below
                     column = torch.searchsorted(keys, of * nodes_in_all + column) - before[of]
-                shape = heights[layer + 1], heights[layer]
-                spare = 0 if layer else 1
+                width = widths[layer] if layer else self.inputs.n_features
                 matrices.append(
                     self._padded(
-                        of, (within[owners], column), values[entries], counts, shape, spare
+                        of, (within[owners], column), values[entries], counts[layer],
+                        real[layer + 1 :: -1][:2], widths[layer + 1 :: -1][:2], width,
                     )
-                )
+                )  # fmt: skip
             below = block * nodes_in_all + nodes, lengths.cumsum(0) - lengths
-        labels = torch.zeros(count, heights[3], dtype=torch.int64, device=self.device)
-        weights = torch.zeros(count, heights[3], dtype=self.dtype, device=self.device)
+        labels = torch.zeros(count, widths[3], dtype=torch.int64, device=self.device)
+        weights = torch.zeros(count, widths[3], dtype=self.dtype, device=self.device)
         labels[block, within] = self.labels[nodes].long()
         weights[block, within] = (1 / lengths.to(self.dtype))[block]
         return _Shelf(numbers, *matrices, labels, weights)
@@ -460,9 +468,11 @@ class TorchBackend:
         shape = (len(group.replicas), self.theta.shape[1])
         total = torch.zeros(shape, dtype=torch.float64, device=self.device)
         if len(places):
-            visits = torch.arange(len(places), device=self.device)
-            gradients = self._clipped(group, shelf, places, units).double()
-            total = _Rows(visits, group.starts, None) @ gradients
+            gradients = self._clipped(group, shelf, places, units)
+            total = gradients.double()
+            if group.several:
+                visits = torch.arange(len(places), device=self.device)
+                total = _Rows(visits, group.starts, None) @ total
         self._update(group, self._noisy(group, total) / self.rule.divisor)
 
     def _clipped(
@@ -494,6 +504,8 @@ class TorchBackend:
         std, keys = self.noise_std[group.replicas], self.noise_key[group.replicas]
         normals = torch_noise.normals(keys, self.clock, total.shape[1], self.dtype)
         single = total.to(self.dtype) + std.to(self.dtype) * normals
+        if not group.several:
+            return single
         several = (group.starts.diff() > 1)[:, None]
         return torch.where(several, (total + std * normals).to(self.dtype), single)
 
@@ -545,7 +557,7 @@ class TorchBackend:
         """Loss, as two words of int32, and classes of the replicas ``rows`` (V, 2 + rows2)."""
         logits, stacked = self._logits(shelf, places, self.theta[rows], None)
         loss = self._loss(logits, shelf, stacked).double()[:, None].view(torch.int32)
-        classes = logits.argmax(3).int().transpose(1, 2).flatten(0, 1)[:, :-1]
+        classes = logits.argmax(3).int().transpose(1, 2).flatten(0, 1)
         return torch.cat([loss, classes], dim=1)
 
     def keep_best(self, replicas: np.ndarray) -> None:
