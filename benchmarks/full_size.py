@@ -53,10 +53,7 @@ against a plain PyTorch loop, and how its time grows: [pages of their own](bench
 This page is written by `python benchmarks/full_size.py --out docs/benchmarks.md`; each section
 below is what its command printed. Run it on a machine that does nothing else.
 
-CUDA has not been run: no figure of this project is one of a GPU. One command makes them, `python
-benchmarks/gpu.py --json`: replica-epochs per second on Cora, PubMed and graphs as large as Pokec
-and Reddit, against a plain PyTorch Geometric loop on the same GPU and the bandwidth of its
-memory. MNIST with per-record DP-SGD trains on the CPU alone, and stands beside them.
+Training and BERT on a GPU: [a page of their own](benchmarks/gpu.md).
 """
 
 

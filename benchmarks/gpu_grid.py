@@ -84,6 +84,7 @@ def main() -> None:
         name: {"dataset": name, "device": title, "jobs": 0, "measured": 0, "hours": 0.0}
         for name in names
     }
+    seconds_of(next(iter(kinds.values()))[0], datasets[names[0]], device)  # imports and compiles
     for one, *more in sorted(kinds.values(), key=lambda jobs: -jobs[0].settings.get("splits", 1)):
         row, count = rows[one.dataset], 1 + len(more)
         row["jobs"] += count

@@ -9,6 +9,7 @@ A test keeps pages and code in step.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -374,6 +375,18 @@ def plan_table() -> str:
     return _markdown(heads, rows)
 
 
+def gpu_table() -> str:
+    """What ``benchmarks/gpu.py`` printed on a GPU."""
+    rows = []
+    for row in json.loads((ROOT / "docs" / "benchmarks" / "gpu.json").read_text(encoding="utf-8")):
+        texts, share = row.get("texts_per_second"), row["bandwidth_share"]
+        rate = f"{texts:,.0f} texts" if texts else f"{row['replica_epochs_per_second']:,.0f} epochs"
+        share = "" if share is None else f"{100 * share:.0f} %"
+        rows.append((row["case"], row["device"], rate, f"{row['plain_ratio']:.0f} x", share))
+    heads = ("case", "device", "per second", "of a plain loop there", "of the bandwidth")
+    return _markdown(heads, rows)
+
+
 def recorded_seconds(study: str) -> dict[str, float]:
     """Return the seconds of the recorded jobs of a study."""
     path = ROOT / "recorded" / study / "rows.parquet"
@@ -420,6 +433,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "one_run": one_run_table,
     },
     "docs/data.md": {"sources": sources},
+    "docs/benchmarks/gpu.md": {"gpu": gpu_table},
     **claim_pages(),
 }
 """The tables of every page by the names of their markers."""
