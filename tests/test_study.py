@@ -414,6 +414,12 @@ def test_datasets_of_a_group_hold_where_the_run_names_none() -> None:
     assert trained(scale="full") == {"cora", "citeseer", "pubmed"}
 
 
+def test_a_group_for_other_datasets_takes_none_of_the_studys_own() -> None:
+    study, run = load_study("inversion", "full"), run_of(scale="full", datasets="att-faces,faces")
+    assert {job.dataset for job in group_jobs(study, "mnist_plain", run)} <= {"faces"}
+    assert {job.dataset for job in group_jobs(study, "faces_codes", run)} == {"att-faces", "faces"}
+
+
 def test_a_dataset_that_a_study_does_not_list_is_left_out_with_a_line(small) -> None:
     run = run_of(datasets="cora,reddit")
     (line,) = left_out(small(), run)

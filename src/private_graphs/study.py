@@ -348,10 +348,15 @@ def left_out(study: Study, run: Run) -> list[str]:
 
 
 def group_datasets(study: Study, group: str, run: Run) -> list[str]:
-    """Return the datasets of a run group: those that the run names, else its own."""
-    if run.datasets:
-        return accepted(study, run)
-    return list(study.groups[group].datasets or study.datasets)
+    """Return the datasets of a run group: those that the run names, else its own.
+
+    A group whose list has none of the study's datasets is for others, and never takes those.
+    """
+    own = study.groups[group].datasets or study.datasets
+    if not run.datasets:
+        return list(own)
+    elsewhere = [] if set(own) & set(study.datasets) else study.datasets
+    return [name for name in accepted(study, run) if name not in elsewhere]
 
 
 def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
