@@ -182,7 +182,7 @@ def test_identifiers_have_their_use_and_differ_between_files(tmp_path: Path) -> 
 
 def test_text_can_be_read_on_a_phone(tmp_path: Path) -> None:
     text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "phone")[0].read_text()
-    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", text)]
+    sizes = [float(size) for size in re.findall(r"font-size: ?([\d.]+)px", text)]
     assert min(sizes) * 328 / (72 * WIDTH) > 11  # a phone of 360 px with margins of 16 px
 
 
@@ -203,8 +203,11 @@ def test_colours_can_be_seen_on_light_and_dark_pages(tmp_path: Path) -> None:
             assert _contrast(light, "#ffffff") > 3 and _contrast(dark, "#14161a") > 3
     text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "dark")[0].read_text()
     style, _, body = text.partition("</style>")
-    for name, colour in set(re.findall(r"(fill|stroke): (#\w{6})", body)):
-        assert f'[style*="{name}: {colour}"]{{{name}:{drawing._DARK[colour]}' in style
+    light, _, dark = style.partition("@media(prefers-color-scheme:dark)")
+    assert "style=" not in body
+    for name, colour in re.findall(r"(fill|stroke):(#\w{6})", light):
+        of = re.search(rf"\.(\w+){{[^}}]*{name}:{colour}", light)[1]
+        assert f'class="{of}"' in body and f".{of}{{{name}:{drawing._DARK[colour]}}}" in dark
 
 
 def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from io import BytesIO
 from itertools import cycle, pairwise
 from pathlib import Path
@@ -218,23 +219,37 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
             item.attrib.pop("id", None)
     for shape in root.iterfind(f".//{{{space}}}defs/{{{space}}}path"):
         shape.attrib.pop("style", None)  # where it is used it has a style, and rules reach that
-    rules = [
-        f'svg.chart [style*="{name}: {light}"]{{{name}:{dark}!important}}'
-        for light, dark in _DARK.items()
-        for name in ("fill", "stroke")
-        if any(f"{name}: {light}" in value for value in values)
-    ]
     _shrink(root, space)
+    styles = _classed(root)
+    dark = [
+        f"svg .{name}{{{paint}:{_DARK[colour]}}}"
+        for name, style in styles.items()
+        for paint, colour in re.findall(r"(fill|stroke):(#\w{6})", style)
+        if colour in _DARK
+    ]
     root.find(f".//{{{space}}}style").text = (
         "svg.chart *{stroke-linejoin:round;stroke-linecap:butt}"
         f"svg.chart text{{{_FONT}}}"
-        f"@media(prefers-color-scheme:dark){{{''.join(rules)}}}"
+        + "".join(f"svg .{name}{{{style}}}" for name, style in styles.items())
+        + f"@media(prefers-color-scheme:dark){{{''.join(dark)}}}"
     )
     root.attrib |= {"class": "chart", "role": "img"}
     title = ElementTree.Element(f"{{{space}}}title")
     title.text = figure.get_label()
     root.insert(0, title)
     return ElementTree.tostring(root, encoding="unicode").encode() + b"\n"
+
+
+def _classed(root: ElementTree.Element) -> dict[str, str]:
+    """Move the styles of elements into classes, which are named after them; return these."""
+    styles = {}
+    for item in root.iter():
+        if style := item.attrib.pop("style", None):
+            style = re.sub(r"\s*([:;])\s*", r"\1", style)
+            name = f"s{sha256(style.encode()).hexdigest()[:7]}"
+            styles[name] = style
+            item.set("class", name)
+    return styles
 
 
 def _shrink(root: ElementTree.Element, space: str) -> None:
@@ -244,7 +259,8 @@ def _shrink(root: ElementTree.Element, space: str) -> None:
         item.text, item.tail = (text and text.strip() for text in (item.text, item.tail))
         for name in {"d", "x", "y", "transform", "points"} & set(item.attrib):
             value = _UNTURNED.sub("", _DIGITS.sub(_hundredths, item.attrib[name]))
-            item.attrib[name] = " ".join(value.split())
+            value = " ".join(value.split())
+            item.attrib[name] = re.sub(" ?([A-Za-z]) ?", r"\1", value) if name == "d" else value
         item.attrib = {
             name: value.replace(f"{_FONT}; ", "") if name == "style" else value
             for name, value in item.attrib.items()
