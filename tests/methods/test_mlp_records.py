@@ -192,6 +192,16 @@ def test_without_dp_it_learns(protocol: str) -> None:
     assert (rows["status"] == "not_private").all()
 
 
+def test_on_another_device_the_price_is_the_same_and_the_statement_names_its_noise() -> None:
+    here, there = (execute(job("sound"), images(), device=each) for each in ("cpu", "torch-cpu"))
+    assert (here.rows["epsilon_proved"] == there.rows["epsilon_proved"]).all()
+    words = [
+        " ".join(next(iter(each.statements.values()))["assumptions"]) for each in (here, there)
+    ]
+    assert "ziggurat" in words[0] and "Box-Muller" not in words[0]
+    assert "ziggurat" not in words[1] and "Box-Muller" in words[1]
+
+
 def test_lots_that_cannot_be_cut_and_wrong_data_are_refused() -> None:
     for settings in ({"lot_size": 201}, {"lot_size": 20, "microbatch": 3}):
         with pytest.raises(UserError, match="expected a multiple of microbatch"):

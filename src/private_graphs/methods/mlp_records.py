@@ -217,6 +217,7 @@ def _train(task: ImageTask, requests: Sequence[Request], context: Context, repor
                     "noise_multiplier": settings.noise_multiplier if private else 0.0,
                 },
                 calibrated_for=None,
+                noise_generator="numpy" if context.device == "cpu" else "philox_float64",
             )
         )
     return outcomes
