@@ -9,7 +9,8 @@ import pytest
 import torch
 from small_graphs import fit, random_graph
 
-from private_graphs.methods.gcn_protocols import SOUND
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
+from private_graphs.training import torch_backend
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="PyTorch finds no usable GPU on this machine"
@@ -39,3 +40,30 @@ def test_on_the_gpu_the_noise_of_a_step_has_the_stated_variance():
     drawn = noisy - train(seeds=range(40), lr=1.0, device="cuda").parameters
     expected = 50.0 / 4  # noise multiplier times clip norm, divided by the number of parts
     assert abs(drawn.std() / expected - 1) < 5 / np.sqrt(2 * drawn.size)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "splits", "how"),
+    [
+        (RELEASED, 4, {"noise": 3.0}),
+        (PAPER, 4, {"noise": 3.0, "optimizer": "adam"}),
+        (SOUND, 4, {"noise": 3.0}),
+        (PAPER, 1, {"patience": 2, "lr": 3.0}),
+    ],
+    ids=str,
+)
+def test_steps_that_are_one_cuda_graph_agree_with_the_compiled_kernels(
+    protocol, splits, how, monkeypatch
+):
+    captured, capture = [], torch_backend._captured
+    monkeypatch.setattr(torch_backend, "_CAPTURE_AT", 2)
+    monkeypatch.setattr(torch_backend, "_captured", lambda *of: captured.append(1) or capture(*of))
+    on_cpu, on_gpu = (
+        fit(
+            random_graph(), protocol, seeds=range(3), splits=splits, epochs=12, dropout=0.5,
+            lazy_noise=False, device=device, **how,
+        ).parameters
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    assert captured
+    assert np.abs(on_gpu - on_cpu).max() < 1e-8

@@ -7,13 +7,17 @@ of the CPU, raises an error. A transfer that is asked for is noticed apart.
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
 from small_graphs import HIDDEN, fit, random_graph, streams, structure_of
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from private_graphs.methods.gcn_protocols import PAPER, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.training import engine, noise, torch_backend, torch_noise
 from private_graphs.training.torch_backend import TorchBackend, chunks_that_fit
 
@@ -195,3 +199,86 @@ def test_how_matrices_are_stored_changes_nothing(protocol, splits, monkeypatch):
     dense = trained(0.0, 64)
     for filled in (1, 2, 64):
         np.testing.assert_allclose(trained(2.0, filled), dense, rtol=0, atol=1e-12)
+
+
+def traced(pool, function, inputs):
+    """What a CUDA graph does, by tracing: everything but tensors stays what it is now."""
+    backend = function.func.__self__
+    state = backend.theta, backend.m, backend.v
+    before = [each.clone() for each in state]
+    graph = make_fx(function)(*inputs)
+    for each, was in zip(state, before, strict=True):
+        each.copy_(was)  # capturing computes nothing
+    pool.append(graph)
+    return lambda: graph(*inputs)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "splits", "how"),
+    [
+        (RELEASED, 4, {"noise": 1.0}),
+        (PAPER, 4, {"noise": [1.0, 2.0, 3.0], "optimizer": "adam"}),
+        (PAPER, 1, {"noise": 1.0}),
+        (SOUND, 4, {"noise": 1.0}),
+        (PAPER, 1, {"patience": 2, "lr": 3.0}),
+    ],
+    ids=str,
+)
+def test_steps_that_are_captured_and_repeated_are_those_that_are_not(
+    protocol, splits, how, monkeypatch
+):
+    def trained():
+        return fit(
+            random_graph(), protocol, seeds=range(3), splits=splits, epochs=12, dropout=0.5,
+            device="torch-cpu", **how,
+        )  # fmt: skip
+
+    expected, graphs = trained(), []
+    monkeypatch.setattr(torch_backend, "_graph_pool", lambda clock: graphs)
+    monkeypatch.setattr(torch_backend, "_captured", traced)
+    monkeypatch.setattr(torch_backend, "_CAPTURE_AT", 2)
+    found = trained()
+    assert graphs
+    np.testing.assert_allclose(found.parameters, expected.parameters, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
+    np.testing.assert_array_equal(found.epochs, expected.epochs)
+
+
+def test_nothing_of_a_finished_batch_waits_for_the_collector_of_cycles():
+    gc.collect()
+    gc.disable()
+    try:
+        chosen = batch(PAPER, device="torch-cpu")
+        chosen._epoch(np.arange(5), 0, np.full(5, np.nan))
+        chosen.score(chosen.structure.validation)
+        backend = weakref.ref(chosen.backend)
+        del chosen
+        assert backend() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("dense_from", [0.0, 2.0], ids=["dense", "sparse"])
+def test_a_node_that_is_not_finite_moves_its_own_part_alone(dense_from, monkeypatch):
+    monkeypatch.setattr(torch_backend, "_DENSE", dense_from)
+    graph = random_graph()
+    structure = structure_of(graph, SOUND, seeds=(0,), splits=4, dtype="float64")
+    x = structure.inputs.x_values
+    x[structure.inputs.x_pointers[0] : structure.inputs.x_pointers[1]] = np.nan
+    settings = engine.Settings(
+        optimizer="sgd", epochs=1, private=True, hidden=HIDDEN, device="torch-cpu",
+        dtype="float64", dropout=0.0,
+    )  # fmt: skip
+    spec = [engine.ReplicaSpec(streams(0)[0], 0.1, 1.0)]
+    chosen, seen = engine._Batch(structure, SOUND, settings, spec, np.arange(1)), []
+    honest = TorchBackend._clipped
+
+    def watched(backend, *rest):
+        seen.append(honest(backend, *rest))
+        return seen[-1]
+
+    monkeypatch.setattr(TorchBackend, "_clipped", watched)
+    chosen._epoch(np.arange(1), 0, np.full(1, np.nan))
+    blocks, parts = structure.blocks, structure.parts[0]
+    reads = [0 in blocks.rows0[blocks.rows0_start[p] : blocks.rows0_start[p + 1]] for p in parts]
+    assert any(reads) and (seen[0].norm(dim=1) == 0).tolist() == reads

@@ -15,6 +15,7 @@ from private_graphs.training import dpsgd
 from private_graphs.training.dpsgd import Net, Steps, gradient_sum, train
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_dpsgd import gradient_sums
+from private_graphs.training.torch_noise import random_bytes
 
 STREAMS = Streams.of({"test": "dpsgd"})
 NET = Net((20, 16, 12, 5))
@@ -268,6 +269,45 @@ def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:
     (alone,) = train(NET, steps, ROWS, LABELS, streams[1:2])
     np.testing.assert_array_equal(together[1].parameters, alone.parameters)
     assert not np.array_equal(together[0].parameters, alone.parameters)
+
+
+def test_a_record_that_is_not_finite_moves_its_own_group_alone(summed) -> None:
+    parameters, lot = NET.start(RNG), np.arange(9)  # of 7 records: two members are nobody
+    rows, labels = ROWS[:7].copy(), LABELS[:7].copy()
+    gone = np.where(np.arange(7) < 3, -1, labels)
+    expected = summed(NET, parameters, rows, gone, lot, clip_norm=0.5, microbatch=3)
+    rows[0] = np.nan
+    found = summed(NET, parameters, rows, labels, lot, clip_norm=0.5, microbatch=3)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES[1:])
+def test_dropout_of_a_place_is_the_same_however_lots_are_cut(device: str) -> None:
+    key = torch.arange(8, dtype=torch.int64, device=device.removeprefix("torch-"))[None]
+    step = torch.zeros((), dtype=torch.int64, device=key.device)
+    arrays = NET.start(RNG)[None], ROWS, LABELS, np.arange(50)[None]
+    *given, lots = [torch.from_numpy(each).to(key.device) for each in arrays]
+    filled = torch.nn.functional.pad(lots, (0, 14), value=-1)
+    first, *others = (
+        gradient_sums(
+            NET, *given, cut, clip_norm=1.0, chunk=chunk, threshold=128,
+            draw=lambda first, count: random_bytes(key, step, first, count),
+        )
+        for cut, chunk in ((lots, None), (lots, 16), (filled, 24))
+    )  # fmt: skip
+    for other in others:
+        torch.testing.assert_close(other, first, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_lots_may_all_be_empty(device: str) -> None:
+    steps = Steps(3, 1, "poisson", 0.1, 0.5, 1.0, dropout=0.5)
+    streams = next(
+        each for each in (Streams.of({"lots": i}) for i in range(10_000))
+        if not any(len(lot) for lot in dpsgd.Lots.of(steps, 2, each.generator("lots")).epoch())
+    )  # fmt: skip
+    (trained,) = train(NET, steps, ROWS[:2], LABELS[:2], [streams], device=device)
+    assert trained.released.noisy_steps == 6 and trained.released.fewest == 0
 
 
 @pytest.mark.parametrize("device", DEVICES[1:])

@@ -17,7 +17,7 @@ def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> torch.
     """Return (4, A, U) words in int64 of ``units`` (A, U), as ``torch_noise.words`` does."""
     out = torch.empty(4, *units.shape, dtype=torch.int64, device=units.device)
     draw = _philox if keys.shape[1] == 4 else _chacha
-    grid = (triton.cdiv(units.shape[1], _UNITS), len(units))
+    grid = (len(units), triton.cdiv(units.shape[1], _UNITS))  # the first may be long
     if units.numel():
         draw[grid](
             keys.contiguous(), step, units, *units.stride(), out, units.shape[1], units.numel(),
@@ -28,8 +28,8 @@ def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> torch.
 
 @triton.jit
 def _philox(keys, step, units, by_row, by_unit, out, count, size, UNITS: tl.constexpr):
-    row = tl.program_id(1).to(tl.int64)
-    place = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
     there = place < count
     c0 = tl.load(units + row * by_row + place * by_unit, there, 0).to(tl.uint32)
     zero = c0 & 0
@@ -79,8 +79,8 @@ def _chosen(quarter, a, b, c, d):
 
 @triton.jit
 def _chacha(keys, step, units, by_row, by_unit, out, count, size, UNITS: tl.constexpr):
-    row = tl.program_id(1).to(tl.int64)
-    place = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
     there = place < count
     unit = tl.load(units + row * by_row + place * by_unit, there, 0)
     quarter = unit % 64 // 16

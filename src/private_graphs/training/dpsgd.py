@@ -354,7 +354,10 @@ class _Pass:
             return (drawn >= threshold).reshape(shape)
 
         drops = keep if threshold else None
-        *self.inputs, logits = _forward(layers, _inputs(rows, lot), drops, self.scale)
+        inputs = _inputs(rows, lot)
+        if not there.all():
+            inputs[~there] = 0  # nobody is no record's inputs
+        *self.inputs, logits = _forward(layers, inputs, drops, self.scale)
         self.errors = self._backward(layers, logits, labels[lot], there)
 
     def _backward(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,28 +120,59 @@ class _Shelf(NamedTuple):
     weights: torch.Tensor  # (B, rows2) of a row's loss: its visit's mean, 0 where padded
 
 
-class _Repeated:
-    """A function of tensors of fixed shapes: a graph of kernels once it comes again.
+def _graph_pool(clock: torch.Tensor) -> Any:
+    """Return memory that CUDA graphs share, since none runs beside another; None on the CPU.
 
-    ``pool``: memory that the graphs share, since none runs beside another; None: not on CUDA.
+    It lives as long as a graph of it does: one that does nothing is kept with it.
+    """
+    if clock.device.type != "cuda":
+        return None
+    handle, keeper = torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(keeper, pool=handle):
+        clock.add_(0)
+    return handle, keeper
+
+
+def _captured(
+    pool: Any, function: Callable[..., torch.Tensor | None], inputs: Sequence[torch.Tensor]
+) -> Callable[[], torch.Tensor | None]:
+    """Return ``function`` of ``inputs`` as one graph of kernels, which reads them anew every time.
+
+    Everything else that it reads or writes stays where it is, and numbers stay what they are.
+    """
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool[0]):
+        output = function(*inputs)
+
+    def replay() -> torch.Tensor | None:
+        graph.replay()
+        return output
+
+    return replay
+
+
+class _Repeated:
+    """A function of tensors of fixed shapes, captured where there is a pool once it comes again.
+
+    The function is given with every call and not kept: who keeps this would keep itself, and
+    with it the device's memory until Python looks for cycles.
     """
 
-    def __init__(self, function: Callable[..., torch.Tensor | None], pool: Any) -> None:
-        self.function, self.pool, self.calls, self.graph = function, pool, 0, None
+    def __init__(self, pool: Any) -> None:
+        self.pool, self.calls, self.replay = pool, 0, None
 
-    def __call__(self, *tensors: torch.Tensor) -> torch.Tensor | None:
+    def __call__(
+        self, function: Callable[..., torch.Tensor | None], *tensors: torch.Tensor
+    ) -> torch.Tensor | None:
         self.calls += 1
         if self.pool is None or self.calls < _CAPTURE_AT:
-            return self.function(*tensors)
-        if self.graph is None:
+            return function(*tensors)
+        if self.replay is None:
             self.inputs = [each.clone() for each in tensors]
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, pool=self.pool):
-                self.output = self.function(*self.inputs)
+            self.replay = _captured(self.pool, function, self.inputs)
         for own, given in zip(self.inputs, tensors, strict=True):
             own.copy_(given)
-        self.graph.replay()
-        return self.output
+        return self.replay()
 
 
 @dataclass
@@ -154,7 +186,10 @@ class _Group:
     starts: torch.Tensor  # (A + 1,) where visits of each replica start
     owners: torch.Tensor  # (V,) replica of each visit
     dropout: bool
-    move: _Repeated
+    shelf: _Shelf | None
+    blocks: np.ndarray
+    """Of a shelf that is made for every step, where none is kept."""
+    repeated: _Repeated
 
 
 class _Visits(NamedTuple):
@@ -204,8 +239,8 @@ class TorchBackend:
         self.largest_shelf = room // 8  # making one takes several times its size
         self.trained = self.scored = None
         self.sent, self.groups, self.visits = None, {}, {}
-        self.scorers: dict[bytes, tuple[_Repeated, list[torch.Tensor]]] = {}
-        self.pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
+        self.scorers: dict[bytes, tuple[_Repeated, _Shelf | None, list[torch.Tensor]]] = {}
+        self.pool = _graph_pool(self.clock)
 
     def _sent(self, array: np.ndarray) -> torch.Tensor:
         host = torch.from_numpy(np.ascontiguousarray(array))
@@ -214,9 +249,9 @@ class TorchBackend:
         return host.to(self.device, non_blocking=True)
 
     def _dense(self, room: int) -> torch.Tensor | None:
-        """Return the features (N, F) where they are dense enough and fit."""
+        """Return features (N + 1, F), the last row zero, where they are dense enough and fit."""
         pointers, indices, values = self.matrices["x"]
-        shape = len(pointers) - 1, self.inputs.n_features
+        shape = len(pointers), self.inputs.n_features
         cells = shape[0] * shape[1]
         if len(values) < _DENSE * cells or cells * self.theta.element_size() > room // 8:
             return None
@@ -255,13 +290,17 @@ class TorchBackend:
         shelf is made for the step. A row of dense features is copied, a hidden unit has eight
         copies and 16 bytes of a random draw, a parameter six and a float64 sum.
         """
-        number = self.theta.element_size()
-        rows = self.n_rows[:, visits].max(axis=1, initial=0)
-        entries = self.nonzeros[self.dense is not None :, visits].sum(axis=0)
+        number, sparse = self.theta.element_size(), slice(self.dense is not None, None)
+        blocks = visits if shelf is None else shelf.blocks
+        rows = self.n_rows[:, blocks].max(axis=1, initial=0)
+        most = self.nonzeros[sparse, blocks].max(axis=1, initial=0)
+        filling = most // _FILLED + 1
+        rows = rows + filling.max()
         each = 96 if shelf is None else 24 if len(shelf.blocks) > 1 else 0
         units = int(rows.sum()) * self.hidden
         dense = 0 if self.dense is None else int(rows[0]) * self.inputs.n_features * number
-        return entries * each + units * (8 * number + 16) + dense + self.used * (6 * number + 48)
+        taken = int(most.sum()) * each + units * (8 * number + 16) + dense
+        return np.full(len(visits), taken + self.used * (6 * number + 48))
 
     def _shelf_of(self, blocks: np.ndarray, last: _Shelf | None) -> _Shelf | None:
         """Return a shelf of ``blocks``: the last one if it holds them; None: too many or none."""
@@ -283,7 +322,8 @@ class TorchBackend:
             owner, visits = owner[seen], step.visits[seen]
             starts = np.searchsorted(owner, np.arange(len(step.replicas) + 1))
             sizes = np.concatenate([[0], np.cumsum(self._bytes(visits, self.trained))])[starts]
-            for chunk in chunks_that_fit(np.diff(sizes), self.room):
+            noise = self.used * 64  # of a replica that visits nothing, too
+            for chunk in chunks_that_fit(np.diff(sizes) + noise, self.room):
                 first, last = starts[chunk.start], starts[chunk.stop]
                 taken, of = visits[first:last], owner[first:last]
                 replicas, local = step.replicas[chunk], starts[chunk.start : chunk.stop + 1] - first
@@ -313,18 +353,11 @@ class TorchBackend:
         blocks: np.ndarray,
     ) -> _Group:  # fmt: skip
         """Replicas that make a step together; ``blocks`` are on the shelf."""
-        kept = self.trained
-
-        def move(places: torch.Tensor, units: torch.Tensor) -> None:
-            shelf = self._shelf(blocks) if kept is None and len(blocks) else kept
-            self._move(group, shelf, places, units)
-
-        group = _Group(
+        return _Group(
             bool(self.noisy[replicas].any()), bool((np.diff(starts) != 1).any()),
-            *map(self._sent, (replicas, starts, owners)), dropout,
-            _Repeated(move, None if kept is None else self.pool),
+            *map(self._sent, (replicas, starts, owners)), dropout, self.trained, blocks,
+            _Repeated(None if self.trained is None else self.pool),
         )  # fmt: skip
-        return group
 
     def _ranges(
         self, starts: torch.Tensor, lengths: torch.Tensor, total: int
@@ -390,7 +423,8 @@ class TorchBackend:
             else:
                 row = nodes
             if layer == 0 and self.dense is not None:
-                chosen = torch.zeros(count, widths[1], dtype=torch.int64, device=self.device)
+                shape = count, widths[1]
+                chosen = torch.full(shape, nodes_in_all, dtype=torch.int64, device=self.device)
                 chosen[block, within] = nodes
                 matrices.append(chosen)
             else:
@@ -458,16 +492,15 @@ class TorchBackend:
         """One step of every replica of ``step``, announced by ``begin``; scores no row."""
         self.clock.fill_(step.number)
         for group, places, units in self.visits[step.number]:
-            group.move(places, units)
+            group.repeated(partial(self._move, group), places, units)
         return np.zeros(0)
 
-    def _move(
-        self, group: _Group, shelf: _Shelf, places: torch.Tensor, units: torch.Tensor
-    ) -> None:
+    def _move(self, group: _Group, places: torch.Tensor, units: torch.Tensor) -> None:
         """Move the replicas of ``group`` by the noisy sum of their visits' gradients."""
         shape = (len(group.replicas), self.theta.shape[1])
         total = torch.zeros(shape, dtype=torch.float64, device=self.device)
         if len(places):
+            shelf = self._shelf(group.blocks) if group.shelf is None else group.shelf
             gradients = self._clipped(group, shelf, places, units)
             total = gradients.double()
             if group.several:
@@ -488,10 +521,10 @@ class TorchBackend:
         theta = self.theta[group.owners].requires_grad_()
         logits, stacked = self._logits(shelf, places, theta, drop)
         (gradients,) = torch.autograd.grad(self._loss(logits, shelf, stacked).sum(), theta)
-        norms = gradients.norm(dim=1, keepdim=True)
+        norms = torch.linalg.vector_norm(gradients, dim=1, keepdim=True, dtype=torch.float64)
         margin = 1e-5 if self.dtype == torch.float32 else 1e-12
         factors = (self.rule.clip / (norms * (1 + margin))).clamp(max=1.0)
-        return torch.where(torch.isfinite(norms), gradients * factors, 0.0)
+        return torch.where(torch.isfinite(norms), gradients * factors.to(self.dtype), 0.0)
 
     def _noisy(self, group: _Group, total: torch.Tensor) -> torch.Tensor:
         """Return ``total`` (A, P) float64 with the noise of the step, in the parameters' type.
@@ -544,14 +577,10 @@ class TorchBackend:
             while len(self.scorers) >= 8:  # replicas that stop leave theirs behind
                 del self.scorers[next(iter(self.scorers))]
 
-            def score(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-                return self._scores(kept or self._shelf(blocks), rows, places)
-
-            repeated = _Repeated(score, None if kept is None else self.pool)
             given = [self._sent(each) for each in (replicas, np.searchsorted(blocks, visits))]
-            self.scorers[key] = repeated, given
-        repeated, given = self.scorers[key]
-        return repeated(*given)
+            self.scorers[key] = _Repeated(None if kept is None else self.pool), kept, given
+        repeated, kept, given = self.scorers[key]
+        return repeated(partial(self._scores, kept or self._shelf(blocks)), *given)
 
     def _scores(self, shelf: _Shelf, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Loss, as two words of int32, and classes of the replicas ``rows`` (V, 2 + rows2)."""

@@ -28,6 +28,8 @@ from private_graphs.training.dpsgd import (
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
+_LAYER = 28
+"""Bits of the counter of a hidden layer's random bytes, of 32; the others are its number."""
 _FILLED_TO = 64
 """Lots are filled up to a multiple of so many groups, with records that are nobody."""
 _BYTES_PER_PARAMETER = 160
@@ -119,7 +121,7 @@ class _Batch:
             drawn = list(pool.map(lambda each: list(each.epoch()), self.lots))
         sizes = np.array([[len(lot) for lot in lots] for lots in drawn]).T
         filled = _FILLED_TO * self.steps.microbatch
-        table = np.full((*sizes.shape, -(-sizes.max() // filled) * filled), -1)
+        table = np.full((*sizes.shape, -(-max(1, sizes.max()) // filled) * filled), -1)
         for replica, lots in enumerate(drawn):
             for step, lot in enumerate(lots):
                 table[step, replica, : len(lot)] = lot
@@ -151,16 +153,19 @@ def gradient_sums(
     ``chunk``: records of a lot whose arrays are held at a time, whole microbatches; None: all.
     """
     total = torch.zeros(theta.shape, dtype=torch.float64, device=theta.device)
-    unit = 0
-    for part in lots.split(chunk or max(1, lots.shape[1]), dim=1):
-        made = _Pass(net, theta, rows, labels, part, threshold, draw, unit)
+    chunk = chunk or lots.shape[1]
+    for at in range(0, lots.shape[1], chunk):
+        part = lots[:, at : at + chunk]
+        made = _Pass(net, theta, rows, labels, part, threshold, draw, at)
         made.add(total, clip_norm, microbatch)
-        unit = made.unit
     return torch.where(torch.isfinite(total).all(dim=1, keepdim=True), total, 0.0)
 
 
 class _Pass:
-    """Forward and backward pass of a chunk of each lot; ``unit``: the next of the random bytes."""
+    """Forward and backward pass of a chunk of each lot, from its place ``at`` on.
+
+    The random bytes of a hidden layer and a place are the same however lots are cut and filled up.
+    """
 
     def __init__(
         self,
@@ -171,26 +176,26 @@ class _Pass:
         lots: torch.Tensor,
         threshold: int,
         draw: Callable[[torch.Tensor, int], torch.Tensor] | None,
-        unit: int,
+        at: int,
     ) -> None:
-        self.net, self.unit = net, unit
+        self.net = net
         there = (lots >= 0) & (lots < len(rows))
         lots = torch.where(there, lots, 0)
         labels = labels[lots]
         there &= labels >= 0
         scale = 256 / (256 - threshold)
         layers = net.layers(theta)
-        taken = rows[lots]
+        taken = torch.where(there[:, :, None], rows[lots], 0)  # nobody is no record's inputs
         self.inputs = [taken * (1 / 255) if rows.dtype == torch.uint8 else taken]
         for number, (weights, biases) in enumerate(layers):
             outputs = torch.baddbmm(biases[:, None], self.inputs[-1], weights)
             if number < len(layers) - 1:
                 outputs = outputs.relu()
                 if threshold:
-                    first = torch.full_like(lots[:, 0], self.unit)
-                    count = outputs.shape[1] * outputs.shape[2]
-                    kept = draw(first, count).view(outputs.shape) >= threshold
-                    outputs, self.unit = outputs * kept * scale, self.unit - (-count // 16)
+                    units = -(-outputs.shape[2] // 16)
+                    first = torch.full_like(lots[:, 0], (number << _LAYER) + at * units)
+                    drawn = draw(first, lots.shape[1] * units * 16).unflatten(1, (-1, units * 16))
+                    outputs = outputs * (drawn[:, :, : outputs.shape[2]] >= threshold) * scale
             self.inputs.append(outputs)
         logits = self.inputs.pop()
         usable = (torch.isfinite(logits).all(dim=2) & there)[:, :, None]
