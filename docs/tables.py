@@ -346,12 +346,17 @@ def counts(mirror: str) -> str:
         return counts_table(registry.build(name, raw).statistics() for name in names)
 
 
-def claims_in_text(study: str) -> str:
-    """What a source says in its text, and what its recorded rows say; reasons of artefacts."""
+def claims_in_text(study: str, page: str) -> str:
+    """What a source says in its text, and what its recorded rows say; reasons of artefacts.
+
+    ``page`` is where the table stands, below docs/.
+    """
     shelf = recorded_shelf(ROOT / "recorded" / study)
     frame = judged(claims_of(study), shelf.results)
     table = markdown(claims_table(frame, shelf.results.study.title))
-    return "\n".join([table, *(f"- *{claim}*: {why}" for claim, why in reasons(frame))])
+    up = "../" * page.count("/")
+    whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
+    return "\n".join([table, *whys])
 
 
 def plan_table() -> str:
@@ -414,7 +419,9 @@ def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
                     f"docs/: '<!-- begin: {name} -->' stands on {len(there)} pages ({there}); "
                     "expected it on one, with its end, as the study is recorded and has claims"
                 )
-            tables.setdefault(there[0], {})[name] = partial(claims_in_text, path.parent.name)
+            tables.setdefault(there[0], {})[name] = partial(
+                claims_in_text, path.parent.name, there[0].removeprefix("docs/")
+            )
     return tables
 
 

@@ -203,7 +203,7 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
 
 
 def reasons(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yield (claim, why it is an artefact, with a link for docs/published-results.md)."""
+    """Yield (claim, why it is an artefact, with links as seen from docs/)."""
     for row in frame[frame["because"] != ""].drop_duplicates("claim").itertuples():
         yield row.claim, row.because
 
