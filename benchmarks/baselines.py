@@ -1,4 +1,4 @@
-"""What a user would write: a plain PyTorch loop with GCNConv, dense features, one replica."""
+"""What a user would write: plain loops of one replica, of PyTorch Geometric and of Opacus."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import subgraph
 
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.training.dpsgd import Net, Steps
 
 
 class PlainGCN(torch.nn.Module):
@@ -122,3 +123,32 @@ def plain_side(loop: PlainLoop, longest: float) -> Side:
     count = loop.splits // 10
     pieces = ((lambda: loop.steps(count), loop.splits / count), (loop.validate, 1.0))
     return Side(pieces, note=f"{count} of {loop.splits} steps, scaled")
+
+
+def opacus_epoch(
+    net: Net, steps: Steps, rows: np.ndarray, labels: np.ndarray, device: str
+) -> Callable[[], object]:
+    """Return an epoch of DP-SGD as users of Opacus write it, of one replica."""
+    from opacus import GradSampleModule  # takes seconds to import
+    from opacus.optimizers import DPOptimizer
+
+    pixels = torch.from_numpy(rows).to(device).float() / 255
+    classes = torch.from_numpy(labels).to(device)
+    d, hidden, k = net.sizes
+    layers = (torch.nn.Linear(d, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, k))
+    model = GradSampleModule(torch.nn.Sequential(*layers).to(device))
+    optimizer = DPOptimizer(
+        torch.optim.SGD(model.parameters(), lr=steps.learning_rate),
+        noise_multiplier=steps.noise_std / steps.clip_norm, max_grad_norm=steps.clip_norm,
+        expected_batch_size=steps.lot_size,
+    )  # fmt: skip
+    share = steps.lot_size / len(rows)
+
+    def epoch() -> None:
+        for _ in range(len(rows) // steps.lot_size):
+            lot = torch.rand(len(rows), device=device).lt(share).nonzero()[:, 0]
+            optimizer.zero_grad()
+            functional.cross_entropy(model(pixels[lot]), classes[lot]).backward()
+            optimizer.step()
+
+    return epoch

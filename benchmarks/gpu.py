@@ -24,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from baselines import PlainLoop
+from baselines import PlainLoop, opacus_epoch
 from batched import Batched, Training
-from embedding import corpus, write_model
+from embedding import corpus, texts_per_second, write_model
 from floor import count_products
 from reddit import ENTRIES, FEATURES, NODES
 from synthetic import Size, citation_like
@@ -35,7 +35,6 @@ from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.reddit import N_CLASSES
 from private_graphs.features.bert import BertEncoder
-from private_graphs.features.embedding import SHARD_TEXTS
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
 from private_graphs.training import dpsgd
 from private_graphs.training.streams import Streams
@@ -155,56 +154,16 @@ def mnist_row(device: str, budget: float, replicas: int = 10, records: int = 60_
     }  # fmt: skip
 
 
-def opacus_epoch(
-    net: dpsgd.Net, steps: dpsgd.Steps, rows: np.ndarray, labels: np.ndarray, device: str
-) -> Callable[[], object]:
-    """Return an epoch of DP-SGD as users of Opacus write it, of one replica."""
-    from opacus import GradSampleModule
-    from opacus.optimizers import DPOptimizer
-
-    pixels = torch.from_numpy(rows).to(device).float() / 255
-    classes = torch.from_numpy(labels).to(device)
-    d, hidden, k = net.sizes
-    layers = (torch.nn.Linear(d, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, k))
-    model = GradSampleModule(torch.nn.Sequential(*layers).to(device))
-    optimizer = DPOptimizer(
-        torch.optim.SGD(model.parameters(), lr=steps.learning_rate),
-        noise_multiplier=steps.noise_std / steps.clip_norm, max_grad_norm=steps.clip_norm,
-        expected_batch_size=steps.lot_size,
-    )  # fmt: skip
-    share = steps.lot_size / len(rows)
-
-    def epoch() -> None:
-        for _ in range(len(rows) // steps.lot_size):
-            lot = torch.rand(len(rows), device=device).lt(share).nonzero()[:, 0]
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(pixels[lot]), classes[lot]).backward()
-            optimizer.step()
-
-    return epoch
-
-
-def bert_row(device: str, texts: int = 50_000, alone: int = 300) -> Row:
+def bert_row(device: str, users: int = 2_500, alone: int = 300) -> Row:
     """Texts per second of a model of the real shape, batched in bf16, and one after the other."""
     kind = device.removeprefix("torch-")
-    distinct = corpus(texts // 8, np.random.default_rng(0)).distinct[:texts]
+    texts = corpus(users, np.random.default_rng(0)).distinct
     with tempfile.TemporaryDirectory() as folder:
         write_model(Path(folder))
         encoder = BertEncoder(Path(folder), kind)
-        longest_first = sorted(distinct, key=len, reverse=True)
-
-        def batched() -> None:
-            for start in range(0, len(distinct), SHARD_TEXTS):
-                encoder.encode(longest_first[start : start + SHARD_TEXTS])
-
-        chosen = np.random.default_rng(1).choice(len(distinct), alone, replace=False)
-
-        def one_by_one() -> None:
-            for index in chosen:
-                encoder.encode([distinct[index]])
-
-        rate = len(distinct) / seconds_of(batched, kind, 0.0)
-        plain = seconds_of(one_by_one, kind, 0.0) / alone
+        rate = texts_per_second(encoder, texts)
+        chosen = np.random.default_rng(1).choice(texts, alone, replace=False)
+        plain = seconds_of(lambda: [encoder.encode([text]) for text in chosen], kind, 0.0) / alone
     return {
         "case": BERT, "device": device, "texts_per_second": rate, "plain_ratio": plain * rate,
         "bandwidth_share": None,

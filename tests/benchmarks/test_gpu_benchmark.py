@@ -6,6 +6,7 @@ import json
 import sys
 
 import gpu
+import gpu_grid
 import pytest
 
 
@@ -33,3 +34,21 @@ def test_what_cannot_be_measured_is_an_error(more, monkeypatch):
     monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="expected"):
         gpu.main()
+
+
+def test_hours_of_the_grid_are_those_of_all_its_jobs(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gpu_grid.py", "--device", "torch-cpu", "--datasets", "cora"])
+    monkeypatch.setattr(gpu_grid.sources, "supply", lambda *_: None)
+    monkeypatch.setattr(gpu_grid.registry, "build", lambda *_: None)
+    monkeypatch.setattr(gpu_grid, "seconds_of", lambda job, *_: (0.01, 3.0))
+    gpu_grid.main()
+    (row,) = json.loads(capsys.readouterr().out)
+    asked = gpu_grid.Run(
+        scale="full", studies=("lrec2022",), exhibits=gpu_grid.EXHIBITS, datasets=("cora",)
+    )
+    jobs = [job for job in gpu_grid.Plan(asked).jobs if job.method == "gcn"]
+    assert row["jobs"] == row["measured"] == len(jobs) > 100
+    seconds = sum(3.0 + 0.01 * job.settings["epochs"] for job in jobs)
+    assert row["hours"] == pytest.approx(seconds / 3600)
+    kinds = {gpu_grid.kind_of(job) for job in jobs}
+    assert 1 < len(kinds) < len(jobs)
