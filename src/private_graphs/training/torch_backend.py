@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,8 @@ from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step, n
 _CPU_ROOM = 2**32
 _LAYERS = ("rows0", "rows1", "rows2")
 _DENSE = 1 / 32
-"""Share of non-zeros from which on features are multiplied as a dense matrix: on an H100 a gathered
-row takes as long as about 40 cells of a dense product."""
+"""Share of non-zeros from which on features are multiplied as a dense matrix: about where both take
+equally long on an H100."""
 _FILLED = 64
 """Entries of a row that fills up."""
 _CAPTURE_AT = 10
@@ -283,24 +284,22 @@ class TorchBackend:
         each = entries * 2 * (4 + number) + 16 * int(rows.sum() + self.inputs.n_features)
         return len(blocks) * each
 
-    def _bytes(self, visits: np.ndarray, shelf: _Shelf | None) -> np.ndarray:
-        """Bytes (V,) that a step takes for each visit, from above.
+    def _bytes(self, visits: np.ndarray, shelf: _Shelf | None) -> int:
+        """Bytes that a step takes for each of ``visits``, from above.
 
         An entry is copied from its shelf, if that holds more blocks than one, and sorted where the
         shelf is made for the step. A row of dense features is copied, a hidden unit has eight
         copies and 16 bytes of a random draw, a parameter six and a float64 sum.
         """
-        number, sparse = self.theta.element_size(), slice(self.dense is not None, None)
+        number = self.theta.element_size()
         blocks = visits if shelf is None else shelf.blocks
-        rows = self.n_rows[:, blocks].max(axis=1, initial=0)
-        most = self.nonzeros[sparse, blocks].max(axis=1, initial=0)
-        filling = most // _FILLED + 1
-        rows = rows + filling.max()
+        most = self.nonzeros[self.dense is not None :, blocks].max(axis=1, initial=0)
+        rows = self.n_rows[:, blocks].max(axis=1, initial=0) + most.max() // _FILLED + 1
         each = 96 if shelf is None else 24 if len(shelf.blocks) > 1 else 0
         units = int(rows.sum()) * self.hidden
         dense = 0 if self.dense is None else int(rows[0]) * self.inputs.n_features * number
         taken = int(most.sum()) * each + units * (8 * number + 16) + dense
-        return np.full(len(visits), taken + self.used * (6 * number + 48))
+        return taken + self.used * (6 * number + 48)
 
     def _shelf_of(self, blocks: np.ndarray, last: _Shelf | None) -> _Shelf | None:
         """Return a shelf of ``blocks``: the last one if it holds them; None: too many or none."""
@@ -321,9 +320,9 @@ class TorchBackend:
             seen = np.isin(step.visits, blocks)
             owner, visits = owner[seen], step.visits[seen]
             starts = np.searchsorted(owner, np.arange(len(step.replicas) + 1))
-            sizes = np.concatenate([[0], np.cumsum(self._bytes(visits, self.trained))])[starts]
             noise = self.used * 64  # of a replica that visits nothing, too
-            for chunk in chunks_that_fit(np.diff(sizes) + noise, self.room):
+            sizes = np.diff(starts) * self._bytes(visits, self.trained) + noise
+            for chunk in chunks_that_fit(sizes, self.room):
                 first, last = starts[chunk.start], starts[chunk.stop]
                 taken, of = visits[first:last], owner[first:last]
                 replicas, local = step.replicas[chunk], starts[chunk.start : chunk.stop + 1] - first
@@ -400,14 +399,17 @@ class TorchBackend:
         """Put the blocks ``numbers`` on a shelf."""
         count, nodes_in_all = len(numbers), len(self.labels)
         blocks = self._sent(numbers)
-        words = np.full(count, self.inputs.n_features)
-        counts, real = self.nonzeros[:, numbers], [words, *self.n_rows[:, numbers]]
+        # Of words, rows0, rows1 and rows2: each is the rows of one matrix and the columns of the
+        # next, and has room for the entries that fill up either.
+        real = [np.full(count, self.inputs.n_features), *self.n_rows[:, numbers]]
+        counts = self.nonzeros[:, numbers]
         if self.dense is not None:
             counts[0] = 0
-        filling = -(-np.ptp(counts, axis=1) // _FILLED)
-        widths = [each.max() + most for each, most in zip(
-            real, (filling[0], *np.maximum(filling, [*filling[1:], 0])), strict=True
-        )]  # fmt: skip
+        filling = [0, *-(-np.ptp(counts, axis=1) // _FILLED), 0]
+        widths = [
+            int(rows.max() + max(either))
+            for rows, either in zip(real, pairwise(filling), strict=True)
+        ]
         below, matrices = None, []  # below: sorted keys of the rows that a layer's entries select
         for layer, name in enumerate(_LAYERS):
             starts = self.on_device[f"{name}_start"]
@@ -440,7 +442,7 @@ class TorchBackend:
                 matrices.append(
                     self._padded(
                         of, (within[owners], column), values[entries], counts[layer],
-                        real[layer + 1 :: -1][:2], widths[layer + 1 :: -1][:2], width,
+                        (real[layer + 1], real[layer]), (widths[layer + 1], widths[layer]), width,
                     )
                 )  # fmt: skip
             below = block * nodes_in_all + nodes, lengths.cumsum(0) - lengths
@@ -562,7 +564,8 @@ class TorchBackend:
         if most == 0:
             return np.zeros(len(replicas)), np.zeros((len(replicas), 0), np.int32)
         self.scored, found = self._shelf_of(np.unique(block_of), self.scored), []
-        for chunk in chunks_that_fit(self._bytes(block_of, self.scored), self.room):
+        sizes = [self._bytes(block_of, self.scored)] * len(block_of)
+        for chunk in chunks_that_fit(sizes, self.room):
             scored = self._scorer(replicas[chunk], block_of[chunk])
             found.append(functional.pad(scored, (0, most + 2 - scored.shape[1])))
         scores = torch.cat(found).cpu().numpy()  # the only transfer: losses in two words each
@@ -576,7 +579,6 @@ class TorchBackend:
         if key not in self.scorers:
             while len(self.scorers) >= 8:  # replicas that stop leave theirs behind
                 del self.scorers[next(iter(self.scorers))]
-
             given = [self._sent(each) for each in (replicas, np.searchsorted(blocks, visits))]
             self.scorers[key] = _Repeated(None if kept is None else self.pool), kept, given
         repeated, kept, given = self.scorers[key]

@@ -28,7 +28,7 @@ from private_graphs.training.dpsgd import (
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
-_LAYER = 28
+_LAYER_BITS = 28
 """Bits of the counter of a hidden layer's random bytes, of 32; the others are its number."""
 _FILLED_TO = 64
 """Lots are filled up to a multiple of so many groups, with records that are nobody."""
@@ -193,7 +193,7 @@ class _Pass:
                 outputs = outputs.relu()
                 if threshold:
                     units = -(-outputs.shape[2] // 16)
-                    first = torch.full_like(lots[:, 0], (number << _LAYER) + at * units)
+                    first = torch.full_like(lots[:, 0], (number << _LAYER_BITS) + at * units)
                     drawn = draw(first, lots.shape[1] * units * 16).unflatten(1, (-1, units * 16))
                     outputs = outputs * (drawn[:, :, : outputs.shape[2]] >= threshold) * scale
             self.inputs.append(outputs)
