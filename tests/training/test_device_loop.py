@@ -221,6 +221,7 @@ def traced(pool, function, inputs):
         (PAPER, 1, {"noise": 1.0}),
         (SOUND, 4, {"noise": 1.0}),
         (PAPER, 1, {"patience": 2, "lr": 3.0}),
+        (SOUND, 1, {"patience": 2, "lr": 3.0}),
     ],
     ids=str,
 )
@@ -240,8 +241,9 @@ def test_steps_that_are_captured_and_repeated_are_those_that_are_not(
     found = trained()
     assert graphs
     np.testing.assert_allclose(found.parameters, expected.parameters, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(found.test_predictions, expected.test_predictions)
-    np.testing.assert_array_equal(found.epochs, expected.epochs)
+    for name in ("test_predictions", "validation_predictions", "epochs"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_allclose(found.validation_loss, expected.validation_loss, atol=1e-12)
 
 
 def test_nothing_of_a_finished_batch_waits_for_the_collector_of_cycles():
