@@ -205,9 +205,11 @@ def test_colours_can_be_seen_on_light_and_dark_pages(tmp_path: Path) -> None:
     style, _, body = text.partition("</style>")
     light, _, dark = style.partition("@media(prefers-color-scheme:dark)")
     assert "style=" not in body
-    for name, colour in re.findall(r"(fill|stroke):(#\w{6})", light):
-        of = re.search(rf"\.(\w+){{[^}}]*{name}:{colour}", light)[1]
-        assert f'class="{of}"' in body and f".{of}{{{name}:{drawing._DARK[colour]}}}" in dark
+    for of, rule in re.findall(r"svg \.(\w+){([^}]*)}", light):
+        assert f'class="{of}"' in body
+        for name, colour in re.findall(r"(fill|stroke):(#\w{6})", rule):
+            assert f".{of}{{{name}:{drawing._DARK[colour]}}}" in dark
+    assert set(re.findall(r'class="(s\w+)"', body)) <= set(re.findall(r"svg \.(\w+){", light))
 
 
 def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -> None:

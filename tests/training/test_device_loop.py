@@ -8,7 +8,10 @@ of the CPU, raises an error. A transfer that is asked for is noticed apart.
 from __future__ import annotations
 
 import gc
+import sys
+import types
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +20,8 @@ from small_graphs import HIDDEN, fit, random_graph, streams, structure_of
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from private_graphs import training
+from private_graphs.errors import UserError
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.training import engine, noise, torch_backend, torch_noise
 from private_graphs.training.torch_backend import TorchBackend, chunks_that_fit
@@ -179,6 +184,25 @@ def test_words_bytes_and_normals_on_tensors_are_those_of_the_compiled_code(width
             kind = torch.from_numpy(out).dtype
             found = torch_noise.normals(tensor, steps[1], count, kind)[row].cpu().numpy()
             assert np.abs(found - out[:count]).max() < limit
+
+
+@pytest.mark.parametrize("wrong", [None, 4, 8], ids=["right", "Philox", "ChaCha20"])
+def test_a_gpu_draws_nothing_before_it_drew_what_is_expected(wrong, monkeypatch):
+    def kernels(keys, step, units):
+        drawn = torch_noise.words(keys, step, units)
+        if keys.shape[1] == wrong:
+            drawn[3][1, 599] ^= 1  # one bit of one word
+        return drawn
+
+    module = types.SimpleNamespace(words=kernels)
+    monkeypatch.setitem(sys.modules, "private_graphs.training.cuda_words", module)
+    monkeypatch.setattr(training, "cuda_words", module, raising=False)
+    ask = partial(torch_noise._kernels.__wrapped__, torch.device("cpu"))
+    if wrong is None:
+        assert ask() is kernels
+    else:
+        with pytest.raises(UserError, match="--device cpu"):
+            ask()
 
 
 def test_a_batch_of_one_replica_draws_its_dropout():

@@ -13,8 +13,8 @@ _UNITS = 256
 """Units of one program."""
 
 
-def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> torch.Tensor:
-    """Return (4, A, U) words in int64 of ``units`` (A, U), as ``torch_noise.words`` does."""
+def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
+    """Return four words (A, U) in int64 of ``units`` (A, U), as ``torch_noise.words`` does."""
     out = torch.empty(4, *units.shape, dtype=torch.int64, device=units.device)
     draw = _philox if keys.shape[1] == 4 else _chacha
     grid = (len(units), triton.cdiv(units.shape[1], _UNITS))  # the first may be long
@@ -23,7 +23,7 @@ def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> torch.
             keys.contiguous(), step, units, *units.stride(), out, units.shape[1], units.numel(),
             UNITS=_UNITS,
         )  # fmt: skip
-    return out
+    return list(out)
 
 
 @triton.jit

@@ -7,8 +7,12 @@ held in int64. Nothing here waits for the device.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 
 import torch
+
+from private_graphs.errors import UserError
 
 _MASK = 0xFFFFFFFF
 _WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
@@ -17,10 +21,34 @@ _WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
 
 def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
     """Four words (A, U) of ``units`` (A, U) under ``keys`` (A, 4) or (A, 8), int64, in a step."""
-    if units.device.type == "cuda":
-        from private_graphs.training import cuda_words  # imports Triton
+    draw = _kernels(units.device) if units.device.type == "cuda" else _by_tensors
+    return draw(keys, step, units)
 
-        return list(cuda_words.words(keys, step, units))
+
+@cache
+def _kernels(device: torch.device) -> Callable[..., list[torch.Tensor]]:
+    """Return what draws words on a GPU, once it has drawn those of the tensor operations.
+
+    Raises UserError where it does not: noise would be wrong there, and nothing would show it.
+    """
+    from private_graphs.training import cuda_words  # imports Triton
+
+    step = torch.tensor(2**33 + 9, device=device)
+    units = torch.arange(600, device=device) + torch.tensor([[0], [5]], device=device)
+    for width in (4, 8):
+        keys = torch.arange(1, 2 * width + 1, device=device).view(2, width) * 0x9E3779B9 & _MASK
+        drawn = zip(
+            cuda_words.words(keys, step, units), _by_tensors(keys, step, units), strict=True
+        )
+        if not all(torch.equal(*pair) for pair in drawn):
+            raise UserError(
+                f"device is {str(device)!r}, but its random words are not those of the generator; "
+                "expected the same as by PyTorch's operations: use --device cpu"
+            )
+    return cuda_words.words
+
+
+def _by_tensors(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
     draw = _philox if keys.shape[1] == 4 else _chacha
     return draw([column[:, None] for column in keys.unbind(1)], step, units)
 
