@@ -35,11 +35,13 @@ class Runs:
         rows = results.runs[results.runs["method"].str.startswith("appr_")]
         settings = [name for name in SETTINGS if name in rows]
         self.rows = rows.astype(dict.fromkeys(settings, float))
-        self.groups = dict(iter(self.rows.groupby(["group", "method"])))
+        numbers = self.rows.select_dtypes("number")
+        self.groups = dict(iter(numbers.groupby([self.rows["group"], self.rows["method"]])))
+        self.nothing = numbers.iloc[:0]
 
     def of(self, group: str, method: str, value: str = "test_accuracy", **at: float) -> pd.Series:
         """Return a column of the runs at settings and ε, by seed; empty where there are none."""
-        rows = self.groups.get((group, method), self.rows.iloc[:0])
+        rows = self.groups.get((group, method), self.nothing)
         if any(name not in rows for name in at):
             return pd.Series(dtype=float)
         rows = rows[np.logical_and.reduce([rows[name] == wanted for name, wanted in at.items()])]
@@ -271,13 +273,20 @@ def _lowest(parts: Parts, level: float) -> Measured:
 
 
 def _p_value(parts: Parts) -> float:
-    """Smallest level at which the claim is decided, by halving."""
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        level = (low + high) / 2
-        found = _lowest(parts, level)
-        low, high = (low, level) if found.low >= 0 or found.high < 0 else (level, high)
-    return high
+    """Smallest level at which :func:`_lowest` decides the claim: all parts are above 0, or one is
+    below."""
+    found = [(float(part.mean()), _two_sided(part)) for part in parts]
+    above = max(p if mean >= 0 else 1.0 for mean, p in found)
+    below = min(p if mean < 0 else 1.0 for mean, p in found)
+    return min(above, below * len(parts), 1.0)
+
+
+def _two_sided(part: pd.Series) -> float:
+    """Level at which Student's interval of the mean reaches 0."""
+    if len(part) < 2:
+        return 1.0
+    mean, error = part.mean(), part.std(ddof=1) / math.sqrt(len(part))
+    return float(2 * t.sf(abs(mean) / error, len(part) - 1)) if error > 0 else 0.0
 
 
 def holm(parts: dict[str, Parts]) -> dict[str, Measured]:
