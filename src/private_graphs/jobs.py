@@ -105,6 +105,9 @@ class Job(_Frozen):
     dataset."""
     validation_share: float = Field(default=0, ge=0, lt=1)
     """Likewise, of the nodes that are left; beside ``test_share`` alone."""
+    metis_parts: int | None = Field(default=None, ge=6)
+    """In place of the masks of the dataset: METIS cuts the graph into so many parts, the fifth are
+    test nodes, the sixth take no part, all others train. It reads all edges: ``released`` alone."""
     max_edges: int | None = Field(default=None, ge=1)
     """Public bound on the number of edges; scenario ``edges`` alone needs and has it."""
     needs: dict[str, str] = {}
@@ -116,6 +119,11 @@ class Job(_Frozen):
         if not self.epsilons and not (self.validation_labels and self.validation_epsilons):
             raise ValueError(
                 "no run: expected epsilons, or validation_labels with validation_epsilons"
+            )
+        if self.metis_parts and (self.test_share or self.protocol != "released"):
+            raise ValueError(
+                "metis_parts: METIS reads the private graph; expected protocol released, and no "
+                "test_share beside it"
             )
         if self.choose and self.validation_labels:
             raise ValueError(

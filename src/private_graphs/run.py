@@ -36,7 +36,14 @@ from private_graphs.privacy.statements import (
 )
 from private_graphs.protocols import Protocol
 from private_graphs.result import CURVE, JobResult, new_secret, told_fingerprint
-from private_graphs.tasks import SCENARIOS, Evaluation, Task, build_task, with_drawn_masks
+from private_graphs.tasks import (
+    SCENARIOS,
+    Evaluation,
+    Task,
+    build_task,
+    with_drawn_masks,
+    with_metis_masks,
+)
 from private_graphs.training.metrics import majority_score, random_score, scores
 from private_graphs.training.streams import Streams
 
@@ -303,6 +310,8 @@ class _Runner:
                 "the data; what is said of a run is of the training nodes of that run, and of all "
                 "runs together of nodes that train in every one alone"
             )
+        if self.job.metis_parts:
+            facts.append("who is a training node: METIS cut the graph, which reads every edge")
         if self.noise_source == "seeded":  # else the hash has a secret key, and no time is told
             facts.append("a hash of the dataset and how long runs took: these are not covered")
             if outcome.majority is not None:
@@ -495,6 +504,8 @@ def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[
     if job.test_share is not None:
         masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
         dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)
+    if job.metis_parts:
+        dataset = with_metis_masks(dataset, job.metis_parts)
     return build_task(
         dataset, job.scenario, method_named(job.method).protocols[job.protocol], job.delta,
         unlabelled=unlabelled, max_edges=job.max_edges,

@@ -112,6 +112,8 @@ class Group(_Strict):
     """Share of the nodes that each seed draws as its test nodes; default: the dataset's masks."""
     validation_share: float = Field(default=0, ge=0, lt=1)
     """Likewise, of the validation nodes; beside ``test_share`` alone."""
+    metis_parts: int | None = Field(default=None, ge=6)
+    """Parts that METIS cuts each graph into, one of them the test nodes: see ``Job``."""
     view: Literal["protocol", "with_label"] = "protocol"
     """``with_label`` adds the text column that defines the label where the protocol drops it;
     datasets that have no such view take no part."""
@@ -493,6 +495,7 @@ class _Expansion:
             validation_epsilons=entry.validation_epsilons if labels else (),
             test_share=definition.test_share,
             validation_share=definition.validation_share,
+            metis_parts=definition.metis_parts,
             max_edges=bound,
             attack=definition.attack,
         )

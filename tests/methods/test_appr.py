@@ -12,6 +12,8 @@ from small_graphs import random_graph, with_parts
 from small_jobs import job_of
 
 from private_graphs.errors import UserError
+from private_graphs.graphs.split import metis_partition
+from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.methods.appr import Data, Sample
 from private_graphs.methods.appr_attack import layer_attack
@@ -41,6 +43,7 @@ from private_graphs.privacy.accountants import price
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 from private_graphs.run import execute
 from private_graphs.tasks import build_task
+from private_graphs.training.metrics import majority_score
 from private_graphs.training.streams import Streams
 
 CORA = Plan(
@@ -307,3 +310,21 @@ def test_an_attack_on_layers_that_hold_the_degrees_finds_them():
     none = layer_attack(layer, degrees, degrees % 2, 0)
     assert none["degree_rmse"] > 0.95 and none["silhouette"] < 0.1
     assert math.isnan(layer_attack(layer, degrees * 0, degrees % 2, 0)["degree_rmse"])
+
+
+def test_test_nodes_by_metis_are_those_of_all_seeds_and_read_every_edge():
+    job = job_of("appr_features", "nodes", "released", seeds=(0, 1), metis_parts=9)
+    job = job.model_copy(update={"settings": SHORT})
+    done = execute(job, GRAPH)
+    part = metis_partition(GRAPH.edge_index, GRAPH.n_nodes, 9)
+    test = (part == 4) & (GRAPH.labels >= 0)
+    np.testing.assert_array_equal(done.test_records, np.flatnonzero(test))
+    facts = next(iter(done.statements.values()))["public_facts"]
+    assert any("METIS" in fact for fact in facts)
+    train = GRAPH.labels[(part != 4) & (part != 5)]
+    majority = np.bincount(train[train >= 0]).argmax()
+    score = majority_score(GRAPH.labels[test], majority)
+    assert set(done.rows["majority_micro_f1"]) == {score}
+    for changes in ({"protocol": "sound"}, {"test_share": 0.2}):
+        with pytest.raises(ValueError, match="metis_parts"):
+            Job.model_validate(job.model_dump() | changes)
