@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, points
+from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, difference, points
 from private_graphs.report.claims import Measured, interval
 from private_graphs.report.exhibit import Column, Exhibit, Table
-from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.report.words import guarantee, number, privacy_notes, score
 
 _GROUP = "appr_ablations"
 _TITLE = "What single choices are worth"
@@ -41,7 +41,7 @@ def build(results: Any) -> list[Table]:
         Column("ε", lambda row: number(row["epsilon"])),
         Column("accuracy", score),
         Column("unchanged", lambda row: number(row["unchanged"], 3)),
-        Column("difference", _difference),
+        Column("difference", difference),
         Column("ε proved", guarantee),
     ]
     notes = (
@@ -83,12 +83,6 @@ def gains(runs: pd.DataFrame) -> pd.DataFrame:
             rows.append((job, epsilon, words, base.mean(), gain.value, gain.low, gain.high))
     names = ["job", "epsilon", "change", "unchanged", "gain", "gain_low", "gain_high"]
     return pd.DataFrame(rows, columns=names)
-
-
-def _difference(row: dict[str, Any]) -> str:
-    if missing(row["gain"]):
-        return number(None)
-    return f"{row['gain']:+.3f} [{row['gain_low']:.3f}, {row['gain_high']:.3f}]"
 
 
 EXHIBIT = Exhibit(

@@ -110,6 +110,13 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column
     return Table(f"{title}: the numbers", frame, columns, notes, "dataset")
 
 
+def difference(row: Mapping[str, Any]) -> str:
+    """Return a ``gain`` within seeds with its 95 % interval."""
+    if missing(row["gain"]):
+        return number(None)
+    return f"{row['gain']:+.3f} [{row['gain_low']:.3f}, {row['gain_high']:.3f}]"
+
+
 def swept(results: Any, title: str, x: str, x_label: str, log_x: bool = False) -> list[Block]:
     """Return a chart for each dataset and protocol, ``x`` a setting that jobs vary."""
     frame = points(results)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE
+from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, difference
 from private_graphs.report.claims import Measured, interval
 from private_graphs.report.exhibit import Column, Exhibit, Table
-from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.report.words import guarantee, number, privacy_notes, score
 
 _TITLE = "What private edges of training nodes add"
 _KEYS = ["dataset", "group", "method", "scenario", "job", "epsilon", "validation_labels"]
@@ -85,7 +85,7 @@ def build(results: Any) -> list[Table]:
         Column("ε", lambda row: number(row["epsilon"])),
         Column("accuracy", score),
         Column("accuracy without", lambda row: number(row["without"], 3)),
-        Column("difference", _difference),
+        Column("difference", difference),
         Column("ε proved", guarantee),
     ]
     notes = (
@@ -107,12 +107,6 @@ def of(rows: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
 def _by_seed(runs: pd.DataFrame, row: dict[str, Any]) -> pd.Series:
     part = of(runs, {"dataset": row["dataset"], "epsilon": row["epsilon"]})
     return part.set_index("seed")["test_accuracy"].astype(float)
-
-
-def _difference(row: dict[str, Any]) -> str:
-    if missing(row["gain"]):
-        return number(None)
-    return f"{row['gain']:+.3f} [{row['gain_low']:.3f}, {row['gain_high']:.3f}]"
 
 
 EXHIBIT = Exhibit(
