@@ -107,7 +107,7 @@ class Job(_Frozen):
     """Likewise, of the nodes that are left; beside ``test_share`` alone."""
     metis_parts: int | None = Field(default=None, ge=6)
     """In place of the masks of the dataset: METIS cuts the graph into so many parts, the fifth are
-    test nodes, the sixth take no part, all others train. It reads all edges: ``released`` alone."""
+    test nodes, the sixth take no part, all others train. It reads every edge: nothing is proved."""
     max_edges: int | None = Field(default=None, ge=1)
     """Public bound on the number of edges; scenario ``edges`` alone needs and has it."""
     needs: dict[str, str] = {}
@@ -120,10 +120,10 @@ class Job(_Frozen):
             raise ValueError(
                 "no run: expected epsilons, or validation_labels with validation_epsilons"
             )
-        if self.metis_parts and (self.test_share or self.protocol != "released"):
+        if self.metis_parts and (self.test_share or self.validation_share):
             raise ValueError(
-                "metis_parts: METIS reads the private graph; expected protocol released, and no "
-                "test_share beside it"
+                "metis_parts says who is a test node; expected no test_share or validation_share "
+                "beside it"
             )
         if self.choose and self.validation_labels:
             raise ValueError(

@@ -27,6 +27,7 @@ from private_graphs.methods import method_named
 from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
 from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.privacy.events import Unnoised
 from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
 from private_graphs.privacy.statements import (
     About,
@@ -52,6 +53,8 @@ _NUMBERS = (
     "validation_macro_f1", "majority_micro_f1", "random_micro_f1", "seconds",
 )  # fmt: skip
 """Columns that are null where nothing applies."""
+
+_METIS = Unnoised("METIS, which reads every edge, says who is a training node")
 
 PUBLIC_ELSEWHERE = (
     "other runs counted in n_runs_released read labels of validation nodes as public ones: "
@@ -240,6 +243,11 @@ class _Runner:
                 f"scenario {job.scenario}; expected none to be kept back: leave them out"
             )
         protocol = method.protocols[job.protocol]
+        if job.metis_parts and (protocol.calibration == "proved" or noise_source != "seeded"):
+            raise UserError(
+                f"{job.id}: metis_parts: METIS reads every edge, which has no price; expected a "
+                "dataset with a kept seed, and a protocol that repeats what was published"
+            )
         task, evaluation = _cut(job, dataset, job.seeds[0], unlabelled)
         if method.reads_private and protocol.calibration == "proved":
             refuse_large_delta(job.delta, max(task.n_units, len(task.validation_labels)))
@@ -310,8 +318,6 @@ class _Runner:
                 "the data; what is said of a run is of the training nodes of that run, and of all "
                 "runs together of nodes that train in every one alone"
             )
-        if self.job.metis_parts:
-            facts.append("who is a training node: METIS cut the graph, which reads every edge")
         if self.noise_source == "seeded":  # else the hash has a secret key, and no time is told
             facts.append("a hash of the dataset and how long runs took: these are not covered")
             if outcome.majority is not None:
@@ -320,7 +326,7 @@ class _Runner:
         noisy = request.private and self.method.reads_private
         return _Run(
             epsilon=request.epsilon,
-            events=outcome.events,
+            events=(*outcome.events, *([_METIS] if self.job.metis_parts and noisy else [])),
             validation_events=outcome.validation_events,
             selection=Selection(
                 n_configs=n_configurations,
@@ -488,6 +494,7 @@ class _Runner:
             # Under os_entropy no duration is kept: docs/privacy.md §5.
             "seconds": math.nan if self.noise_source == "os_entropy" else seconds,
             **({} if job.test_share is None else {"test_share": job.test_share}),
+            **({} if job.metis_parts is None else {"metis_parts": job.metis_parts}),
             **measured,
         }  # fmt: skip
 

@@ -113,7 +113,8 @@ class Group(_Strict):
     validation_share: float = Field(default=0, ge=0, lt=1)
     """Likewise, of the validation nodes; beside ``test_share`` alone."""
     metis_parts: int | None = Field(default=None, ge=6)
-    """Parts that METIS cuts each graph into, one of them the test nodes: see ``Job``."""
+    """Parts that METIS cuts each graph into, one of them the test nodes: see ``Job``. Datasets of a
+    user take no part: it reads every edge."""
     view: Literal["protocol", "with_label"] = "protocol"
     """``with_label`` adds the text column that defines the label where the protocol drops it;
     datasets that have no such view take no part."""
@@ -354,11 +355,13 @@ def group_datasets(study: Study, group: str, run: Run) -> list[str]:
 
     A group whose list has none of the study's datasets is for others, and never takes those.
     """
-    own = study.groups[group].datasets or study.datasets
+    definition = study.groups[group]
+    own = definition.datasets or study.datasets
     if not run.datasets:
         return list(own)
     elsewhere = [] if set(own) & set(study.datasets) else study.datasets
-    return [name for name in accepted(study, run) if name not in elsewhere]
+    found = [name for name in accepted(study, run) if name not in elsewhere]
+    return [name for name in found if not (definition.metis_parts and dataset_spec(name).own)]
 
 
 def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:

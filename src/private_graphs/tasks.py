@@ -17,7 +17,7 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.shards import ShardedGraph
 from private_graphs.errors import UserError
-from private_graphs.graphs.split import metis_partition
+from private_graphs.graphs.metis import metis_partition
 from private_graphs.privacy.statements import Inference, Relation, Unit
 from private_graphs.protocols import Protocol
 
@@ -438,14 +438,18 @@ def with_drawn_masks(
 
 def with_metis_masks(dataset: GraphDataset, parts: int) -> GraphDataset:
     """Return ``dataset`` with the masks of the authors of DPAR: of the parts that METIS makes of
-    the graph the fifth are test nodes, the sixth take no part, all others train."""
+    the graph the fifth are test nodes, the sixth take no part, all others train.
+
+    Raises UserError for a graph too small to have both."""
     part = metis_partition(dataset.edge_index, dataset.n_nodes, parts)
-    return replace(
-        dataset,
-        test_mask=part == 4,
-        validation_mask=np.zeros(dataset.n_nodes, bool),
-        train_mask=(part != 4) & (part != 5),
-    )
+    test, train = part == 4, (part != 4) & (part != 5)
+    if not (test.any() and train.any()):
+        raise UserError(
+            f"{dataset.info.name}: METIS makes an empty part of its {dataset.n_nodes} nodes; "
+            f"expected many more nodes than the {parts} parts"
+        )
+    nobody = np.zeros(dataset.n_nodes, bool)
+    return replace(dataset, test_mask=test, validation_mask=nobody, train_mask=train)
 
 
 def _image_task(

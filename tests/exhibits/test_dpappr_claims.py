@@ -80,17 +80,20 @@ def test_what_no_run_decides():
 
 
 def test_a_changed_choice_is_compared_with_the_job_that_differs_in_it_alone():
-    def job(group: str, name: str, scores, **settings) -> pd.DataFrame:
+    def job(group: str, name: str, scores, kind: str = "raw", **settings) -> pd.DataFrame:
         text = json.dumps({"propagations": 2, "optimizer": "adam", "top": 4} | settings)
-        about = {"dataset": "d", "protocol": "paper", "settings": text, "job": name, "epsilon": 4.0}
+        about = {"dataset": "d", "features": kind, "protocol": "paper", "delta": 1e-5}
+        about |= {"settings": text, "job": name, "epsilon": 4.0}
         return _rows("appr_exact", scores, group=group, **about)
 
     seeds = np.linspace(0.2, 0.8, len(SEEDS))  # differ more than the choice moves
     found = gains(pd.concat([
         job("appr_budgets", "same", seeds), job("appr_budgets", "other", seeds - 0.3, top=16),
+        job("appr_budgets", "texts", seeds - 0.4, kind="bow"),
         job("appr_ablations", "local", seeds - 0.1, propagations=0),
         job("appr_ablations", "alone", seeds, optimizer="sgd", top=2),
     ])).set_index("job")  # fmt: skip
     assert found.loc["local", "unchanged"] == pytest.approx(0.5, abs=0.02)
-    assert -0.12 < found.loc["local", "gain_low"] < -0.1 < found.loc["local", "gain_high"] < -0.08
+    ends = found.loc["local", ["gain_low", "gain_high"]].tolist()
+    assert ends == pytest.approx([-0.1, -0.1], abs=0.03)
     assert np.isnan(found.loc["alone", "gain"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from private_graphs.errors import UserError
-from private_graphs.graphs.split import edges_within, metis_partition, random_partition
+from private_graphs.graphs.split import edges_within, random_partition
 
 
 def draw(nodes, parts, seed=0):
@@ -53,13 +53,3 @@ def test_edges_between_groups_and_of_removed_nodes_are_dropped():
     assert edges_within(edges, group).T.tolist() == [[0, 1], [2, 3]]
     assert edges_within(edges, np.full(6, -1)).shape == (2, 0)
     assert edges_within(edges, np.zeros(6, int)).tolist() == edges.tolist()
-
-
-def test_metis_cuts_between_clusters_and_not_through_them():
-    nodes = np.arange(90)
-    inside = [(i, j) for i in nodes for j in nodes if i < j and i // 10 == j // 10]
-    between = [(10 * k, (10 * k + 13) % 90) for k in range(9)]
-    edges = np.array([(min(pair), max(pair)) for pair in inside + between]).T
-    part = metis_partition(edges, 90, 9)
-    assert sorted(np.unique(part.reshape(9, 10), axis=1).ravel()) == list(range(9))
-    np.testing.assert_array_equal(part, metis_partition(edges, 90, 9))

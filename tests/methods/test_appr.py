@@ -12,7 +12,7 @@ from small_graphs import random_graph, with_parts
 from small_jobs import job_of
 
 from private_graphs.errors import UserError
-from private_graphs.graphs.split import metis_partition
+from private_graphs.graphs.metis import metis_partition
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.methods.appr import Data, Sample
@@ -312,19 +312,24 @@ def test_an_attack_on_layers_that_hold_the_degrees_finds_them():
     assert math.isnan(layer_attack(layer, degrees * 0, degrees % 2, 0)["degree_rmse"])
 
 
-def test_test_nodes_by_metis_are_those_of_all_seeds_and_read_every_edge():
+def test_test_nodes_by_metis_are_those_of_all_seeds_and_nothing_is_proved():
     job = job_of("appr_features", "nodes", "released", seeds=(0, 1), metis_parts=9)
     job = job.model_copy(update={"settings": SHORT})
     done = execute(job, GRAPH)
     part = metis_partition(GRAPH.edge_index, GRAPH.n_nodes, 9)
     test = (part == 4) & (GRAPH.labels >= 0)
     np.testing.assert_array_equal(done.test_records, np.flatnonzero(test))
-    facts = next(iter(done.statements.values()))["public_facts"]
-    assert any("METIS" in fact for fact in facts)
+    private = [each for each in done.statements.values() if each["mechanisms"]]
+    assert private and all(each["epsilon_proved"] is None for each in private)
+    assert all("METIS" in each["proof"] for each in private)
     train = GRAPH.labels[(part != 4) & (part != 5)]
     majority = np.bincount(train[train >= 0]).argmax()
     score = majority_score(GRAPH.labels[test], majority)
     assert set(done.rows["majority_micro_f1"]) == {score}
-    for changes in ({"protocol": "sound"}, {"test_share": 0.2}):
-        with pytest.raises(ValueError, match="metis_parts"):
-            Job.model_validate(job.model_dump() | changes)
+    with pytest.raises(ValueError, match="metis_parts"):
+        Job.model_validate(job.model_dump() | {"test_share": 0.2})
+    for changes, how in (({"protocol": "sound"}, {}), ({}, {"noise_source": "os_entropy"})):
+        with pytest.raises(UserError, match="METIS reads every edge"):
+            execute(job.model_copy(update=changes), GRAPH, **how)
+    with pytest.raises(UserError, match="empty part"):
+        execute(job, random_graph(3, nodes=9, features=5, classes=2))

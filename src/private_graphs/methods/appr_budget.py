@@ -61,8 +61,8 @@ PROTOCOLS: dict[str, ApprProtocol] = {
         ApprProtocol(
             name="released",
             summary="what the authors' later code does: batches that never change, sampled nodes "
-            "beyond the roots as one-hot rows, columns normalised, dropout at prediction; its "
-            "split by METIS is replaced by the text's uniform one",
+            "beyond the roots as one-hot rows, columns normalised, dropout at prediction; test "
+            "nodes are uniform ones, as in the text, where nothing says that METIS cut them",
             data=views.RELEASED,
             calibration="published",
             inference="leaks",

@@ -40,6 +40,7 @@ from private_graphs.privacy.events import (
     Query,
     SecretSample,
     Shuffled,
+    Unnoised,
 )
 from private_graphs.privacy.fourier import fourier_epsilon, fourier_of
 from private_graphs.privacy.losses import (
@@ -633,6 +634,8 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """
     check_delta(delta)
     check_relation(relation)
+    if isinstance(event, Unnoised):
+        return PricedEvent(None, "none", f"none: {event.reason}")
     if isinstance(event, SecretSample):
         return _price_sample(event, unit, relation, delta)
     if not isinstance(event, NoisyGradients):

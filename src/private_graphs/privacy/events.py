@@ -301,4 +301,11 @@ class SecretSample:
             )
 
 
-Event = NoisyGradients | Query | SecretSample
+@dataclass(frozen=True)
+class Unnoised:
+    """Something that a run makes of all private records without noise: it proves nothing."""
+
+    reason: str
+
+
+Event = NoisyGradients | Query | SecretSample | Unnoised

@@ -34,6 +34,7 @@ from private_graphs.privacy.events import (
     PureQuery,
     Query,
     SecretSample,
+    Unnoised,
 )
 from private_graphs.privacy.prices import (
     FileRows,
@@ -277,6 +278,8 @@ def _mechanism(event: Event, unit: Unit, relation: Relation) -> Mechanism:
 
 
 def _mechanisms(event: Event, unit: Unit, relation: Relation) -> tuple[Mechanism, ...]:
+    if isinstance(event, Unnoised):
+        return ()
     if not isinstance(event, SecretSample):
         return (_mechanism(event, unit, relation),)
     inside = (_mechanism(each, unit, relation) for each in event.releases)

@@ -302,11 +302,15 @@ def dataset_of(row: Any) -> str:
 def records_of(rows: pd.DataFrame) -> list[str]:
     """Return the names under which ``test_records`` holds those of each row of a job.
 
-    Every seed has its own where it draws them.
+    Every seed has its own where it draws them; METIS has other ones than the dataset.
     """
-    drawn = "test_share" in rows and rows["test_share"].notna().any()
+    drawn, cut = (
+        name in rows and rows[name].notna().any() for name in ("test_share", "metis_parts")
+    )
     return [
-        f"{dataset_of(row)}/seed {row['seed']}" if drawn else dataset_of(row)
+        f"{dataset_of(row)}/{'METIS' if cut else 'seed ' + str(row['seed'])}"
+        if drawn or cut
+        else dataset_of(row)
         for row in rows[["dataset", "view", "seed"]].to_dict("records")
     ]
 

@@ -22,6 +22,9 @@ _CHANGES = {
 """Settings that are changed, with the value of all other exhibits and the words of the change."""
 
 
+_SAME = ("dataset", "features", "protocol", "method")
+
+
 def build(results: Any) -> list[Table]:
     """Return a row per changed job and ε, beside the job that differs in that choice alone."""
     frame = points(results)
@@ -62,7 +65,7 @@ def gains(runs: pd.DataFrame) -> pd.DataFrame:
     for job in runs.drop_duplicates(["group", "job"]).to_dict("records"):
         settings = json.loads(job["settings"])
         same = {name: value for name, value in settings.items() if name not in _CHANGES}
-        kind = job["dataset"], job["protocol"], job["method"], json.dumps(same, sort_keys=True)
+        kind = *(job[name] for name in _SAME), json.dumps(same, sort_keys=True)
         words = [said for name, (usual, said) in _CHANGES.items() if settings[name] != usual]
         if words:
             changed.append((kind, (job["group"], job["job"]), ", ".join(words)))

@@ -12,24 +12,21 @@ from private_graphs.report.words import guarantee, missing, number, privacy_note
 
 _TITLE = "Test nodes by METIS"
 _GROUP = "appr_metis"
-_SAME = ["dataset", "protocol", "method", "top", "training_epsilon", "epsilon"]
+_SAME = ["dataset", "features", "protocol", "method", "top", "training_epsilon", "epsilon"]
 
 
 def build(results: Any) -> list[Table]:
     """Return a row per dataset and method, beside its accuracy on uniformly drawn test nodes."""
     frame = points(results)
-    drawn = {_key(row): row["mean"] for row in frame[frame["group"] != _GROUP].to_dict("records")}
-    rows = []
-    for row in frame[frame["group"] == _GROUP].to_dict("records"):
-        labels = results.answers(f"{results.study.id}/{_GROUP}/{row['job']}").labels
-        rows.append(row | {
-            "largest_class": np.bincount(np.ravel(labels)[np.ravel(labels) >= 0]).max()
-            / (np.ravel(labels) >= 0).sum(),
-            "uniform": drawn.get(_key(row)),
-        })  # fmt: skip
+    mine = frame["group"] == _GROUP
+    rows, drawn = frame[mine].to_dict("records"), frame[~mine].to_dict("records")
     if not rows:
         return []
-    frame = type(frame)(rows)
+    uniform = {_key(row): row["mean"] for row in drawn}
+    frame = frame[mine].assign(
+        largest_class=[_largest_class(results, row["job"]) for row in rows],
+        uniform=[uniform.get(_key(row)) for row in rows],
+    )
     columns = [
         Column("dataset", lambda row: row["dataset"]),
         Column("rows", lambda row: row["title"]),
@@ -46,6 +43,11 @@ def build(results: Any) -> list[Table]:
         *privacy_notes(frame),
     )
     return [Table(_TITLE, frame, columns, notes, "dataset")]
+
+
+def _largest_class(results: Any, job: str) -> float:
+    labels = np.ravel(results.answers(f"{results.study.id}/{_GROUP}/{job}").labels)
+    return float(np.bincount(labels[labels >= 0]).max() / (labels >= 0).sum())
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ SAMPLE_NOTE = (
 def points(results: Any, value: str = "test_accuracy") -> pd.DataFrame:
     """Return a row per dataset, job, known labels and ε, with ``title`` and all settings."""
     names = [name for name in SETTINGS if name in results.rows]
-    by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon",
+    by = ["dataset", "features", "group", "method", "scenario", "protocol", "job", "epsilon",
           "validation_labels", *names]  # fmt: skip
     found = results.points(by, score=value)
     titles = [title_of(results, row) for row in found.to_dict("records")]

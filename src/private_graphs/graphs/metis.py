@@ -1,0 +1,20 @@
+"""Partitions of a graph by METIS, which read every edge of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def metis_partition(edge_index: np.ndarray, n_nodes: int, parts: int) -> np.ndarray:
+    """Return (N,) part numbers 0..parts-1 of an undirected graph, by METIS: few edges are cut.
+
+    ``edge_index`` is (2, E), each edge once. Which parts come out depends on the build of METIS.
+    It reads every edge: no part of a method that claims anything. Source: Karypis & Kumar, SIAM
+    J. Sci. Comput. 1998.
+    """
+    from pymetis import CSRAdjacency, part_graph
+
+    both = np.hstack([edge_index, edge_index[::-1]])
+    both = both[:, np.lexsort((both[1], both[0]))]
+    starts = np.searchsorted(both[0], np.arange(n_nodes + 1))
+    return np.asarray(part_graph(parts, CSRAdjacency(starts, both[1])).vertex_part)
