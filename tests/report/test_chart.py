@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +15,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from PIL import Image
 
 from private_graphs.report import chart as drawing
 from private_graphs.report.chart import WIDTH, draw_chart, draw_heatmap, draw_pictures, save
@@ -223,4 +226,10 @@ def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -
     figure = draw_pictures(Pictures("Digits", images, ["real", "private"], ["0", "1", "2"]))
     drawn = [axis.images[0].get_array() for axis in figure.axes]
     assert np.array_equal(np.stack(drawn).reshape(images.shape), images)
-    assert all(path.stat().st_size for path in save(figure, tmp_path / "digits"))
+    files = save(figure, tmp_path / "digits")
+    assert all(path.stat().st_size for path in files)
+    texts = re.findall(r"data:image/png;base64,([^\"]+)", files[0].read_text(encoding="utf-8"))
+    embedded = [Image.open(BytesIO(b64decode(text))) for text in texts]
+    assert {picture.mode for picture in embedded} == {"L"}
+    shades = np.stack(embedded).reshape(images.shape)
+    assert np.abs(shades / 255 - images).max() < 0.01

@@ -284,7 +284,8 @@ def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
         "All 3 runs together: ε = 6.761. ε = 2 is claimed.",
         "Who is protected Protected, from whoever does not know the seed,",
         "2 runs of table",
-        "gaussian_gradient gradient_global 1 2 56 2000 1 none replace",
+        "gaussian gradient: clipping gradient_global, clip norm 1, sensitivity 2, noise multiplier "
+        "56, count 2000, parts 1, relation replace",
         "Treated as public, hence unprotected: the masks",
         "epsilon lower: 1.5; confidence: 0.999",
     ):

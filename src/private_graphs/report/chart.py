@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -34,6 +35,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
+from PIL import Image
 
 from private_graphs.files import atomic_path
 from private_graphs.report.exhibit import Chart, Heatmap, Pictures
@@ -70,6 +72,7 @@ _UNPROVED = ("published_only", "refuted")
 _SPREADS = {"std": "one standard deviation", "ci95": "95 % confidence interval"}
 
 _FONT = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
+_HREF = "{http://www.w3.org/1999/xlink}href"
 _DIGITS = re.compile(r"-?\d+\.\d+")
 _UNTURNED = re.compile(r"rotate\(-?0 [^)]*\)")
 
@@ -99,10 +102,8 @@ def draw_chart(chart: Chart) -> Figure:
         frame = chart.frame if chart.frame.empty else chart.frame.dropna(subset=[chart.x])
         if frame.empty:
             return _stack(chart.title, [_text("Nothing has been run yet.")])
-        drawn = {chart.x, chart.y, chart.spread, chart.line, chart.words, chart.row, chart.column,
-                 chart.printed, *chart.references.values(), "status"}  # fmt: skip
-        chart = replace(chart, frame=frame[[name for name in frame if name in drawn]])
-        frame = chart.frame
+        frame = replace(chart, frame=frame).drawn
+        chart = replace(chart, frame=frame)
         places, styles = _places(chart), _styles(chart)
         ends = ("", chart.y_label) if chart.categories else (chart.y_label, chart.x_label)
         blocks = _axis_words("↑", ends[0], "→", ends[1])
@@ -219,6 +220,8 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
             item.attrib.pop("id", None)
     for shape in root.iterfind(f".//{{{space}}}defs/{{{space}}}path"):
         shape.attrib.pop("style", None)  # where it is used it has a style, and rules reach that
+    for image in root.iter(f"{{{space}}}image"):
+        image.set(_HREF, _in_grey(image.get(_HREF)))
     _shrink(root, space)
     styles = _classed(root)
     dark = [
@@ -238,6 +241,14 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
     title.text = figure.get_label()
     root.insert(0, title)
     return ElementTree.tostring(root, encoding="unicode").encode() + b"\n"
+
+
+def _in_grey(address: str) -> str:
+    """Return the data address of a PNG with one byte a pixel: Matplotlib writes grey as RGBA."""
+    kind, _, text = address.partition(",")
+    stream = BytesIO()
+    Image.open(BytesIO(b64decode(text))).convert("L").save(stream, "PNG", optimize=True)
+    return f"{kind},{b64encode(stream.getvalue()).decode()}"
 
 
 def _classed(root: ElementTree.Element) -> dict[str, str]:

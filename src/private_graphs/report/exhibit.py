@@ -102,6 +102,16 @@ class Chart:
     """The x values are names: markers without lines, names from top to bottom."""
     notes: Sequence[str] = ()
 
+    @property
+    def drawn(self) -> pd.DataFrame:
+        """The columns of ``frame`` that the picture reads, and where its points come from."""
+        read = {self.x, self.y, self.spread, self.line, self.words, self.row, self.column,
+                self.printed, *self.references.values(), *_OF_A_POINT}  # fmt: skip
+        return self.frame[[name for name in self.frame if name in read]]
+
+
+_OF_A_POINT = ("dataset", "protocol", "epsilon", "status", "statement_id")
+
 
 @dataclass(frozen=True)
 class Heatmap:

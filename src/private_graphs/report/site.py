@@ -354,6 +354,8 @@ class _Site:
             members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
                                            each.statement_id))  # fmt: skip
             first, told = members[0], [_told(each) for each in members]
+            lines = [says.runs_of(rows[each.statement_id]) for each in members]
+            alike, lines = _alike(lines)
             common = {part for part in told[0] if all(part in each for each in told[1:])}
             if len(members) == 1:
                 common = set()
@@ -366,11 +368,15 @@ class _Site:
                 method=self.method(first.method), dataset=self.dataset(first.dataset),
                 members=[{
                     "id": each.statement_id, "headline": says.headline(each),
-                    "own": _grouped(part for part in parts if part not in common),
-                    "runs": says.runs_of(rows[each.statement_id]),
-                    "mechanisms": list(map(Markup, html(says.mechanisms(each))))
-                    if each.mechanisms else [],
-                } for each, parts in zip(members, told, strict=True)],
+                    "own": _grouped(
+                        (part[0], "" if part[0] and common else part[1], *part[2:])
+                        for part in parts
+                        if part not in common
+                    ),
+                    "runs": own,
+                    "mechanisms": says.mechanisms(each),
+                } for each, parts, own in zip(members, told, lines, strict=True)],
+                alike=alike,
             )  # fmt: skip
 
     def link(self, shelf: Shelf, up: str) -> Link:
@@ -393,7 +399,8 @@ def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
             if owners and teller not in owners:
                 continue
             kind = held.protocol if held.status != "not_private" else f"{held.protocol}-no-dp"
-            page = "-".join((teller, held.method, held.dataset, held.scenario, kind))
+            like = (teller, held.method, held.dataset, held.scenario, kind, held.n_units)
+            page = "-".join(map(str, like))
             address = f"statements/{shelf.name}/{_UNSAFE.sub('_', page)}.html"
             places[shelf.name, name] = teller, address
     return places
@@ -411,7 +418,8 @@ _IN_WORDS = ("Several runs together", "What it rests on")
 def _told(statement: PrivacyStatement) -> list[_Part]:
     """Return all that a statement tells in words and in fields."""
     parts: list[_Part] = []
-    for heading, text in says.paragraphs(statement):
+    paragraphs = says.paragraphs(statement)
+    for heading, text in paragraphs:
         for sentence in _SENTENCE.split(text):
             lead, _, rest = sentence.partition(": ")
             things = rest.rstrip(".").split("; ")
@@ -423,8 +431,27 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
             continue
         for name, value in fields:
             values = [value] if isinstance(value, str) else value
-            parts += [(True, title, name, each) for each in values]
+            parts += [(True, title, name, each) for each in values if not _is_in(each, paragraphs)]
     return parts
+
+
+def _is_in(value: str, paragraphs: Iterable[tuple[str, str]]) -> bool:
+    """Whether a paragraph says a long field word for word."""
+    words = value.removeprefix("none: ")
+    return len(words) > _LONG and any(words in text for _, text in paragraphs)
+
+
+def _alike(lines: Sequence[Sequence[str]]) -> tuple[str, list[list[str]]]:
+    """Return what all lines about runs say, and the lines without it."""
+    parts = [[line.split(", ") for line in own] for own in lines]
+    every = [set(line) for own in parts for line in own]
+    shared = set.intersection(*every) if len(every) > 1 else set()
+    if any(line <= shared for line in every):
+        shared = set()
+    words = [part for part in parts[0][0] if part in shared]
+    own = [[", ".join(part for part in line if part not in shared) for line in own]
+           for own in parts]  # fmt: skip
+    return ", ".join(words), own
 
 
 def _grouped(parts: Iterable[_Part]) -> dict[bool, dict[str, dict[str, list[str]]]]:
@@ -448,6 +475,8 @@ def _verdicts(claims: pd.DataFrame) -> Table:
     return replace(table, columns=columns, notes=(*table.notes, *why), lines=lines)
 
 
+_LONG = 40
+"""Characters of a field that is worth saying once."""
 _VERDICTS = (("holds", "hold"), ("fails", "fail"), ("undecided", "undecided"))
 
 

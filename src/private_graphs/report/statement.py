@@ -18,7 +18,7 @@ import pandas as pd
 
 from private_graphs.privacy.explain import RELEASES, TEXTS, at_least, at_most, explain
 from private_graphs.privacy.statements import Audit, PrivacyStatement
-from private_graphs.report.exhibit import NOTHING, Cell, Column, Table
+from private_graphs.report.exhibit import NOTHING
 from private_graphs.report.words import missing, strength
 
 SECTIONS: dict[str, dict[str, str]] = {
@@ -178,15 +178,17 @@ def said(name: str, value: Any) -> str:
     return str(value)
 
 
-def mechanisms(statement: PrivacyStatement) -> Table:
-    """Return what was released under noise, a row per mechanism."""
-    rows = [each.model_dump(mode="json") for each in statement.mechanisms]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = [
-        Column(words(name), lambda row, name=name: Cell(said(name, row[name]))) for name in names
+def mechanisms(statement: PrivacyStatement) -> list[str]:
+    """Return what was released under noise, a line per mechanism: what it has, in words."""
+    return [
+        f"{words(each.type)}: "
+        + ", ".join(
+            f"{words(name)} {said(name, value)}"
+            for name, value in each.model_dump(mode="json", exclude={"type"}).items()
+            if value not in (None, "none")
+        )
+        for each in statement.mechanisms
     ]
-    frame = pd.DataFrame(rows, columns=names, dtype="object")
-    return Table("What was released under noise", frame, columns)
 
 
 def paragraphs(statement: PrivacyStatement) -> list[tuple[str, str]]:

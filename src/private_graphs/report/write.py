@@ -91,8 +91,9 @@ def write_exhibit(
     written: list[Path] = []
     numbered = [block for block in blocks if isinstance(block, (Table, Chart))]
     drawn = [block for block in blocks if isinstance(block, (Chart, Heatmap, Pictures))]
-    texts = {f"{_stem(exhibit, index)}.csv": tables.csv(block.frame)
-             for index, block in enumerate(numbered, 1)}  # fmt: skip
+    frames = (block.drawn if isinstance(block, Chart) else block.frame for block in numbered)
+    texts = {f"{_stem(exhibit, index)}.csv": tables.csv(frame)
+             for index, frame in enumerate(frames, 1)}  # fmt: skip
     texts[f"{exhibit.name}.md"] = markdown(exhibit, blocks, remarks)
     if any(isinstance(block, Table) for block in blocks):
         parts = (tables.tex(block) for block in blocks if isinstance(block, Table))
