@@ -285,7 +285,7 @@ def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
         "Who is protected Protected, from whoever does not know the seed,",
         "2 runs of table",
         "gaussian gradient: clipping gradient_global, clip norm 1, sensitivity 2, noise multiplier "
-        "56, count 2000, parts 1, relation replace",
+        "56, count 2000, relation replace",
         "Treated as public, hence unprotected: the masks",
         "epsilon lower: 1.5; confidence: 0.999",
     ):
@@ -301,7 +301,7 @@ def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tm
     held = shelf(protocols=("sound",), epsilons=(1.0, 2.0))
     build(tmp_path, held)
     (page,) = statement_pages(tmp_path)
-    common, *own = re.split("Privacy statement (?=[0-9a-f]{12} )", page.text)
+    common, *own = re.split("Statement (?=[0-9a-f]{12} )", page.text)
     assert [re.findall("ε aimed at ([0-9])", text) for text in own] == [["1"], ["2"]]
     assert page.text.count("the divisor is public") == common.count("the divisor is public") == 1
     assert set(held.statements) <= page.anchors

@@ -74,6 +74,11 @@ _SPREADS = {"std": "one standard deviation", "ci95": "95 % confidence interval"}
 _FONT = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _DIGITS = re.compile(r"-?\d+\.\d+")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ACROSS_LINE = re.compile(r"^M(\S+) (\S+)L(\S+) \2$")
+_UPRIGHT_LINE = re.compile(r"^M(\S+) (\S+)L\1 (\S+)$")
+_NEAR = 0.01
+"""Points by which a line may leave its clip and be as good as inside."""
 _UNTURNED = re.compile(r"rotate\(-?0 [^)]*\)")
 
 _STYLE = {
@@ -222,6 +227,7 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
         shape.attrib.pop("style", None)  # where it is used it has a style, and rules reach that
     for image in root.iter(f"{{{space}}}image"):
         image.set(_HREF, _in_grey(image.get(_HREF)))
+    _unclip(root, space)
     _shrink(root, space)
     styles = _classed(root)
     dark = [
@@ -271,7 +277,10 @@ def _shrink(root: ElementTree.Element, space: str) -> None:
         for name in {"d", "x", "y", "transform", "points"} & set(item.attrib):
             value = _UNTURNED.sub("", _DIGITS.sub(_hundredths, item.attrib[name]))
             value = " ".join(value.split())
-            item.attrib[name] = re.sub(" ?([A-Za-z]) ?", r"\1", value) if name == "d" else value
+            if name == "d":
+                value = re.sub(" ?([A-Za-z]) ?", r"\1", value)
+                value = _ACROSS_LINE.sub(r"M\1 \2H\3", _UPRIGHT_LINE.sub(r"M\1 \2V\3", value))
+            item.attrib[name] = value
         item.attrib = {
             name: value.replace(f"{_FONT}; ", "") if name == "style" else value
             for name, value in item.attrib.items()
@@ -282,6 +291,32 @@ def _shrink(root: ElementTree.Element, space: str) -> None:
         for child in parent:
             flat += [*_bare(child, group)]
         parent[:] = flat
+
+
+def _unclip(root: ElementTree.Element, space: str) -> None:
+    """Take away the clip of lines that lie inside it."""
+    clips = {
+        f"url(#{clip.get('id')})": [float(box.get(name)) for name in ("x", "y", "width", "height")]
+        for clip in root.iter(f"{{{space}}}clipPath")
+        for box in clip.iter(f"{{{space}}}rect")
+    }
+    for line in root.iter(f"{{{space}}}path"):
+        box = clips.get(line.get("clip-path", ""))
+        if box is None or line.get("transform"):
+            continue
+        points = np.array([float(text) for text in _NUMBER.findall(line.get("d") or "")]).reshape(
+            -1, 2
+        )
+        low = np.array(box[:2])
+        if (points >= low - _NEAR).all() and (points <= low + box[2:] + _NEAR).all():
+            line.attrib.pop("clip-path")
+    used = {item.get("clip-path") for item in root.iter()}
+    for parent in root.iter(f"{{{space}}}defs"):
+        parent[:] = [
+            child
+            for child in parent
+            if not child.tag.endswith("clipPath") or f"url(#{child.get('id')})" in used
+        ]
 
 
 def _bare(item: ElementTree.Element, group: str) -> Iterator[ElementTree.Element]:

@@ -185,7 +185,9 @@ def recorded_shelf(folder: Path, read: Callable[[Path], Recorded] = read_recorde
 def _exhibits(study: Study) -> list[Exhibit]:
     """All exhibits of a study, those that are made by default first."""
     there = exhibits_by_name(study.id)
-    return [there[name] for name in dict.fromkeys([*study.exhibits, *there])]
+    others = sorted(there, key=lambda name: [int(part) if part.isdigit() else part
+                                             for part in re.split(r"(\d+)", name)])  # fmt: skip
+    return [there[name] for name in dict.fromkeys([*study.exhibits, *others])]
 
 
 def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:

@@ -185,7 +185,7 @@ def mechanisms(statement: PrivacyStatement) -> list[str]:
         + ", ".join(
             f"{words(name)} {said(name, value)}"
             for name, value in each.model_dump(mode="json", exclude={"type"}).items()
-            if value not in (None, "none")
+            if value not in (None, "none") and (name, value) != ("parts", 1)
         )
         for each in statement.mechanisms
     ]
