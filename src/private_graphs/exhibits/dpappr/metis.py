@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 
 from private_graphs.exhibits.dpappr.points import points
-from private_graphs.report.exhibit import Column, Exhibit, Table
+from private_graphs.report.exhibit import Block, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 
 _TITLE = "Test nodes by METIS"
 _GROUP = "appr_metis"
+_NOT_RUN = "No run is here. METIS reads every edge: it never cuts a graph of yours."
 _SAME = ["dataset", "features", "protocol", "method", "top", "training_epsilon", "epsilon"]
 
 
-def build(results: Any) -> list[Table]:
+def build(results: Any) -> list[Block]:
     """Return a row per dataset and method, beside its accuracy on uniformly drawn test nodes."""
     frame = points(results)
     mine = frame["group"] == _GROUP
     rows, drawn = frame[mine].to_dict("records"), frame[~mine].to_dict("records")
     if not rows:
-        return []
+        return [_NOT_RUN]
     uniform = {_key(row): row["mean"] for row in drawn}
     frame = frame[mine].assign(
         largest_class=[_largest_class(results, row["job"]) for row in rows],
