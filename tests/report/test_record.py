@@ -15,7 +15,7 @@ from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
 from private_graphs.files import write_json
 from private_graphs.jobs import Job
-from private_graphs.report.record import dataset_of, read_recorded, record
+from private_graphs.report.record import dataset_of, packed, read_recorded, record
 from private_graphs.result import CURVE
 from private_graphs.run import execute
 from private_graphs.verify import finish
@@ -143,11 +143,12 @@ def test_predictions_that_do_not_give_the_scores_of_their_rows_are_refused(finis
     base, _ = finished
     record(base / "full", tmp_path)
     folder = tmp_path / "lrec2022"
+    whole = read_recorded(folder)
 
     def rolled(tensors):
         for name in tensors:
             if name.startswith("frontier"):
-                tensors[name] = np.ascontiguousarray(np.roll(tensors[name], 1, axis=1))
+                tensors[name] = packed(np.roll(whole.predictions[name], 1, axis=1))
 
     _change(folder / "predictions.safetensors", rolled)
     recorded = read_recorded(folder)

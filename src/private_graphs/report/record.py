@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
@@ -50,6 +51,7 @@ ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.
 _RECORDS, _LABELS = "test_records/", "test_labels/"
 """What the names of tensors of test records begin with; others have the name of a job."""
 _MOST_CLASSES = 256
+_MOST_BYTES = 2**30
 _ABOUT = b"private_graphs"
 """Key of the metadata of ``rows.parquet``: how the results came about, and the datasets."""
 
@@ -149,7 +151,8 @@ class Recorded:
         # one entry: the library writes several in an order that changes from run to run
         order = {"replica_ids": json.dumps(_order(self.runs), sort_keys=True)}
         with atomic_path(folder / PREDICTIONS) as temporary:
-            safetensors.numpy.save_file(tensors | self.predictions, temporary, metadata=order)
+            packed_ = {name: packed(classes) for name, classes in self.predictions.items()}
+            safetensors.numpy.save_file(tensors | packed_, temporary, metadata=order)
         (folder / ARTIFACTS).unlink(missing_ok=True)
         if self.artifacts:
             with atomic_path(folder / ARTIFACTS) as temporary:
@@ -263,7 +266,9 @@ def read_recorded(folder: str | Path) -> Recorded:
              if name.startswith(kind)}
             for kind in (_RECORDS, _LABELS)
         )  # fmt: skip
-        predictions = {name: value for name, value in tensors.items() if name in order}
+        with readable(folder / PREDICTIONS):
+            predictions = {name: unpacked(value, len(order[name]))
+                           for name, value in tensors.items() if name in order}  # fmt: skip
         recorded = Recorded(
             Made(**made), rows, statements, about["statistics"], predictions, records, labels,
             read_artifacts(folder),
@@ -313,6 +318,25 @@ def records_of(rows: pd.DataFrame) -> list[str]:
         else dataset_of(row)
         for row in rows[["dataset", "view", "seed"]].to_dict("records")
     ]
+
+
+def packed(classes: np.ndarray) -> np.ndarray:
+    """Return (R, M) classes as the bytes of ``PREDICTIONS``: few classes take few bits."""
+    return np.frombuffer(zlib.compress(classes.astype(np.uint8).tobytes(), 9), np.uint8)
+
+
+def unpacked(data: np.ndarray, n_runs: int) -> np.ndarray:
+    """Return the (n_runs, M) classes of ``packed`` bytes; ValueError for others."""
+    if data.ndim != 1:
+        raise ValueError("predictions that are not packed")
+    reader = zlib.decompressobj()
+    try:
+        content = reader.decompress(data.tobytes(), _MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not reader.eof:
+        raise ValueError(f"predictions that end early, or of more than {_MOST_BYTES:,} bytes")
+    return np.frombuffer(content, np.uint8).reshape(n_runs, -1)
 
 
 def _order(runs: pd.DataFrame) -> dict[str, list[str]]:
@@ -414,8 +438,8 @@ def _page(recorded: Recorded) -> Iterable[str]:
         "",
         f"- `{ROWS}`: {len(runs)} runs and {len(recorded.rows) - len(runs)} audits, a row each.",
         f"- `{STATEMENTS}`: {len(recorded.statements)} privacy statements by identifier.",
-        f"- `{PREDICTIONS}`: of each job the uint8 classes of its rows, in their order; of each "
-        "dataset the numbers and labels of its test records.",
+        f"- `{PREDICTIONS}`: of each job the uint8 classes of its rows, in their order, as bytes "
+        "of zlib; of each dataset the numbers and labels of its test records.",
         "",
         "Every run has a published seed: these files show what the code does on public data, and "
         "protect nobody. `private_graphs.report.record.read_recorded` reads them and checks that "
