@@ -603,6 +603,14 @@ def test_a_users_graph_runs_with_its_declared_features_unless_others_are_asked_f
     assert kinds == {"all": {"fasttext"}, "bow,fasttext": {"bow", "fasttext"}}
 
 
+def test_metis_never_cuts_a_users_graph(declared: dict) -> None:
+    declarations.declare_graphs({"datasets": [{"name": "my_graph", **OWN}]})
+    run = Run(scale="full", datasets=("my_graph", "cora-ml"))
+    jobs = {group: {job.dataset for job in group_jobs(load_study("dpappr", "full"), group, run)}
+            for group in ("appr_edges", "appr_metis")}  # fmt: skip
+    assert jobs == {"appr_edges": {"my_graph", "cora-ml"}, "appr_metis": {"cora-ml"}}
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [

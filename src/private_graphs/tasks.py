@@ -440,7 +440,8 @@ def with_metis_masks(dataset: GraphDataset, parts: int) -> GraphDataset:
     """Return ``dataset`` with the masks of the authors of DPAR: of the parts that METIS makes of
     the graph the fifth are test nodes, the sixth take no part, all others train.
 
-    Raises UserError for a graph too small to have both."""
+    Raises UserError for a graph too small to have both.
+    """
     part = metis_partition(dataset.edge_index, dataset.n_nodes, parts)
     test, train = part == 4, (part != 4) & (part != 5)
     if not (test.any() and train.any()):

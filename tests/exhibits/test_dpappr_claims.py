@@ -8,16 +8,21 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from private_graphs.exhibits.dpappr.ablations import gains
 from private_graphs.exhibits.dpappr.claims import (
     CLAIMS,
     RULES,
     Runs,
+    _lowest,
+    _p_value,
     amplification,
     holm,
     theorem8,
 )
+from private_graphs.exhibits.dpappr.private_edges import compared
 from private_graphs.report.claims import Place, verdict
 
 PLACE = Place({}, "", "")
@@ -97,3 +102,36 @@ def test_a_changed_choice_is_compared_with_the_job_that_differs_in_it_alone():
     ends = found.loc["local", ["gain_low", "gain_high"]].tolist()
     assert ends == pytest.approx([-0.1, -0.1], abs=0.03)
     assert np.isnan(found.loc["alone", "gain"])
+
+
+def test_what_reads_edges_is_compared_with_what_reads_none_on_the_same_graph_and_features():
+    def runs(group: str, method: str, scores, kind: str = "raw", **about) -> pd.DataFrame:
+        about = {"dataset": "d", "job": f"{method} {kind}", "epsilon": 8.0} | about
+        return _rows(method, scores, group=group, features=kind, validation_labels=0, **about)
+
+    seeds = np.linspace(0.2, 0.8, len(SEEDS))
+    found = compared(pd.concat([
+        runs("appr_beside", "class_sums", seeds + 0.1, scenario="graph"),
+        runs("appr_beside", "class_sums", seeds + 0.5, scenario="text"),
+        runs("appr_edges", "class_sums_text", seeds),
+        runs("appr_beside", "class_sums", seeds - 0.1, "bow", scenario="graph"),
+        runs("appr_edges", "class_sums_text", seeds, "bow"),
+        runs("appr_edges", "label_sums", seeds, degree=4),
+    ]))  # fmt: skip
+    assert found["features"].tolist() == ["bow", "raw", "raw"]
+    assert found["gain"].tolist()[:2] == pytest.approx([-0.1, 0.1], abs=0.02)
+    assert found["use"].str.contains("lists of 4").tolist() == [False, False, True]
+    assert np.isnan(found["gain"].iloc[2]), "nothing stands beside it"
+
+
+@given(st.lists(st.lists(st.floats(-1, 1), min_size=2, max_size=6), min_size=1, max_size=4))
+def test_a_claim_is_decided_from_its_p_value_on(parts):
+    parts = [pd.Series(part) for part in parts]
+    value = _p_value(parts)
+
+    def decided(level: float) -> bool:
+        found = _lowest(parts, level)
+        return found.low >= 0 or found.high < 0
+
+    if 1e-6 < value < 0.99:
+        assert decided(1.001 * value) and not decided(0.999 * value)

@@ -322,6 +322,7 @@ def test_test_nodes_by_metis_are_those_of_all_seeds_and_nothing_is_proved():
     private = [each for each in done.statements.values() if each["mechanisms"]]
     assert private and all(each["epsilon_proved"] is None for each in private)
     assert all("METIS" in each["proof"] for each in private)
+    assert "epsilon_bound" not in done.rows
     train = GRAPH.labels[(part != 4) & (part != 5)]
     majority = np.bincount(train[train >= 0]).argmax()
     score = majority_score(GRAPH.labels[test], majority)

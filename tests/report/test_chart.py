@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -213,6 +213,24 @@ def test_colours_can_be_seen_on_light_and_dark_pages(tmp_path: Path) -> None:
         for name, colour in re.findall(r"(fill|stroke):(#\w{6})", rule):
             assert f".{of}{{{name}:{drawing._DARK[colour]}}}" in dark
     assert set(re.findall(r'class="(s\w+)"', body)) <= set(re.findall(r"svg \.(\w+){", light))
+
+
+def test_only_what_leaves_its_panel_is_clipped(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "mean": [0.5, 0.02, 0.4], "std": [0.1, 0.3, 0.1]})
+    (path,) = save(draw_chart(Chart("Bars", frame, x="x")), tmp_path / "bars", ["svg"])
+    root = ElementTree.parse(path).getroot()
+    clipped = [line for line in root.iter(f"{SVG}path") if line.get("clip-path")]
+    assert len(clipped) == 1, "the second bar alone reaches below 0"
+    clips = {f"url(#{clip.get('id')})" for clip in root.iter(f"{SVG}clipPath")}
+    assert clips == {clipped[0].get("clip-path")}
+
+
+def test_a_coloured_picture_keeps_its_colours() -> None:
+    stream = BytesIO()
+    Image.new("RGBA", (2, 2), (200, 10, 30, 255)).save(stream, "PNG")
+    address = "data:image/png;base64," + b64encode(stream.getvalue()).decode()
+    data = drawing._smaller(address).partition(",")[2]
+    assert Image.open(BytesIO(b64decode(data))).getpixel((0, 0)) == (200, 10, 30, 255)
 
 
 def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -> None:

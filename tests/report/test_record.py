@@ -15,7 +15,8 @@ from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
 from private_graphs.files import write_json
 from private_graphs.jobs import Job
-from private_graphs.report.record import dataset_of, packed, read_recorded, record
+from private_graphs.report import record as recording
+from private_graphs.report.record import dataset_of, packed, read_recorded, record, unpacked
 from private_graphs.result import CURVE
 from private_graphs.run import execute
 from private_graphs.verify import finish
@@ -239,3 +240,16 @@ def test_artifacts_are_recorded_but_for_curves_and_those_that_another_job_needs(
     kept = recorded.answers(f"lrec2022/{names[1]}").artifacts
     assert kept[f"{first}/picture"].tolist() == [0, 1, 2, 3]
     assert recorded.answers(f"lrec2022/{names[0]}").artifacts == {}
+
+
+def test_packed_predictions_come_back_and_others_are_refused(monkeypatch):
+    classes = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    np.testing.assert_array_equal(unpacked(packed(classes), 3), classes)
+    damaged = packed(classes).copy()
+    damaged[5] ^= 1
+    for data, runs in ((damaged, 3), (packed(classes)[:-1], 3), (packed(classes), 5), (classes, 3)):
+        with pytest.raises(ValueError):
+            unpacked(data, runs)
+    monkeypatch.setattr(recording, "_MOST_BYTES", 11)
+    with pytest.raises(ValueError, match="more than 11 bytes"):
+        unpacked(packed(classes), 3)

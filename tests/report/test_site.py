@@ -17,6 +17,7 @@ from small_shelves import AUDIT, FIGURE, TABLE, shelf
 
 from private_graphs.errors import UserError
 from private_graphs.report import overview, site
+from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.exhibit import Exhibit, Table
 from private_graphs.report.overview import guarantees, truth, verdicts
@@ -308,8 +309,30 @@ def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tm
     assert [text[:12] in held.statements for text in own] == [True, True]
     for name, statement in held.statements.items():
         (text,) = [text for text in own if text.startswith(name)]
-        for _, _, lead, thing in site._told(statement):
-            assert all(" ".join(part.split()) in f"{common} {text}" for part in (lead, thing))
+        whole = " ".join(f"{common} {text}".replace(";", " ").split())
+        for title, fields in says.sections(statement):
+            for _, value in fields if title not in site._IN_WORDS else ():
+                for part in [value] if isinstance(value, str) else value:
+                    words = part.removeprefix("none: ").replace(";", " ")
+                    assert " ".join(words.split()) in whole
+        for heading, said in says.paragraphs(statement):
+            assert heading in whole
+            assert all(each in whole for each in re.split(r"[;:.] *", said))
+    assert "protocol sound, optimizer adam, splits 1" in common
+    assert not any("splits 1" in text for text in own)
+
+
+def test_the_side_of_a_page_lists_its_study_and_links_to_the_others(tmp_path):
+    first = shelf(exhibits=(TABLE,))
+    study = SimpleNamespace(**vars(first.results.study) | {"id": "later", "title": "A later study"})
+    exhibits = (replace(TABLE, groups=["small.table"]),)
+    second = replace(first, results=replace(first.results, study=study), exhibits=exhibits)
+    write_pages(tmp_path, [first, second])
+    links = exhibit_page(tmp_path, "table1").links
+    own, other = (
+        {link for link in links if f"site/{name}/" in link} for name in ("small", "later")
+    )
+    assert len(own) > 2 and len(other) == 1
 
 
 def test_a_statement_page_is_that_of_the_study_whose_runs_it_covers(tmp_path):

@@ -62,7 +62,7 @@ PROTOCOLS: dict[str, ApprProtocol] = {
             name="released",
             summary="what the authors' later code does: batches that never change, sampled nodes "
             "beyond the roots as one-hot rows, columns normalised, dropout at prediction; test "
-            "nodes are uniform ones, as in the text, where nothing says that METIS cut them",
+            "nodes are the text's uniform ones, but where METIS is named",
             data=views.RELEASED,
             calibration="published",
             inference="leaks",

@@ -104,10 +104,9 @@ def draw_chart(chart: Chart) -> Figure:
     Raises ValueError for a number that a logarithmic axis cannot have.
     """
     with mpl.rc_context(_STYLE):
-        frame = chart.frame if chart.frame.empty else chart.frame.dropna(subset=[chart.x])
+        frame = chart.drawn if chart.frame.empty else chart.drawn.dropna(subset=[chart.x])
         if frame.empty:
             return _stack(chart.title, [_text("Nothing has been run yet.")])
-        frame = replace(chart, frame=frame).drawn
         chart = replace(chart, frame=frame)
         places, styles = _places(chart), _styles(chart)
         ends = ("", chart.y_label) if chart.categories else (chart.y_label, chart.x_label)
@@ -226,7 +225,7 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
     for shape in root.iterfind(f".//{{{space}}}defs/{{{space}}}path"):
         shape.attrib.pop("style", None)  # where it is used it has a style, and rules reach that
     for image in root.iter(f"{{{space}}}image"):
-        image.set(_HREF, _in_grey(image.get(_HREF)))
+        image.set(_HREF, _smaller(image.get(_HREF)))
     _unclip(root, space)
     _shrink(root, space)
     styles = _classed(root)
@@ -249,11 +248,14 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
     return ElementTree.tostring(root, encoding="unicode").encode() + b"\n"
 
 
-def _in_grey(address: str) -> str:
-    """Return the data address of a PNG with one byte a pixel: Matplotlib writes grey as RGBA."""
+def _smaller(address: str) -> str:
+    """Return the data address of a PNG, with one byte a pixel where it is grey: Matplotlib always
+    writes four."""
     kind, _, text = address.partition(",")
+    picture = Image.open(BytesIO(b64decode(text)))
+    red, green, blue, *_ = picture.split()
     stream = BytesIO()
-    Image.open(BytesIO(b64decode(text))).convert("L").save(stream, "PNG", optimize=True)
+    (red if red == green == blue else picture).save(stream, "PNG", optimize=True)
     return f"{kind},{b64encode(stream.getvalue()).decode()}"
 
 
@@ -294,7 +296,7 @@ def _shrink(root: ElementTree.Element, space: str) -> None:
 
 
 def _unclip(root: ElementTree.Element, space: str) -> None:
-    """Take away the clip of lines that lie inside it."""
+    """Take away the clip of lines that lie inside it, and clips that nothing needs then."""
     clips = {
         f"url(#{clip.get('id')})": [float(box.get(name)) for name in ("x", "y", "width", "height")]
         for clip in root.iter(f"{{{space}}}clipPath")
@@ -304,19 +306,15 @@ def _unclip(root: ElementTree.Element, space: str) -> None:
         box = clips.get(line.get("clip-path", ""))
         if box is None or line.get("transform"):
             continue
-        points = np.array([float(text) for text in _NUMBER.findall(line.get("d") or "")]).reshape(
-            -1, 2
-        )
-        low = np.array(box[:2])
-        if (points >= low - _NEAR).all() and (points <= low + box[2:] + _NEAR).all():
+        points = np.array(_NUMBER.findall(line.get("d") or ""), float).reshape(-1, 2)
+        low, high = np.array(box[:2]) - _NEAR, np.add(box[:2], box[2:]) + _NEAR
+        if ((low <= points) & (points <= high)).all():
             line.attrib.pop("clip-path")
     used = {item.get("clip-path") for item in root.iter()}
     for parent in root.iter(f"{{{space}}}defs"):
-        parent[:] = [
-            child
-            for child in parent
-            if not child.tag.endswith("clipPath") or f"url(#{child.get('id')})" in used
-        ]
+        for clip in parent.findall(f"{{{space}}}clipPath"):
+            if f"url(#{clip.get('id')})" not in used:
+                parent.remove(clip)
 
 
 def _bare(item: ElementTree.Element, group: str) -> Iterator[ElementTree.Element]:

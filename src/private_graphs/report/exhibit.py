@@ -64,6 +64,10 @@ class Table:
         return self.shown.to_dict("records")
 
 
+_OF_A_POINT = ("dataset", "protocol", "epsilon", "status", "statement_id")
+"""Columns that say where a point of a chart comes from."""
+
+
 @dataclass(frozen=True)
 class Chart:
     """Lines or markers over an axis, small multiples by row and column."""
@@ -108,9 +112,6 @@ class Chart:
         read = {self.x, self.y, self.spread, self.line, self.words, self.row, self.column,
                 self.printed, *self.references.values(), *_OF_A_POINT}  # fmt: skip
         return self.frame[[name for name in self.frame if name in read]]
-
-
-_OF_A_POINT = ("dataset", "protocol", "epsilon", "status", "statement_id")
 
 
 @dataclass(frozen=True)

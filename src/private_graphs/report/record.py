@@ -151,8 +151,8 @@ class Recorded:
         # one entry: the library writes several in an order that changes from run to run
         order = {"replica_ids": json.dumps(_order(self.runs), sort_keys=True)}
         with atomic_path(folder / PREDICTIONS) as temporary:
-            packed_ = {name: packed(classes) for name, classes in self.predictions.items()}
-            safetensors.numpy.save_file(tensors | packed_, temporary, metadata=order)
+            tensors |= {name: packed(classes) for name, classes in self.predictions.items()}
+            safetensors.numpy.save_file(tensors, temporary, metadata=order)
         (folder / ARTIFACTS).unlink(missing_ok=True)
         if self.artifacts:
             with atomic_path(folder / ARTIFACTS) as temporary:
@@ -312,17 +312,16 @@ def records_of(rows: pd.DataFrame) -> list[str]:
     drawn, cut = (
         name in rows and rows[name].notna().any() for name in ("test_share", "metis_parts")
     )
+    ending = "/seed {seed}" if drawn else "/METIS" if cut else ""
     return [
-        f"{dataset_of(row)}/{'METIS' if cut else 'seed ' + str(row['seed'])}"
-        if drawn or cut
-        else dataset_of(row)
+        dataset_of(row) + ending.format(seed=row["seed"])
         for row in rows[["dataset", "view", "seed"]].to_dict("records")
     ]
 
 
 def packed(classes: np.ndarray) -> np.ndarray:
-    """Return (R, M) classes as the bytes of ``PREDICTIONS``: few classes take few bits."""
-    return np.frombuffer(zlib.compress(classes.astype(np.uint8).tobytes(), 9), np.uint8)
+    """Return (R, M) uint8 classes as the bytes of ``PREDICTIONS``: few classes take few bits."""
+    return np.frombuffer(zlib.compress(classes.tobytes(), 9), np.uint8)
 
 
 def unpacked(data: np.ndarray, n_runs: int) -> np.ndarray:

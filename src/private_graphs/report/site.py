@@ -354,8 +354,7 @@ class _Site:
             members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
                                            each.statement_id))  # fmt: skip
             first, told = members[0], [_told(each) for each in members]
-            lines = [says.runs_of(rows[each.statement_id]) for each in members]
-            alike, lines = _alike(lines)
+            alike, lines = _alike([says.runs_of(rows[each.statement_id]) for each in members])
             common = {part for part in told[0] if all(part in each for each in told[1:])}
             if len(members) == 1:
                 common = set()
@@ -399,6 +398,7 @@ def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
             if owners and teller not in owners:
                 continue
             kind = held.protocol if held.status != "not_private" else f"{held.protocol}-no-dp"
+            # another number of units stands in most sentences: little would be common
             like = (teller, held.method, held.dataset, held.scenario, kind, held.n_units)
             page = "-".join(map(str, like))
             address = f"statements/{shelf.name}/{_UNSAFE.sub('_', page)}.html"
@@ -476,7 +476,7 @@ def _verdicts(claims: pd.DataFrame) -> Table:
 
 
 _LONG = 40
-"""Characters of a field that is worth saying once."""
+"""A field of more characters is not said again."""
 _VERDICTS = (("holds", "hold"), ("fails", "fail"), ("undecided", "undecided"))
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pandas as pd
 
-from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, difference, points
-from private_graphs.report.claims import Measured, interval
+from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, difference, gain, points
 from private_graphs.report.exhibit import Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 
@@ -20,8 +18,6 @@ _CHANGES = {
     "optimizer": ("adam", "plain SGD"),
 }
 """Settings that are changed, with the value of all other exhibits and the words of the change."""
-
-
 _SAME = ("dataset", "features", "protocol", "method")
 
 
@@ -58,34 +54,24 @@ def build(results: Any) -> list[Table]:
 
 
 def gains(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the changed jobs by ``job`` and ``epsilon``: the ``change`` in words, the mean
-    accuracy ``unchanged``, and the ``gain`` within seeds with its interval."""
-    kinds: dict[tuple[Any, ...], tuple[str, str]] = {}
-    changed = []
-    for job in runs.drop_duplicates(["group", "job"]).to_dict("records"):
+    """Return the changed jobs by ``job`` and ``epsilon``: the ``change`` in words, and the gain
+    over the job that has all other settings alike."""
+    parts = dict(iter(runs.groupby(["group", "job", "epsilon"])))
+    usual, changed = {}, []
+    for place, part in parts.items():
+        job = part.iloc[0]
         settings = json.loads(job["settings"])
-        same = {name: value for name, value in settings.items() if name not in _CHANGES}
-        kind = *(job[name] for name in _SAME), json.dumps(same, sort_keys=True)
-        words = [said for name, (usual, said) in _CHANGES.items() if settings[name] != usual]
+        words = [said for name, (value, said) in _CHANGES.items() if settings.pop(name) != value]
+        kind = *job[list(_SAME)], json.dumps(settings, sort_keys=True), place[-1]
         if words:
-            changed.append((kind, (job["group"], job["job"]), ", ".join(words)))
+            changed.append((place, kind, ", ".join(words)))
         else:
-            kinds[kind] = job["group"], job["job"]
-    scores = dict(iter(runs.groupby(["group", "job", "epsilon"])))
-    rows = []
-    for kind, (group, job), words in changed:
-        for epsilon in runs.loc[
-            (runs["group"] == group) & (runs["job"] == job), "epsilon"
-        ].unique():
-            own, base = (
-                scores[*key, epsilon].set_index("seed")["test_accuracy"]
-                if key and (*key, epsilon) in scores else pd.Series(dtype=float)
-                for key in ((group, job), kinds.get(kind))
-            )  # fmt: skip
-            gain = interval(own - base) or Measured(math.nan, math.nan, math.nan)
-            rows.append((job, epsilon, words, base.mean(), gain.value, gain.low, gain.high))
-    names = ["job", "epsilon", "change", "unchanged", "gain", "gain_low", "gain_high"]
-    return pd.DataFrame(rows, columns=names)
+            usual[kind] = part
+    return pd.DataFrame([
+        {"job": place[1], "epsilon": place[2], "change": words}
+        | gain(parts[place], usual.get(kind, runs.iloc[:0]))
+        for place, kind, words in changed
+    ])  # fmt: skip
 
 
 EXHIBIT = Exhibit(

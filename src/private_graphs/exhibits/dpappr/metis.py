@@ -60,6 +60,6 @@ EXHIBIT = Exhibit(
     _TITLE,
     groups=(_GROUP, "appr_budgets"),
     build=build,
-    meaning="The authors' code takes a part of the graph by METIS as test nodes: nearly all of it "
-    "may be one class that the other parts hardly have, so that scores say little about methods.",
+    meaning="The authors' code takes a part of the graph by METIS as test nodes. It may be of "
+    "other classes than the rest: scores say as much about the cut as about methods.",
 )

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, difference
-from private_graphs.report.claims import Measured, interval
+from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, difference, gain
 from private_graphs.report.exhibit import Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 
 _TITLE = "What private edges of training nodes add"
-_KEYS = [
-    "dataset",
-    "features",
-    "group",
-    "method",
-    "scenario",
-    "job",
-    "epsilon",
-    "validation_labels",
-]
-_SETTINGS = ["anchor", "degree", "learning_rate"]
+_PLACE = ["dataset", "features", "group", "job", "epsilon", "validation_labels"]
 
 
 @dataclass(frozen=True)
@@ -68,31 +56,18 @@ TRIES = (
 
 def build(results: Any) -> list[Table]:
     """Return a row per dataset, use and ε, beside the runs that read no private edge."""
-    runs = results.runs
-    names = [name for name in _SETTINGS if name in runs]
-    frame = results.points([*_KEYS, *names], score="test_accuracy")
-    rows = []
-    for rank, each in enumerate(TRIES):
-        own, other = of(runs, each.reads), of(runs, each.without)
-        shown = of(frame, each.reads)
-        for row in shown.to_dict("records"):
-            here = [_by_seed(part, row) for part in (own, other)]
-            gain = interval(here[0] - here[1]) or Measured(math.nan, math.nan, math.nan)
-            rows.append({
-                **row, "rank": rank, "use": each.use, "beside": each.beside,
-                "without": here[1].mean(), "gain": gain.value, "gain_low": gain.low,
-                "gain_high": gain.high,
-            })  # fmt: skip
-    if not rows:
+    found = compared(results.runs)
+    if found.empty:
         return []
-    frame = pd.DataFrame(rows).sort_values(["dataset", "rank", "epsilon"])
+    frame = results.points(_PLACE, score="test_accuracy").merge(found, on=_PLACE)
+    frame = frame.sort_values(["dataset", "rank", "epsilon"])
     columns = [
         Column("dataset", lambda row: row["dataset"]),
         Column("private edges are read as", lambda row: row["use"]),
         Column("without them", lambda row: f"beside {row['beside']}", under=True),
         Column("ε", lambda row: number(row["epsilon"])),
         Column("accuracy", score),
-        Column("accuracy without", lambda row: number(row["without"], 3)),
+        Column("accuracy without", lambda row: number(row["unchanged"], 3)),
         Column("difference", difference),
         Column("ε proved", guarantee),
     ]
@@ -107,16 +82,24 @@ def build(results: Any) -> list[Table]:
     return [Table(_TITLE, frame.drop(columns="rank"), columns, notes, "dataset")]
 
 
-def of(rows: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
-    """Return those of ``rows`` with these values; none where a column is missing."""
+def compared(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return those of ``TRIES`` that read edges, by ``_PLACE``, with their gain over the others."""
+    rows = []
+    for rank, each in enumerate(TRIES):
+        beside = _of(runs, each.without)
+        for place, part in _of(runs, each.reads).groupby(_PLACE):
+            row = dict(zip(_PLACE, place, strict=True))
+            row |= {"rank": rank, "use": each.use, "beside": each.beside}
+            alike = {name: row[name] for name in ("dataset", "features", "epsilon")}
+            rows.append(row | gain(part, _of(beside, alike)))
+    return pd.DataFrame(rows)
+
+
+def _of(rows: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
+    """Those of ``rows`` with these values; none where a column is missing."""
     for name, value in columns.items():
         rows = rows[rows[name] == value] if name in rows else rows.iloc[:0]
     return rows
-
-
-def _by_seed(runs: pd.DataFrame, row: dict[str, Any]) -> pd.Series:
-    part = of(runs, {name: row[name] for name in ("dataset", "features", "epsilon")})
-    return part.set_index("seed")["test_accuracy"].astype(float)
 
 
 EXHIBIT = Exhibit(
