@@ -21,7 +21,7 @@ rule exhibits:
         bundled("report")
     conda:
         "../../envs/report.yaml"
-    threads: 1
+    threads: 2
     resources:
         mem_mb=more(2000),
         runtime=more(30),
@@ -49,7 +49,7 @@ rule site:
         bundled("report")
     conda:
         "../../envs/report.yaml"
-    threads: 1
+    threads: 2
     resources:
         mem_mb=more(2000),
         runtime=more(30),

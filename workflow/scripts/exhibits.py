@@ -19,6 +19,7 @@ def main(snake):
             snake.params.jobs,
             statistics=map(Path, snake.input.statistics),
             processed=Path("data/processed"),
+            processes=snake.threads,
         )
         manifests = [f"{scale}/jobs/{name}/manifest.json" for name in snake.params.jobs]
         judged = [f"../claims/{path.name}" for path in written if path.parent.name == "claims"]

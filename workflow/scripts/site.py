@@ -11,7 +11,7 @@ def main(snake):
 
     root = Path(snake.output[0]).parent
     with reported("site", snake.log[0]) as log:
-        written = write_site(root, "recorded")
+        written = write_site(root, "recorded", snake.threads)
         log.note(f"{snake.output[0]} and {len(written) - 1} pages behind it")
 
 

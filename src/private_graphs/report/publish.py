@@ -15,23 +15,31 @@ from private_graphs.report.claims import write_claims
 from private_graphs.report.picture import picture
 from private_graphs.report.shelf import Shelf, label_of, recorded_shelves, title_of
 from private_graphs.report.table import markdown_text
-from private_graphs.report.write import FORMS, write_exhibit
+from private_graphs.report.write import FORMS, Drawing, draw, drawings_of, wait, write_texts
 
 _DOCS = ("csv", "md", "svg", "png")
 
 
 def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> list[Path]:
-    """Write all exhibits of a shelf to ``folder``; other files there are removed."""
-    written = [
-        path
-        for exhibit in shelf.exhibits
-        for path in write_exhibit(
-            exhibit, shelf.blocks(exhibit), folder, forms, shelf.missing.get(exhibit.name, ())
-        )
-    ]
+    """Write all exhibits of a shelf to ``folder``, and remove other files; return the paths."""
+    written, drawings = write_all_texts(folder, shelf, forms)
+    wait(draw(drawings, -1))
+    return written
+
+
+def write_all_texts(
+    folder: Path, shelf: Shelf, forms: Collection[str] = FORMS
+) -> tuple[list[Path], list[Drawing]]:
+    """As ``write_all``, but for the pictures: they are returned, still to be drawn."""
+    written, drawings = [], []
+    for exhibit in shelf.exhibits:
+        blocks, missing = shelf.blocks(exhibit), shelf.missing.get(exhibit.name, ())
+        written += write_texts(exhibit, blocks, folder, forms, missing)
+        drawings += drawings_of(exhibit, blocks, folder, forms)
+    written += [path for each in drawings for path in each.paths]
     for path in {path for path in folder.glob("*") if path.is_file()} - set(written):
         path.unlink()
-    return written
+    return written, drawings
 
 
 def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results") -> list[Path]:

@@ -34,7 +34,7 @@ from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
-from private_graphs.report.publish import write_all
+from private_graphs.report.publish import write_all_texts
 from private_graphs.report.shelf import (
     Shelf,
     exhibit_files,
@@ -45,6 +45,7 @@ from private_graphs.report.shelf import (
 )
 from private_graphs.report.table import Link, csv, html, markdown, tex
 from private_graphs.report.words import SCALE
+from private_graphs.report.write import draw, wait
 from private_graphs.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS = "site", "privacy", "claims"
@@ -106,30 +107,35 @@ class Entry:
         return ends[place - 1], ends[place + 1]
 
 
-def write_site(results_root: str | Path, recorded: str | Path = "recorded") -> list[Path]:
+def write_site(
+    results_root: str | Path, recorded: str | Path = "recorded", processes: int = 1
+) -> list[Path]:
     """Write ``index.html`` and the pages behind it; return their paths.
 
     Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, which are
-    written to ``recorded/exhibits``. Raises UserError where there is nothing to show.
+    written to ``recorded/exhibits``: their pictures by so many processes. Raises UserError where
+    there is nothing to show.
     """
     root = Path(results_root)
     shelves = read_shelves(root, Path(recorded))
-    for shelf in shelves:
-        if shelf.made:
-            folder = root / shelf.name / "exhibits" / shelf.results.study.id
-            write_all(folder, shelf, _FORMS)
-    return write_pages(root, shelves)
+    folders = {root / shelf.name / "exhibits" / shelf.results.study.id: shelf
+               for shelf in shelves if shelf.made}  # fmt: skip
+    parts = (write_all_texts(folder, shelf, _FORMS) for folder, shelf in folders.items())
+    being_drawn = draw([drawing for _, drawings in parts for drawing in drawings], processes)
+    return write_pages(root, shelves, being_drawn)
 
 
-def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
+def write_pages(
+    root: Path, shelves: Iterable[Shelf], being_drawn: Iterable[None] = ()
+) -> list[Path]:
     """Write the pages of shelves whose exhibits are written; return their paths.
 
     Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
     ``<study>/claims.html`` with the claims of the text,
     ``methods/<method>.html``, ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph
     of the reader's own), ``statements/<shelf>/<study>-<method>-….html`` with statements of like
-    runs. Pictures and files to download are those of ``<shelf>/exhibits/<study>``. Pages that
-    nothing is made of any more are removed.
+    runs. Pictures and files to download are those of ``<shelf>/exhibits/<study>``, once those that
+    are ``being_drawn`` are there. Pages that nothing is made of any more are removed.
     Raises UserError where there is nothing to show, and where a picture is missing.
     """
     studies: dict[str, list[Shelf]] = {}
@@ -139,7 +145,10 @@ def write_pages(root: Path, shelves: Iterable[Shelf]) -> list[Path]:
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    pages = dict(_Site(root, [Entry(members) for members in studies.values()]).pages())
+    site = _Site(root, [Entry(members) for members in studies.values()])
+    pages = dict(site.pages())
+    wait(being_drawn)
+    pages |= site.exhibits()
     for path, text in pages.items():
         write_text(path, text)
     style = (_TEMPLATES / "site.css").read_text(encoding="utf-8")
@@ -202,13 +211,11 @@ class _Site:
         return self.root / address, text
 
     def pages(self) -> Iterator[tuple[Path, str]]:
-        """Yield path and text of every page."""
+        """Yield path and text of every page but those of exhibits, which have pictures."""
         cards = [self.card(entry, shelf) for entry in self.entries for shelf in entry.shelves]
         first = next((card for card in cards if card["answer"]), None)
         yield self.page("index.html", "index", self.shelves, cards=cards, first=first)
         for entry in self.entries:
-            for exhibit in entry.exhibits.values():
-                yield self.exhibit(entry, exhibit)
             yield self.appendix(entry, PRIVACY, "What was asked for and claimed, what is proved, "
                                 "and what an attack showed.", guarantees)  # fmt: skip
             if entry.claims:
@@ -235,6 +242,12 @@ class _Site:
             for shelf in entry.shelves:
                 yield from self.statements(entry, shelf)
         yield from self.files.items()
+
+    def exhibits(self) -> Iterator[tuple[Path, str]]:
+        """Yield path and text of the page of every exhibit."""
+        for entry in self.entries:
+            for exhibit in entry.exhibits.values():
+                yield self.exhibit(entry, exhibit)
 
     def card(self, entry: Entry, shelf: Shelf) -> dict[str, Any]:
         """Return what the overview shows of a shelf."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from private_graphs.exhibits import claims_of, exhibits_by_name
@@ -23,7 +25,8 @@ from private_graphs.report.rows import (
 from private_graphs.report.shelf import title_of
 from private_graphs.study import load_study
 
-FORMS = ("csv", "md", "tex", "svg", "png", "pdf")
+PICTURES = ("svg", "png", "pdf")
+FORMS = ("csv", "md", "tex", *PICTURES)
 
 
 def write_exhibits(
@@ -33,11 +36,13 @@ def write_exhibits(
     *,
     statistics: Iterable[str | Path] = (),
     processed: Path | None = None,
+    processes: int = 1,
 ) -> list[Path]:
     """Write the tidy rows of a scale, the exhibits that are named and the verdicts on the claims
     of their studies (``claims/<study>.csv``); return the paths.
 
     ``exhibits`` are such as ``lrec2022.table1``; ``jobs`` and ``processed`` as in ``rows.collect``.
+    Pictures are drawn by so many ``processes``.
     ``statistics`` are files of built datasets, which are kept in ``<scale_folder>/datasets``. Files
     of exhibits that nothing writes any more are removed; ``exhibits/manifest.json`` holds the
     sha256 of the others. Raises UserError for damaged results and for an exhibit without a run.
@@ -53,6 +58,7 @@ def write_exhibits(
     printed = map(published_rows, studies.values())
     write_rows(tidy([rows, *printed]), scale_folder / "rows.parquet")
     written: list[Path] = []
+    drawings: list[Drawing] = []
     results: dict[str, Results] = {}
     for study, exhibit in exhibits:
         if study not in results:
@@ -61,12 +67,17 @@ def write_exhibits(
                 read_statistics(scale_folder), answers_in(scale_folder),
             )  # fmt: skip
         shown = exhibits_by_name(study)[exhibit]
-        written += write_exhibit(shown, results[study].build(shown), folder / study)
+        blocks = results[study].build(shown)
+        written += write_texts(shown, blocks, folder / study)
+        drawings += drawings_of(shown, blocks, folder / study)
+    written += [path for each in drawings for path in each.paths]
+    being_drawn = draw(drawings, processes)
     judged = [
         write_claims(claims_of(study), results[study], scale_folder / "claims")
         for study in results
         if claims_of(study)
     ]
+    wait(being_drawn)
     for path in set((scale_folder / "claims").glob("*.csv")) - set(judged):
         path.unlink()
     for path in {path for path in folder.rglob("*") if path.is_file()} - set(written):
@@ -76,21 +87,19 @@ def write_exhibits(
     return [scale_folder / "rows.parquet", *judged, *written, folder / MANIFEST]
 
 
-def write_exhibit(
+def write_texts(
     exhibit: Exhibit,
     blocks: Sequence[Block],
     folder: Path,
     forms: Collection[str] = FORMS,
     remarks: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the blocks of an exhibit to ``folder`` in some of ``FORMS``; return the paths.
+    """Write what an exhibit says without pictures, in some of ``FORMS``; return the paths.
 
     ``<exhibit>.md`` holds all of it, below its meaning and ``remarks``; ``.tex`` its tables. The
-    first frame of numbers is ``<exhibit>.csv``, the second ``<exhibit>_2.csv``, pictures likewise.
+    first frame of numbers is ``<exhibit>.csv``, the second ``<exhibit>_2.csv``.
     """
-    written: list[Path] = []
     numbered = [block for block in blocks if isinstance(block, (Table, Chart))]
-    drawn = [block for block in blocks if isinstance(block, (Chart, Heatmap, Pictures))]
     frames = (block.drawn if isinstance(block, Chart) else block.frame for block in numbered)
     texts = {f"{_stem(exhibit, index)}.csv": tables.csv(frame)
              for index, frame in enumerate(frames, 1)}  # fmt: skip
@@ -98,24 +107,62 @@ def write_exhibit(
     if any(isinstance(block, Table) for block in blocks):
         parts = (tables.tex(block) for block in blocks if isinstance(block, Table))
         texts[f"{exhibit.name}.tex"] = "\n".join(parts)
-    for name, text in texts.items():
-        if name.rsplit(".", 1)[1] in forms:
-            write_text(folder / name, text)
-            written.append(folder / name)
-    for index, block in enumerate(drawn, 1):
-        written += _draw(block, folder / _stem(exhibit, index), forms)
-    return written
+    asked = {name: text for name, text in texts.items() if name.rsplit(".", 1)[1] in forms}
+    for name, text in asked.items():
+        write_text(folder / name, text)
+    return [folder / name for name in asked]
 
 
 def _stem(exhibit: Exhibit, index: int) -> str:
     return exhibit.name if index == 1 else f"{exhibit.name}_{index}"
 
 
-def _draw(block: Chart | Heatmap | Pictures, stem: Path, forms: Collection[str]) -> list[Path]:
-    from private_graphs.report import chart
+@dataclass(frozen=True)
+class Drawing:
+    """A picture that is still to be drawn, in those of ``forms`` that are pictures."""
 
-    draw = {Chart: chart.draw_chart, Heatmap: chart.draw_heatmap, Pictures: chart.draw_pictures}
-    return chart.save(draw[type(block)](block), stem, forms)
+    block: Chart | Heatmap | Pictures
+    stem: Path
+    forms: Collection[str]
+
+    @property
+    def paths(self) -> list[Path]:
+        """Its files: ``<stem>.svg`` and so on."""
+        return [self.stem.with_name(f"{self.stem.name}.{form}")
+                for form in PICTURES if form in self.forms]  # fmt: skip
+
+    def draw(self) -> None:
+        """Write its files."""
+        from private_graphs.report import chart
+
+        kinds = {Chart: chart.draw_chart, Heatmap: chart.draw_heatmap,
+                 Pictures: chart.draw_pictures}  # fmt: skip
+        chart.save(kinds[type(self.block)](self.block), self.stem, self.forms)
+
+
+def drawings_of(
+    exhibit: Exhibit, blocks: Iterable[Block], folder: Path, forms: Collection[str] = FORMS
+) -> list[Drawing]:
+    """Return the pictures of an exhibit: ``<exhibit>``, ``<exhibit>_2``, … in ``folder``."""
+    drawn = [block for block in blocks if isinstance(block, (Chart, Heatmap, Pictures))]
+    return [Drawing(block, folder / _stem(exhibit, index), forms)
+            for index, block in enumerate(drawn, 1)]  # fmt: skip
+
+
+def draw(drawings: Iterable[Drawing], processes: int = 1) -> Iterator[None]:
+    """Draw pictures in so many processes (-1: one per core) while the caller goes on.
+
+    They are there after ``wait`` for what this returns.
+    """
+    from joblib import Parallel, delayed
+
+    run = Parallel(processes, return_as="generator", max_nbytes=None)
+    return run(delayed(Drawing.draw)(each) for each in drawings)
+
+
+def wait(being_drawn: Iterable[None]) -> None:
+    """Return when all pictures are drawn. Raises what drawing one of them raises."""
+    deque(being_drawn, maxlen=0)
 
 
 def markdown(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = ()) -> str:

@@ -36,18 +36,20 @@ class Runs:
         settings = [name for name in SETTINGS if name in rows]
         self.rows = rows.astype(dict.fromkeys(settings, float))
         numbers = self.rows.select_dtypes("number")
-        self.groups = dict(iter(numbers.groupby([self.rows["group"], self.rows["method"]])))
-        self.nothing = numbers.iloc[:0]
+        groups = numbers.groupby([self.rows["group"], self.rows["method"]])
+        self.groups = {
+            key: {name: rows[name].to_numpy(float) for name in rows} for key, rows in groups
+        }
 
     def of(self, group: str, method: str, value: str = "test_accuracy", **at: float) -> pd.Series:
         """Return a column of the runs at settings and ε, by seed; empty where there are none."""
-        rows = self.groups.get((group, method), self.nothing)
-        if any(name not in rows for name in at):
+        rows = self.groups.get((group, method), {})
+        if any(name not in rows for name in (value, *at)):
             return pd.Series(dtype=float)
-        rows = rows[np.logical_and.reduce([rows[name] == wanted for name, wanted in at.items()])]
-        if value not in rows or rows["seed"].duplicated().any():
-            return pd.Series(dtype=float)
-        return rows.set_index("seed")[value].astype(float)
+        mine = np.logical_and.reduce([rows[name] == wanted for name, wanted in at.items()])
+        seeds = rows["seed"][mine]
+        several = len(set(seeds)) < len(seeds)
+        return pd.Series(dtype=float) if several else pd.Series(rows[value][mine], index=seeds)
 
     def values(self, group: str, name: str) -> list[float]:
         """Return the values of a column in a group, sorted."""
