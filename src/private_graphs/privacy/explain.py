@@ -133,6 +133,12 @@ def _odds(epsilon: float) -> str:
     )
 
 
+def _odds_after(epsilon: float, before: float | None) -> str:
+    """What a larger ε allows, unless the one before it has already promised next to nothing."""
+    vacuous = before is not None and before > VACUOUS_EPSILON
+    return "" if vacuous else f": {_odds(epsilon)}"
+
+
 def _delta(statement: PrivacyStatement) -> str:
     """δ in words; the chance is rounded up."""
     delta, count = at_most(statement.delta), statement.n_units
@@ -290,7 +296,8 @@ def _of_file(statement: PrivacyStatement) -> str:
         text += (
             f"for all of them together nothing is proved: {_reason(statement.proof_of_file)}."
             if epsilon is None
-            else f"all of them together keep ε = {at_most(epsilon)}: {_odds(epsilon)}."
+            else f"all of them together keep ε = {at_most(epsilon)}"
+            f"{_odds_after(epsilon, statement.epsilon_all_runs)}."
         )
     if others:
         rows = "1 row" if others == 1 else f"{others} rows"
@@ -340,8 +347,8 @@ def _all_runs(statement: PrivacyStatement) -> str:
     if everything is None:
         return f"{count} runs were made; for all of them together nothing is proved."
     return (
-        f"{count} runs were made; all of them together keep ε = {at_most(everything)}: "
-        f"{_odds(everything)}."
+        f"{count} runs were made; all of them together keep ε = {at_most(everything)}"
+        f"{_odds_after(everything, statement.epsilon_proved)}."
     )
 
 

@@ -155,8 +155,8 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
 
 
 def draw_pictures(pictures: Pictures) -> Figure:
-    """Return a grid of images in grey, where 1 is white, with the names of rows and columns."""
-    n_rows, n_columns, height, width = pictures.images.shape
+    """Return a grid of images, with the names of rows and columns; in grey 1 is white."""
+    n_rows, n_columns, height, width = pictures.images.shape[:4]
     left = _margin(pictures.rows)
     side = min(0.8, (WIDTH - left) / max(n_columns, 1))
     tall = side * height / width
@@ -253,9 +253,10 @@ def _smaller(address: str) -> str:
     writes four."""
     kind, _, text = address.partition(",")
     picture = Image.open(BytesIO(b64decode(text)))
-    red, green, blue, *_ = picture.split()
+    red, green, blue, opaque = picture.convert("RGBA").split()
+    grey = red == green == blue and opaque.getextrema() == (255, 255)
     stream = BytesIO()
-    (red if red == green == blue else picture).save(stream, "PNG", optimize=True)
+    (red if grey else picture).save(stream, "PNG", optimize=True)
     return f"{kind},{b64encode(stream.getvalue()).decode()}"
 
 

@@ -135,7 +135,8 @@ class Pictures:
 
     title: str
     images: np.ndarray
-    """(rows, columns, height, width) in 0..1."""
+    """(rows, columns, height, width) in 0..1, of colours with a last axis of red, green, blue and
+    how opaque."""
     rows: Sequence[str]
     columns: Sequence[str]
     notes: Sequence[str] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -368,27 +368,17 @@ class _Site:
                                            each.statement_id))  # fmt: skip
             first, told = members[0], [_told(each) for each in members]
             alike, lines = _alike([says.runs_of(rows[each.statement_id]) for each in members])
-            common = {part for part in told[0] if all(part in each for each in told[1:])}
-            if len(members) == 1:
-                common = set()
+            common = _shared(told)
+            methods = dict.fromkeys(each.method for each in members)
+            about = f"{self.methods[first.method].title} on {first.dataset}, "
             yield self.page(
                 f"{SITE}/{address}", "statement", [shelf], entry=entry, shelf=shelf,
-                title=f"{self.methods[first.method].title} on {first.dataset}, "
-                      f"{PROTOCOLS[first.protocol].name}"
-                      + (", without DP" if first.status == "not_private" else ""),
-                common=_grouped(part for part in told[0] if part in common),
-                method=self.method(first.method), dataset=self.dataset(first.dataset),
-                members=[{
-                    "id": each.statement_id, "headline": says.headline(each),
-                    "own": _grouped(
-                        (part[0], "" if part[0] and common else part[1], *part[2:])
-                        for part in parts
-                        if part not in common
-                    ),
-                    "runs": own,
-                    "mechanisms": says.mechanisms(each),
-                } for each, parts, own in zip(members, told, lines, strict=True)],
-                alike=alike,
+                title=f"Without DP on {first.dataset}" if first.status == "not_private"
+                else about + PROTOCOLS[first.protocol].name,
+                common=_grouped(common, False), count=len(members),
+                methods_told={self.method(name): self.methods[name].title for name in methods},
+                dataset=self.dataset(first.dataset), alike=alike,
+                groups=_groups(zip(members, told, lines, strict=True), set(common)),
             )  # fmt: skip
 
     def link(self, shelf: Shelf, up: str) -> Link:
@@ -410,9 +400,11 @@ def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
             owners = {study for study in studies[name] if (shelf.name, study) in here}
             if owners and teller not in owners:
                 continue
-            kind = held.protocol if held.status != "not_private" else f"{held.protocol}-no-dp"
-            # another number of units stands in most sentences: little would be common
-            like = (teller, held.method, held.dataset, held.scenario, kind, held.n_units)
+            like = (teller, held.dataset, "without-dp")
+            if held.status != "not_private":
+                # another number of units stands in most sentences: little would be common
+                like = (teller, held.method, held.dataset, held.scenario, held.protocol,
+                        held.n_units)  # fmt: skip
             page = "-".join(map(str, like))
             address = f"statements/{shelf.name}/{_UNSAFE.sub('_', page)}.html"
             places[shelf.name, name] = teller, address
@@ -426,6 +418,16 @@ with a thing that it lists (of a field: its name with one of its values)."""
 
 _IN_WORDS = ("Several runs together", "What it rests on")
 """Sections of fields that the words hold in full, where a statement claims or proves anything."""
+_FIELDS_IN_WORDS = {
+    says.SECTIONS[section][name]
+    for section, names in (
+        ("What is claimed", ("epsilon_published",)),
+        ("What is proved", ("epsilon_proved", "vacuous")),
+        ("What else could leak", ("inference", "selection")),
+    )
+    for name in names
+}
+"""Other fields that they hold then."""
 
 
 def _told(statement: PrivacyStatement) -> list[_Part]:
@@ -440,9 +442,10 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
             pairs = listed if len(things) > 2 else [(sentence, "")]
             parts += [(False, heading, *pair) for pair in pairs]
     for title, fields in says.sections(statement):
-        if title in _IN_WORDS and statement.status != "not_private":
-            continue
+        in_words = statement.status != "not_private"
         for name, value in fields:
+            if in_words and (title in _IN_WORDS or name in _FIELDS_IN_WORDS):
+                continue
             values = [value] if isinstance(value, str) else value
             parts += [(True, title, name, each) for each in values if not _is_in(each, paragraphs)]
     return parts
@@ -467,11 +470,54 @@ def _alike(lines: Sequence[Sequence[str]]) -> tuple[str, list[list[str]]]:
     return ", ".join(words), own
 
 
-def _grouped(parts: Iterable[_Part]) -> dict[bool, dict[str, dict[str, list[str]]]]:
-    """Return parts by kind, heading and sentence or name, as templates read them."""
-    found: dict[bool, dict[str, dict[str, list[str]]]] = {False: {}, True: {}}
+_Fields = dict[bool, dict[str, dict[str, list[str]]]]
+
+
+def _shared(told: Sequence[Sequence[_Part]]) -> list[_Part]:
+    """Return the parts that several statements tell alike, in the order of the first."""
+    if len(told) < 2:
+        return []
+    by_all = set.intersection(*map(set, told))
+    return [part for part in told[0] if part in by_all]
+
+
+def _groups(
+    members: Iterable[tuple[PrivacyStatement, list[_Part], list[str]]], common: Collection[_Part]
+) -> list[dict[str, Any]]:
+    """Return statements by what they say in one line: what such a group shares, and the rest.
+
+    ``members`` are statements with all that they tell and lines about their runs; ``common`` is
+    what all of the page tell.
+    """
+    alike: dict[says.Headline, list[tuple[Any, ...]]] = {}
+    for statement, told, runs in members:
+        rest = [part for part in told if part not in common]
+        held = (statement.statement_id, rest, says.mechanisms(statement), runs)
+        alike.setdefault(says.headline(statement), []).append(held)
+    groups = []
+    for headline, group in alike.items():
+        shared = _shared([rest for _, rest, _, _ in group])
+        noise = group[0][2] if all(each[2] == group[0][2] for each in group[1:]) else None
+        here, told_once = noise if len(group) > 1 else None, set(shared)
+        groups.append({
+            "headline": headline, "shared": _grouped(shared, bool(common)), "noise": here,
+            "members": [{
+                "id": name, "runs": runs, "noise": mechanisms if here is None else None,
+                "own": _grouped((part for part in rest if part not in told_once),
+                                bool(common or shared)),
+            } for name, rest, mechanisms, runs in group],
+        })  # fmt: skip
+    return groups
+
+
+def _grouped(parts: Iterable[_Part], rest: bool) -> _Fields:
+    """Return parts by kind, heading and sentence or name, as templates read them.
+
+    The fields of a ``rest`` have no headings.
+    """
+    found: _Fields = {False: {}, True: {}}
     for field, heading, lead, thing in parts:
-        things = found[field].setdefault(heading, {}).setdefault(lead, [])
+        things = found[field].setdefault("" if field and rest else heading, {}).setdefault(lead, [])
         things += [thing] if thing else []
     return found
 

@@ -14,7 +14,7 @@ from private_graphs.report.exhibit import Block, Column, Exhibit, Pictures, Tabl
 from private_graphs.report.words import number
 
 _NOTE = (
-    "t-SNE of the hidden layers of all sampled training nodes, a grey level for each class: no ε "
+    "t-SNE of the hidden layers of all sampled training nodes, a colour for each class: no ε "
     "covers them, as they are functions of each node's own features."
 )
 
@@ -26,7 +26,7 @@ def build(results: Any) -> list[Block]:
     for dataset in sorted(frame["dataset"].unique()):
         own = runs[runs["dataset"] == dataset]
         methods, budgets = sorted(own["method"].unique()), sorted(own["epsilon"].unique())
-        images = np.ones((len(methods), len(budgets), SIDE, SIDE))
+        images = np.zeros((len(methods), len(budgets), SIDE, SIDE, 4))
         for row in own.to_dict("records"):
             place = methods.index(row["method"]), budgets.index(row["epsilon"])
             images[place] = _image(np.array(json.loads(row["picture"])))
@@ -43,12 +43,14 @@ def build(results: Any) -> list[Block]:
 
 
 def _image(dots: np.ndarray) -> np.ndarray:
-    """Return (side, side) of dots (column, row, class), a grey level for each class, on white."""
-    image = np.ones((SIDE, SIDE))
+    """Return (side, side, 4) of dots (column, row, class), a colour for each class, on nothing."""
+    import matplotlib
+
+    image = np.zeros((SIDE, SIDE, 4))
     x, y, classes = dots.T
-    shades = np.linspace(0.8, 0.0, classes.max() + 1)
+    colours = matplotlib.colormaps["tab10" if classes.max() < 10 else "tab20"](classes)
     for down, right in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        image[np.minimum(y + down, SIDE - 1), np.minimum(x + right, SIDE - 1)] = shades[classes]
+        image[np.minimum(y + down, SIDE - 1), np.minimum(x + right, SIDE - 1)] = colours
     return image
 
 
