@@ -187,7 +187,7 @@ def test_pictures_stand_in_the_page_and_files_can_be_downloaded(tmp_path):
     page = exhibit_page(tmp_path, "figure1")
     pictures = [values for tag, values in page.tags if tag == "svg"]
     assert len(pictures) == 2 and all(values["role"] == "img" for values in pictures)
-    for name in ("figure1.csv", "figure1_2.csv", "figure1.png", "figure1_2.pdf", "figure1.md"):
+    for name in ("figure1.csv", "figure1_2.csv", "figure1.png", "figure1_2.png", "figure1.md"):
         assert f"../../full/exhibits/small/{name}" in page.links
     assert "../../full/exhibits/small/table1.tex" in exhibit_page(tmp_path).links
 

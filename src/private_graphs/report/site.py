@@ -57,7 +57,7 @@ _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _FORMS = ("csv", "md", "tex", "svg")
-"""Files of recorded exhibits; those of a reader's own runs are PNG and PDF too."""
+"""Files of recorded exhibits; those of a reader's own runs are PNG too."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class _Site:
             part = _part(block, statements)
             whole = (".md", ".tex") if id(block) in tables else ()  # of all its tables
             keys = {(exhibit.name, suffix) for suffix in whole}
-            for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png", ".pdf"])):
+            for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png"])):
                 place = next((i for i, each in enumerate(group, 1) if each is block), 0)
                 stem = exhibit.name if place == 1 else f"{exhibit.name}_{place}"
                 keys |= {(stem, suffix) for suffix in suffixes} if place else set()
