@@ -123,14 +123,8 @@ def belief_percent(epsilon: float) -> str:
 
 def _odds(epsilon: float) -> str:
     if epsilon > VACUOUS_EPSILON:
-        return (
-            "an attacker who starts with even odds (50 %) may end up as good as certain, so that "
-            "this promises next to nothing"
-        )
-    return (
-        "an attacker who holds both cases for equally likely (50 %) ends up at most "
-        f"{belief_percent(epsilon)} sure of the true one"
-    )
+        return "an attacker's even guess may become as good as certain: next to no promise"
+    return f"an attacker who is 50 % sure becomes at most {belief_percent(epsilon)} sure"
 
 
 def _odds_after(epsilon: float, before: float | None) -> str:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from io import BytesIO
-from itertools import cycle, pairwise
+from itertools import cycle, groupby, pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -229,6 +229,7 @@ def _for_pages(data: bytes, figure: Figure) -> bytes:
     _unclip(root, space)
     _shrink(root, space)
     styles = _classed(root)
+    _gather(root, space, styles)
     dark = [
         f"svg .{name}{{{paint}:{_DARK[colour]}}}"
         for name, style in styles.items()
@@ -270,6 +271,30 @@ def _classed(root: ElementTree.Element) -> dict[str, str]:
             styles[name] = style
             item.set("class", name)
     return styles
+
+
+def _gather(root: ElementTree.Element, space: str, styles: Mapping[str, str]) -> None:
+    """Make one path of lines beside each other that look alike, and groups of marks and words."""
+    path, group, use, text = (f"{{{space}}}{tag}" for tag in ("path", "g", "use", "text"))
+    for parent in [*root.iter()]:
+        runs = groupby(parent, lambda item: (item.tag, item.get("class"), len(item.attrib)))
+        gathered = []
+        for (tag, name, count), run in runs:
+            items = [*run]
+            lines = tag == path and count == 2 and "fill:none" in styles.get(name, "")
+            if len(items) > 1 and lines:
+                items[0].set("d", "".join(item.get("d") for item in items))
+                items = items[:1]
+            elif len(items) > 1 and tag in (use, text) and name:
+                whole = ElementTree.Element(group, {"class": name})
+                for item in items:
+                    item.attrib.pop("class")
+                whole[:] = items
+                items = [whole]
+            gathered += items
+        parent[:] = gathered
+    for mark in root.iter(use):
+        mark.set("href", mark.attrib.pop(_HREF))
 
 
 def _shrink(root: ElementTree.Element, space: str) -> None:

@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people over a frame for programs (``frame`` is what the CSV holds)."""
+    """A table for people over a frame for programs (``data`` is what the CSV holds)."""
 
     title: str
     frame: pd.DataFrame
@@ -52,6 +52,11 @@ class Table:
     """What people see, where one of their rows stands for several of ``frame``."""
     stacked: bool = False
     """On a narrow screen a row is a card: cells of words, which nobody compares down a column."""
+
+    @property
+    def data(self) -> pd.DataFrame:
+        """``frame`` without words for people, which other columns have as names."""
+        return self.frame.drop(columns=["heading", "title"], errors="ignore")
 
     @property
     def shown(self) -> pd.DataFrame:

@@ -114,15 +114,15 @@ def _private(epsilon: pd.Series) -> pd.Series:
     return (epsilon > 0) & (epsilon < math.inf)
 
 
-def guarantees(shelf: Shelf, **of: str) -> Table:
+def guarantees(shelf: Shelf, method: str = "") -> Table:
     """Return score and privacy of every ε that was asked for: claimed, proved, and attacked.
 
-    One row per dataset, method, scenario, protocol and ε of the runs that have the values ``of``
-    of some of these; where statements differ the weakest counts.
+    One row per dataset, method, scenario, protocol and ε, of one method or of all; where
+    statements differ the weakest counts.
     """
     keys, runs = ["dataset", "method", "scenario", "protocol", "epsilon"], shelf.own.runs
-    for name, value in of.items():
-        runs = runs[runs[name] == value]
+    if method:
+        runs = runs[runs["method"] == method]
     score = "test_micro_f1" if runs["test_micro_f1"].notna().any() else "test_accuracy"
     setting = ["group", "job", "validation_labels"]
     rows = runs[runs["selected"].fillna(True).astype(bool)]
@@ -149,7 +149,7 @@ def guarantees(shelf: Shelf, **of: str) -> Table:
     heads = {"dataset": str, "method": title, "scenario": str, "protocol": str}
     columns = [
         *(Column(head, lambda row, head=head, say=say: say(row[head]))
-          for head, say in heads.items() if head not in of),
+          for head, say in heads.items() if head != "method" or not method),
         Column("ε asked", lambda row: number(row["epsilon"])),
         Column("micro-F1" if score == "test_micro_f1" else "accuracy", _range),
         Column("ε claimed", lambda row: _said(row["claimed"], budget)),

@@ -31,7 +31,7 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, judged, reasons
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.exhibit import Block, Exhibit, Table
+from private_graphs.report.exhibit import NOTHING, Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
 from private_graphs.report.publish import write_all_texts
@@ -225,9 +225,12 @@ class _Site:
                 )  # fmt: skip
         for name, known in self.statistics.items():
             address = self.dataset(name)
-            sections = self.sections(address, dataset=name)
-            yield self.page(address, "dataset", self.with_runs(dataset=name), name=name,
-                            known=known, sections=sections, public=self.public(name))  # fmt: skip
+            held = self.with_runs(dataset=name)
+            every = {entry.study.id: entry.address(PRIVACY) for entry in self.entries}
+            yield self.page(
+                address, "dataset", held, name=name, known=known, public=self.public(name),
+                scores=[(shelf, every[shelf.results.study.id]) for shelf in held],
+            )  # fmt: skip
         for name, method in self.methods.items():
             about = _ROLE.sub(r"\1", inspect.getdoc(import_module(module_of(name))) or "")
             held = [each for shelf in self.with_runs(method=name)
@@ -236,7 +239,7 @@ class _Site:
                 self.method(name), "method", self.with_runs(method=name), method=method,
                 about=about.replace("``", "").split("\n\n"), proofs=_reasons(held),
                 scenarios=[SCENARIOS[each] for each in method.scenarios],
-                sections=self.sections(self.method(name), method=name),
+                sections=self.sections(name),
             )  # fmt: skip
         for entry in self.entries:
             for shelf in entry.shelves:
@@ -323,12 +326,12 @@ class _Site:
                     facts[each.scenario] = [fact for fact in known if fact in each.public_facts]
         return {scenario: known for scenario, known in sorted(facts.items()) if known}
 
-    def sections(self, address: str, **of: str) -> list[dict[str, Any]]:
-        """Return every ε of the runs that have the values ``of``, a section for each shelf."""
+    def sections(self, method: str) -> list[dict[str, Any]]:
+        """Return every ε of the runs of a method, a section for each shelf."""
         return [{"shelf": shelf, "study": shelf.results.study,
-                 "part": self.every(shelf, address, guarantees(shelf, **of)),
-                 "curves": _curves(shelf, **of)}
-                for shelf in self.with_runs(**of)]  # fmt: skip
+                 "part": self.every(shelf, self.method(method), guarantees(shelf, method=method)),
+                 "curves": _curves(shelf, method)}
+                for shelf in self.with_runs(method=method)]  # fmt: skip
 
     def every(self, shelf: Shelf, address: str, table: Table) -> dict[str, Any]:
         """Return a table that is of no exhibit, with files of its own beside the page."""
@@ -446,7 +449,7 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
         for name, value in fields:
             if in_words and (title in _IN_WORDS or name in _FIELDS_IN_WORDS):
                 continue
-            values = [value] if isinstance(value, str) else value
+            values = [] if value == NOTHING else [value] if isinstance(value, str) else value
             parts += [(True, title, name, each) for each in values if not _is_in(each, paragraphs)]
     return parts
 
@@ -484,18 +487,18 @@ def _shared(told: Sequence[Sequence[_Part]]) -> list[_Part]:
 def _groups(
     members: Iterable[tuple[PrivacyStatement, list[_Part], list[str]]], common: Collection[_Part]
 ) -> list[dict[str, Any]]:
-    """Return statements by what they say in one line: what such a group shares, and the rest.
+    """Return statements of a method by what they say in one line: what they share, and the rest.
 
     ``members`` are statements with all that they tell and lines about their runs; ``common`` is
     what all of the page tell.
     """
-    alike: dict[says.Headline, list[tuple[Any, ...]]] = {}
+    alike: dict[tuple[says.Headline, str], list[tuple[Any, ...]]] = {}
     for statement, told, runs in members:
         rest = [part for part in told if part not in common]
         held = (statement.statement_id, rest, says.mechanisms(statement), runs)
-        alike.setdefault(says.headline(statement), []).append(held)
+        alike.setdefault((says.headline(statement), statement.method), []).append(held)
     groups = []
-    for headline, group in alike.items():
+    for (headline, _), group in alike.items():
         shared = _shared([rest for _, rest, _, _ in group])
         noise = group[0][2] if all(each[2] == group[0][2] for each in group[1:]) else None
         here, told_once = noise if len(group) > 1 else None, set(shared)
@@ -573,9 +576,9 @@ def _part(block: Block, statements: Link = str) -> dict[str, Any]:
     return part
 
 
-def _curves(shelf: Shelf, method: str = "", **_: str) -> list[dict[str, Any]]:
+def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
     """Return the learning curves of a method as parts of its page."""
-    if not method or shelf.made:  # they are not recorded
+    if shelf.made:  # they are not recorded
         return []
     from private_graphs.report.chart import draw_chart, drawn
 

@@ -36,7 +36,7 @@ def cells(table: Table) -> Iterator[list[Cell]]:
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """Return a frame as CSV: numbers with ten digits, ``inf`` without DP, nothing where missing."""
+    """Return a frame as CSV: numbers of seven digits, ``inf`` without DP, nothing if missing."""
     plain = frame.astype("object").where(frame.notna(), None)
     return plain.map(_plain).to_csv(index=False, lineterminator="\n")
 
@@ -46,7 +46,7 @@ def _plain(value: object) -> str:
         return ""
     if isinstance(value, (bool, np.bool_)):
         return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, (float, np.floating)) else str(value)
+    return f"{value:.7g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def markdown(table: Table) -> str:

@@ -101,7 +101,7 @@ def write_texts(
     first frame of numbers is ``<exhibit>.csv``, the second ``<exhibit>_2.csv``.
     """
     numbered = [block for block in blocks if isinstance(block, (Table, Chart))]
-    frames = (block.drawn if isinstance(block, Chart) else block.frame for block in numbered)
+    frames = (block.drawn if isinstance(block, Chart) else block.data for block in numbered)
     texts = {f"{_stem(exhibit, index)}.csv": tables.csv(frame)
              for index, frame in enumerate(frames, 1)}  # fmt: skip
     texts[f"{exhibit.name}.md"] = markdown(exhibit, blocks, remarks)

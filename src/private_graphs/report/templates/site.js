@@ -64,6 +64,7 @@ for (const panels of document.querySelectorAll(".tables")) {
   for (const name of ["dataset", "protocol"]) {
     const values = [...new Set(rows.map((row) => row.dataset[name]).filter(Boolean))];
     if (values.length < 2 || rows.length < 5) continue;
+    const asked = new URLSearchParams(location.search).get(name);
     const all = [["all", ""], ...values.map((each) => [each, each])].map(([text, only]) => {
       const one = button(text, () => {
         wanted[name] = only;
@@ -74,6 +75,7 @@ for (const panels of document.querySelectorAll(".tables")) {
       return one;
     });
     bar.append(make("span", name), ...all);
+    all[values.indexOf(asked) + 1].click();
   }
   const columns = tables.map(heads);
   const groups = [...new Set(columns.flat().map(([, , group]) => group).filter(Boolean))];
