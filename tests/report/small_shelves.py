@@ -103,6 +103,7 @@ def shelf(
         "name": dataset, "title": title, "synthetic": name == "demo", "view": None, "nodes": 10,
         "edges": 20, "citation": "Nobody, 2020", "licence": "CC0", "sources": [source],
         "masks": {"train": 6, "test": 4}, "train_class_counts": {"A": 2, "B": 4},
+        "degrees": {"0": 1, "16 to 31": 1, "2 to 3": 6, "1,024 to 2,047": 1, "8 to 15": 2},
     }]  # fmt: skip
     results = Results(STUDY, name, tidy([pd.DataFrame(rows)]), statements, statistics)
     made = MADE if name == "recorded" else None

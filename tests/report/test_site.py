@@ -158,6 +158,7 @@ def test_a_newcomer_sees_recorded_numbers_alone(tmp_path):
     assert exhibit_page(tmp_path).anchors >= {"recorded"}
     dataset = Page(tmp_path / "site/datasets/cora.html")
     assert "../../site/small/privacy.html?dataset=cora#recorded" in dataset.links
+    assert "neighbours 0 1 2 to 3 6 8 to 15 2 16 to 31 1 1,024 to 2,047 1" in dataset.text
 
 
 def test_the_pages_of_a_study_lead_to_each_other_in_order(tmp_path):

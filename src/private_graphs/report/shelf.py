@@ -226,7 +226,7 @@ def label_of(name: str) -> str:
 
 def name_of(exhibit: Exhibit) -> str:
     """Return what a list calls an exhibit: its label where that has a number, else its title."""
-    numbered = exhibit.name[-1].isdigit() or len(exhibit.title) > 40
+    numbered = re.fullmatch(r"[a-z]+[\d_]+", exhibit.name) or len(exhibit.title) > 40
     return label_of(exhibit.name) if numbered else exhibit.title
 
 

@@ -228,7 +228,8 @@ class _Site:
             held = self.with_runs(dataset=name)
             every = {entry.study.id: entry.address(PRIVACY) for entry in self.entries}
             yield self.page(
-                address, "dataset", held, name=name, known=known, public=self.public(name),
+                address, "dataset", held, name=name, public=self.public(name),
+                known=[{**each, "degrees": _by_number(each.get("degrees"))} for each in known],
                 scores=[(shelf, every[shelf.results.study.id]) for shelf in held],
             )  # fmt: skip
         for name, method in self.methods.items():
@@ -523,6 +524,14 @@ def _grouped(parts: Iterable[_Part], rest: bool) -> _Fields:
         things = found[field].setdefault("" if field and rest else heading, {}).setdefault(lead, [])
         things += [thing] if thing else []
     return found
+
+
+def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:
+    """Return counts by names such as ``2 to 3`` and ``1,024 to 2,047`` in the order of these."""
+    if counts is None:
+        return None
+    first = {name: int(name.partition(" ")[0].replace(",", "")) for name in counts}
+    return dict(sorted(counts.items(), key=lambda item: first[item[0]]))
 
 
 def _verdicts(claims: pd.DataFrame) -> Table:

@@ -7,7 +7,7 @@ from private_graphs.report.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     "figure2_at_2",
-    "With DP at ε = 2, by share of the training nodes of larger graphs",
+    "With DP at ε = 2 on larger graphs",
     groups=("B_at_2",),
     build=partial(curves.build, figure="figure2", group="B_at_2", x="train_fraction", private=True),
     meaning="Whether more training data of a larger graph helps under DP.",
