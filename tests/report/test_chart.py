@@ -225,12 +225,28 @@ def test_only_what_leaves_its_panel_is_clipped(tmp_path: Path) -> None:
     assert clips == {clipped[0].get("clip-path")}
 
 
-def test_a_coloured_picture_keeps_its_colours() -> None:
+def test_lines_and_marks_that_look_alike_stand_together_and_none_is_lost(tmp_path: Path) -> None:
+    frame = pd.DataFrame({
+        "x": [1.0, 2.0, 3.0] * 2, "mean": [0.5, 0.4, 0.6, 0.1, 0.2, 0.3], "std": 0.05,
+        "line": ["a"] * 3 + ["b"] * 3,
+    })  # fmt: skip
+    chart = Chart("Bars", frame, x="x", line="line")
+    (path,) = save(draw_chart(chart), tmp_path / "bars", ["svg"])
+    root = ElementTree.parse(path).getroot()
+    marks = {group.get("class"): len(group.findall(f"{SVG}use")) for group in root.iter(f"{SVG}g")
+             if group.find(f"{SVG}use") is not None}  # fmt: skip
+    assert sorted(marks.values())[-2:] == [3, 3] and None not in marks
+    bars = [line.get("d").count("V") for line in root.iter(f"{SVG}path")]
+    assert sorted(bars)[-2:] == [3, 3]
+
+
+@pytest.mark.parametrize("colour", [(200, 10, 30, 255), (0, 0, 0, 0), (9, 9, 9, 100)])
+def test_a_coloured_or_transparent_picture_keeps_its_colours(colour: tuple[int, ...]) -> None:
     stream = BytesIO()
-    Image.new("RGBA", (2, 2), (200, 10, 30, 255)).save(stream, "PNG")
+    Image.new("RGBA", (2, 2), colour).save(stream, "PNG")
     address = "data:image/png;base64," + b64encode(stream.getvalue()).decode()
     data = drawing._smaller(address).partition(",")[2]
-    assert Image.open(BytesIO(b64decode(data))).getpixel((0, 0)) == (200, 10, 30, 255)
+    assert Image.open(BytesIO(b64decode(data))).convert("RGBA").getpixel((0, 0)) == colour
 
 
 def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -> None:

@@ -128,9 +128,9 @@ def _odds(epsilon: float) -> str:
 
 
 def _odds_after(epsilon: float, before: float | None) -> str:
-    """What a larger ε allows, unless the one before it has already promised next to nothing."""
+    """What a larger ε allows, in short where the one before it has said it already."""
     vacuous = before is not None and before > VACUOUS_EPSILON
-    return "" if vacuous else f": {_odds(epsilon)}"
+    return ": next to no promise" if vacuous else f": {_odds(epsilon)}"
 
 
 def _delta(statement: PrivacyStatement) -> str:
@@ -295,7 +295,7 @@ def _of_file(statement: PrivacyStatement) -> str:
         )
     if others:
         rows = "1 row" if others == 1 else f"{others} rows"
-        text += f" It also holds {rows} without DP: these reveal the data."
+        text += f" The file also holds {rows} without DP: these reveal the data."
     return text
 
 

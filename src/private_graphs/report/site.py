@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
@@ -31,7 +32,7 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, judged, reasons
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.exhibit import NOTHING, Block, Exhibit, Table
+from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
 from private_graphs.report.publish import write_all_texts
@@ -56,8 +57,8 @@ _UNSAFE = re.compile(r"[^-.\w]")
 _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
-_FORMS = ("csv", "md", "tex", "svg")
-"""Files of recorded exhibits; those of a reader's own runs are PNG too."""
+_FORMS = ("csv", "md", "tex")
+"""Files of recorded exhibits, whose pictures stand in the pages alone."""
 
 
 @dataclass(frozen=True)
@@ -112,21 +113,28 @@ def write_site(
 ) -> list[Path]:
     """Write ``index.html`` and the pages behind it; return their paths.
 
-    Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, which are
-    written to ``recorded/exhibits``: their pictures by so many processes. Raises UserError where
-    there is nothing to show.
+    Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, whose tables
+    are written to ``recorded/exhibits`` and whose pictures are drawn by so many processes. Raises
+    UserError where there is nothing to show.
     """
     root = Path(results_root)
     shelves = read_shelves(root, Path(recorded))
-    folders = {root / shelf.name / "exhibits" / shelf.results.study.id: shelf
-               for shelf in shelves if shelf.made}  # fmt: skip
-    parts = (write_all_texts(folder, shelf, _FORMS) for folder, shelf in folders.items())
-    being_drawn = draw([drawing for _, drawings in parts for drawing in drawings], processes)
-    return write_pages(root, shelves, being_drawn)
+    with TemporaryDirectory() as pictures:
+        drawings = []
+        for shelf in (each for each in shelves if each.made):
+            folder = root / shelf.name / "exhibits" / shelf.results.study.id
+            _, found = write_all_texts(folder, shelf, _FORMS)
+            there = Path(pictures, shelf.results.study.id)
+            drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
+                         for each in found]  # fmt: skip
+        return write_pages(root, shelves, draw(drawings, processes), Path(pictures))
 
 
 def write_pages(
-    root: Path, shelves: Iterable[Shelf], being_drawn: Iterable[None] = ()
+    root: Path,
+    shelves: Iterable[Shelf],
+    being_drawn: Iterable[None] = (),
+    recorded_pictures: Path | None = None,
 ) -> list[Path]:
     """Write the pages of shelves whose exhibits are written; return their paths.
 
@@ -134,8 +142,9 @@ def write_pages(
     ``<study>/claims.html`` with the claims of the text,
     ``methods/<method>.html``, ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph
     of the reader's own), ``statements/<shelf>/<study>-<method>-….html`` with statements of like
-    runs. Pictures and files to download are those of ``<shelf>/exhibits/<study>``, once those that
-    are ``being_drawn`` are there. Pages that nothing is made of any more are removed.
+    runs. Files to download and pictures are those of ``<shelf>/exhibits/<study>``, pictures of
+    recorded exhibits those of ``<recorded_pictures>/<study>``, once those that are ``being_drawn``
+    are there. Pages that nothing is made of any more are removed.
     Raises UserError where there is nothing to show, and where a picture is missing.
     """
     studies: dict[str, list[Shelf]] = {}
@@ -145,9 +154,11 @@ def write_pages(
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    site = _Site(root, [Entry(members) for members in studies.values()])
-    pages = dict(site.pages())
-    wait(being_drawn)
+    site = _Site(root, [Entry(members) for members in studies.values()], recorded_pictures)
+    try:
+        pages = dict(site.pages())
+    finally:
+        wait(being_drawn)
     pages |= site.exhibits()
     for path, text in pages.items():
         write_text(path, text)
@@ -166,8 +177,10 @@ def write_pages(
 class _Site:
     """All pages of some studies."""
 
-    def __init__(self, root: Path, entries: Sequence[Entry]) -> None:
-        self.root, self.entries = root, entries
+    def __init__(
+        self, root: Path, entries: Sequence[Entry], recorded_pictures: Path | None
+    ) -> None:
+        self.root, self.entries, self.recorded_pictures = root, entries, recorded_pictures
         self.files: dict[Path, str] = {}
         self.places = _places(entries)
         self.shelves = [shelf for entry in entries for shelf in entry.shelves]
@@ -299,18 +312,22 @@ class _Site:
             own = [path for path in files if (path.stem, path.suffix) in keys]
             part["files"] = [(path.name, path.relative_to(self.root).as_posix()) for path in own]
             if not {"text", "tables"} & set(part):
-                svg = next((path for path in own if path.suffix == ".svg"), None)
-                if svg is None:
-                    raise UserError(
-                        f"{self.root / shelf.name}/exhibits: {exhibit.name} has no picture of "
-                        f"{block.title!r}; write the exhibits before the pages"
-                    )
-                part["picture"] = _svg(svg, shelf)
+                part["picture"] = self.picture(shelf, stem)
             parts.append(part)
         return {
             "shelf": shelf, "missing": shelf.missing.get(exhibit.name, ()), "parts": parts,
             "notes": notes(shelf, exhibit), "command": command(shelf, exhibit),
         }  # fmt: skip
+
+    def picture(self, shelf: Shelf, stem: str) -> Markup:
+        """Return a picture of a shelf for a page. Raises UserError where it is missing."""
+        folder = self.root / shelf.name / "exhibits"
+        if shelf.made and self.recorded_pictures is not None:
+            folder = self.recorded_pictures
+        path = folder / shelf.results.study.id / f"{stem}.svg"
+        if not path.is_file():
+            raise UserError(f"{path} is missing; write the exhibits before the pages")
+        return _for_page(path.read_text(encoding="utf-8"), shelf)
 
     def with_runs(self, **of: str) -> list[Shelf]:
         """Return the shelves with runs that have a value ``of`` a column."""
@@ -422,37 +439,39 @@ with a thing that it lists (of a field: its name with one of its values)."""
 
 _IN_WORDS = ("Several runs together", "What it rests on")
 """Sections of fields that the words hold in full, where a statement claims or proves anything."""
-_FIELDS_IN_WORDS = {
-    says.SECTIONS[section][name]
-    for section, names in (
-        ("What is claimed", ("epsilon_published",)),
-        ("What is proved", ("epsilon_proved", "vacuous")),
-        ("What else could leak", ("inference", "selection")),
-    )
-    for name in names
-}
-"""Other fields that they hold then."""
 
 
 def _told(statement: PrivacyStatement) -> list[_Part]:
     """Return all that a statement tells in words and in fields."""
     parts: list[_Part] = []
     paragraphs = says.paragraphs(statement)
+    said = _said(statement, paragraphs)
     for heading, text in paragraphs:
         for sentence in _SENTENCE.split(text):
             lead, _, rest = sentence.partition(": ")
             things = rest.rstrip(".").split("; ")
             listed = [(f"{lead}:", thing) for thing in things]
-            pairs = listed if len(things) > 2 else [(sentence, "")]
+            whole = all(thing.count("(") == thing.count(")") for thing in things)
+            pairs = listed if len(things) > 2 and whole else [(sentence, "")]
             parts += [(False, heading, *pair) for pair in pairs]
     for title, fields in says.sections(statement):
-        in_words = statement.status != "not_private"
         for name, value in fields:
-            if in_words and (title in _IN_WORDS or name in _FIELDS_IN_WORDS):
+            if name in said or (title in _IN_WORDS and statement.status != "not_private"):
                 continue
-            values = [] if value == NOTHING else [value] if isinstance(value, str) else value
+            values = [value] if isinstance(value, str) else value
             parts += [(True, title, name, each) for each in values if not _is_in(each, paragraphs)]
     return parts
+
+
+def _said(statement: PrivacyStatement, paragraphs: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the names of fields that the headline or the words hold under another form."""
+    line, proved = says.headline(statement).text, says.SECTIONS["What is proved"]
+    said = {proved["epsilon_proved"], proved["vacuous"]}
+    if statement.epsilon_published is None or "is claimed" in line:
+        said.add(says.SECTIONS["What is claimed"]["epsilon_published"])
+    if any(statement.selection.data in text for _, text in paragraphs):
+        said.add(says.SECTIONS["What else could leak"]["selection"])
+    return said
 
 
 def _is_in(value: str, paragraphs: Iterable[tuple[str, str]]) -> bool:
@@ -496,20 +515,21 @@ def _groups(
     alike: dict[tuple[says.Headline, str], list[tuple[Any, ...]]] = {}
     for statement, told, runs in members:
         rest = [part for part in told if part not in common]
-        held = (statement.statement_id, rest, says.mechanisms(statement), runs)
+        held = (statement.statement_id, rest, says.mechanisms(statement), runs, statement.method)
         alike.setdefault((says.headline(statement), statement.method), []).append(held)
     groups = []
     for (headline, _), group in alike.items():
-        shared = _shared([rest for _, rest, _, _ in group])
+        shared = _shared([rest for _, rest, *_ in group])
         noise = group[0][2] if all(each[2] == group[0][2] for each in group[1:]) else None
         here, told_once = noise if len(group) > 1 else None, set(shared)
         groups.append({
-            "headline": headline, "shared": _grouped(shared, bool(common)), "noise": here,
+            "headline": headline, "method": group[0][4], "noise": here,
+            "shared": _grouped(shared, bool(common)),
             "members": [{
                 "id": name, "runs": runs, "noise": mechanisms if here is None else None,
                 "own": _grouped((part for part in rest if part not in told_once),
                                 bool(common or shared)),
-            } for name, rest, mechanisms, runs in group],
+            } for name, rest, mechanisms, runs, _ in group],
         })  # fmt: skip
     return groups
 
@@ -596,11 +616,6 @@ def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
         text = drawn(draw_chart(chart), f"{method}-{shelf.results.study.id}-{len(parts)}").decode()
         parts.append(_part(chart) | {"picture": _for_page(text, shelf)})
     return parts
-
-
-def _svg(path: Path, shelf: Shelf) -> Markup:
-    """Return the picture of a file for a page."""
-    return _for_page(path.read_text(encoding="utf-8"), shelf)
 
 
 def _for_page(text: str, shelf: Shelf) -> Markup:

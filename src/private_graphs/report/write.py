@@ -73,12 +73,14 @@ def write_exhibits(
         drawings += drawings_of(shown, blocks, folder / study)
     written += [path for each in drawings for path in each.paths]
     being_drawn = draw(drawings, processes)
-    judged = [
-        write_claims(claims_of(study), results[study], scale_folder / "claims")
-        for study in results
-        if claims_of(study)
-    ]
-    wait(being_drawn)
+    try:
+        judged = [
+            write_claims(claims_of(study), results[study], scale_folder / "claims")
+            for study in results
+            if claims_of(study)
+        ]
+    finally:
+        wait(being_drawn)
     for path in set((scale_folder / "claims").glob("*.csv")) - set(judged):
         path.unlink()
     for path in {path for path in folder.rglob("*") if path.is_file()} - set(written):
@@ -104,7 +106,7 @@ def write_texts(
     frames = (block.drawn if isinstance(block, Chart) else block.data for block in numbered)
     texts = {f"{_stem(exhibit, index)}.csv": tables.csv(frame)
              for index, frame in enumerate(frames, 1)}  # fmt: skip
-    texts[f"{exhibit.name}.md"] = markdown(exhibit, blocks, remarks)
+    texts[f"{exhibit.name}.md"] = markdown(exhibit, blocks, remarks, "svg" in forms)
     if any(isinstance(block, Table) for block in blocks):
         parts = (tables.tex(block) for block in blocks if isinstance(block, Table))
         texts[f"{exhibit.name}.tex"] = "\n".join(parts)
@@ -166,12 +168,17 @@ def wait(being_drawn: Iterable[None]) -> None:
     deque(being_drawn, maxlen=0)
 
 
-def markdown(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = ()) -> str:
-    """Return an exhibit as Markdown; pictures are links to the SVG beside it."""
-    return "\n\n".join(part.strip() for part in _parts(exhibit, blocks, remarks)) + "\n"
+def markdown(
+    exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = (), pictures: bool = True
+) -> str:
+    """Return an exhibit as Markdown, with or without links to the SVG of pictures beside it."""
+    parts = _parts(exhibit, blocks, remarks, pictures)
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _parts(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str]) -> Iterator[str]:
+def _parts(
+    exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str], drawn: bool
+) -> Iterator[str]:
     yield f"# {tables.markdown_text(title_of(exhibit))}"
     yield from (tables.markdown_text(text) for text in (exhibit.meaning, *remarks) if text)
     pictures = 0
@@ -180,7 +187,7 @@ def _parts(exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str]) ->
             yield tables.markdown(block)
         elif isinstance(block, str):
             yield tables.markdown_text(block)
-        else:
+        elif drawn:
             pictures += 1
             yield f"![{tables.markdown_text(block.title)}]({_stem(exhibit, pictures)}.svg)"
             yield "\n".join(f"- {tables.markdown_text(note)}" for note in block.notes)

@@ -107,6 +107,15 @@ for (const panels of document.querySelectorAll(".tables")) {
   if (bar.childElementCount) panels.prepend(bar);
   tables.forEach(sortable);
 }
+for (const figure of document.querySelectorAll("figure")) { // a picture without a file can be saved too
+  const svg = figure.querySelector("svg.chart");
+  if (!svg || figure.querySelector('a[href$=".svg"]')) continue;
+  const link = make("a", "SVG");
+  link.className = "button";
+  link.download = svg.querySelector("title").textContent.replace(/[^\w.-]+/g, "_") + ".svg";
+  link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
+  figure.append(link);
+}
 const wide = () => {
   for (const box of document.querySelectorAll(".scroll")) {
     box.querySelector("caption")?.classList.toggle("more", box.scrollWidth > box.clientWidth + 1);
