@@ -634,3 +634,8 @@ def test_settings_of_a_dataset_and_drawn_test_nodes_reach_its_jobs():
     assert "roots" not in of["cora-ml"].settings and of["cora-ml"].delta == 2e-3
     assert {job.test_share for job in jobs} == {0.2}
     assert group_jobs(load_study("progap"), "owned_lists", Run(scale="full"))[0].test_share is None
+
+
+def test_an_exhibit_that_names_its_study_needs_no_other_word() -> None:
+    run = Run(scale="full", exhibits=("dpappr.figure1",))
+    assert "dpappr" in run.study_names() and "progap" not in run.study_names()

@@ -283,11 +283,14 @@ class Run(_Strict):
         return run
 
     def study_names(self) -> list[str]:
-        """Return the studies of this run: those that it names, or the default ones of the scale."""
+        """Return the studies of this run: those that it names, or the default ones of the scale and
+        those that exhibits are asked of, such as ``STUDY.table1``."""
         names = study_ids()
         if self.studies:
             return [name for name in names if name in self.studies]
-        return [name for name in names if self.scale in load_study(name).default_scales]
+        asked = {name.partition(".")[0] for name in self.exhibits or () if "." in name}
+        return [name for name in names
+                if name in asked or self.scale in load_study(name).default_scales]  # fmt: skip
 
 
 # --- expansion -------------------------------------------------------------------------------
