@@ -71,6 +71,9 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     index = (tmp_path / "index.html").read_text()
     assert "recorded, 2026" in index and "Is ε = 2 of this paper true?" in index
     assert "No: an attack on its code shows ε &gt; 4.7" in index
+    assert "<svg" in (tmp_path / "site" / STUDY / "figure1.html").read_text()
+    kept = tmp_path / "recorded" / "exhibits" / STUDY
+    assert "**Figure 1" in (kept / "figure1.md").read_text() and not [*kept.glob("*.svg")]
     told = [page for page in pages if "statements" in page.parts]
     assert sum(page.read_text().count('<section class="statement"') for page in told) > 600
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -28,7 +28,7 @@ def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> lis
 
 
 def write_all_texts(
-    folder: Path, shelf: Shelf, forms: Collection[str] = FORMS
+    folder: Path, shelf: Shelf, forms: Collection[str]
 ) -> tuple[list[Path], list[Drawing]]:
     """As ``write_all``, but for the pictures: they are returned, still to be drawn."""
     written, drawings = [], []

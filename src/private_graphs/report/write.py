@@ -27,7 +27,7 @@ from private_graphs.study import load_study
 
 PICTURES = ("svg", "png", "pdf")
 FORMS = ("csv", "md", "tex", "svg", "png")
-"""What is written of an exhibit; ``report.paper`` has PDF, whose fonts cost a second each."""
+"""What is written of an exhibit; ``report.paper`` alone has PDF, most of whose time are fonts."""
 
 
 def write_exhibits(
@@ -187,7 +187,8 @@ def _parts(
             yield tables.markdown(block)
         elif isinstance(block, str):
             yield tables.markdown_text(block)
-        elif drawn:
+        else:
             pictures += 1
-            yield f"![{tables.markdown_text(block.title)}]({_stem(exhibit, pictures)}.svg)"
+            title = tables.markdown_text(block.title)
+            yield f"![{title}]({_stem(exhibit, pictures)}.svg)" if drawn else f"**{title}**"
             yield "\n".join(f"- {tables.markdown_text(note)}" for note in block.notes)
