@@ -32,8 +32,10 @@ addEventListener("load", () => {
   const panels = [...document.querySelectorAll(".tables")].at(-1);
   const table = panels?.querySelector("table");
   const first = [...(table?.tHead.rows[0].cells ?? [])];
+  told.saved = [...document.querySelectorAll("figure a[download]")].map((each) => each.download);
   const place = first.findIndex((cell) => cell.textContent === "ε asked");
   if (place >= 0) {
+    told.protocols = columns(table, 3);
     press("ε asked", table.tHead);
     told.up = columns(table, place);
     press("ε asked", table.tHead);
@@ -45,7 +47,7 @@ addEventListener("load", () => {
 });
 </script>
 """
-"""What a reader would do: sort the last table by ε, up and down, and keep one protocol."""
+"""What a reader would do: look, sort the last table by ε, up and down, and keep one protocol."""
 
 FRAME = """<!doctype html><pre id="probe"></pre><script>
 addEventListener("message", (told) => { document.querySelector("pre").textContent = told.data; });
@@ -65,16 +67,18 @@ def site(tmp_path_factory):
     shelves = [shelf("recorded"), shelf("demo", dataset="synthetic-npz", title="Made up")]
     for each in shelves:
         write_all(root / each.name / "exhibits" / each.results.study.id, each)
-    write_pages(root, shelves)
+    pictures = tmp_path_factory.mktemp("pictures")
+    (root / "recorded/exhibits/small").rename(pictures / "small")  # not beside the pages
+    write_pages(root, shelves, recorded_pictures=pictures)
     return root
 
 
-def opened(page: Path, width: int, profile: Path) -> tuple[dict, str]:
+def opened(page: Path, width: int, profile: Path, query: str = "") -> tuple[dict, str]:
     """Open a page from disk; return what the probe measured, and the messages of the console."""
     probed, frame = (page.with_name(f"{name}-{page.name}") for name in ("probed", "frame"))
     text = page.read_text(encoding="utf-8").replace("</body>", f"{PROBE}</body>")
     probed.write_text(text, encoding="utf-8")
-    frame.write_text(FRAME % (probed.name, width), encoding="utf-8")
+    frame.write_text(FRAME % (probed.name + query, width), encoding="utf-8")
     command = [CHROMIUM, *QUIET, f"--user-data-dir={profile}", "--window-size=1400,900"]
     try:
         done = subprocess.run(
@@ -108,3 +112,16 @@ def test_a_table_is_sorted_and_filtered_by_its_reader(site, tmp_path):
     told, _ = opened(site / "site/small/privacy.html", 1280, tmp_path)
     assert told["up"] == ["2", "2", "2", "∞", "∞", "∞"] and told["down"] == told["up"][::-1]
     assert told["filtered"] == ["sound", "sound"]
+
+
+def test_a_link_can_ask_for_the_rows_of_one_protocol(site, tmp_path):
+    page = site / "site/small/privacy.html"
+    told, _ = opened(page, 1280, tmp_path)
+    assert set(told["protocols"]) == {"released", "paper", "sound"}
+    told, console = opened(page, 1280, tmp_path, "?dataset=cora&protocol=paper")
+    assert set(told["protocols"]) == {"paper"} and console == ""
+
+
+def test_a_picture_that_is_in_no_file_can_be_saved(site, tmp_path):
+    told, console = opened(site / "site/small/figure1.html", 1280, tmp_path)
+    assert told["saved"] == ["Curves.svg", "More_curves.svg"] and console == ""

@@ -316,8 +316,8 @@ def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tm
         (text,) = [text for text in own if text.startswith(name)]
         whole = " ".join(f"{common} {text}".replace(";", " ").split())
         for title, fields in says.sections(statement):
-            for name, value in fields if title not in site._IN_WORDS else ():
-                if name in ("selection", "vacuous (ε above 20)"):  # told in other words, below
+            for field, value in fields if title not in site._IN_WORDS else ():
+                if field in ("selection", "vacuous (ε above 20)"):  # told in other words, below
                     continue
                 for part in [value] if isinstance(value, str) else value:
                     words = part.removeprefix("none: ").replace(";", " ")
@@ -350,12 +350,16 @@ def test_statements_with_one_verdict_tell_once_what_they_share(tmp_path):
         assert not any("noise multiplier" in text or "aimed at" in text for text in own)
 
 
-def test_the_side_of_a_page_lists_its_study_and_links_to_the_others(tmp_path):
-    first = shelf(exhibits=(TABLE,))
+def later(first):
+    """A later study, whose exhibit reads the runs of the first."""
     study = SimpleNamespace(**vars(first.results.study) | {"id": "later", "title": "A later study"})
     exhibits = (replace(TABLE, groups=["small.table"]),)
-    second = replace(first, results=replace(first.results, study=study), exhibits=exhibits)
-    write_pages(tmp_path, [first, second])
+    return replace(first, results=replace(first.results, study=study), exhibits=exhibits)
+
+
+def test_the_side_of_a_page_lists_its_study_and_links_to_the_others(tmp_path):
+    first = shelf(exhibits=(TABLE,))
+    write_pages(tmp_path, [first, later(first)])
     links = exhibit_page(tmp_path, "table1").links
     own, other = (
         {link for link in links if f"site/{name}/" in link} for name in ("small", "later")
@@ -365,10 +369,7 @@ def test_the_side_of_a_page_lists_its_study_and_links_to_the_others(tmp_path):
 
 def test_a_statement_page_is_that_of_the_study_whose_runs_it_covers(tmp_path):
     owner = shelf(exhibits=(TABLE,))
-    study = SimpleNamespace(**vars(owner.results.study) | {"id": "later", "title": "A later study"})
-    exhibits = (replace(TABLE, groups=["small.table"]),)
-    reader = replace(owner, results=replace(owner.results, study=study), exhibits=exhibits)
-    write_pages(tmp_path, [owner, reader])
+    write_pages(tmp_path, [owner, later(owner)])
     pages = statement_pages(tmp_path)
     assert len(pages) == 4
     for page in pages:

@@ -512,24 +512,24 @@ def _groups(
     ``members`` are statements with all that they tell and lines about their runs; ``common`` is
     what all of the page tell.
     """
-    alike: dict[tuple[says.Headline, str], list[tuple[Any, ...]]] = {}
+    alike: dict[tuple[says.Headline, str], list[dict[str, Any]]] = {}
     for statement, told, runs in members:
-        rest = [part for part in told if part not in common]
-        held = (statement.statement_id, rest, says.mechanisms(statement), runs, statement.method)
-        alike.setdefault((says.headline(statement), statement.method), []).append(held)
+        alike.setdefault((says.headline(statement), statement.method), []).append({
+            "id": statement.statement_id, "runs": runs, "noise": says.mechanisms(statement),
+            "told": [part for part in told if part not in common],
+        })  # fmt: skip
     groups = []
-    for (headline, _), group in alike.items():
-        shared = _shared([rest for _, rest, *_ in group])
-        noise = group[0][2] if all(each[2] == group[0][2] for each in group[1:]) else None
-        here, told_once = noise if len(group) > 1 else None, set(shared)
+    for (headline, method), group in alike.items():
+        shared = _shared([each["told"] for each in group])
+        noise = group[0]["noise"]
+        alone = len(group) == 1 or any(each["noise"] != noise for each in group)
+        for each in group:
+            own = [part for part in each["told"] if part not in shared]
+            each |= {"own": _grouped(own, bool(common or shared))}
+            each |= {} if alone else {"noise": None}
         groups.append({
-            "headline": headline, "method": group[0][4], "noise": here,
-            "shared": _grouped(shared, bool(common)),
-            "members": [{
-                "id": name, "runs": runs, "noise": mechanisms if here is None else None,
-                "own": _grouped((part for part in rest if part not in told_once),
-                                bool(common or shared)),
-            } for name, rest, mechanisms, runs, _ in group],
+            "headline": headline, "method": method, "noise": None if alone else noise,
+            "shared": _grouped(shared, bool(common)), "members": group,
         })  # fmt: skip
     return groups
 

@@ -75,7 +75,7 @@ for (const panels of document.querySelectorAll(".tables")) {
       return one;
     });
     bar.append(make("span", name), ...all);
-    all[values.indexOf(asked) + 1].click();
+    if (values.includes(asked)) all[values.indexOf(asked) + 1].click();
   }
   const columns = tables.map(heads);
   const groups = [...new Set(columns.flat().map(([, , group]) => group).filter(Boolean))];
