@@ -92,20 +92,42 @@ def _keep(seed, begin, count, threshold, kept):
             kept[i + part] = ((word >> np.uint64(16 * part)) & np.uint64(0xFFFF)) >= threshold
 
 
+@njit(nogil=True, cache=True)
+def _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left):
+    """Fill the rows of ``left`` with what dropout keeps of the rows ``nodes`` of ``x``, scaled.
+
+    Returns the counter after the draws.
+    """
+    n = 0
+    for k in range(nodes.shape[0]):
+        begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
+        _keep(seed, counter, end - begin, threshold, kept)
+        counter += end - begin
+        left.start[k] = n
+        for j in range(begin, end):
+            left.columns[n] = x.columns[j]
+            left.values[n] = x.values[j] * scale
+            n += kept[j - begin]
+    left.start[nodes.shape[0]] = n
+    return counter
+
+
 @njit(fastmath=FAST, nogil=True, cache=True)
-def _gram(x, values, nodes, dense, block):
+def _gram(x, nodes, dense, block):
     """Fill ``block`` (K, K) with the products of the rows ``nodes`` (K,) of ``x``.
 
-    ``values`` stand for those of ``x``; ``dense`` (F,) is zero, and so it is left.
+    ``dense`` (F,) is zero, and so it is left.
     """
     for a in range(nodes.shape[0]):
         first, last = x.start[nodes[a]], x.start[nodes[a] + 1]
         for k in range(first, last):
-            dense[x.columns[k]] = values[k]
+            dense[x.columns[k]] = x.values[k]
         for b in range(a, nodes.shape[0]):
+            begin, end = x.start[nodes[b]], x.start[nodes[b] + 1]
+            columns, values = x.columns[begin:end], x.values[begin:end]
             total = dense.dtype.type(0)
-            for k in range(x.start[nodes[b]], x.start[nodes[b] + 1]):
-                total += dense[x.columns[k]] * values[k]
+            for k in range(end - begin):
+                total += dense[np.uint64(columns[k])] * values[k]  # unsigned: quicker to address
             block[a, b] = block[b, a] = total
         for k in range(first, last):
             dense[x.columns[k]] = 0
@@ -117,7 +139,7 @@ def _all_grams(x, rows, gram_start, grams, dense):
         nodes = rows.columns[rows.start[i] : rows.start[i + 1]]
         size = nodes.shape[0]
         block = grams[gram_start[i] : gram_start[i + 1]].reshape(size, size)
-        _gram(x, x.values, nodes, dense, block)
+        _gram(x, nodes, dense, block)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -127,7 +149,7 @@ def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, total1
     ``fresh``: inputs are dropped anew, so that ``block`` has to be filled. ``drop`` are seed,
     counter, threshold and scale of dropout; ``s`` is the scratch of ``_train``.
     """
-    values, hidden, deltas, kept, dense = s
+    left, order, hidden, deltas, kept, dense = s
     first, last = rows.start[i], rows.start[i + 1]
     nodes, weights = rows.columns[first:last], rows.values[first:last]
     size, n_classes, width = last - first, w2.shape[1], w2.shape[0]
@@ -135,17 +157,12 @@ def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, total1
     seed, counter, threshold, scale = drop
     zeros = np.zeros(width, w1.dtype)
     if fresh:
-        for k in range(size):
-            begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-            _keep(seed, counter, end - begin, threshold, kept)
-            counter += end - begin
-            for j in range(begin, end):
-                values[j] = x.values[j] * scale if kept[j - begin] else dtype(0)
-        _gram(x, values, nodes, dense, block)
+        counter = _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left)
+        x, nodes = left, order[:size]
+        _gram(x, nodes, dense, block)
     for k in range(size):
         begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        source = values if fresh else x.values
-        gather_row(lanes, begin, end, x.columns, source, w1, zeros, hidden, k)
+        gather_row(lanes, begin, end, x.columns, x.values, w1, zeros, hidden, k)
     if fresh:
         _keep(seed, counter, size * width, threshold, kept)
         for k in range(size):
@@ -205,11 +222,31 @@ def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, total1
         for h in range(width):
             deltas[k, h] *= factor
         begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        scatter_row(lanes, begin, end, x.columns, values if fresh else x.values, deltas, k, total1)
+        scatter_row(lanes, begin, end, x.columns, x.values, deltas, k, total1)
     return squared
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def _descend(theta, total, m, v, normals, std, divide, step, root, adam):
+    """Descend along (total + std · normals) · ``divide``; clear the total. Arrays are (n,).
+
+    A function of its own, as LLVM makes vector instructions of no loop over parts of arrays.
+    """
+    dtype = theta.dtype.type
+    b1, c1, b2, c2 = dtype(0.9), dtype(1 - 0.9), dtype(0.999), dtype(1 - 0.999)
+    small = dtype(1e-8)
+    for j in range(theta.shape[0]):
+        g = (total[j] + std * normals[j]) * divide
+        total[j] = 0
+        if adam:
+            m[j] = b1 * m[j] + c1 * g
+            v[j] = b2 * v[j] + c2 * g * g
+            theta[j] -= step * m[j] / (np.sqrt(v[j]) * root + small)
+        else:
+            theta[j] -= step * g
+
+
+@njit(error_model="numpy", nogil=True, cache=True)
 def _update(
     theta, total, m, v, t, std, divide, rate, adam, key, normals, words, exponent, mantissa
 ):
@@ -217,25 +254,15 @@ def _update(
     dtype = theta.dtype.type
     step = dtype(rate / (1.0 - 0.9 ** (t + 1))) if adam else dtype(rate)
     root = dtype(1.0 / np.sqrt(1.0 - 0.999 ** (t + 1)))
-    b1, c1, b2, c2 = dtype(0.9), dtype(1 - 0.9), dtype(0.999), dtype(1 - 0.999)
-    small, divide, std = dtype(1e-8), dtype(divide), dtype(std)
     n = words.shape[1]
     for begin in range(0, theta.shape[0], 4 * n):
-        count = min(4 * n, theta.shape[0] - begin)
+        part = slice(begin, min(begin + 4 * n, theta.shape[0]))
         if std > 0:
             fill_normals(key, t, begin // 4, normals, words, exponent, mantissa)
-        else:
-            normals[:] = 0
-        for i in range(count):
-            j = begin + i
-            g = (total[j] + std * normals[i]) * divide
-            total[j] = 0
-            if adam:
-                m[j] = b1 * m[j] + c1 * g
-                v[j] = b2 * v[j] + c2 * g * g
-                theta[j] -= step * m[j] / (np.sqrt(v[j]) * root + small)
-            else:
-                theta[j] -= step * g
+        _descend(
+            theta[part], total[part], m[part], v[part], normals, dtype(std), dtype(divide), step,
+            root, adam,
+        )  # fmt: skip
 
 
 @njit(error_model="numpy", nogil=True, cache=True)
@@ -252,10 +279,11 @@ def _train(
     for i in range(rows.start.shape[0] - 1):
         most = max(most, rows.start[i + 1] - rows.start[i])
     fresh = threshold > 0
-    values = x.values.copy()
+    room = most * longest + 1 if fresh else 1
+    left = Matrix(np.zeros(most + 1, np.int64), np.zeros(room, np.int64), np.zeros(room, dtype))
     hidden, deltas = np.zeros((most, width), dtype), np.zeros((most, width), dtype)
     kept, dense = np.zeros(max(longest, most * width) + 4, np.bool_), np.zeros(n_features, dtype)
-    scratch = (values, hidden, deltas, kept, dense)
+    scratch = (left, np.arange(most), hidden, deltas, kept, dense)
     block = np.zeros((most, most), dtype)
     total = np.zeros_like(theta)
     n_moments = theta.shape[0] if adam else 0
@@ -370,8 +398,8 @@ def clipped_sum(
     theta, total = parameters.astype(dtype), np.zeros(len(parameters), dtype)
     most = int(np.diff(roots.rows.start).max())
     scratch = (
-        roots.features.values, np.zeros((most, width), dtype), np.zeros((most, width), dtype),
-        np.zeros(1, np.bool_), np.zeros(roots.n_features, dtype),
+        roots.features, np.arange(0), np.zeros((most, width), dtype),
+        np.zeros((most, width), dtype), np.zeros(1, np.bool_), np.zeros(roots.n_features, dtype),
     )  # fmt: skip
     norms = np.zeros(len(roots.labels))
     for i, size in enumerate(np.diff(roots.rows.start)):
