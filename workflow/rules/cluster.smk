@@ -11,8 +11,9 @@ NODE_CORES = 8  # that a large job asks for
 
 def more(amount):
     """Resource that grows with every attempt: profiles for clusters run failed jobs again."""
-    return lambda wildcards, attempt: attempt * (
-        amount(wildcards) if callable(amount) else amount
+    return signed(
+        lambda wildcards, attempt: attempt
+        * (amount(wildcards) if callable(amount) else amount)
     )
 
 
@@ -21,6 +22,7 @@ def bundled(group):
     group costs time and changes nothing.
     """
 
+    @signed
     def name(wildcards):
         if workflow.local_exec:
             return None

@@ -246,12 +246,10 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     w1 = theta[: n_features * hidden].reshape(n_features, hidden)
     b1 = theta[n_features * hidden : (n_features + 1) * hidden]
     tail = theta[(n_features + 1) * hidden :]
-    s.w2[:] = 0
-    s.bias[:] = 0
-    for c in range(inputs.n_classes):
-        s.bias[c] = tail[hidden * inputs.n_classes + c]
-        for h in range(hidden):
-            s.w2[h, c] = tail[h * inputs.n_classes + c]
+    k = inputs.n_classes
+    w2, bias = s.w2, s.bias  # their padding stays zero
+    bias[:k] = tail[hidden * k : (hidden + 1) * k]
+    w2[:, :k] = tail[: hidden * k].reshape(hidden, k)
     rows0 = blocks.rows0[blocks.rows0_start[b] : blocks.rows0_start[b + 1]]
     rows1 = blocks.rows1[blocks.rows1_start[b] : blocks.rows1_start[b + 1]]
     rows2 = blocks.rows2[blocks.rows2_start[b] : blocks.rows2_start[b + 1]]
@@ -259,9 +257,7 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
     # local names: a field of a tuple that is read in a loop is counted, atomically, each time
-    zeros, z0, h1, y, y_compact, logits, bias = (
-        s.zeros, s.z0, s.h1, s.y, s.y_compact, s.logits, s.bias
-    )  # fmt: skip
+    zeros, z0, h1, y, y_compact, logits = s.zeros, s.z0, s.h1, s.y, s.y_compact, s.logits
     for node in rows0:
         gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, zeros, z0, np.int64(node))
     for begin in range(0, rows1.shape[0], _CHUNK):
@@ -270,7 +266,7 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
             node = rows1[i]
             gather_row(wide, ap[node], ap[node + 1], ai, av, z0, b1, h1, i)
         _activate(begin, end, rule, dropout, key, number, first, s)
-        np.dot(h1[begin:end], s.w2, y_compact[begin:end])
+        np.dot(h1[begin:end], w2, y_compact[begin:end])
         for i in range(begin, end):
             copy_row(narrow, y_compact, i, y, np.int64(rows1[i]))
     for i in range(rows2.shape[0]):
@@ -281,18 +277,18 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _probabilities(n, n_classes, s):
     """Softmax of the first ``n`` rows of ``s.logits``, in place."""
-    width = s.logits.shape[1]
+    logits, width = s.logits, s.logits.shape[1]
     for i in range(n):
-        row = s.logits[i]
+        row = logits[i]
         largest = row[0]
         for c in range(1, n_classes):
             largest = max(largest, row[c])
         for c in range(width):
             row[c] -= largest
-    flat = s.logits.reshape(s.logits.size)[: n * width]
+    flat = logits.reshape(logits.size)[: n * width]
     _exponentials(flat, s.powers[: n * width])
     for i in range(n):
-        row = s.logits[i]
+        row = logits[i]
         total = row[0]
         for c in range(1, n_classes):
             total += row[c]
@@ -306,19 +302,20 @@ def _probabilities(n, n_classes, s):
 def _cross_entropy(begin, rows2, inputs, s):
     """Mean cross-entropy of the logits from row ``begin`` on, which it overwrites."""
     end, width = rows2.shape[0], s.logits.shape[1]
+    logits, labels = s.logits, inputs.labels
     total = 0.0
     for i in range(begin, end):
-        row = s.logits[i]
+        row = logits[i]
         largest = row[0]
         for c in range(1, inputs.n_classes):
             largest = max(largest, row[c])
-        total += largest - row[inputs.labels[rows2[i]]]
+        total += largest - row[labels[rows2[i]]]
         for c in range(width):
             row[c] -= largest
-    flat = s.logits.reshape(s.logits.size)[begin * width : end * width]
+    flat = logits.reshape(logits.size)[begin * width : end * width]
     _exponentials(flat, s.powers[: flat.shape[0]])
     for i in range(begin, end):
-        row = s.logits[i]
+        row = logits[i]
         exponentials = 0.0
         for c in range(inputs.n_classes):
             exponentials += row[c]
@@ -335,24 +332,25 @@ def _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s):
     hidden = s.h1.shape[1]
     zero = theta.dtype.type(0)
     scale = theta.dtype.type(rule.keep_scale) if dropout else theta.dtype.type(1)
+    h1, y, y_compact, z0, chunk = s.h1, s.y, s.y_compact, s.z0, s.chunk
     g2 = s.g2
     g2[:] = 0
     g_bias1[:] = 0
     for begin in range(0, rows1.shape[0], _CHUNK):
         end = min(begin + _CHUNK, rows1.shape[0])
         for i in range(begin, end):
-            copy_row(narrow, s.y, np.int64(rows1[i]), s.y_compact, i)
-        np.dot(s.h1[begin:end].T, s.y_compact[begin:end], s.g2_chunk)
+            copy_row(narrow, y, np.int64(rows1[i]), y_compact, i)
+        np.dot(h1[begin:end].T, y_compact[begin:end], s.g2_chunk)
         g2 += s.g2_chunk
-        np.dot(s.y_compact[begin:end], s.w2.T, s.chunk[: end - begin])
-        active = s.h1.reshape(s.h1.size)[begin * hidden : end * hidden]
-        passed = s.chunk.reshape(s.chunk.size)[: active.shape[0]]
+        np.dot(y_compact[begin:end], s.w2.T, chunk[: end - begin])
+        active = h1.reshape(h1.size)[begin * hidden : end * hidden]
+        passed = chunk.reshape(chunk.size)[: active.shape[0]]
         for i in range(active.shape[0]):  # a unit that ReLU or dropout silenced passes nothing
             passed[i] = passed[i] * scale if active[i] > 0 else zero
         for i in range(end - begin):
             for h in range(hidden):
-                g_bias1[h] += s.chunk[i, h]
-            copy_row(wide, s.chunk, i, s.z0, np.int64(rows1[begin + i]))
+                g_bias1[h] += chunk[i, h]
+            copy_row(wide, chunk, i, z0, np.int64(rows1[begin + i]))
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -380,14 +378,14 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
     zeros, z0, h1, y, chunk, logits = s.zeros, s.z0, s.h1, s.y, s.chunk, s.logits
     scored = _cross_entropy(n2, rows2, inputs, s)
     _probabilities(n2, k, s)
-    weight = theta.dtype.type(1.0 / n2)
-    s.bias[:] = 0
+    weight, labels, bias = theta.dtype.type(1.0 / n2), inputs.labels, s.bias
+    bias[:] = 0
     for i in range(n2):
-        row = s.logits[i]
-        row[inputs.labels[rows2[i]]] -= 1
+        row = logits[i]
+        row[labels[rows2[i]]] -= 1
         for c in range(k):
             row[c] *= weight
-            s.bias[c] += row[c]
+            bias[c] += row[c]
     for i in range(n1):
         copy_row(narrow, zeros, 0, y, np.int64(rows1[i]))
     for i in range(n2):
@@ -406,6 +404,8 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
             scatter_row(wide, ap[node], ap[node + 1], ai, av, z0, np.int64(node), h1)
         for node in rows0:
             scatter_row(wide, xp[node], xp[node + 1], xi, xv, h1, np.int64(node), g1)
+    g_tail[: hidden * k].reshape(hidden, k)[:] = s.g2[:, :k]
+    g_tail[hidden * k : (hidden + 1) * k] = bias[:k]
     square = 0.0
     for word in words:
         row = g1[word]
@@ -413,14 +413,9 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
         for h in range(1, hidden):
             part += row[h] * row[h]
         square += part
-    for h in range(hidden):
-        square += g_bias1[h] * g_bias1[h]
-        for c in range(k):
-            g_tail[h * k + c] = s.g2[h, c]
-            square += s.g2[h, c] * s.g2[h, c]
-    for c in range(k):
-        g_tail[hidden * k + c] = s.bias[c]
-        square += s.bias[c] * s.bias[c]
+    behind = gradient[n_features * hidden :]
+    for i in range(behind.shape[0]):
+        square += behind[i] * behind[i]
     return square, scored
 
 
@@ -431,12 +426,13 @@ def _scale(words, n_weights, hidden, factor, total):
     A factor of 0 also clears what is not finite.
     """
     factor, zero = total.dtype.type(factor), total.dtype.type(0)
+    rows, behind = total[:n_weights].reshape(n_weights // hidden, hidden), total[n_weights:]
     for word in words:
-        start = word * hidden
-        for i in range(start, start + hidden):
-            total[i] = factor * total[i] if factor != zero else zero
-    for i in range(n_weights, total.shape[0]):
-        total[i] = factor * total[i] if factor != zero else zero
+        row = rows[word]
+        for h in range(hidden):
+            row[h] = factor * row[h] if factor != zero else zero
+    for i in range(behind.shape[0]):
+        behind[i] = factor * behind[i] if factor != zero else zero
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -453,8 +449,9 @@ def _add(words, inputs, factor, visit, sums):
     visit1, sums1 = visit[:n_weights].reshape(shape), sums[:n_weights].reshape(shape)
     for word in words:
         add_row(inputs.hidden_lanes, factor, visit1, np.int64(word), sums1, np.int64(word))
-    for i in range(n_weights, sums.shape[0]):
-        sums[i] += factor * visit[i]
+    behind, sums_behind = visit[n_weights:], sums[n_weights:]
+    for i in range(behind.shape[0]):
+        sums_behind[i] += factor * behind[i]
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)

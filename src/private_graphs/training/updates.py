@@ -115,13 +115,15 @@ def lazy_update(a, r, begin, blocks, step, inputs, state, rule, several, s):
     w1 = theta[:n_weights].reshape(inputs.n_features, hidden)
     total = s.total[:n_weights].reshape(inputs.n_features, hidden)
     wide, factor = inputs.hidden_lanes, -state.learning_rate[r] / rule.divisor
+    rows = s.sums[:n_weights].reshape(inputs.n_features, hidden)
     for position in range(step.visit_start[a], step.visit_start[a + 1]):
         b = step.visits[position]
         for word in blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]:
             if several:
-                for i in range(word * hidden, (word + 1) * hidden):
-                    theta[i] = theta.dtype.type(theta[i] + factor * s.sums[i])
-                    s.sums[i] = 0
+                row, own = rows[word], w1[word]
+                for h in range(hidden):
+                    own[h] = theta.dtype.type(own[h] + factor * row[h])
+                    row[h] = 0
             else:
                 add_row(wide, theta.dtype.type(factor), total, np.int64(word), w1, np.int64(word))
                 copy_row(wide, s.zeros, 0, total, np.int64(word))
