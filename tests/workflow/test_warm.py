@@ -41,7 +41,8 @@ def warm(tmp_path, monkeypatch):
     for name, text in SCRIPTS.items():
         (tmp_path / f"{name}.py").write_text(text)
     address = str(tmp_path / "socket")
-    start = f"import warm; warm._PRELOADED = (); warm.serve({address!r}, [])"
+    begins = "warm._PRELOADED = (); warm._begin = print"
+    start = f"import warm; {begins}; warm.serve({address!r}, [])"
     process = subprocess.Popen([sys.executable, "-c", start], cwd=tmp_path, stdin=subprocess.PIPE)
     spec = importlib.util.spec_from_file_location("warm", WARM)
     module = importlib.util.module_from_spec(spec)
