@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from job import reported
+from warm import handed_over
 
 
 def main(job):
     """Make the features and save the dataset with its statistics."""
+    if handed_over(job):
+        return
     from private_graphs.datasets import registry
     from private_graphs.datasets.text_graph import TextGraph
     from private_graphs.datasets.views import VIEWS
