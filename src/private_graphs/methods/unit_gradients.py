@@ -124,7 +124,7 @@ def _unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray)
             pixels = task.train_pixels[mine]
             own[mine] = _nearest(pixels, _centroids(pixels, settings.parts))
     elif settings.cells == "hash":
-        own = np.random.RandomState(_PUBLIC_SEED).randint(0, settings.parts, size=n)
+        own = hashed_parts(n, settings.parts)
     else:
         pixels, labels = task.validation_pixels[known], task.validation_labels[known]
         for label in np.unique(labels):
@@ -132,6 +132,11 @@ def _unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray)
             centroids = _centroids(pixels[labels == label], settings.parts)
             own[mine] = _nearest(task.train_pixels[mine], centroids)
     return np.where(task.train_labels >= 0, task.train_labels * settings.parts + own, -1)
+
+
+def hashed_parts(count: int, parts: int) -> np.ndarray:
+    """(count,) number of the part that a record belongs to by its own number alone."""
+    return np.random.RandomState(_PUBLIC_SEED).randint(0, parts, size=count)
 
 
 def _centroids(pixels: np.ndarray, parts: int) -> np.ndarray:

@@ -1,0 +1,57 @@
+"""Means of parts: what one part can move, what it is priced at, and that classes are learned."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from test_mlp_records import images
+
+from private_graphs.methods.method import Request
+from private_graphs.methods.part_means import PartSettings, class_sums_of, run
+from private_graphs.methods.unit_gradients import hashed_parts
+from private_graphs.privacy.accountants import price
+from private_graphs.protocols import SOUND
+from private_graphs.tasks import build_task
+from private_graphs.training.streams import Streams
+
+TASK = build_task(images(400, 1), "subclasses", SOUND, 1e-3)[0]
+
+
+def ask(epsilon: float, seed: int = 0, parts: int = 5):
+    streams = Streams.of({"epsilon": str(epsilon), "seed": seed})
+    request = Request(epsilon, seed, np.arange(12), streams, PartSettings(parts=parts))
+    (found,) = run(TASK, [request])
+    return found
+
+
+def test_a_part_moves_one_sum_by_twice_the_bound_and_no_other():
+    rng = np.random.default_rng(0)
+    rows, labels = 9 * rng.normal(size=(200, 4)), rng.integers(-1, 3, 200)
+    before = class_sums_of(rows, labels, 3, 5, 0.7)
+    mine = (labels == 1) & (hashed_parts(200, 5) == 2)
+    rows[mine] = [5.0, 0, 0, 0]
+    one = class_sums_of(rows, labels, 3, 5, 0.7)
+    rows[mine] = [-3.0, 0, 0, 0]
+    other = class_sums_of(rows, labels, 3, 5, 0.7)
+    moved = np.linalg.norm(one - other, axis=1)
+    assert moved[0] == moved[2] == 0 and 1.4 - 1e-9 < moved[1] <= 1.4
+    assert (one[[0, 2]] == before[[0, 2]]).all()
+    gone = class_sums_of(rows[~mine], np.where(mine, -1, labels)[~mine], 3, 5, 0.7)
+    assert gone.shape == before.shape  # a part without images is a row of zeros
+
+
+def test_what_is_released_proves_what_was_asked():
+    found = ask(2.0)
+    (event,) = found.events
+    assert found.n_units == 5 * TASK.n_classes
+    assert 1.9 < price(event, "subclass", "replace", TASK.delta).epsilon <= 2
+
+
+def test_classes_are_learned_and_noise_is_drawn_anew_for_every_seed():
+    plain, private = ask(math.inf), ask(50.0)
+    truth = TASK.validation_labels
+    assert (plain.validation_predictions == truth).mean() > 0.8
+    assert (private.validation_predictions == truth).mean() > 0.5
+    assert plain.events == () and ask(0.5, 1).events == ask(0.5, 2).events
+    assert (ask(0.5, 1).test_predictions != ask(0.5, 2).test_predictions).any()
