@@ -250,7 +250,10 @@ class _Runner:
             )
         task, evaluation = _cut(job, dataset, job.seeds[0], unlabelled)
         if method.reads_private and protocol.calibration == "proved":
-            refuse_large_delta(job.delta, max(task.n_units, len(task.validation_labels)))
+            # a choice reads validation labels, each of a unit of its own unless units are classes
+            of_classes = task.scenario.unit in ("class", "subclass")
+            scored = 0 if of_classes else len(task.validation_labels)
+            refuse_large_delta(job.delta, max(task.n_units, scored))
         if (job.chosen is None) != (chosen is None):
             raise UserError(
                 f"{job.id}: its settings are chosen in {job.chosen and job.chosen.job.id}; found "
