@@ -109,11 +109,11 @@ def answers_of(scale_folder: Path) -> dict[str, np.ndarray]:
 
 
 def predictions_of(scale_folder: Path) -> dict[str, str]:
-    """Return the sha256 of the predicted classes of every job."""
+    """Return the sha256 of the predicted classes of every job of ``STUDIES``."""
     hashes = {}
     for name, folder in finished_folders(scale_folder / "jobs").items():
         path = folder / "predictions.safetensors"
-        if path.is_file():
+        if path.is_file() and name.startswith(STUDIES):
             with safetensors.safe_open(path, "numpy") as stored:
                 classes = stored.get_tensor("predictions").astype("<i4")
             hashes[name] = hashlib.sha256(classes.tobytes()).hexdigest()
@@ -155,12 +155,16 @@ def differences(scale_folder: Path) -> list[str]:
 def renew(scale_folder: Path | None) -> None:
     """Write the golden files of a finished demo, or those of exhibits alone."""
     if scale_folder is not None:
-        rows, statements = collect(scale_folder)
-        write_rows(golden_rows(scale_folder), GOLDEN / "rows.parquet")
-        texts = [json.dumps(statements[name], sort_keys=True) for name in sorted(statements)]
+        _, statements = collect(scale_folder)
+        rows = golden_rows(scale_folder)
+        write_rows(rows, GOLDEN / "rows.parquet")
+        told = sorted(rows["statement_id"].dropna().unique())
+        texts = [json.dumps(statements[name], sort_keys=True) for name in told]
         write_rows(pd.DataFrame({"text": texts}), GOLDEN / "statements.parquet")
         np.savez_compressed(GOLDEN / "answers.npz", **answers_of(scale_folder))
-        about = {"statistics.json": read_statistics(scale_folder),
+        used = set(rows["dataset"])
+        sizes = [each for each in read_statistics(scale_folder) if each["name"] in used]
+        about = {"statistics.json": sizes,
                  "predictions.json": predictions_of(scale_folder)}  # fmt: skip
         for name, value in about.items():
             (GOLDEN / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -112,6 +112,12 @@ def test_written_verdicts_are_read_as_they_were(tmp_path):
     assert read["because"].any() and list(read) == list(frame)
 
 
+def test_claims_on_runs_of_other_methods_are_not_run():
+    frame = judged(claims_of("inversion"), results("inversion")).set_index("id")  # all of LREC
+    assert frame.loc["plain_accuracy", "verdict"].tolist() == ["not_run"] * 2
+    assert frame.loc["record_leaks", "verdict"].tolist() == ["not_run"] * 2
+
+
 def test_a_claim_without_a_rule_and_a_rule_without_a_claim_are_errors():
     with pytest.raises(UserError, match="full_epsilon"):
         judged([claim for claim in CLAIMS if claim.id != "full_epsilon"], results())

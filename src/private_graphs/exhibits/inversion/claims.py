@@ -18,6 +18,7 @@ from private_graphs.report.results import Results
 
 _ATTACKED = "model_inversion"
 _GROUPS = ("classes", "subclasses")
+_READ = ("attack", "penalty", "network", "distance", "advantage", "re_identification")
 _CLOSE = 0.02
 """Accuracies as near as this are the same."""
 _STEPS = {
@@ -28,14 +29,18 @@ _STEPS = {
 _FACES94, _FACES94_DELTA = 153, 1e-2
 
 
+def _rows_of(results: Results, method: str) -> pd.DataFrame:
+    """Rows of a method, with all columns that rules read: nothing may have been run."""
+    rows = results.runs[results.runs["method"] == method]
+    return rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
+
+
 # --- attacks ----------------------------------------------------------------------------------
 
 
 def attacked(results: Results, attack: str, **where: Any) -> pd.DataFrame:
     """Rows of one attack; ``where`` are values of columns, of which a tuple lists several."""
-    rows = results.runs[results.runs["method"] == _ATTACKED]
-    if rows.empty:
-        return rows
+    rows = _rows_of(results, _ATTACKED)
     # of several penalties the printed one: a sum
     rows = rows[(rows["attack"] == attack) & (rows["penalty"] != "l1_mean")]
     for name, value in where.items():
@@ -63,7 +68,7 @@ def against_nothing(results: Results, place: Place) -> Measured | None:
 
 def ranks(results: Results, place: Place) -> Measured | None:
     """Correlation over all attacked models of being recognised and of being near."""
-    rows = results.runs[results.runs["method"] == _ATTACKED]
+    rows = _rows_of(results, _ATTACKED)
     if len(rows) < 4:
         return None
     found = []
@@ -104,7 +109,7 @@ def falls(results: Results, place: Place) -> Measured | None:
 
 def models(results: Results, **where: Any) -> pd.DataFrame:
     """Rows of trained models."""
-    rows = results.runs[results.runs["method"] == "unit_gradients"]
+    rows = _rows_of(results, "unit_gradients")
     for name, value in where.items():
         values = value if isinstance(value, tuple) else (value,)
         rows = rows[rows[name].isin(values)]
