@@ -31,8 +31,8 @@ _MARGIN = 1 - 1e-12
 """Rounding leaves no norm above the bound."""
 CONSTANTS = (
     "parts by numbers were compared with parts by public centroids, and bounds of the norm with "
-    "each other, on test images of MNIST; rank and ridge on training images of MNIST and Fashion-MNIST "
-    "that the others did not learn from; on these datasets the choice is not priced"
+    "each other, on test images of MNIST; rank and ridge on training images of MNIST and "
+    "Fashion-MNIST that the others did not learn from; on these datasets the choice is not priced"
 )
 
 
