@@ -250,9 +250,9 @@ class _Runner:
             )
         task, evaluation = _cut(job, dataset, job.seeds[0], unlabelled)
         if method.reads_private and protocol.calibration == "proved":
-            # a choice reads validation labels, each of a unit of its own unless units are classes
-            of_classes = task.scenario.unit in ("class", "subclass")
-            scored = 0 if of_classes else len(task.validation_labels)
+            # validation labels that are public need no price
+            are_public = task.scenario.unit in ("class", "subclass")
+            scored = 0 if are_public else len(task.validation_labels)
             refuse_large_delta(job.delta, max(task.n_units, scored))
         if (job.chosen is None) != (chosen is None):
             raise UserError(

@@ -21,9 +21,7 @@ from private_graphs.report.claims import (
     exact,
     interval,
     judged,
-    read_claims,
     verdict,
-    write_claims,
 )
 
 CLAIMS = claims_of("lrec2022")
@@ -101,15 +99,6 @@ def test_proofs_and_attacks_decide_claims_of_epsilon():
     assert frame.loc[(graph, "sound"), "verdict"] == "holds"
     assert frame.loc[("no_epsilon_one", "sound"), "verdict"] == "fails"
     assert frame.loc[("few_settings.synthetic-planetoid", "sound"), "measured"] > 1
-
-
-def test_written_verdicts_are_read_as_they_were(tmp_path):
-    frame = judged(CLAIMS, results())
-    read = read_claims(CLAIMS, write_claims(CLAIMS, results(), tmp_path))
-    numbers = ["printed", "measured", "low", "high"]
-    np.testing.assert_allclose(read[numbers], frame[numbers].astype(float), rtol=1e-6)
-    assert read.drop(columns=numbers).equals(frame.drop(columns=numbers))
-    assert read["because"].any() and list(read) == list(frame)
 
 
 def test_claims_on_runs_of_other_methods_are_not_run():

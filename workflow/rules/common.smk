@@ -151,6 +151,7 @@ def warm_up(jobs):
     os.environ.update(PRIVATE_GRAPHS_WARM=address)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(process.wait)
+    atexit.register(process.terminate)
     atexit.register(process.stdin.close)
 
 

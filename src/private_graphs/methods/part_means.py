@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
-from private_graphs.methods.scattering import CHOSEN_BY, Axes
+from private_graphs.methods.scattering import Axes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, GaussianQuery
@@ -27,6 +27,9 @@ RANK = 50
 """Principal coordinates of the public images."""
 RIDGE = 0.03
 """Added to second moments."""
+CHOSEN_BY = (
+    "nothing: the settings are fixed in advance, the bound of the norm follows from public images"
+)
 _MARGIN = 1 - 1e-12
 """Rounding leaves no norm above the bound."""
 CONSTANTS = (
@@ -78,7 +81,7 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
                     reason="the mean of one part of one class, of bounded norm, becomes any other",
                 ),
             )
-        weights = (sums / (variances + RIDGE)).T
+        weights = (sums / (variances + RIDGE)).T.astype(np.float32)
         outcomes.append(
             Outcome(
                 test_predictions=(test @ weights).argmax(axis=1),

@@ -39,8 +39,6 @@ class Shelf:
     made: Made | None = None
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What an exhibit lacks, in sentences, by its name."""
-    verdicts: Path | None = None
-    """File with the verdicts on the study's claims, where ``report.write`` has written one."""
 
     @property
     def words(self) -> str:
@@ -152,10 +150,7 @@ def _own(folder: Path) -> list[Shelf]:
             study, folder.name, rows, statements, read_statistics(folder),
             answers_in(folder),
         )  # fmt: skip
-        verdicts = folder / "claims" / f"{study_id}.csv"
-        shelves.append(
-            Shelf(folder.name, results, exhibits, verdicts=verdicts if verdicts.is_file() else None)
-        )
+        shelves.append(Shelf(folder.name, results, exhibits))
     return shelves
 
 

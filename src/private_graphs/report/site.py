@@ -30,7 +30,7 @@ from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
-from private_graphs.report.claims import claims_table, judged, read_claims, reasons
+from private_graphs.report.claims import claims_table, judged, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
@@ -88,13 +88,7 @@ class Entry:
     def claims(self) -> dict[str, pd.DataFrame]:
         """Verdicts on the claims of the paper's text, by the name of a shelf; nothing of none."""
         claims = claims_of(self.study.id)
-        return {
-            shelf.name: read_claims(claims, shelf.verdicts)
-            if shelf.verdicts
-            else judged(claims, shelf.results)
-            for shelf in self.shelves
-            if claims
-        }
+        return {shelf.name: judged(claims, shelf.results) for shelf in self.shelves if claims}
 
     @property
     def not_run(self) -> str:
