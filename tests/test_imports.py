@@ -115,3 +115,10 @@ def test_the_state_of_code_does_not_depend_on_where_a_script_lies(tmp_path: Path
     (place / "job.py").write_text("import private_graphs.errors\n")
     code_state.cache_clear()
     assert states[0] == states[1] != code_state(place / "run.py")
+
+
+def test_what_the_warm_process_begins_with_is_no_part_of_what_jobs_reach() -> None:
+    scripts = PACKAGE.parents[1] / "workflow" / "scripts"
+    for name in ("run", "features"):
+        reached = import_closure(scripts / f"{name}.py")
+        assert not [path for path in reached if path.parent.name == "attacks"], name

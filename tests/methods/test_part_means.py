@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from test_mlp_records import images
+import pytest
+from test_mlp_records import images, job
 
+from private_graphs.errors import UserError
 from private_graphs.methods.method import Request
 from private_graphs.methods.part_means import PartSettings, class_sums_of, run
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.accountants import price
 from private_graphs.protocols import SOUND
+from private_graphs.run import execute
 from private_graphs.tasks import build_task
 from private_graphs.training.streams import Streams
 
@@ -56,3 +59,17 @@ def test_classes_are_learned_and_noise_is_drawn_anew_for_every_seed():
     assert (private.validation_predictions == truth).mean() > 0.5
     assert plain.events == () and ask(0.5, 1).events == ask(0.5, 2).events
     assert (ask(0.5, 1).test_predictions != ask(0.5, 2).test_predictions).any()
+
+
+def test_units_are_parts_and_no_validation_images():
+    """20 public validation images times δ is above 1, 16 parts times δ is not, 20 parts is."""
+    asked = {"method": "part_means", "scenario": "subclasses", "delta": 0.06}
+
+    def of(parts: int):
+        return job("sound").model_copy(update=asked | {"settings": {"parts": parts}})
+
+    (statement,) = execute(of(4), images()).statements.values()
+    assert statement["n_units"] == 16 and statement["unit"] == "subclass"
+    assert statement["epsilon_proved"] <= 3
+    with pytest.raises(UserError, match="20 units"):
+        execute(of(5), images())

@@ -93,6 +93,25 @@ def test_dropout_drops_its_share_of_inputs_and_of_hidden_units():
     assert first[some].mean() == pytest.approx(0.75, abs=0.02)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_dropout_leaves_of_several_nodes_is_clipped(dtype):
+    """A root of 3 nodes moves parameters by at most C; by C where its gradient is longer."""
+    x, pi, labels, theta = _problem(n=8, features=40, seed=2)
+    roots, clip = Roots.of(x, pi, labels, dtype), 0.01
+    start = theta.astype(dtype)
+    moved = []
+    for root in range(7):
+        for seed in range(20):
+            batch = np.array([[root]])
+            plan = Plan(batch, 0.0, 1.0, 1.0, clip, adam=False, dropout=0.5)
+            step = train(roots, theta, plan, KEY, seed)[0].astype(float) - start
+            moved.append(np.linalg.norm(step))
+    moved = np.array(moved)
+    rounding = 1e-6 if dtype is np.float32 else 1e-13
+    assert moved.max() <= clip + rounding
+    assert (moved > clip * (1 - 1e-3)).mean() > 0.9
+
+
 def test_a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows():
     """The thesis's Theorem 8 has one term move; all 70 roots do, but for truncation (§9)."""
     m, features = 70, 3

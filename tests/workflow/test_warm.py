@@ -67,6 +67,14 @@ def test_a_job_runs_in_a_copy_with_its_own_environment(warm, monkeypatch, tmp_pa
     assert not warm.handed_over(job("told", threads=2))
 
 
+def test_it_begins_with_what_jobs_would_load(monkeypatch):
+    monkeypatch.syspath_prepend(WARM.parent)
+    from private_graphs.training.kernels import train_step
+
+    importlib.import_module("warm")._begin(["private_graphs.methods.gcn"])
+    assert train_step.signatures, "kernels are loaded"
+
+
 @pytest.mark.parametrize(("rule", "status"), [("refused", 3), ("broken", 1), ("killed", 1)])
 def test_a_job_that_fails_ends_its_own_process(warm, rule, status):
     with pytest.raises(SystemExit) as ended:

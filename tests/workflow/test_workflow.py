@@ -57,7 +57,7 @@ def groups(work: Workflow) -> dict[str, int]:
 
 def test_the_shipped_demo_is_small_and_has_every_group() -> None:
     work = make_workflow({"studies": "lrec2022"})
-    assert len(work.made_by(audits=False)) <= 150 and len(work.made_by(audits=True)) == 12
+    assert len(work.made_by(audits=False)) <= 125 and len(work.made_by(audits=True)) == 12
     assert set(groups(work)) >= {"table1", "table2", "leak", "A", "B", "C", "audit", "frontier"}
     assert {"synthetic-planetoid", "pokec_demo"} <= set(work.datasets)
     texts = [folder for folder in work.data_folders() if "/texts/" in folder]
