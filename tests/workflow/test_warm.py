@@ -67,12 +67,15 @@ def test_a_job_runs_in_a_copy_with_its_own_environment(warm, monkeypatch, tmp_pa
     assert not warm.handed_over(job("told", threads=2))
 
 
-def test_it_begins_with_what_jobs_would_load(monkeypatch):
-    monkeypatch.syspath_prepend(WARM.parent)
-    from private_graphs.training.kernels import train_step
-
-    importlib.import_module("warm")._begin(["private_graphs.methods.gcn"])
-    assert train_step.signatures, "kernels are loaded"
+def test_it_begins_with_what_jobs_would_load():
+    begun = (
+        "import warm\nfrom private_graphs.training.kernels import train_step\n"
+        "before = len(train_step.signatures)\nwarm._begin(['private_graphs.methods.gcn'])\n"
+        "print(before, len(train_step.signatures))"
+    )
+    own = [sys.executable, "-c", begun]
+    done = subprocess.run(own, cwd=WARM.parent, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "1"]
 
 
 @pytest.mark.parametrize(("rule", "status"), [("refused", 3), ("broken", 1), ("killed", 1)])

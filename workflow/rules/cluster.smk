@@ -11,9 +11,8 @@ NODE_CORES = 8  # that a large job asks for
 
 def more(amount):
     """Resource that grows with every attempt: profiles for clusters run failed jobs again."""
-    return signed(
-        lambda wildcards, attempt: attempt
-        * (amount(wildcards) if callable(amount) else amount)
+    return lambda wildcards, attempt: attempt * (
+        amount(wildcards) if callable(amount) else amount
     )
 
 
@@ -22,7 +21,6 @@ def bundled(group):
     group costs time and changes nothing.
     """
 
-    @signed
     def name(wildcards):
         if workflow.local_exec:
             return None

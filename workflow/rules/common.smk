@@ -1,6 +1,5 @@
 # What the rules share; all of it is Python that is tested as such.
 import atexit
-import inspect
 import os
 import shutil
 import signal
@@ -52,20 +51,12 @@ def exhibits_to_write():
     return shown_exhibits(WORK, repairs())
 
 
-def signed(function):
-    """Give a function its signature: Snakemake asks for it 20 times for every one of thousands of
-    jobs, and inspect makes it anew.
-    """
-    function.__signature__ = inspect.signature(function)
-    return function
-
-
 def code(script, modules=lambda wildcards: ()):
     """Parameter: the contents of the package that a script reaches, with those of modules that it
     finds by name. Jobs whose parameters changed run again; as inputs these would be 70 files of
     each of thousands of jobs.
     """
-    return signed(lambda wildcards: code_state(SCRIPTS / script, *modules(wildcards)))
+    return lambda wildcards: code_state(SCRIPTS / script, *modules(wildcards))
 
 
 def again(wildcards):
@@ -75,7 +66,6 @@ def again(wildcards):
     return []
 
 
-@signed
 def made_of(wildcards):
     """Input function of all inputs of a job: each costs time for every one of thousands of jobs."""
     return {"again": again(wildcards), **WORK.inputs(wildcards.job)}

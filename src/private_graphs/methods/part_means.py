@@ -59,11 +59,14 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
         axes.rows_of(task, pixels) @ directions for pixels in (task.train_pixels, task.test_pixels)
     )
     bound = public_norm(public, task.n_classes)
+    sums_of = {
+        parts: class_sums_of(rows, task.train_labels, task.n_classes, parts, bound)
+        for parts in {request.settings.parts for request in requests}
+    }
     outcomes = []
     for request in requests:
-        settings: PartSettings = request.settings
-        n_units = task.n_classes * settings.parts
-        sums = class_sums_of(rows, task.train_labels, task.n_classes, settings.parts, bound)
+        n_units = task.n_classes * request.settings.parts
+        sums = sums_of[request.settings.parts]
         events: tuple[Event, ...] = ()
         if request.private:
             refuse_large_delta(task.delta, n_units)

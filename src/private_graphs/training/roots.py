@@ -230,7 +230,8 @@ def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, total1
 def _descend(theta, total, m, v, normals, std, divide, step, root, adam):
     """Descend along (total + std · normals) · ``divide``; clear the total. Arrays are (n,).
 
-    A function of its own, as LLVM makes vector instructions of no loop over parts of arrays.
+    A function of its own: its index starts at 0, so that Numba looks out for no negative ones and
+    the loop becomes vector code.
     """
     dtype = theta.dtype.type
     b1, c1, b2, c2 = dtype(0.9), dtype(1 - 0.9), dtype(0.999), dtype(1 - 0.999)

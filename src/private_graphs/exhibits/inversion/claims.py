@@ -29,24 +29,23 @@ _STEPS = {
 _FACES94, _FACES94_DELTA = 153, 1e-2
 
 
-def _rows_of(results: Results, method: str) -> pd.DataFrame:
-    """Rows of a method, with all columns that rules read: nothing may have been run."""
+def _rows_of(results: Results, method: str, **where: Any) -> pd.DataFrame:
+    """Rows of a method, with all columns that rules read: nothing may have been run. ``where`` are
+    values of columns, of which a tuple lists several."""
     rows = results.runs[results.runs["method"] == method]
-    return rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
+    rows = rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
+    for name, value in where.items():
+        rows = rows[rows[name].isin(value if isinstance(value, tuple) else (value,))]
+    return rows
 
 
 # --- attacks ----------------------------------------------------------------------------------
 
 
 def attacked(results: Results, attack: str, **where: Any) -> pd.DataFrame:
-    """Rows of one attack; ``where`` are values of columns, of which a tuple lists several."""
-    rows = _rows_of(results, _ATTACKED)
-    # of several penalties the printed one: a sum
-    rows = rows[(rows["attack"] == attack) & (rows["penalty"] != "l1_mean")]
-    for name, value in where.items():
-        values = value if isinstance(value, tuple) else (value,)
-        rows = rows[rows[name].isin(values)]
-    return rows
+    """Rows of one attack."""
+    rows = _rows_of(results, _ATTACKED, attack=attack, **where)
+    return rows[rows["penalty"] != "l1_mean"]  # of several penalties the printed one: a sum
 
 
 def plain(results: Results, attack: str, column: str) -> pd.Series:
@@ -109,11 +108,7 @@ def falls(results: Results, place: Place) -> Measured | None:
 
 def models(results: Results, **where: Any) -> pd.DataFrame:
     """Rows of trained models."""
-    rows = _rows_of(results, "unit_gradients")
-    for name, value in where.items():
-        values = value if isinstance(value, tuple) else (value,)
-        rows = rows[rows[name].isin(values)]
-    return rows
+    return _rows_of(results, "unit_gradients", **where)
 
 
 def matched(results: Results, place: Place) -> Measured | None:
