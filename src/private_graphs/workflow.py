@@ -36,6 +36,8 @@ PROCESSED = Path("data/processed")
 RECORDED = Path("recorded")
 BUNDLES = ("data", "independent", "following", "report")
 """Jobs that a cluster runs as one: see ``Workflow.bundle`` and the rules."""
+LIBRARIES = {"bert": "transformers.models.bert.modeling_bert", "sbert": "sentence_transformers"}
+"""What takes seconds to import where features of a kind are made."""
 SHORT_SECONDS = 120.0
 """Jobs that are expected to take no longer are bundled on a cluster."""
 

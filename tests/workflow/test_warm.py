@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import pytest
 
 WARM = Path(__file__).parents[2] / "workflow/scripts/warm.py"
 SCRIPTS = {
+    "run": "import os\nassert os.path.exists('compiled')\n",
     "told": "import os, warm\n"
     "assert not warm.handed_over(snakemake)\n"
     "open('told', 'w').write(f'{os.getppid()} {os.environ[\"COLOUR\"]} {snakemake.threads}')\n",
@@ -41,8 +43,11 @@ def warm(tmp_path, monkeypatch):
     for name, text in SCRIPTS.items():
         (tmp_path / f"{name}.py").write_text(text)
     address = str(tmp_path / "socket")
-    begins = "warm._PRELOADED = (); warm._begin = print"
-    start = f"import warm; {begins}; warm.serve({address!r}, [])"
+    # a job that may need kernels waits for them, any other does not
+    begins = "warm._PRELOADED = (); warm._load_kernels = lambda names: kernels()"
+    kernels = "import pathlib, time\ndef kernels():\n"
+    kernels += "    while not pathlib.Path('compiled').exists():\n        time.sleep(0.01)"
+    start = f"import warm\n{kernels}\n{begins}\nwarm.serve({address!r}, [], [])"
     process = subprocess.Popen([sys.executable, "-c", start], cwd=tmp_path, stdin=subprocess.PIPE)
     spec = importlib.util.spec_from_file_location("warm", WARM)
     module = importlib.util.module_from_spec(spec)
@@ -67,10 +72,21 @@ def test_a_job_runs_in_a_copy_with_its_own_environment(warm, monkeypatch, tmp_pa
     assert not warm.handed_over(job("told", threads=2))
 
 
+def test_a_job_that_may_need_kernels_waits_until_they_are_compiled(warm, monkeypatch):
+    monkeypatch.setenv("COLOUR", "green")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(warm.handed_over, job("run"))
+        assert warm.handed_over(job("told"))
+        assert not waiting.done()
+        Path("compiled").touch()
+        assert waiting.result(10)
+    assert warm.handed_over(job("run"))
+
+
 def test_it_begins_with_what_jobs_would_load():
     begun = (
         "import warm\nfrom private_graphs.training.kernels import train_step\n"
-        "before = len(train_step.signatures)\nwarm._begin(['private_graphs.methods.gcn'])\n"
+        "before = len(train_step.signatures)\nwarm._load_kernels(['private_graphs.methods.gcn'])\n"
         "print(before, len(train_step.signatures))"
     )
     own = [sys.executable, "-c", begun]

@@ -95,6 +95,12 @@ def jobs_to_run():
     }
 
 
+def kinds_to_make():
+    """Kinds of features that are going to be made."""
+    jobs = workflow.dag.needrun_jobs(exclude_finished=False)
+    return {job.wildcards.kind for job in jobs if job.rule.name == "features"}
+
+
 def announcement():
     """What is going to run in words, and how long each job is expected to take."""
     jobs = jobs_to_run()
@@ -115,13 +121,23 @@ def announce_dry_run():
 def begin():
     text, expected = announcement()
     logger.info(text, extra=expected)
-    warm_up(jobs_to_run().values())
+    lift_default_limit()
+    warm_up(jobs_to_run().values(), kinds_to_make())
     for line in keep_declarations():
         logger.info(line)
     signal.signal(signal.SIGINT, interrupt)
 
 
-def warm_up(jobs):
+def lift_default_limit():
+    """Drop Snakemake's own limit of 100 jobs per second, which nothing here reaches: while jobs
+    wait, its scheduler wakes every second once for every job that has finished.
+    """
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
+    if limit and (limit.max_jobs, limit.timespan) == (100, 1):
+        workflow.scheduler.job_rate_limiter = None
+
+
+def warm_up(jobs, kinds):
     """Start the process that jobs are copies of (scripts/warm.py), if they are many and run here."""
     if len(jobs) < MANY_JOBS or not workflow.local_exec:
         return
@@ -130,11 +146,18 @@ def warm_up(jobs):
     folder = tempfile.mkdtemp(prefix="private-graphs-")
     address = os.path.join(folder, "warm")
     modules = {module for name in jobs for module in WORK.modules(name)}
+    libraries = {flow.LIBRARIES[kind] for kind in kinds & {*flow.LIBRARIES}}
     one = dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
     )
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPTS / "warm.py"), address, *sorted(modules)],
+        [
+            sys.executable,
+            str(SCRIPTS / "warm.py"),
+            address,
+            " ".join(sorted(modules)),
+            " ".join(sorted(libraries)),
+        ],
         stdin=subprocess.PIPE,  # closed when this process ends, however it does
         env={**os.environ, **one},
     )

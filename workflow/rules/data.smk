@@ -43,6 +43,7 @@ rule dataset:
         f"{RESULTS}/benchmarks/dataset/{{build}}.tsv"
     wildcard_constraints:
         build="[^/]+|[^/]+/raw/[^/]+",
+    priority: 50  # of what all else waits for
     group:
         bundled("data")
     conda:
@@ -70,6 +71,7 @@ rule texts:
     wildcard_constraints:
         dataset="[^/]+",
         view="[^/]+",
+    priority: 50  # of what all else waits for
     group:
         bundled("data")
     conda:

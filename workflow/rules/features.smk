@@ -17,6 +17,7 @@ rule features:
         dataset="[^/]+",
         kind="|".join(flow.registry.TEXT_FEATURES),
         view="[^/]+",
+    priority: 50
     group:
         bundled(lambda wildcards: None if embeds(wildcards) else "data")
     conda:

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from job import reported
+from warm import handed_over
 
 
 def main(job):
     """Build the dataset and save it with its statistics."""
+    if handed_over(job):
+        return
     from private_graphs.datasets.registry import build
     from private_graphs.datasets.views import VIEWS
     from private_graphs.files import write_json

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from job import reported
+from warm import handed_over
 
 
 def main(job):
     """Read the raw files in one view and save the text graph."""
+    if handed_over(job):
+        return
     from private_graphs.datasets.registry import build_texts
     from private_graphs.datasets.views import VIEWS
     from private_graphs.verify import write_hashes

@@ -1,5 +1,5 @@
 """Jobs without the seconds that imports take: a process that has imported everything copies itself
-for every job.
+for every job. Its first copy compiles kernels, for which jobs that may need them wait.
 
 A run with many jobs on one machine starts it (``rules/common.smk``) and names its socket in the
 environment of the jobs. A job's own process then waits for the copy that does the work, and ends as
@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
+from typing import TextIO
 
 SOCKET = "PRIVATE_GRAPHS_WARM"
 """Variable of the environment with the path of the socket."""
@@ -26,11 +27,13 @@ _STARTED = b"+"
 _INTERRUPTED = 130
 _GRACE = 10.0
 _WAITING = 64
-_ENGINE = "private_graphs.methods.gcn"
-"""Most of the kernels are of this method."""
+_WAIT_FOR_KERNELS = ("audit", "run")
+"""Rules of jobs that may need them."""
 _PRELOADED = (
     "dp_accounting.pld.privacy_loss_distribution",
     "private_graphs.attacks.audit",
+    "private_graphs.datasets.registry",
+    "private_graphs.features.load",
     "private_graphs.run",
     "private_graphs.training.engine",
     "private_graphs.training.exact",
@@ -76,8 +79,11 @@ def handed_over(snake) -> bool:
 # --- in the warm process ---------------------------------------------------------------------
 
 
-def serve(address: str, modules: list[str]) -> None:
-    """Import ``modules`` and others, then copy this process for every job until stdin closes."""
+def serve(address: str, modules: list[str], libraries: list[str]) -> None:
+    """Import what jobs need, then copy this process for every job until stdin closes.
+
+    ``modules`` are of the package; ``libraries`` are imported after all else.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the jobs
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
@@ -85,32 +91,73 @@ def serve(address: str, modules: list[str]) -> None:
         for name in (*_PRELOADED, *modules):
             __import__(name)
         with contextlib.suppress(Exception):  # a job that needs what is wrong here says so
-            _begin(modules)
+            _read_code(modules)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while sys.stdin not in (ready := select.select([listener, sys.stdin], [], [])[0]):
-            line = ready[0].accept()[0]
-            if not os.fork():
-                listener.close()
-                _run(line)
-            line.close()
+        compiled = _compile(modules)
+        for name in libraries:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        watched = [listener, sys.stdin, compiled]
+        while sys.stdin not in (ready := select.select(watched, [], [])[0]):
+            if compiled in ready:
+                watched.remove(compiled)
+                with contextlib.suppress(Exception):
+                    _load_kernels(modules)
+            if listener in ready:
+                line = listener.accept()[0]
+                if not os.fork():
+                    listener.close()
+                    _run(line, compiled)
+                line.close()
 
 
-def _begin(modules: list[str]) -> None:
-    """Do what every job would do first: find the code that it reaches, load compiled kernels.
-
-    In a fresh clone they are compiled here once, and not in several jobs at a time.
-    """
+def _read_code(modules: list[str]) -> None:
+    """Find the code that jobs reach, which is part of what they say of themselves."""
     from private_graphs.imports import code_fingerprint
 
     for name in ("private_graphs.run", *modules):
         code_fingerprint(name)
-    if _ENGINE in modules:  # by a computed name: the jobs do not depend on this code
+
+
+def _compile(modules: list[str]) -> int:
+    """Have a copy of this process compile kernels; return a pipe that ends when they are on disk.
+
+    Where they are already, this takes seconds; in a fresh clone a minute, once and not in several
+    jobs at a time.
+    """
+    compiled, begun = os.pipe()
+    if not os.fork():
+        threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+        with contextlib.suppress(Exception):
+            _load_kernels(modules)
+        os._exit(0)
+    os.close(begun)
+    return compiled
+
+
+def _load_kernels(modules: list[str]) -> None:
+    """Run the slowest kernels once. By computed names: jobs do not depend on this code."""
+    import numpy as np
+    import scipy.sparse
+
+    if "private_graphs.methods.gcn" in modules:
         canary = importlib.import_module("private_graphs.attacks.canary")
         canary.label_scores(canary.Design("released", 2.0, runs=1, epochs=1), noise=1.0, label=1)
+    if "private_graphs.methods.appr" in modules:
+        roots = importlib.import_module("private_graphs.training.roots")
+        one = scipy.sparse.csr_matrix(np.ones((1, 1)))
+        plan = roots.Plan(np.zeros((1, 1), np.int64), 1.0, 1.0, 1.0)
+        for dtype in (np.float32, np.float64):
+            found = roots.Roots.of(one, one, np.zeros(1, np.int64), dtype)
+            key = np.arange(4, dtype=np.uint32)
+            roots.train(found, np.zeros(2 * roots.HIDDEN), plan, key, 0)
 
 
-def _run(line: socket.socket) -> None:
-    """Run the job that is asked for on ``line``, answer with its exit status, and end."""
+def _run(line: socket.socket, compiled: int) -> None:
+    """Run the job that is asked for on ``line``, answer with its exit status, and end.
+
+    ``compiled``: the pipe of ``_compile``.
+    """
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -125,6 +172,8 @@ def _run(line: socket.socket) -> None:
         os.chdir(request["folder"])
         threading.Thread(target=_end_with, args=(line,), daemon=True).start()
         snake = request["snake"]
+        if snake.rule in _WAIT_FOR_KERNELS:
+            os.read(compiled, 1)
         script = Path(__file__).with_name(f"{snake.rule}.py")
         runpy.run_path(str(script), {"snakemake": snake})
         status = 0
@@ -142,8 +191,8 @@ def _run(line: socket.socket) -> None:
         os._exit(status)
 
 
-def _end_with(line: socket.socket) -> None:
-    """Interrupt this copy when the process of its job is gone."""
+def _end_with(line: socket.socket | TextIO) -> None:
+    """Interrupt this copy when the process at the other end is gone."""
     watched = select.poll()
     watched.register(line, select.POLLHUP)
     watched.poll()
@@ -153,4 +202,4 @@ def _end_with(line: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2:])
+    serve(sys.argv[1], sys.argv[2].split(), sys.argv[3].split())
