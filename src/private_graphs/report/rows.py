@@ -236,6 +236,7 @@ def read_runs(
 def check_statements(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise UserError where a row has no statement, or says something else than it."""
     told = {name: PrivacyStatement.model_validate(value) for name, value in statements.items()}
+    rows = rows[[name for name in RUN_COLUMNS if name in rows]]  # statements repeat no other
     for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
         statement = told.get(row["statement_id"])
         if statement is None:

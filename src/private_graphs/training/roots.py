@@ -3,8 +3,9 @@
 H_u = W2ᵀ relu(W1ᵀ x_u) without biases, z_i = Σ_u Π_iu H_u for root i and a fixed sparse Π, softmax
 cross-entropy (Bojchevski et al. 2020; Zhang 2021, Algorithm 9). With s_i = Σ_u Π_iu h_u,
 e_i = softmax(z_i) - y_i, b_i = W2 e_i and d_iu = Π_iu 1[a_u > 0] ∘ b_i, the gradient of root i is
-∂W2 = s_i e_iᵀ, of squared norm |s_i|²|e_i|², and ∂W1 = Σ_u x_u d_iuᵀ, which is not zero in the rows
-of features that the root's nodes have: only these are computed, and in a small array of their own.
+∂W2 = s_i e_iᵀ and ∂W1 = Σ_u x_u d_iuᵀ, of squared norm |s_i|²|e_i|² + Σ_uu' (x_u·x_u')(d_iu·d_iu').
+The products x_u·x_u' of a root never change: its Gram block is computed once, and after each
+dropout of inputs. No gradient of a root is ever stored.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ import scipy.sparse
 from numba import njit
 
 from private_graphs.training.noise import FAST, fill_normals
-from private_graphs.training.simd import add_row, gather_row, scatter_row
+from private_graphs.training.simd import gather_row, scatter_row
 
 HIDDEN = 32
 """Hidden units, as in the authors' code."""
 _LANES = (0,) * HIDDEN
 _ROUNDING = 64
 """Clipped norms stay this many units of rounding below C, whatever rounding does."""
-_PIECE = 256
-"""Numbers whose squares are summed in the type of the features; their sums in float64. With 8 or
-more at a time, as processors do, that is at most 40 roundings."""
+_CANCELLED = 2.0**-40
+"""Of the largest squared norm that the parts of a gradient could add up to: rounding errors that
+are left where they cancel, of rows with up to 8,192 features."""
 _CHUNK = 1024
 """Counters of noise that are drawn at a time: a few pages of memory."""
 _DROPS = 2**16
@@ -92,82 +93,76 @@ def _keep(seed, begin, count, threshold, kept):
 
 
 @njit(nogil=True, cache=True)
-def _read_inputs(x, nodes, drop, fresh, left, slots, places, kept):
-    """Fill the rows of ``left`` with the rows ``nodes`` of ``x``, after dropout where ``fresh``.
+def _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left):
+    """Fill the rows of ``left`` with what dropout keeps of the rows ``nodes`` of ``x``, scaled.
 
-    ``slots`` becomes, beside ``left.columns``, the place of every column among those that occur,
-    which the first of ``places`` names; the second, (F,), is -1 everywhere before.
-    Returns how many occur, and the counter after the draws.
+    Returns the counter after the draws.
     """
-    seed, counter, threshold, scale = drop
-    occurring, place_of = places
     n = 0
     for k in range(nodes.shape[0]):
         begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        columns, values = x.columns[begin:end], x.values[begin:end]
-        if fresh:
-            _keep(seed, counter, end - begin, threshold, kept)
-            counter += end - begin
-        for j in range(end - begin):
-            left.columns[n] = columns[j]
-            left.values[n] = values[j] * scale
-            n += kept[j] if fresh else 1
-        left.start[k + 1] = n
-    n_slots = 0
-    for j in range(n):  # without branches, of which the processor would guess half wrong
-        column = np.uint64(left.columns[j])
-        is_new = place_of[column] < 0
-        slot = n_slots if is_new else place_of[column]
-        place_of[column] = slots[j] = slot
-        occurring[np.uint64(n_slots)] = column
-        n_slots += is_new
-    return n_slots, counter
-
-
-@njit(nogil=True, cache=True)
-def _scratch(x, rows, n_features, width):
-    """Arrays that every root works in."""
-    longest, most = np.diff(x.start).max(), np.diff(rows.start).max()
-    room, dtype = most * longest + 1, x.values.dtype
-    left = Matrix(np.zeros(most + 1, np.int64), np.zeros(room, np.int64), np.zeros(room, dtype))
-    slots = np.zeros(room, np.int64)
-    occurring = np.zeros(min(room, n_features) + 1, np.int64)
-    places = (occurring, np.full(n_features, -1))
-    kept = np.zeros(max(longest, most * width) + 4, np.bool_)
-    hidden, deltas = np.zeros((most, width), dtype), np.zeros((most, width), dtype)
-    return left, slots, places, kept, hidden, deltas, np.zeros((len(occurring), width), dtype)
+        _keep(seed, counter, end - begin, threshold, kept)
+        counter += end - begin
+        left.start[k] = n
+        for j in range(begin, end):
+            left.columns[n] = x.columns[j]
+            left.values[n] = x.values[j] * scale
+            n += kept[j - begin]
+    left.start[nodes.shape[0]] = n
+    return counter
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
-def _squared(part):
-    """Squared norm of ``part`` (n,): few numbers at a time, so that few roundings add up."""
-    total = 0.0
-    for begin in range(0, part.shape[0], _PIECE):
-        piece, sum_ = part[begin : begin + _PIECE], part.dtype.type(0)
-        for k in range(piece.shape[0]):
-            sum_ += piece[k] * piece[k]
-        total += sum_
-    return total
+def _gram(x, nodes, dense, block):
+    """Fill ``block`` (K, K) with the products of the rows ``nodes`` (K,) of ``x``.
+
+    ``dense`` (F,) is zero, and so it is left.
+    """
+    for a in range(nodes.shape[0]):
+        first, last = x.start[nodes[a]], x.start[nodes[a] + 1]
+        for k in range(first, last):
+            dense[x.columns[k]] = x.values[k]
+        for b in range(a, nodes.shape[0]):
+            begin, end = x.start[nodes[b]], x.start[nodes[b] + 1]
+            columns, values = x.columns[begin:end], x.values[begin:end]
+            total = dense.dtype.type(0)
+            for k in range(end - begin):
+                total += dense[np.uint64(columns[k])] * values[k]  # unsigned: quicker to address
+            block[a, b] = block[b, a] = total
+        for k in range(first, last):
+            dense[x.columns[k]] = 0
+
+
+@njit(nogil=True, cache=True)
+def _all_grams(x, rows, gram_start, grams, dense):
+    for i in range(rows.start.shape[0] - 1):
+        nodes = rows.columns[rows.start[i] : rows.start[i + 1]]
+        size = nodes.shape[0]
+        block = grams[gram_start[i] : gram_start[i + 1]].reshape(size, size)
+        _gram(x, nodes, dense, block)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _add_root(lanes, x, rows, i, label, w1, w2, clip, fresh, drop, total1, total2, scratch):
+def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, total1, total2, s):
     """Add the clipped gradient of root ``i`` to the totals; return its squared norm.
 
-    ``fresh``: inputs and hidden units are dropped anew, by ``drop``: seed, counter, threshold and
-    scale. ``scratch`` is that of ``_scratch``.
+    ``fresh``: inputs are dropped anew, so that ``block`` has to be filled. ``drop`` are seed,
+    counter, threshold and scale of dropout; ``s`` is the scratch of ``_train``.
     """
-    left, slots, places, kept, hidden, deltas, part = scratch
+    left, order, hidden, deltas, kept, dense = s
     first, last = rows.start[i], rows.start[i + 1]
     nodes, weights = rows.columns[first:last], rows.values[first:last]
     size, n_classes, width = last - first, w2.shape[1], w2.shape[0]
     dtype = w1.dtype.type
-    seed, _, threshold, scale = drop
+    seed, counter, threshold, scale = drop
     zeros = np.zeros(width, w1.dtype)
-    n_slots, counter = _read_inputs(x, nodes, drop, fresh, left, slots, places, kept)
+    if fresh:
+        counter = _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left)
+        x, nodes = left, order[:size]
+        _gram(x, nodes, dense, block)
     for k in range(size):
-        begin, end = left.start[k], left.start[k + 1]
-        gather_row(lanes, begin, end, left.columns, left.values, w1, zeros, hidden, k)
+        begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
+        gather_row(lanes, begin, end, x.columns, x.values, w1, zeros, hidden, k)
     if fresh:
         _keep(seed, counter, size * width, threshold, kept)
         for k in range(size):
@@ -190,6 +185,11 @@ def _add_root(lanes, x, rows, i, label, w1, w2, clip, fresh, drop, total1, total
         logits[c] /= sum_
     logits[label] -= dtype(1)
     errors = logits
+    norm_s, norm_e = dtype(0), dtype(0)
+    for h in range(width):
+        norm_s += mixed[h] * mixed[h]
+    for c in range(n_classes):
+        norm_e += errors[c] * errors[c]
     back = np.zeros(width, w1.dtype)
     for h in range(width):
         for c in range(n_classes):
@@ -199,20 +199,30 @@ def _add_root(lanes, x, rows, i, label, w1, w2, clip, fresh, drop, total1, total
         factor = weights[k] * scale if fresh else weights[k]
         for h in range(width):
             deltas[k, h] = factor * back[h] if hidden[k, h] > 0 else dtype(0)
-        scatter_row(lanes, left.start[k], left.start[k + 1], slots, left.values, deltas, k, part)
-    flat = part[:n_slots].reshape(-1)
-    squared = _squared(mixed) * _squared(errors) + _squared(flat)
-    factor = dtype(0)  # of a gradient that is not finite: the zero vector
-    if np.isfinite(squared):
-        factor = dtype(clip / np.sqrt(squared)) if squared > clip * clip else dtype(1)
+    squared, longest = norm_s * norm_e, dtype(0)
+    for a in range(size):
+        for b in range(size):
+            product = dtype(0)
+            for h in range(width):
+                product += deltas[a, h] * deltas[b, h]
+            squared += block[a, b] * product
+            if a == b:
+                longest += np.sqrt(block[a, a] * product)
+    if not np.isfinite(squared):
+        return squared  # a gradient that is not finite is the zero vector
+    # Terms that cancel leave rounding errors of this size: the norm is never too small.
+    squared = max(squared, dtype(0)) + longest * longest * dtype(_CANCELLED)
+    factor = dtype(1)
+    if squared > clip * clip:
+        factor = dtype(clip / np.sqrt(squared))
+    for h in range(width):
+        for c in range(n_classes):
+            total2[h, c] += factor * mixed[h] * errors[c]
+    for k in range(size):
         for h in range(width):
-            for c in range(n_classes):
-                total2[h, c] += factor * mixed[h] * errors[c]
-        for slot in range(n_slots):
-            add_row(lanes, factor, part, slot, total1, places[0][slot])
-    flat[:] = 0
-    for slot in range(n_slots):
-        places[1][places[0][slot]] = -1
+            deltas[k, h] *= factor
+        begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
+        scatter_row(lanes, begin, end, x.columns, x.values, deltas, k, total1)
     return squared
 
 
@@ -259,14 +269,23 @@ def _update(
 @njit(error_model="numpy", nogil=True, cache=True)
 def _train(
     lanes, x, rows, labels, batches, theta, n_features, clip, std, divisor, rate, adam, decay,
-    threshold, scale, key, seed,
+    threshold, scale, key, seed, gram_start, grams,
 ):  # fmt: skip
     """Train ``theta`` (P,), W1 first, in place; return how many steps had noise."""
     width, dtype = len(lanes), theta.dtype
     n_first = n_features * width
+    longest, most = 0, 0
+    for i in range(x.start.shape[0] - 1):
+        longest = max(longest, x.start[i + 1] - x.start[i])
+    for i in range(rows.start.shape[0] - 1):
+        most = max(most, rows.start[i + 1] - rows.start[i])
     fresh = threshold > 0
-    longest = np.diff(x.start).max()
-    scratch = _scratch(x, rows, n_features, width)
+    room = most * longest + 1 if fresh else 1
+    left = Matrix(np.zeros(most + 1, np.int64), np.zeros(room, np.int64), np.zeros(room, dtype))
+    hidden, deltas = np.zeros((most, width), dtype), np.zeros((most, width), dtype)
+    kept, dense = np.zeros(max(longest, most * width) + 4, np.bool_), np.zeros(n_features, dtype)
+    scratch = (left, np.arange(most), hidden, deltas, kept, dense)
+    block = np.zeros((most, most), dtype)
     total = np.zeros_like(theta)
     n_moments = theta.shape[0] if adam else 0
     m, v = np.zeros(n_moments, dtype), np.zeros(n_moments, dtype)
@@ -289,12 +308,18 @@ def _train(
             i = batches[t, place]
             if i < 0:
                 continue
+            size = rows.start[i + 1] - rows.start[i]
+            if fresh:
+                own = block[:size, :size].copy()
+            else:
+                own = grams[gram_start[i] : gram_start[i + 1]].reshape(size, size)
             drop = (seed, counter, threshold, scale)
             _add_root(
-                lanes, x, rows, i, labels[i], w1, w2, clip, fresh, drop, total1, total2, scratch
-            )
+                lanes, x, rows, i, labels[i], w1, w2, clip, own, fresh, drop, total1, total2,
+                scratch,
+            )  # fmt: skip
             if fresh:  # more than a root can draw
-                counter += (rows.start[i + 1] - rows.start[i]) * (longest + width + 8)
+                counter += size * (longest + width + 8)
         if decay > 0:
             for j in range(n_first):
                 total[j] += theta.dtype.type(decay * divisor) * theta[j]
@@ -325,6 +350,8 @@ class Roots:
     """Π: of each root its nodes, as rows of the features, and their weights."""
     labels: np.ndarray
     """(M,) int64 of the roots."""
+    gram_start: np.ndarray
+    grams: np.ndarray
 
     @classmethod
     def of(
@@ -334,9 +361,13 @@ class Roots:
         labels: np.ndarray,
         dtype: type = np.float32,
     ) -> Roots:
-        """Read (n, F) features, (M, n) rows Π and labels (M,)."""
+        """Read (n, F) features, (M, n) rows Π and labels (M,); compute the Gram blocks."""
         x, pi = Matrix.of(features, dtype), Matrix.of(rows, dtype)
-        return cls(x, features.shape[1], pi, labels.astype(np.int64))
+        sizes = np.diff(pi.start)
+        start = np.r_[0, np.cumsum(sizes**2)]
+        grams = np.zeros(start[-1], dtype)
+        _all_grams(x, pi, start, grams, np.zeros(features.shape[1], dtype))
+        return cls(x, features.shape[1], pi, labels.astype(np.int64), start, grams)
 
 
 def train(
@@ -353,7 +384,8 @@ def train(
         _LANES, roots.features, roots.rows, roots.labels, plan.batches, theta, roots.n_features,
         clip, plan.noise_std, plan.divisor, plan.learning_rate, plan.adam,
         plan.weight_decay, np.uint64(round(plan.dropout * _DROPS)),
-        dtype(1 / (1 - plan.dropout)), noise_key, np.uint64(dropout_seed),
+        dtype(1 / (1 - plan.dropout)), noise_key, np.uint64(dropout_seed), roots.gram_start,
+        roots.grams,
     )  # fmt: skip
     return theta, noisy
 
@@ -365,13 +397,18 @@ def clipped_sum(
     dtype = roots.features.values.dtype.type
     width, n_first = HIDDEN, roots.n_features * HIDDEN
     theta, total = parameters.astype(dtype), np.zeros(len(parameters), dtype)
-    scratch = _scratch(roots.features, roots.rows, roots.n_features, width)
+    most = int(np.diff(roots.rows.start).max())
+    scratch = (
+        roots.features, np.arange(0), np.zeros((most, width), dtype),
+        np.zeros((most, width), dtype), np.zeros(1, np.bool_), np.zeros(roots.n_features, dtype),
+    )  # fmt: skip
     norms = np.zeros(len(roots.labels))
-    for i in range(len(norms)):
+    for i, size in enumerate(np.diff(roots.rows.start)):
+        block = roots.grams[roots.gram_start[i] : roots.gram_start[i + 1]].reshape(size, size)
         squared = _add_root(
             _LANES, roots.features, roots.rows, i, roots.labels[i],
             theta[:n_first].reshape(-1, width), theta[n_first:].reshape(width, -1), clip_norm,
-            False, (np.uint64(0), 0, np.uint64(0), dtype(1)),
+            block, False, (np.uint64(0), 0, np.uint64(0), dtype(1)),
             total[:n_first].reshape(-1, width), total[n_first:].reshape(width, -1), scratch,
         )  # fmt: skip
         norms[i] = math.sqrt(squared)
