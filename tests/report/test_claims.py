@@ -21,7 +21,9 @@ from private_graphs.report.claims import (
     exact,
     interval,
     judged,
+    read_claims,
     verdict,
+    write_claims,
 )
 
 CLAIMS = claims_of("lrec2022")
@@ -105,6 +107,15 @@ def test_claims_on_runs_of_other_methods_are_not_run():
     frame = judged(claims_of("inversion"), results("inversion")).set_index("id")  # all of LREC
     assert frame.loc["plain_accuracy", "verdict"].tolist() == ["not_run"] * 2
     assert frame.loc["record_leaks", "verdict"].tolist() == ["not_run"] * 2
+
+
+def test_written_verdicts_are_read_as_they_were(tmp_path):
+    frame = judged(CLAIMS, results())
+    read = read_claims(CLAIMS, write_claims(CLAIMS, results(), tmp_path))
+    numbers = ["printed", "measured", "low", "high"]
+    np.testing.assert_allclose(read[numbers], frame[numbers].astype(float), rtol=1e-6)
+    assert read.drop(columns=numbers).equals(frame.drop(columns=numbers))
+    assert read["because"].any() and list(read) == list(frame)
 
 
 def test_a_claim_without_a_rule_and_a_rule_without_a_claim_are_errors():

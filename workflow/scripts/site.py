@@ -11,7 +11,8 @@ def main(snake):
 
     root = Path(snake.output[0]).parent
     with reported("site", snake.log[0]) as log:
-        written = write_site(root, "recorded", snake.threads)
+        scale = Path(snake.input.exhibits).parents[1]
+        written = write_site(root, "recorded", snake.threads, verdicts=scale / "claims")
         log.note(f"{snake.output[0]} and {len(written) - 1} pages behind it")
 
 

@@ -177,6 +177,14 @@ def write_claims(claims: Sequence[Claim], results: Results, folder: Path) -> Pat
     return path
 
 
+def read_claims(claims: Sequence[Claim], path: Path) -> pd.DataFrame:
+    """Return what ``judged`` did when ``write_claims`` wrote ``path``."""
+    numbers = dict.fromkeys(("printed", "measured", "low", "high"), [""])
+    frame = pd.read_csv(path, keep_default_na=False, na_values=numbers)
+    because = {claim.id: claim.because for claim in claims}
+    return frame.assign(because=[because.get(name.partition(".")[0], "") for name in frame["id"]])
+
+
 def claims_table(frame: pd.DataFrame, title: str) -> Table:
     """Return verdicts for people: a row per claim, a column per protocol; the CSV has commands."""
     at = {(row["id"], row["protocol"]): row for row in frame.to_dict("records")}

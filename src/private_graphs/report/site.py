@@ -30,7 +30,7 @@ from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
-from private_graphs.report.claims import claims_table, judged, reasons
+from private_graphs.report.claims import Claim, claims_table, judged, read_claims, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
@@ -66,6 +66,8 @@ class Entry:
     """A study with its shelves: what the overview lists and the navigation leads to."""
 
     shelves: Sequence[Shelf]
+    verdicts: Path | None = None
+    """``results/<scale>/claims`` of a scale whose verdicts have just been written."""
 
     @property
     def study(self) -> Any:
@@ -88,7 +90,15 @@ class Entry:
     def claims(self) -> dict[str, pd.DataFrame]:
         """Verdicts on the claims of the paper's text, by the name of a shelf; nothing of none."""
         claims = claims_of(self.study.id)
-        return {shelf.name: judged(claims, shelf.results) for shelf in self.shelves if claims}
+        return {shelf.name: self._judged(claims, shelf) for shelf in self.shelves if claims}
+
+    def _judged(self, claims: Sequence[Claim], shelf: Shelf) -> pd.DataFrame:
+        """Read the verdicts on what was just judged, judge all else."""
+        if self.verdicts and self.verdicts.parent.name == shelf.name:
+            path = self.verdicts / f"{self.study.id}.csv"
+            if path.is_file():
+                return read_claims(claims, path)
+        return judged(claims, shelf.results)
 
     @property
     def not_run(self) -> str:
@@ -109,13 +119,16 @@ class Entry:
 
 
 def write_site(
-    results_root: str | Path, recorded: str | Path = "recorded", processes: int = 1
+    results_root: str | Path,
+    recorded: str | Path = "recorded",
+    processes: int = 1,
+    verdicts: Path | None = None,
 ) -> list[Path]:
     """Write ``index.html`` and the pages behind it; return their paths.
 
     Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, whose tables
-    are written to ``recorded/exhibits`` and whose pictures are drawn by so many processes. Raises
-    UserError where there is nothing to show.
+    are written to ``recorded/exhibits`` and whose pictures are drawn by so many processes.
+    ``verdicts`` as in ``Entry``. Raises UserError where there is nothing to show.
     """
     root = Path(results_root)
     shelves = read_shelves(root, Path(recorded))
@@ -127,7 +140,8 @@ def write_site(
             there = Path(pictures, shelf.results.study.id)
             drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
                          for each in found]  # fmt: skip
-        return write_pages(root, shelves, draw(drawings, processes), Path(pictures))
+        being_drawn = draw(drawings, processes)
+        return write_pages(root, shelves, being_drawn, Path(pictures), verdicts)
 
 
 def write_pages(
@@ -135,6 +149,7 @@ def write_pages(
     shelves: Iterable[Shelf],
     being_drawn: Iterable[None] = (),
     recorded_pictures: Path | None = None,
+    verdicts: Path | None = None,
 ) -> list[Path]:
     """Write the pages of shelves whose exhibits are written; return their paths.
 
@@ -144,7 +159,7 @@ def write_pages(
     of the reader's own), ``statements/<shelf>/<study>-<method>-….html`` with statements of like
     runs. Files to download and pictures are those of ``<shelf>/exhibits/<study>``, pictures of
     recorded exhibits those of ``<recorded_pictures>/<study>``, once those that are ``being_drawn``
-    are there. Pages that nothing is made of any more are removed.
+    are there. ``verdicts`` as in ``Entry``. Pages that nothing is made of any more are removed.
     Raises UserError where there is nothing to show, and where a picture is missing.
     """
     studies: dict[str, list[Shelf]] = {}
@@ -154,7 +169,8 @@ def write_pages(
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    site = _Site(root, [Entry(members) for members in studies.values()], recorded_pictures)
+    site = _Site(root, [Entry(members, verdicts) for members in studies.values()],
+                 recorded_pictures)  # fmt: skip
     try:
         pages = dict(site.pages())
     finally:
