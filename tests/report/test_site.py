@@ -277,6 +277,24 @@ def test_claims_that_were_checked_are_counted_on_the_card(tmp_path, monkeypatch)
     assert not any("data-protocol" in values for values in rows), "a row is of all protocols"
 
 
+def test_verdicts_that_were_just_written_are_those_of_their_scale_alone(tmp_path, monkeypatch):
+    frame = pd.DataFrame([["a", "says a", None, "paper", 0.5, 0.4, 0.6, "holds", "", ""]],
+                         columns=[*COLUMNS, "because"])  # fmt: skip
+    claim = SimpleNamespace(id="a", because="of it")
+    monkeypatch.setattr(site, "claims_of", lambda study: [claim])
+    monkeypatch.setattr(site, "judged", lambda claims, results: frame)
+    folder = tmp_path / "demo" / "claims"
+    folder.mkdir(parents=True)
+    frame.assign(verdict="fails")[list(COLUMNS)].to_csv(folder / "small.csv", index=False)
+    shelves = [shelf(name) for name in ("full", "recorded", "demo")]
+    read = site.Entry(shelves, folder).claims
+    assert {name: list(part["verdict"]) for name, part in read.items()} == {
+        "full": ["holds"], "recorded": ["holds"], "demo": ["fails"]}  # fmt: skip
+    assert list(read["demo"]["because"]) == ["of it"]
+    (folder / "small.csv").unlink()  # the run showed no exhibit of this study
+    assert list(site.Entry(shelves, folder).claims["demo"]["verdict"]) == ["holds"]
+
+
 def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
     build(tmp_path, shelf(audit=AUDIT | {"epsilon_lower": 1.5}), shelf("recorded", audit=AUDIT))
     pages = statement_pages(tmp_path)
