@@ -83,15 +83,35 @@ def test_a_job_that_may_need_kernels_waits_until_they_are_compiled(warm, monkeyp
     assert warm.handed_over(job("run"))
 
 
-def test_it_begins_with_what_jobs_would_load():
+@pytest.mark.parametrize(
+    ("module", "kernel", "count"),
+    [
+        ("methods.gcn", "training.kernels.train_step", 1),
+        ("methods.appr", "training.roots._train", 2),  # float32 and float64
+    ],
+)
+def test_it_begins_with_what_jobs_would_load(module, kernel, count):
+    file, name = kernel.rsplit(".", 1)
     begun = (
-        "import warm\nfrom private_graphs.training.kernels import train_step\n"
-        "before = len(train_step.signatures)\nwarm._load_kernels(['private_graphs.methods.gcn'])\n"
-        "print(before, len(train_step.signatures))"
+        f"import warm\nfrom private_graphs.{file} import {name} as kernel\n"
+        f"before = len(kernel.signatures)\nwarm._load_kernels(['private_graphs.{module}'])\n"
+        "print(before, len(kernel.signatures))"
     )
     own = [sys.executable, "-c", begun]
     done = subprocess.run(own, cwd=WARM.parent, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "1"]
+    assert done.stdout.split() == ["0", str(count)]
+
+
+def test_the_copy_that_compiles_ends_with_the_process_that_it_is_a_copy_of(tmp_path):
+    shutil.copy(WARM, tmp_path)
+    slow = "warm._PRELOADED = (); warm._load_kernels = lambda names: time.sleep(60)"
+    start = f"import time, warm\n{slow}\nwarm.serve('socket', [], [])"
+    own = subprocess.Popen([sys.executable, "-c", start], cwd=tmp_path, stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE)  # fmt: skip
+    until((tmp_path / "socket").exists)
+    began = time.monotonic()
+    own.communicate()  # closes stdin, and reads until nobody has stdout
+    assert time.monotonic() - began < 8
 
 
 @pytest.mark.parametrize(("rule", "status"), [("refused", 3), ("broken", 1), ("killed", 1)])

@@ -96,9 +96,10 @@ def jobs_to_run():
 
 
 def kinds_to_make():
-    """Kinds of features that are going to be made."""
+    """Kinds of features that are going to be made on one thread."""
     jobs = workflow.dag.needrun_jobs(exclude_finished=False)
-    return {job.wildcards.kind for job in jobs if job.rule.name == "features"}
+    made = [job for job in jobs if job.rule.name == "features" and job.threads == 1]
+    return {job.wildcards.kind for job in made}
 
 
 def announcement():
@@ -129,11 +130,12 @@ def begin():
 
 
 def lift_default_limit():
-    """Drop Snakemake's own limit of 100 jobs per second, which nothing here reaches: while jobs
+    """Drop Snakemake's own limit of 100 jobs per second where jobs run on this machine: while jobs
     wait, its scheduler wakes every second once for every job that has finished.
     """
     limit = workflow.scheduling_settings.max_jobs_per_timespan
-    if limit and (limit.max_jobs, limit.timespan) == (100, 1):
+    default = limit and (limit.max_jobs, limit.timespan) == (100, 1)
+    if default and workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
 
 

@@ -8,6 +8,7 @@ it ends. Without such a process, or where it cannot be reached, a job runs in it
 
 import contextlib
 import importlib
+import logging
 import os
 import pickle
 import runpy
@@ -29,6 +30,8 @@ _GRACE = 10.0
 _WAITING = 64
 _WAIT_FOR_KERNELS = ("audit", "run")
 """Rules of jobs that may need them."""
+_TALKING = ("transformers", "sentence_transformers")
+"""Libraries whose loggers keep the stderr that there is when they are imported."""
 _PRELOADED = (
     "dp_accounting.pld.privacy_loss_distribution",
     "private_graphs.attacks.audit",
@@ -93,10 +96,12 @@ def serve(address: str, modules: list[str], libraries: list[str]) -> None:
         with contextlib.suppress(Exception):  # a job that needs what is wrong here says so
             _read_code(modules)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        compiled = _compile(modules)
+        compiled = _compile(modules, listener)
         for name in libraries:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
+        for name in _TALKING:  # to the log of the job, not to where this process writes
+            logging.getLogger(name).handlers = [logging.lastResort]
         watched = [listener, sys.stdin, compiled]
         while sys.stdin not in (ready := select.select(watched, [], [])[0]):
             if compiled in ready:
@@ -119,7 +124,7 @@ def _read_code(modules: list[str]) -> None:
         code_fingerprint(name)
 
 
-def _compile(modules: list[str]) -> int:
+def _compile(modules: list[str], listener: socket.socket) -> int:
     """Have a copy of this process compile kernels; return a pipe that ends when they are on disk.
 
     Where they are already, this takes seconds; in a fresh clone a minute, once and not in several
@@ -127,6 +132,9 @@ def _compile(modules: list[str]) -> int:
     """
     compiled, begun = os.pipe()
     if not os.fork():
+        listener.close()
+        for number in (signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
         threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
         with contextlib.suppress(Exception):
             _load_kernels(modules)

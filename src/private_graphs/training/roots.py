@@ -382,7 +382,7 @@ def train(
     clip = plan.clip_norm * (1 - _ROUNDING * np.finfo(dtype).eps)
     noisy = _train(
         _LANES, roots.features, roots.rows, roots.labels, plan.batches, theta, roots.n_features,
-        clip, plan.noise_std, plan.divisor, plan.learning_rate, plan.adam,
+        clip, plan.noise_std, float(plan.divisor), plan.learning_rate, plan.adam,
         plan.weight_decay, np.uint64(round(plan.dropout * _DROPS)),
         dtype(1 / (1 - plan.dropout)), noise_key, np.uint64(dropout_seed), roots.gram_start,
         roots.grams,
