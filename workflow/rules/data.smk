@@ -43,7 +43,7 @@ rule dataset:
         f"{RESULTS}/benchmarks/dataset/{{build}}.tsv"
     wildcard_constraints:
         build="[^/]+|[^/]+/raw/[^/]+",
-    priority: 50  # of what all else waits for
+    priority: 50  # all else waits for it
     group:
         bundled("data")
     conda:
@@ -71,7 +71,7 @@ rule texts:
     wildcard_constraints:
         dataset="[^/]+",
         view="[^/]+",
-    priority: 50  # of what all else waits for
+    priority: 50  # all else waits for it
     group:
         bundled("data")
     conda:

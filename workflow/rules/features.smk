@@ -17,7 +17,7 @@ rule features:
         dataset="[^/]+",
         kind="|".join(flow.registry.TEXT_FEATURES),
         view="[^/]+",
-    priority: 50
+    priority: 50  # all else waits for it
     group:
         bundled(lambda wildcards: None if embeds(wildcards) else "data")
     conda:

@@ -100,7 +100,7 @@ def serve(address: str, modules: list[str], libraries: list[str]) -> None:
         for name in libraries:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
-        for name in _TALKING:  # to the log of the job, not to where this process writes
+        for name in {*_TALKING} & {*sys.modules}:  # to the log of the job, not past it
             logging.getLogger(name).handlers = [logging.lastResort]
         watched = [listener, sys.stdin, compiled]
         while sys.stdin not in (ready := select.select(watched, [], [])[0]):
@@ -181,7 +181,7 @@ def _run(line: socket.socket, compiled: int) -> None:
         threading.Thread(target=_end_with, args=(line,), daemon=True).start()
         snake = request["snake"]
         if snake.rule in _WAIT_FOR_KERNELS:
-            os.read(compiled, 1)
+            os.read(compiled, 1)  # nobody writes: it returns when the pipe ends
         script = Path(__file__).with_name(f"{snake.rule}.py")
         runpy.run_path(str(script), {"snakemake": snake})
         status = 0
