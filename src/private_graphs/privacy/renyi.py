@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from private_graphs.privacy.accountants import moments_log
 from private_graphs.privacy.checks import check_delta, check_noise, check_rate, check_steps
@@ -93,6 +92,8 @@ def occurrence_epsilon(
     conversion (Canonne et al. 2020) are those of their code: below about .93 at δ = 1e-5 it
     certifies nothing.
     """
+    from scipy.stats import hypergeom  # half a second to import
+
     check_noise(noise_multiplier)
     check_steps(steps)
     check_delta(delta)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from private_graphs.errors import UserError
 from private_graphs.files import write_text
@@ -87,7 +87,8 @@ def interval(values: Iterable[float]) -> Measured | None:
     mean = float(known.mean())
     if len(known) == 1:
         return Measured(mean, -math.inf, math.inf)
-    around = t.ppf(0.5 + CONFIDENCE / 2, len(known) - 1) * known.std(ddof=1) / len(known) ** 0.5
+    quantile = stdtrit(len(known) - 1, 0.5 + CONFIDENCE / 2)
+    around = quantile * known.std(ddof=1) / len(known) ** 0.5
     return Measured(mean, mean - float(around), mean + float(around))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.errors import UserError
@@ -297,7 +297,7 @@ def _moments(values: pd.Series, point: pd.Series, spread: str) -> pd.DataFrame:
     for part in np.split(values.to_numpy(dtype=float)[order], ends):
         known = part[~np.isnan(part)]
         n, std = len(known), known.std(ddof=1) if len(known) > 1 else math.nan
-        half = t.ppf(0.975, n - 1) * std / n**0.5 if spread == "ci95" and n > 1 else std
+        half = stdtrit(n - 1, 0.975) * std / n**0.5 if spread == "ci95" and n > 1 else std
         rows.append({"mean": known.mean() if n else math.nan, "n": n, spread: half})
     return pd.DataFrame(rows, columns=["mean", "n", spread])
 

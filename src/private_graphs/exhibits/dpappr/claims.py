@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtr, stdtrit
 
 from private_graphs.exhibits.dpappr.points import ROWS, SETTINGS
 from private_graphs.exhibits.dpappr.sampled_rows import edges_left
@@ -262,7 +262,7 @@ def _around(part: pd.Series, level: float) -> Measured:
     mean, n = float(part.mean()), len(part)
     if n < 2:
         return Measured(mean, -math.inf, math.inf)
-    around = float(t.ppf(1 - level / 2, n - 1) * part.std(ddof=1) / math.sqrt(n))
+    around = float(stdtrit(n - 1, 1 - level / 2) * part.std(ddof=1) / math.sqrt(n))
     return Measured(mean, mean - around, mean + around)
 
 
@@ -288,7 +288,7 @@ def _two_sided(part: pd.Series) -> float:
     if len(part) < 2:
         return 1.0
     mean, error = part.mean(), part.std(ddof=1) / math.sqrt(len(part))
-    return float(2 * t.sf(abs(mean) / error, len(part) - 1)) if error > 0 else 0.0
+    return float(2 * stdtr(len(part) - 1, -abs(mean) / error)) if error > 0 else 0.0
 
 
 def holm(parts: dict[str, Parts]) -> dict[str, Measured]:
