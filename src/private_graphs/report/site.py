@@ -30,23 +30,25 @@ from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
-from private_graphs.report.claims import Claim, claims_table, judged, read_claims, reasons
+from private_graphs.report.claims import claims_table, judged, read_claims, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
 from private_graphs.report.publish import write_all_texts
+from private_graphs.report.record import ROWS
 from private_graphs.report.shelf import (
     Shelf,
     exhibit_files,
     label_of,
     name_of,
     read_shelves,
+    recorded_shelf,
     title_of,
 )
 from private_graphs.report.table import Link, csv, html, markdown, tex
 from private_graphs.report.words import SCALE
-from private_graphs.report.write import draw, wait
+from private_graphs.report.write import beside, draw, wait
 from private_graphs.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS = "site", "privacy", "claims"
@@ -66,8 +68,8 @@ class Entry:
     """A study with its shelves: what the overview lists and the navigation leads to."""
 
     shelves: Sequence[Shelf]
-    verdicts: Path | None = None
-    """``results/<scale>/claims`` of a scale whose verdicts have just been written."""
+    verdicts: Mapping[str, pd.DataFrame]
+    """On the claims of the paper's text, by the name of a shelf; all others are judged here."""
 
     @property
     def study(self) -> Any:
@@ -90,15 +92,11 @@ class Entry:
     def claims(self) -> dict[str, pd.DataFrame]:
         """Verdicts on the claims of the paper's text, by the name of a shelf; nothing of none."""
         claims = claims_of(self.study.id)
-        return {shelf.name: self._judged(claims, shelf) for shelf in self.shelves if claims}
-
-    def _judged(self, claims: Sequence[Claim], shelf: Shelf) -> pd.DataFrame:
-        """Read the verdicts on what was just judged, judge all else."""
-        if self.verdicts and self.verdicts.parent.name == shelf.name:
-            path = self.verdicts / f"{self.study.id}.csv"
-            if path.is_file():
-                return read_claims(claims, path)
-        return judged(claims, shelf.results)
+        return {
+            shelf.name: self.verdicts[shelf.name] if shelf.name in self.verdicts
+            else judged(claims, shelf.results)
+            for shelf in self.shelves if claims
+        }  # fmt: skip
 
     @property
     def not_run(self) -> str:
@@ -127,11 +125,15 @@ def write_site(
     """Write ``index.html`` and the pages behind it; return their paths.
 
     Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, whose tables
-    are written to ``recorded/exhibits`` and whose pictures are drawn by so many processes.
-    ``verdicts`` as in ``Entry``. Raises UserError where there is nothing to show.
+    are written to ``recorded/exhibits``, whose claims are judged and whose pictures are drawn by so
+    many processes. ``verdicts`` is ``results/<scale>/claims`` of a scale whose verdicts have just
+    been written. Raises UserError where there is nothing to show.
     """
-    root = Path(results_root)
-    shelves = read_shelves(root, Path(recorded))
+    root, recorded = Path(results_root), Path(recorded)
+    being_judged = beside(
+        ((judge_recorded, path.parent) for path in sorted(recorded.glob(f"*/{ROWS}"))), processes
+    )
+    shelves = read_shelves(root, recorded)
     with TemporaryDirectory() as pictures:
         drawings = []
         for shelf in (each for each in shelves if each.made):
@@ -140,8 +142,27 @@ def write_site(
             there = Path(pictures, shelf.results.study.id)
             drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
                          for each in found]  # fmt: skip
+        known = by_study(being_judged, verdicts)
         being_drawn = draw(drawings, processes)
-        return write_pages(root, shelves, being_drawn, Path(pictures), verdicts)
+        return write_pages(root, shelves, being_drawn, Path(pictures), known)
+
+
+def by_study(
+    recorded: Iterable[tuple[str, pd.DataFrame]], written: Path | None
+) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return verdicts on recorded studies and those just written, by study and shelf."""
+    verdicts = {name: {"recorded": frame} for name, frame in recorded}
+    for path in written.glob("*.csv") if written else ():
+        frame = read_claims(claims_of(path.stem), path)
+        verdicts.setdefault(path.stem, {})[written.parent.name] = frame
+    return verdicts
+
+
+def judge_recorded(folder: Path) -> tuple[str, pd.DataFrame]:
+    """Return the name of a recorded study and the verdicts on its claims: a task of a process of
+    its own, which reads ``folder`` itself."""
+    results = recorded_shelf(folder).results
+    return results.study.id, judged(claims_of(results.study.id), results)
 
 
 def write_pages(
@@ -149,7 +170,7 @@ def write_pages(
     shelves: Iterable[Shelf],
     being_drawn: Iterable[None] = (),
     recorded_pictures: Path | None = None,
-    verdicts: Path | None = None,
+    verdicts: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> list[Path]:
     """Write the pages of shelves whose exhibits are written; return their paths.
 
@@ -159,8 +180,8 @@ def write_pages(
     of the reader's own), ``statements/<shelf>/<study>-<method>-….html`` with statements of like
     runs. Files to download and pictures are those of ``<shelf>/exhibits/<study>``, pictures of
     recorded exhibits those of ``<recorded_pictures>/<study>``, once those that are ``being_drawn``
-    are there. ``verdicts`` as in ``Entry``. Pages that nothing is made of any more are removed.
-    Raises UserError where there is nothing to show, and where a picture is missing.
+    are there. ``verdicts`` by study are as in ``Entry``. Pages that nothing is made of any more are
+    removed. Raises UserError where there is nothing to show, and where a picture is missing.
     """
     studies: dict[str, list[Shelf]] = {}
     for shelf in shelves:
@@ -169,8 +190,8 @@ def write_pages(
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    site = _Site(root, [Entry(members, verdicts) for members in studies.values()],
-                 recorded_pictures)  # fmt: skip
+    entries = [Entry(members, (verdicts or {}).get(name, {})) for name, members in studies.items()]
+    site = _Site(root, entries, recorded_pictures)
     try:
         pages = dict(site.pages())
     finally:
