@@ -21,6 +21,7 @@ from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import readers
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
+from private_graphs.exhibits import claims_module
 from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST, resource
 from private_graphs.jobs import Job
@@ -233,10 +234,10 @@ def make_workflow(raw: Mapping[str, Any]) -> Workflow:
 # --- names of files --------------------------------------------------------------------------
 
 
-def study_files(work: Workflow) -> list[str]:
-    """Return the study files of a run with their published numbers."""
+def study_files(studies: Iterable[str]) -> list[str]:
+    """Return the files of studies with their published numbers."""
     files = []
-    for name in work.plan.studies:
+    for name in studies:
         study = Path(shipped(f"studies/{name}.yaml"))
         published = sorted((study.parent / "published").glob(f"{name}_*.csv"))
         files += [study.as_posix(), *(path.as_posix() for path in published)]
@@ -247,6 +248,16 @@ def shipped(relative: str) -> str:
     """Return the path of a file of the project from the working folder, which is another one where
     the workflow is a module of a second workflow."""
     return Path(os.path.relpath(resource(relative))).as_posix()
+
+
+def recorded_studies() -> list[str]:
+    """Return the names of recorded studies."""
+    return sorted(path.parent.name for path in RECORDED.glob("*/rows.parquet"))
+
+
+def recorded_claims() -> list[str]:
+    """Return the modules with the rules of the claims of recorded studies."""
+    return [module for name in recorded_studies() if (module := claims_module(name))]
 
 
 def recorded_files() -> list[str]:

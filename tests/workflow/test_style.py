@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from private_graphs.imports import import_closure
 from private_graphs.methods import all_methods, module_of
 from private_graphs.repairs import Repairs, exhibit_modules, shown_exhibits
-from private_graphs.workflow import make_workflow
+from private_graphs.workflow import make_workflow, recorded_claims
 
 from .conftest import Project
 
@@ -53,7 +53,8 @@ def test_every_rule_has_a_script_of_its_name_a_log_and_an_environment(root: Path
             own_times = name in ("run", "audit")  # those of a run may be secret
             assert ("    times=" in body) == own_times != ("    benchmark:" in body), name
             assert f'"../scripts/{name}.py"' in body and f'code("{name}.py"' in body
-    assert rules == ["sources", "dataset", "texts", "features", "run", "audit", "exhibits", "site"]
+    assert rules == ["sources", "dataset", "texts", "features", "run", "audit", "exhibits",
+                     "recorded_claims", "site"]  # fmt: skip
 
 
 def test_environments_have_the_versions_of_the_lock(root: Path) -> None:
@@ -88,6 +89,8 @@ def by_name(rule: str) -> list[str]:
         return sorted({module_of(name) for name in all_methods()})
     if rule in ("exhibits", "site"):
         return exhibit_modules(shown_exhibits(make_workflow({}), Repairs()))
+    if rule == "recorded_claims":
+        return recorded_claims()
     return []
 
 

@@ -171,7 +171,7 @@ def test_more_splits_than_training_nodes_are_refused(place: Path) -> None:
 
 def test_names_of_files() -> None:
     work = make_workflow({"exhibits": "lrec2022.table1"})
-    files = study_files(work)
+    files = study_files(work.plan.studies)
     first, *others = work.plan.studies
     names = [Path(file).name for file in files]
     assert names[0] == f"{first}.yaml" and {f"{name}.yaml" for name in others} < set(names)

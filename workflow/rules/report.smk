@@ -8,7 +8,7 @@ rule exhibits:
         statistics=[
             f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()
         ],
-        studies=flow.study_files(WORK),
+        studies=flow.study_files(WORK.plan.studies),
         again=again,
     output:
         rows=f"{RESULTS}/rows.parquet",
@@ -33,11 +33,39 @@ rule exhibits:
         "../scripts/exhibits.py"
 
 
+# Of no job of this run: it fills a core that waits, and is done once.
+rule recorded_claims:
+    input:
+        recorded=flow.recorded_files(),
+        studies=flow.study_files(flow.recorded_studies()),
+        again=again,
+    output:
+        [f"results/recorded/claims/{name}.csv" for name in flow.recorded_studies()],
+    log:
+        f"{RESULTS}/logs/recorded_claims.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/recorded_claims.tsv"
+    priority: 10
+    group:
+        bundled("report")
+    conda:
+        "../../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=more(2000),
+        runtime=more(30),
+    params:
+        code=code("recorded_claims.py", lambda wildcards: flow.recorded_claims()),
+    script:
+        "../scripts/recorded_claims.py"
+
+
 rule site:
     input:
         exhibits=rules.exhibits.output.manifest,
+        claims=rules.recorded_claims.output,
         recorded=flow.recorded_files(),
-        studies=flow.study_files(WORK),
+        studies=flow.study_files(WORK.plan.studies),
         again=again,
     output:
         report("results/index.html", caption="../report/site.rst", category="Page"),

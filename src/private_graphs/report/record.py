@@ -291,7 +291,7 @@ def _check(folder: Path, recorded: Recorded, order: Mapping[str, Sequence[str]])
         raise UserError(f"{folder / PREDICTIONS}: expected the runs of {ROWS}, in their order")
     for job, group in recorded._jobs.items():
         classes = recorded.predictions[job]
-        expected = (len(group), len(recorded.test_records[records_of(group)[0]]))
+        expected = (len(group), len(recorded.test_records[records_of(group.head(1))[0]]))
         if classes.shape != expected or classes.dtype != np.uint8:
             raise UserError(
                 f"{folder / PREDICTIONS}: {job} is {classes.dtype} of shape {classes.shape}; "

@@ -36,19 +36,17 @@ from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
 from private_graphs.report.picture import picture, variables
 from private_graphs.report.publish import write_all_texts
-from private_graphs.report.record import ROWS
 from private_graphs.report.shelf import (
     Shelf,
     exhibit_files,
     label_of,
     name_of,
     read_shelves,
-    recorded_shelf,
     title_of,
 )
 from private_graphs.report.table import Link, csv, html, markdown, tex
 from private_graphs.report.words import SCALE
-from private_graphs.report.write import beside, draw, wait
+from private_graphs.report.write import draw, wait
 from private_graphs.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS = "site", "privacy", "claims"
@@ -120,20 +118,17 @@ def write_site(
     results_root: str | Path,
     recorded: str | Path = "recorded",
     processes: int = 1,
-    verdicts: Path | None = None,
+    verdicts: Iterable[Path] = (),
 ) -> list[Path]:
     """Write ``index.html`` and the pages behind it; return their paths.
 
     Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, whose tables
-    are written to ``recorded/exhibits``, whose claims are judged and whose pictures are drawn by so
-    many processes. ``verdicts`` is ``results/<scale>/claims`` of a scale whose verdicts have just
-    been written. Raises UserError where there is nothing to show.
+    are written to ``recorded/exhibits`` and whose pictures are drawn by so many processes.
+    ``verdicts`` are files ``results/<shelf>/claims/<study>.csv`` that were written for what is
+    there now; all other claims are judged. Raises UserError where there is nothing to show.
     """
-    root, recorded = Path(results_root), Path(recorded)
-    being_judged = beside(
-        ((judge_recorded, path.parent) for path in sorted(recorded.glob(f"*/{ROWS}"))), processes
-    )
-    shelves = read_shelves(root, recorded)
+    root = Path(results_root)
+    shelves = read_shelves(root, Path(recorded))
     with TemporaryDirectory() as pictures:
         drawings = []
         for shelf in (each for each in shelves if each.made):
@@ -142,27 +137,17 @@ def write_site(
             there = Path(pictures, shelf.results.study.id)
             drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
                          for each in found]  # fmt: skip
-        known = by_study(being_judged, verdicts)
         being_drawn = draw(drawings, processes)
-        return write_pages(root, shelves, being_drawn, Path(pictures), known)
+        return write_pages(root, shelves, being_drawn, Path(pictures), by_study(verdicts))
 
 
-def by_study(
-    recorded: Iterable[tuple[str, pd.DataFrame]], written: Path | None
-) -> dict[str, dict[str, pd.DataFrame]]:
-    """Return verdicts on recorded studies and those just written, by study and shelf."""
-    verdicts = {name: {"recorded": frame} for name, frame in recorded}
-    for path in written.glob("*.csv") if written else ():
+def by_study(paths: Iterable[Path]) -> dict[str, dict[str, pd.DataFrame]]:
+    """Read verdicts: by study, then by the name of a shelf."""
+    verdicts: dict[str, dict[str, pd.DataFrame]] = {}
+    for path in paths:
         frame = read_claims(claims_of(path.stem), path)
-        verdicts.setdefault(path.stem, {})[written.parent.name] = frame
+        verdicts.setdefault(path.stem, {})[path.parents[1].name] = frame
     return verdicts
-
-
-def judge_recorded(folder: Path) -> tuple[str, pd.DataFrame]:
-    """Return the name of a recorded study and the verdicts on its claims: a task of a process of
-    its own, which reads ``folder`` itself."""
-    results = recorded_shelf(folder).results
-    return results.study.id, judged(claims_of(results.study.id), results)
 
 
 def write_pages(

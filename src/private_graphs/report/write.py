@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
@@ -158,16 +157,10 @@ def draw(drawings: Iterable[Drawing], processes: int = 1) -> Iterator[None]:
 
     They are there after ``wait`` for what this returns.
     """
-    return beside(((Drawing.draw, each) for each in drawings), processes)
-
-
-def beside(tasks: Iterable[tuple[Callable[[Any], Any], Any]], processes: int = 1) -> Iterator[Any]:
-    """Call functions with their arguments in so many processes (-1: one per core) while the caller
-    goes on; return an iterator over what they return."""
     from joblib import Parallel, delayed
 
     run = Parallel(processes, return_as="generator", max_nbytes=None)
-    return run(delayed(function)(argument) for function, argument in tasks)
+    return run(delayed(Drawing.draw)(each) for each in drawings)
 
 
 def wait(being_drawn: Iterable[None]) -> None:
