@@ -8,7 +8,11 @@ import sys
 
 import dp_accounting
 import mpmath
+import numpy as np
 import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -16,6 +20,7 @@ from hypothesis import strategies as st
 from private_graphs.errors import UsageError
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
 from private_graphs.privacy.fourier import fourier_epsilon
+from private_graphs.privacy.losses import SampledGaussian, _gaussian_deltas, _pld
 
 DELTA = 1e-5
 
@@ -134,3 +139,35 @@ def test_gdp_and_moments_load_neither_dp_accounting_nor_torch() -> None:
         "assert not {'dp_accounting', 'torch'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5, 0.01, 1e-4])
+@pytest.mark.parametrize("noise", [0.3, 1.6, 50.0])
+@pytest.mark.parametrize("kind", [*AdjacencyType])
+def test_the_deltas_of_a_whole_grid_are_those_of_the_library_point_by_point(rate, noise, kind):
+    loss = GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=kind)
+    bounds = loss.connect_dots_bounds()
+    ends = (bounds.epsilon_lower - 0.01, bounds.epsilon_upper + 0.01)
+    epsilons = np.sort([*np.linspace(*ends, 101), 0.0, 1e-9, -1e-9])
+    deltas = _gaussian_deltas(loss, epsilons)
+    assert deltas == pytest.approx(loss.get_delta_for_epsilon(epsilons), rel=0, abs=1e-14)
+
+
+@pytest.mark.parametrize(("relation", "same"), [
+    ("replace", NeighboringRelation.REPLACE_ONE),
+    ("zero_out", NeighboringRelation.REPLACE_SPECIAL),
+    ("add_remove", NeighboringRelation.ADD_OR_REMOVE_ONE),
+])  # fmt: skip
+@pytest.mark.parametrize("rate", [0.2, 1.0])
+def test_a_sampled_gaussian_has_the_price_of_the_library(relation, same, rate):
+    loss = SampledGaussian(1.6, 20, rate, relation)
+    interval = 1e-3
+    noise = 1.6 / 20**0.5 if rate == 1 else 1.6
+    one = from_gaussian_mechanism(noise, value_discretization_interval=interval,
+                                  sampling_prob=rate, neighboring_relation=same)  # fmt: skip
+    expected = one if rate == 1 else one.self_compose(20)
+    ours = _pld(loss, interval)
+    for delta in (1e-3, 1e-5, 1e-8):
+        assert ours.get_epsilon_for_delta(delta) == pytest.approx(
+            expected.get_epsilon_for_delta(delta), rel=1e-7
+        )

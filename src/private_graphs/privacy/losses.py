@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -228,9 +229,62 @@ def _pure_pld(loss: PureLoss, interval: float):
     return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(interval, support, deltas))
 
 
+def _gaussian_deltas(loss: Any, epsilons: np.ndarray) -> np.ndarray:
+    """Return (n,) δ at (n,) ε of dp-accounting's ``GaussianPrivacyLoss`` of sensitivity 1.
+
+    As its ``get_delta_for_epsilon``, which looks for the half-line of one ε after the other: most
+    of the time of a price.
+    """
+    rate, variance, kind = loss.sampling_prob, loss._standard_deviation**2, loss.adjacency_type.name
+    deltas, inside = np.zeros(len(epsilons)), np.ones(len(epsilons), bool)
+    if rate < 1 and kind == "ADD":
+        inside = epsilons < -math.log1p(-rate)
+    elif rate < 1 and kind == "REMOVE":
+        inside = epsilons > math.log1p(-rate)
+        deltas[~inside] = -np.expm1(epsilons[~inside])
+    within = epsilons[inside]
+    sign = -1 if kind == "ADD" else 1
+    with np.errstate(divide="ignore"):  # log 0 at ends
+        if kind == "REPLACE":
+            arc = 0.0
+            if rate < 1:
+                half = np.abs(within) / 2
+                log_sinh = half + np.log1p(-np.exp(-2 * half)) - math.log(2)
+                log_sinh += 0.5 / variance + math.log1p(-rate) - math.log(rate)
+                arc = np.logaddexp(0.5 * np.logaddexp(0, 2 * log_sinh), log_sinh)
+            cuts = -variance * (np.sign(within) * arc + within / 2)
+        else:
+            unsampled = sign * within
+            if rate < 1:
+                still = np.minimum((1 - rate) * np.exp(-unsampled), 1)
+                unsampled = unsampled - math.log(rate) + np.log1p(-still)
+            cuts = -sign * (variance * unsampled + 0.5)
+    deltas[inside] = loss.mu_upper_cdf(cuts) - np.exp(within + loss.mu_lower_log_cdf(cuts))
+    return np.clip(deltas, 0, 1)
+
+
+def _gaussian_pld(noise: float, rate: float, relation: str, interval: float):
+    """PLD of one Poisson-sampled Gaussian sum, as dp-accounting's ``from_gaussian_mechanism``."""
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+
+    def one(adjacency: AdjacencyType) -> Any:
+        loss = GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=adjacency)
+        bounds = loss.connect_dots_bounds()
+        first = math.floor(bounds.epsilon_lower / interval)
+        last = math.ceil(bounds.epsilon_upper / interval)
+        deltas = _gaussian_deltas(loss, np.arange(first, last + 1) * interval)
+        return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)
+
+    if relation == "replace":
+        return PrivacyLossDistribution(one(AdjacencyType.REPLACE))
+    ways = [AdjacencyType.REMOVE] if rate == 1 else [AdjacencyType.REMOVE, AdjacencyType.ADD]
+    return PrivacyLossDistribution(*map(one, ways))
+
+
 def _pld(loss: Loss, interval: float):
     """dp-accounting's PLD of all steps of one loss."""
-    from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as library
 
     if isinstance(loss, PureLoss):
@@ -245,18 +299,9 @@ def _pld(loss: Loss, interval: float):
             loss.noise_multiplier, list(range(loss.terms + 1)), loss.weights.tolist(),
             value_discretization_interval=interval,
         ).self_compose(loss.steps)  # fmt: skip
-    relation = {
-        "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-        "zero_out": NeighboringRelation.REPLACE_SPECIAL,
-        "replace": NeighboringRelation.REPLACE_ONE,
-    }[loss.relation]
     full = loss.sampling_rate == 1  # T releases are one with noise sigma/sqrt(T)
-    one = library.from_gaussian_mechanism(
-        loss.noise_multiplier / math.sqrt(loss.steps) if full else loss.noise_multiplier,
-        value_discretization_interval=interval,
-        sampling_prob=loss.sampling_rate,
-        neighboring_relation=relation,
-    )
+    noise = loss.noise_multiplier / (math.sqrt(loss.steps) if full else 1)
+    one = _gaussian_pld(noise, loss.sampling_rate, loss.relation, interval)
     return one if full else one.self_compose(loss.steps)
 
 
