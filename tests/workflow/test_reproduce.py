@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -92,7 +93,8 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     os.killpg(again.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
     output = again.communicate(timeout=300)[0]
     assert again.returncode == 130, output
-    assert "Ended 1 job that a killed run had left behind" in output
+    # the held one, and the verdicts on recorded runs where these were still being written
+    assert re.search(r"Ended (1 job|2 jobs) that a killed run had left behind", output)
     assert "An earlier run was killed: removed its lock" in output
     said = "Interrupted. Finished jobs are kept; the same command continues where this run stopped."
     assert output.count(said) == 1

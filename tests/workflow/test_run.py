@@ -110,7 +110,7 @@ def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
     assert finished.jobs() == {"run": 2, "exhibits": 1, "site": 1}
     method.write_text(before)
     finished.edit_study(lambda demo: demo["configurations"]["sgd"]["settings"].update(epochs=4))
-    assert finished.jobs() == {"run": 2, "exhibits": 1, "site": 1}
+    assert finished.jobs() == {"run": 2, "exhibits": 1, "recorded_claims": 1, "site": 1}
 
 
 def test_a_wrong_raw_file_is_refused_and_the_good_ones_stay_when_it_is_mended(
