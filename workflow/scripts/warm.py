@@ -89,8 +89,9 @@ def serve(address: str, modules: list[str], libraries: list[str]) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the jobs
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
+        listener.bind(f"{address}.new")
         listener.listen(_WAITING)  # jobs that come early wait
+        os.rename(f"{address}.new", address)  # who sees it can connect
         for name in (*_PRELOADED, *modules):
             __import__(name)
         with contextlib.suppress(Exception):  # a job that needs what is wrong here says so
