@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_module, exhibits_by_name
+from private_graphs.exhibits import claims_modules, exhibits_by_name
 from private_graphs.files import MANIFEST, changed_file, sha256_of
 from private_graphs.jobs import JOB_FILE, Job, finished_folders, read_job
 from private_graphs.report.rows import labels_in, read_job_folder
@@ -21,9 +21,11 @@ from private_graphs.verify import stale_input
 from private_graphs.workflow import (
     PROCESSED,
     RAW,
+    RECORDED_CLAIMS,
     Workflow,
     build_of,
     receipt_file,
+    recorded_files,
 )
 
 
@@ -58,10 +60,10 @@ def find_repairs(work: Workflow) -> Repairs:
             or _other_plan(folder, job)
         ):
             again[(folder / MANIFEST).as_posix()] = reason
-    exhibits = work.results / "exhibits"
-    if (exhibits / MANIFEST).is_file():
-        if reason := changed_file(exhibits) or stale_input(exhibits):
-            again[(exhibits / MANIFEST).as_posix()] = reason
+    for folder in (work.results / "exhibits", *([RECORDED_CLAIMS] if recorded_files() else [])):
+        if (folder / MANIFEST).is_file():
+            if reason := changed_file(folder) or stale_input(folder):
+                again[(folder / MANIFEST).as_posix()] = reason
     return repairs
 
 
@@ -109,9 +111,9 @@ def shown_exhibits(work: Workflow, repairs: Repairs) -> list[tuple[str, str]]:
 def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
     """Return the modules of exhibits, and those of the claims of their studies."""
     exhibits = list(exhibits)
-    claims = map(claims_module, dict.fromkeys(study_id for study_id, _ in exhibits))
+    claims = claims_modules(dict.fromkeys(study_id for study_id, _ in exhibits))
     modules = [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in exhibits]
-    return [*modules, *filter(None, claims)]
+    return [*modules, *claims]
 
 
 def _processed(job: Job | None, again: Mapping[str, str]) -> Path | None:

@@ -21,7 +21,6 @@ from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import readers
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_module
 from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST, resource
 from private_graphs.jobs import Job
@@ -35,6 +34,8 @@ RAW = Path("data/raw")
 RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 RECORDED = Path("recorded")
+RECORDED_CLAIMS = RESULTS / "recorded" / "claims"
+"""Verdicts of recorded runs, as ``results/<scale>/claims`` has those of a scale."""
 BUNDLES = ("data", "independent", "following", "report")
 """Jobs that a cluster runs as one: see ``Workflow.bundle`` and the rules."""
 LIBRARIES = {"bert": "transformers.models.bert.modeling_bert", "sbert": "sentence_transformers"}
@@ -253,11 +254,6 @@ def shipped(relative: str) -> str:
 def recorded_studies() -> list[str]:
     """Return the names of recorded studies."""
     return sorted(path.parent.name for path in RECORDED.glob("*/rows.parquet"))
-
-
-def recorded_claims() -> list[str]:
-    """Return the modules with the rules of the claims of recorded studies."""
-    return [module for name in recorded_studies() if (module := claims_module(name))]
 
 
 def recorded_files() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
+import shutil
 import signal
 import subprocess
 import time
@@ -49,6 +49,7 @@ def held_jobs(project: Project, process: subprocess.Popen[str]) -> list[psutil.P
 @pytest.fixture
 def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
     """A run whose first job has finished and whose second cannot finish while ``gate`` exists."""
+    shutil.rmtree(project.path / "recorded")  # the job that judges it would run beside
     script = project.path / "workflow" / "scripts" / "run.py"
     text = script.read_text()
     assert text.count("\nmain(snakemake)") == 1
@@ -93,8 +94,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     os.killpg(again.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
     output = again.communicate(timeout=300)[0]
     assert again.returncode == 130, output
-    # the held one, and the verdicts on recorded runs where these were still being written
-    assert re.search(r"Ended (1 job|2 jobs) that a killed run had left behind", output)
+    assert "Ended 1 job that a killed run had left behind" in output
     assert "An earlier run was killed: removed its lock" in output
     said = "Interrupted. Finished jobs are kept; the same command continues where this run stopped."
     assert output.count(said) == 1

@@ -78,8 +78,10 @@ def test_damage_is_seen_by_a_dry_run_that_touches_nothing_and_mended_by_a_run(
     raw.write_bytes(good[0] + b" ")
     edit_score(rows)
     table.write_text("")
+    (finished.path / "results" / "recorded" / "claims" / f"{STUDY}.csv").write_text("id\n")
     damaged = finished.contents()
-    assert finished.jobs() == {"sources": 1, "dataset": 1, "run": 2, "exhibits": 1, "site": 1}
+    assert finished.jobs() == {"sources": 1, "dataset": 1, "run": 2, "exhibits": 1,
+                               "recorded_claims": 1, "site": 1}  # fmt: skip
     assert finished.contents() == damaged
     raw.write_bytes(good[0])
     os.utime(raw, ns=(good[1].st_atime_ns, good[1].st_mtime_ns))

@@ -13,10 +13,11 @@ from pathlib import Path
 import yaml
 from packaging.utils import canonicalize_name
 
+from private_graphs.exhibits import claims_modules
 from private_graphs.imports import import_closure
 from private_graphs.methods import all_methods, module_of
 from private_graphs.repairs import Repairs, exhibit_modules, shown_exhibits
-from private_graphs.workflow import make_workflow, recorded_claims
+from private_graphs.workflow import make_workflow, recorded_studies
 
 from .conftest import Project
 
@@ -90,7 +91,7 @@ def by_name(rule: str) -> list[str]:
     if rule in ("exhibits", "site"):
         return exhibit_modules(shown_exhibits(make_workflow({}), Repairs()))
     if rule == "recorded_claims":
-        return recorded_claims()
+        return claims_modules(recorded_studies())
     return []
 
 

@@ -17,6 +17,7 @@ from snakemake.logging import logger
 from private_graphs import announce, workflow as flow
 from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
+from private_graphs.exhibits import claims_modules
 from private_graphs.imports import code_state
 from private_graphs.repairs import (
     exhibit_modules,
@@ -26,8 +27,8 @@ from private_graphs.repairs import (
     wanted_receipts,
 )
 
-# Plans of thousands of jobs are millions of objects that stay: a fifth of planning is to look for
-# garbage among them.
+# Plans of thousands of jobs are millions of objects that stay: Python looks less often for garbage
+# among them.
 gc.freeze()
 gc.set_threshold(200_000, 50, 100)
 
@@ -55,6 +56,11 @@ def repairs():
 @cache
 def exhibits_to_write():
     return shown_exhibits(WORK, repairs())
+
+
+def recorded_modules(wildcards):
+    """Modules that judge recorded runs and that a script finds by name."""
+    return claims_modules(flow.recorded_studies())
 
 
 def code(script, modules=lambda wildcards: ()):

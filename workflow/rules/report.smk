@@ -40,7 +40,7 @@ rule recorded_claims:
         studies=flow.study_files(flow.recorded_studies()),
         again=again,
     output:
-        [f"results/recorded/claims/{name}.csv" for name in flow.recorded_studies()],
+        manifest=(flow.RECORDED_CLAIMS / flow.MANIFEST).as_posix(),
     log:
         f"{RESULTS}/logs/recorded_claims.log",
     benchmark:
@@ -55,7 +55,7 @@ rule recorded_claims:
         mem_mb=more(2000),
         runtime=more(30),
     params:
-        code=code("recorded_claims.py", lambda wildcards: flow.recorded_claims()),
+        code=code("recorded_claims.py", recorded_modules),
     script:
         "../scripts/recorded_claims.py"
 
@@ -63,7 +63,7 @@ rule recorded_claims:
 rule site:
     input:
         exhibits=rules.exhibits.output.manifest,
-        claims=rules.recorded_claims.output,
+        claims=rules.recorded_claims.output if flow.recorded_files() else [],
         recorded=flow.recorded_files(),
         studies=flow.study_files(WORK.plan.studies),
         again=again,

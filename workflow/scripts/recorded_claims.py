@@ -6,16 +6,20 @@ from job import reported
 
 
 def main(snake):
-    """Write ``<study>.csv`` for every recorded study."""
+    """Write ``<study>.csv`` for every recorded study with claims."""
     from private_graphs.exhibits import claims_of
     from private_graphs.report.claims import write_claims
     from private_graphs.report.shelf import recorded_shelves
+    from private_graphs.verify import write_hashes
 
-    folder = Path(snake.output[0]).parent
+    folder = Path(snake.output.manifest).parent
     with reported("recorded_claims", snake.log[0]) as log:
+        written = []
         for shelf in recorded_shelves("recorded"):
-            claims = claims_of(shelf.results.study.id)
-            log.note(str(write_claims(claims, shelf.results, folder)))
+            if claims := claims_of(shelf.results.study.id):
+                written.append(write_claims(claims, shelf.results, folder))
+                log.note(str(written[-1]))
+        write_hashes(folder, [path.name for path in written], made_from=[])
 
 
 main(snakemake)  # noqa: F821

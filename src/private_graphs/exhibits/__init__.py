@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,11 @@ def claims_module(study_id: str) -> str | None:
     name = f"{__name__}.{study_id}.claims"
     has_any = importlib.util.find_spec(f"{__name__}.{study_id}") is not None
     return name if has_any and importlib.util.find_spec(name) else None
+
+
+def claims_modules(study_ids: Iterable[str]) -> list[str]:
+    """Return the modules with the rules of the claims of studies."""
+    return list(filter(None, map(claims_module, study_ids)))
 
 
 def claims_of(study_id: str) -> tuple[Claim, ...]:

@@ -235,7 +235,7 @@ def _gaussian_deltas(loss: Any, epsilons: np.ndarray) -> np.ndarray:
     As its ``get_delta_for_epsilon``, which looks for the half-line of one ε after the other: most
     of the time of a price.
     """
-    rate, variance, kind = loss.sampling_prob, loss._standard_deviation**2, loss.adjacency_type.name
+    rate, variance, kind = loss.sampling_prob, loss.standard_deviation**2, loss.adjacency_type.name
     deltas, inside = np.zeros(len(epsilons)), np.ones(len(epsilons), bool)
     if rate < 1 and kind == "ADD":
         inside = epsilons < -math.log1p(-rate)
