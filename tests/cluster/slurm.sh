@@ -93,6 +93,8 @@ JobAcctGatherParams=OverMemoryKill
 AccountingStorageType=accounting_storage/none
 GresTypes=gpu
 NodeName=$node NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=$(($(awk '/MemTotal/ {print $2}' /proc/meminfo) / 1024)) Gres=gpu:1 State=UNKNOWN
+# a job that no node can ever run is refused, and not queued for ever
+EnforcePartLimits=ALL
 PartitionName=main Nodes=$node Default=YES MaxTime=INFINITE State=UP
 EOF
 printf 'NodeName=%s Name=gpu File=/dev/null\n' "$node" >/etc/slurm/gres.conf

@@ -47,7 +47,7 @@ rule recorded_claims:
         f"{RESULTS}/benchmarks/recorded_claims.tsv"
     priority: 10
     group:
-        bundled("report")
+        bundled("independent")
     conda:
         "../../envs/report.yaml"
     threads: 1
