@@ -200,7 +200,7 @@ class Workflow:
 
     def minutes(self, identifier: str) -> int:
         """Return a generous bound on the time of a job."""
-        return 5 + int(self.costs.seconds(self.job(identifier)) / 60 * 6)
+        return 5 + int(self.costs.seconds(self.job(identifier)) / 60 * 12)
 
     def bundle(self, identifier: str) -> str | None:
         """Return the group in which a cluster runs a short job together with others.
