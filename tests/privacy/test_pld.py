@@ -171,3 +171,8 @@ def test_a_sampled_gaussian_has_the_price_of_the_library(relation, same, rate):
         assert ours.get_epsilon_for_delta(delta) == pytest.approx(
             expected.get_epsilon_for_delta(delta), rel=1e-7
         )
+
+
+def test_an_unknown_relation_gets_no_price():
+    with pytest.raises(UsageError, match="did you mean 'replace'"):
+        _pld(SampledGaussian(1.6, 20, 0.2, "replaced"), 1e-3)

@@ -286,11 +286,14 @@ def test_verdicts_that_were_just_written_are_those_of_their_scale_alone(tmp_path
     folder = tmp_path / "demo" / "claims"
     folder.mkdir(parents=True)
     frame.assign(verdict="fails")[list(COLUMNS)].to_csv(folder / "small.csv", index=False)
+    recorded = tmp_path / "recorded" / "claims"
+    recorded.mkdir(parents=True)
+    frame.assign(verdict="undecided")[list(COLUMNS)].to_csv(recorded / "small.csv", index=False)
     shelves = [shelf(name) for name in ("full", "recorded", "demo")]
-    verdicts = site.by_study([folder / "small.csv"])
+    verdicts = site.by_study([folder / "small.csv", recorded / "small.csv"])
     read = site.Entry(shelves, verdicts["small"]).claims
     assert {name: list(part["verdict"]) for name, part in read.items()} == {
-        "full": ["holds"], "recorded": ["holds"], "demo": ["fails"]}  # fmt: skip
+        "full": ["holds"], "recorded": ["undecided"], "demo": ["fails"]}  # fmt: skip
     assert list(read["demo"]["because"]) == ["of it"]
     assert list(site.Entry(shelves, {}).claims["demo"]["verdict"]) == ["holds"]
 

@@ -78,20 +78,27 @@ def test_damage_is_seen_by_a_dry_run_that_touches_nothing_and_mended_by_a_run(
     raw.write_bytes(good[0] + b" ")
     edit_score(rows)
     table.write_text("")
-    (finished.path / "results" / "recorded" / "claims" / f"{STUDY}.csv").write_text("id\n")
+    judged = finished.path / "results" / "recorded" / "claims" / f"{STUDY}.csv"
+    verdicts = judged.read_text()
+    judged.write_text("id\n")
     damaged = finished.contents()
     assert finished.jobs() == {"sources": 1, "dataset": 1, "run": 2, "exhibits": 1,
                                "recorded_claims": 1, "site": 1}  # fmt: skip
     assert finished.contents() == damaged
     raw.write_bytes(good[0])
     os.utime(raw, ns=(good[1].st_atime_ns, good[1].st_mtime_ns))
-    run = finished.snakemake("exhibits")
+    run = finished.snakemake("exhibits", "recorded_claims")
     assert run.returncode == 0, run.stdout
     assert "To run: 1 job with 2 runs" in run.stdout and "1 finished job kept" in run.stdout
     assert "runs.parquet: is not the file that was written" in run.stdout
     pd.testing.assert_frame_equal(rows_of(finished).drop(columns="seconds"), before)
-    assert table.stat().st_size > 0
-    assert finished.jobs("exhibits") == {}, "once is enough"
+    assert table.stat().st_size > 0 and judged.read_text() == verdicts
+    assert finished.jobs("exhibits", "recorded_claims") == {}, "once is enough"
+    recorded = finished.path / "recorded" / STUDY / "README.md"
+    dates = recorded.stat()
+    recorded.write_text(recorded.read_text() + "\n")
+    os.utime(recorded, ns=(dates.st_atime_ns, dates.st_mtime_ns))
+    assert finished.jobs("recorded_claims") == {"recorded_claims": 1}, "contents, not dates"
 
 
 def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
@@ -106,10 +113,11 @@ def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
     finished.append(f"{package}/exhibits/{STUDY}/table1.py", "\n# edited\n")
     template = next((finished.path / package / "report" / "templates").glob("*.j2"))
     finished.append(template.relative_to(finished.path).as_posix(), "\n")
-    assert finished.jobs() == {"exhibits": 1, "site": 1}
+    rerun = {"exhibits": 1, "recorded_claims": 1, "site": 1}
+    assert finished.jobs() == rerun
     before = method.read_text()
     finished.append(f"{package}/methods/gcn.py", "\n# edited\n")
-    assert finished.jobs() == {"run": 2, "exhibits": 1, "site": 1}
+    assert finished.jobs() == {"run": 2, **rerun}
     method.write_text(before)
     finished.edit_study(lambda demo: demo["configurations"]["sgd"]["settings"].update(epochs=4))
     assert finished.jobs() == {"run": 2, "exhibits": 1, "recorded_claims": 1, "site": 1}

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 from packaging.utils import canonicalize_name
 
-from private_graphs.exhibits import claims_modules
+from private_graphs.exhibits import modules_of
 from private_graphs.imports import import_closure
 from private_graphs.methods import all_methods, module_of
 from private_graphs.repairs import Repairs, exhibit_modules, shown_exhibits
@@ -91,7 +91,7 @@ def by_name(rule: str) -> list[str]:
     if rule in ("exhibits", "site"):
         return exhibit_modules(shown_exhibits(make_workflow({}), Repairs()))
     if rule == "recorded_claims":
-        return claims_modules(recorded_studies())
+        return modules_of(recorded_studies())
     return []
 
 

@@ -17,7 +17,7 @@ from snakemake.logging import logger
 from private_graphs import announce, workflow as flow
 from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_modules
+from private_graphs.exhibits import modules_of
 from private_graphs.imports import code_state
 from private_graphs.repairs import (
     exhibit_modules,
@@ -59,8 +59,10 @@ def exhibits_to_write():
 
 
 def recorded_modules(wildcards):
-    """Modules that judge recorded runs and that a script finds by name."""
-    return claims_modules(flow.recorded_studies())
+    """Modules that a script finds by name and that decide on recorded runs: rules of claims, and
+    exhibits, which name the studies whose rows are read with their own.
+    """
+    return modules_of(flow.recorded_studies())
 
 
 def code(script, modules=lambda wildcards: ()):

@@ -1,5 +1,5 @@
-# From finished jobs to exhibits and pages. One job for all exhibits, one for the pages: the start
-# of a job costs more than a table.
+# From finished jobs to exhibits and pages. One job for all exhibits, one for the verdicts on recorded
+# runs, one for the pages: the start of a job costs more than a table.
 
 
 rule exhibits:
@@ -33,7 +33,8 @@ rule exhibits:
         "../scripts/exhibits.py"
 
 
-# Of no job of this run: it fills a core that waits, and is done once.
+# It needs no other job and its result is kept for later runs; so it starts first, while others wait
+# for kernels. No group: a bundle of jobs of a cluster fails as a whole.
 rule recorded_claims:
     input:
         recorded=flow.recorded_files(),
@@ -46,8 +47,6 @@ rule recorded_claims:
     benchmark:
         f"{RESULTS}/benchmarks/recorded_claims.tsv"
     priority: 10
-    group:
-        bundled("independent")
     conda:
         "../../envs/report.yaml"
     threads: 1

@@ -1,5 +1,6 @@
 """Write the verdicts on the claims of papers that recorded runs give."""
 
+import os
 from pathlib import Path
 
 from job import reported
@@ -19,7 +20,10 @@ def main(snake):
             if claims := claims_of(shelf.results.study.id):
                 written.append(write_claims(claims, shelf.results, folder))
                 log.note(str(written[-1]))
-        write_hashes(folder, [path.name for path in written], made_from=[])
+        for path in {*folder.glob("*.csv")} - {*written}:  # of a study that is recorded no more
+            path.unlink()
+        judged = [os.path.relpath(path, folder) for path in snake.input.recorded]
+        write_hashes(folder, [*(path.name for path in written), *judged], made_from=[])
 
 
 main(snakemake)  # noqa: F821

@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 @cache
 def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
     """Return the exhibits of a study by name: one per module of ``exhibits/<study_id>``."""
-    package = f"{__name__}.{study_id}"
-    if importlib.util.find_spec(package) is None:
-        return {}
-    exhibits = {}
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-        exhibit = getattr(importlib.import_module(module.name), "EXHIBIT", None)
-        if exhibit is not None:
-            exhibits[exhibit.name] = exhibit
-    return exhibits
+    modules = map(importlib.import_module, modules_of([study_id]))
+    exhibits = [getattr(module, "EXHIBIT", None) for module in modules]
+    return {exhibit.name: exhibit for exhibit in exhibits if exhibit is not None}
+
+
+def modules_of(study_ids: Iterable[str]) -> list[str]:
+    """Return the modules of studies: exhibits, rules of claims, what these share."""
+    names = []
+    for package in (f"{__name__}.{study_id}" for study_id in study_ids):
+        spec = importlib.util.find_spec(package)
+        places = spec.submodule_search_locations if spec else []
+        names += [module.name for module in pkgutil.iter_modules(places, f"{package}.")]
+    return names
 
 
 def claims_module(study_id: str) -> str | None:

@@ -18,6 +18,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, logsumexp
 
 from private_graphs.errors import UserError
+from private_graphs.privacy.checks import check_relation
 
 
 @dataclass(frozen=True)
@@ -232,8 +233,9 @@ def _pure_pld(loss: PureLoss, interval: float):
 def _gaussian_deltas(loss: Any, epsilons: np.ndarray) -> np.ndarray:
     """Return (n,) δ at (n,) ε of dp-accounting's ``GaussianPrivacyLoss`` of sensitivity 1.
 
-    As its ``get_delta_for_epsilon``, which looks for the half-line of one ε after the other: most
-    of the time of a price.
+    The privacy loss is monotone in the output: at least ε on one side of a cut. The library's
+    ``get_delta_for_epsilon`` computes that cut for one ε after the other, which was most of the
+    time of a price.
     """
     rate, variance, kind = loss.sampling_prob, loss.standard_deviation**2, loss.adjacency_type.name
     deltas, inside = np.zeros(len(epsilons)), np.ones(len(epsilons), bool)
@@ -268,6 +270,8 @@ def _gaussian_pld(noise: float, rate: float, relation: str, interval: float):
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+
+    check_relation(relation)
 
     def one(adjacency: AdjacencyType) -> Any:
         loss = GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=adjacency)
