@@ -32,6 +32,7 @@ def package(tmp_path: Path) -> Path:
         "demo/inner/templates/page.html": "<p>",
         "demo/inner/__pycache__/kernels.nbc": "",
         "demo/plain/fifth.py": "import demo.lonely\n",
+        "demo/plain/page.css": "",
         "scripts/work.py": "import helper\n",
         "scripts/helper.py": "import demo.inner.fourth\n",
         "scripts/other.py": "import demo.lonely\n",
@@ -70,6 +71,8 @@ def test_modules_of_a_folder_without_init_are_reached_too(package: Path) -> None
 def test_templates_of_a_reached_subpackage_belong_to_its_data(package: Path) -> None:
     closure = import_closure("demo.first", package)
     assert names(package_data(closure, package), package) == {"demo/inner/templates/page.html"}
+    closure = import_closure("demo.plain.fifth", package)
+    assert names(package_data(closure, package), package) == {"demo/plain/page.css"}
     assert package_data(import_closure("demo.lonely", package), package) == []
 
 

@@ -23,7 +23,7 @@ _TINY = 500
 
 
 def rough_seconds(job: Job) -> float:
-    """Return seconds by a rule that knows only sizes: right within a factor of ten."""
+    """Return seconds by a rule that knows only sizes: it may be wrong by a factor of ten."""
     epochs = float(job.settings.get("epochs", _EPOCHS))
     hidden = float(job.settings.get("hidden", 32))
     runs, entries = job.n_replicas, _TINY

@@ -44,7 +44,7 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
 
 def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]:
     """Return the files other than code (templates, styles) in the subpackages of a closure."""
-    folders = {path.parent for path in closure if path.name == "__init__.py"} - {package}
+    folders = {path.parent for path in closure if path.is_relative_to(package)} - {package}
     files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     return sorted(
         path

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_modules, exhibits_by_name
+from private_graphs.exhibits import claims_module, exhibits_by_name
 from private_graphs.files import MANIFEST, changed_file, sha256_of
 from private_graphs.jobs import JOB_FILE, Job, finished_folders, read_job
 from private_graphs.report.rows import labels_in, read_job_folder
@@ -111,9 +111,9 @@ def shown_exhibits(work: Workflow, repairs: Repairs) -> list[tuple[str, str]]:
 def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
     """Return the modules of exhibits, and those of the claims of their studies."""
     exhibits = list(exhibits)
-    claims = claims_modules(dict.fromkeys(study_id for study_id, _ in exhibits))
+    claims = map(claims_module, dict.fromkeys(study_id for study_id, _ in exhibits))
     modules = [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in exhibits]
-    return [*modules, *claims]
+    return [*modules, *filter(None, claims)]
 
 
 def _processed(job: Job | None, again: Mapping[str, str]) -> Path | None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from private_graphs.errors import UsageError
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
 from private_graphs.privacy.fourier import fourier_epsilon
-from private_graphs.privacy.losses import SampledGaussian, _gaussian_deltas, _pld
+from private_graphs.privacy.losses import SampledGaussian, SampledTerms, _gaussian_deltas, _pld
 
 DELTA = 1e-5
 
@@ -175,4 +175,6 @@ def test_a_sampled_gaussian_has_the_price_of_the_library(relation, same, rate):
 
 def test_an_unknown_relation_gets_no_price():
     with pytest.raises(UsageError, match="did you mean 'replace'"):
-        _pld(SampledGaussian(1.6, 20, 0.2, "replaced"), 1e-3)
+        SampledGaussian(1.6, 20, 0.2, "replaced")
+    with pytest.raises(UsageError, match="did you mean 'replace'"):
+        SampledTerms(1.6, 20, 0.2, 2, "replaced")

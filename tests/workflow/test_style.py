@@ -88,9 +88,9 @@ def by_name(rule: str) -> list[str]:
     """Return the modules that the script of a rule finds by name."""
     if rule in ("run", "audit"):
         return sorted({module_of(name) for name in all_methods()})
-    if rule in ("exhibits", "site"):
+    if rule == "exhibits":
         return exhibit_modules(shown_exhibits(make_workflow({}), Repairs()))
-    if rule == "recorded_claims":
+    if rule in ("recorded_claims", "site"):  # studies of a run are recorded, but for a new one
         return modules_of(recorded_studies())
     return []
 

@@ -65,6 +65,11 @@ def recorded_modules(wildcards):
     return modules_of(flow.recorded_studies())
 
 
+def page_modules(wildcards):
+    """Modules that pages find by name: they show what is recorded beside what this run made."""
+    return [*exhibit_modules(exhibits_to_write()), *recorded_modules(wildcards)]
+
+
 def code(script, modules=lambda wildcards: ()):
     """Parameter: the contents of the package that a script reaches, with those of modules that it
     finds by name. Jobs whose parameters changed run again; as inputs these would be 70 files of

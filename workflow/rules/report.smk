@@ -81,6 +81,6 @@ rule site:
         mem_mb=more(2000),
         runtime=more(30),
     params:
-        code=code("site.py", lambda wildcards: exhibit_modules(exhibits_to_write())),
+        code=code("site.py", page_modules),
     script:
         "../scripts/site.py"

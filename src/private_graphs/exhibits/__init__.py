@@ -37,13 +37,7 @@ def modules_of(study_ids: Iterable[str]) -> list[str]:
 def claims_module(study_id: str) -> str | None:
     """Return the module with the rules of a study's claims, if it has one."""
     name = f"{__name__}.{study_id}.claims"
-    has_any = importlib.util.find_spec(f"{__name__}.{study_id}") is not None
-    return name if has_any and importlib.util.find_spec(name) else None
-
-
-def claims_modules(study_ids: Iterable[str]) -> list[str]:
-    """Return the modules with the rules of the claims of studies."""
-    return list(filter(None, map(claims_module, study_ids)))
+    return name if name in modules_of([study_id]) else None
 
 
 def claims_of(study_id: str) -> tuple[Claim, ...]:

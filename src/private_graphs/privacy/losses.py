@@ -34,6 +34,9 @@ class SampledGaussian:
     sampling_rate: float
     relation: str
 
+    def __post_init__(self) -> None:
+        check_relation(self.relation)
+
     @property
     def loss_spread(self) -> float:
         """Size of one step's privacy loss: its standard deviation for small losses."""
@@ -100,6 +103,9 @@ class SampledTerms:
     terms: int
     relation: str
     rho: None = None
+
+    def __post_init__(self) -> None:
+        check_relation(self.relation)
 
     @property
     def loss_spread(self) -> float:
@@ -270,8 +276,6 @@ def _gaussian_pld(noise: float, rate: float, relation: str, interval: float):
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-
-    check_relation(relation)
 
     def one(adjacency: AdjacencyType) -> Any:
         loss = GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=adjacency)
