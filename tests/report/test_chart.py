@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -64,6 +65,14 @@ def test_every_point_of_the_frame_is_drawn_once_in_its_facet_and_line() -> None:
         assert drawn == sorted((f"{row.epsilon:g}", row.mean) for row in rows.itertuples())
         for x, y, _ in points:  # lines stand apart by less than half of the way to the next value
             assert abs(x - rows.loc[rows["mean"] == y, "splits"].item()) < 1
+
+
+@pytest.mark.parametrize("lines", [range(20), [f"method {place}" for place in range(20)]])
+def test_no_two_lines_look_alike(lines: Sequence[object]) -> None:
+    frame = pd.DataFrame({"line": lines, "x": 1, "mean": 0.5, "std": np.nan})
+    (axis,) = draw_chart(Chart("Many", frame, x="x", line="line")).axes
+    marks = [line for line in axis.lines if line.get_gid() is not None]
+    assert len({(mark.get_color(), mark.get_marker()) for mark in marks}) == 20
 
 
 def test_bars_are_one_deviation_and_missing_ones_have_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from dataclasses import replace
@@ -22,7 +23,7 @@ from private_graphs.run import execute
 from private_graphs.verify import finish
 
 GRAPH = "synthetic-planetoid"
-FILES = ["README.md", "predictions.safetensors", "rows.parquet", "statements.json"]
+FILES = ["README.md", "predictions.safetensors", "rows.parquet", "statements.json.gz"]
 
 
 @pytest.fixture(scope="module")
@@ -192,21 +193,21 @@ def test_nothing_finished_is_an_error(tmp_path):
 def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
     record(finished[0] / "full", tmp_path)
     folder = tmp_path / "lrec2022"
-    statements = folder / "statements.json"
-    text = statements.read_text(encoding="utf-8")
-    fewer = json.loads(text)
+    statements = folder / "statements.json.gz"
+    whole = statements.read_bytes()
+    fewer = json.loads(gzip.decompress(whole))
     fewer.pop(next(iter(fewer)))
-    statements.write_text(json.dumps(fewer), encoding="utf-8")
+    statements.write_bytes(gzip.compress(json.dumps(fewer).encode()))
     with pytest.raises(UserError, match="one statement for every run"):
         read_recorded(folder)
-    statements.write_text(text, encoding="utf-8")
+    statements.write_bytes(whole)
     predictions = folder / "predictions.safetensors"
     whole = predictions.read_bytes()
     _change(predictions, lambda tensors: tensors.pop(next(iter(tensors))))
     with pytest.raises(UserError, match=r"predictions\.safetensors"):
         read_recorded(folder)
     predictions.write_bytes(whole)
-    for name in ("predictions.safetensors", "rows.parquet"):
+    for name in ("predictions.safetensors", "rows.parquet", "statements.json.gz"):
         file = folder / name
         whole = file.read_bytes()
         file.write_bytes(whole[:-9])

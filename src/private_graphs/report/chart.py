@@ -61,7 +61,8 @@ _DARK = dict(
     )
 )  # fmt: skip
 """What stands for a colour on a dark page."""
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
+"""Their number has no divisor with that of the colours: a ninth line is no copy of the first."""
 _DASHES = ("-", (0, (5, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1, 1)), (0, (7, 1, 1, 1, 1, 1)),
            (0, (2, 2)), (0, (9, 2)), (0, (4, 1, 4, 1, 1, 1)))  # fmt: skip
 _ACROSS = ((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 4)))

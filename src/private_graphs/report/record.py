@@ -2,7 +2,7 @@
 
 ``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``:
 ``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
-``statements.json``, ``predictions.safetensors`` (class of every test record, and its label),
+``statements.json.gz``, ``predictions.safetensors`` (class of every test record, and its label),
 ``artifacts.safetensors`` (pictures and other arrays of jobs that no other job needs, if there are
 any) and ``README.md``. What was recorded before and has not run again stays.
 Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
@@ -11,6 +11,7 @@ other.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
@@ -31,7 +32,7 @@ import safetensors.numpy
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, write_json, write_text
+from private_graphs.files import atomic_path, write_text
 from private_graphs.jobs import JOB_FILE, finished_folders, read_job
 from private_graphs.report.rows import (
     Answers,
@@ -47,7 +48,7 @@ from private_graphs.report.rows import (
 )
 from private_graphs.result import ARTIFACTS, CURVE, read_artifacts
 
-ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json", "predictions.safetensors"
+ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json.gz", "predictions.safetensors"
 _RECORDS, _LABELS = "test_records/", "test_labels/"
 """What the names of tensors of test records begin with; others have the name of a job."""
 _MOST_CLASSES = 256
@@ -145,7 +146,9 @@ class Recorded:
         table = table.replace_schema_metadata({_ABOUT: text})
         with atomic_path(folder / ROWS) as temporary:
             pyarrow.parquet.write_table(table, temporary, compression="zstd", compression_level=19)
-        write_json(folder / STATEMENTS, dict(sorted(self.statements.items())))
+        text = json.dumps(dict(sorted(self.statements.items())), indent=2, allow_nan=False) + "\n"
+        with atomic_path(folder / STATEMENTS) as temporary:  # they repeat one another: 1/20 remains
+            temporary.write_bytes(gzip.compress(text.encode(), mtime=0))
         tensors = {f"{_RECORDS}{name}": value for name, value in self.test_records.items()}
         tensors |= {f"{_LABELS}{name}": value for name, value in self.test_labels.items()}
         # one entry: the library writes several in an order that changes from run to run

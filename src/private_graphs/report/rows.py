@@ -6,7 +6,9 @@ against their statements, scores against the predictions that they were computed
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -348,7 +350,8 @@ def read_statistics(scale_folder: Path) -> list[dict[str, Any]]:
 
 def _read_json(path: Path) -> Any:
     with readable(path):
-        return json.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
+        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
 
 
 @contextmanager
@@ -358,8 +361,8 @@ def readable(path: Path) -> Iterator[Path]:
         yield path
     except UserError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException,
-            safetensors.SafetensorError) as error:  # fmt: skip
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error,
+            pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path}: not readable ({line})") from None
 

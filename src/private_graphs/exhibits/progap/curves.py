@@ -1,4 +1,4 @@
-"""Charts of accuracy against ε or against the number of noisy sums, a row per level."""
+"""Charts of accuracy against ε or against the number of noisy sums, a row per protocol."""
 
 from __future__ import annotations
 
@@ -13,40 +13,44 @@ from private_graphs.exhibits.progap.scores import (
     printed,
     with_printed,
 )
+from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 
 
 def curve_blocks(
-    results: Any, name: str, title: str, x: str, x_label: str, names: list[str]
+    results: Any, name: str, title: str, x: str, x_label: str, line: str, line_label: str = ""
 ) -> list[Block]:
     """Return a chart for each dataset and level, and the numbers.
 
-    ``names`` are the parts of a line's name; ``x`` is epsilon or hops. Numbers of the paper stand
-    beside points of the same dataset.
+    ``line`` is the column with the name of a line, ``line_label`` the words before it; ``x`` is
+    epsilon or hops. Numbers of the paper stand beside points of the same dataset.
     """
     frame = points(results)
     without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]
     reference = without.groupby("dataset")["mean"].max()
     frame = frame[frame["level"] != "none"]
     theirs = printed(results, name, *dict.fromkeys(("epsilon", x)))
-    rows = frame.to_dict("records")
     frame = with_printed(frame, theirs, *dict.fromkeys(("epsilon", x))).assign(
-        line=[", ".join(_part(row, each) for each in names) for row in rows],
         heading=frame["level"].map(LEVELS),
         percent=100 * frame["mean"],
         without=100 * frame["dataset"].map(reference),
     )
     order = frame["level"].map(list(LEVELS).index)
-    frame = frame.assign(order=order).sort_values(["dataset", "order", "line", x])
+    frame = frame.assign(order=order).sort_values(["dataset", "order", line, x])
     titles = {item["name"]: item["title"] for item in results.statistics}
     charts = [
         Chart(
             f"{title}, {heading}: {titles.get(dataset, dataset)}",
-            part.assign(std=100 * part["std"]),
+            part.assign(
+                std=100 * part["std"],
+                protocol=pd.Categorical(part["protocol"], list(PROTOCOLS)),
+            ),
             x=x,
             y="percent",
-            line="line",
+            line=line,
+            line_label=line_label,
+            row="protocol",
             printed="percent_printed",
             references={"ProGAP without DP": "without"} if part["without"].notna().any() else {},
             x_label=x_label,
@@ -56,10 +60,6 @@ def curve_blocks(
         for (dataset, heading), part in frame.groupby(["dataset", "heading"], sort=False)
     ]
     return [*charts, _table(results, title, frame)]
-
-
-def _part(row: dict[str, Any], name: str) -> str:
-    return f"ε = {number(row['epsilon'])}" if name == "epsilon" else str(row[name])
 
 
 def _table(results: Any, title: str, frame: pd.DataFrame) -> Table:

@@ -11,8 +11,7 @@ from private_graphs.report.exhibit import Block, Exhibit
 def build(results: Any) -> list[Block]:
     """Return a chart per dataset and the numbers."""
     return curve_blocks(
-        results, "figure2", "Figure 2. Accuracy against ε", "epsilon", "ε asked for",
-        ["title", "protocol"],
+        results, "figure2", "Figure 2. Accuracy against ε", "epsilon", "ε asked for", "title"
     )  # fmt: skip
 
 

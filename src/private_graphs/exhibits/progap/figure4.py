@@ -12,7 +12,7 @@ def build(results: Any) -> list[Block]:
     """Return a chart per dataset and the numbers."""
     return curve_blocks(
         results, "figure4", "Figure 4. Accuracy against K", "hops", "K, noisy sums along edges",
-        ["epsilon", "protocol"],
+        "epsilon", "ε asked for:",
     )  # fmt: skip
 
 
