@@ -77,4 +77,4 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     told = [page for page in pages if "statements" in page.parts]
     assert sum(page.read_text().count('<section class="statement"') for page in told) > 600
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 13e6
+    assert sum(path.stat().st_size for path in files) < 14e6
