@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -63,8 +64,10 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write strict JSON (no NaN, no infinity) atomically."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+    """Write strict JSON (no NaN, no infinity) atomically, compressed if the name ends in .gz."""
+    data = (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
 
 def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:

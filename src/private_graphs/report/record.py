@@ -11,7 +11,6 @@ other.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import platform
@@ -32,7 +31,7 @@ import safetensors.numpy
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, write_text
+from private_graphs.files import atomic_path, write_json, write_text
 from private_graphs.jobs import JOB_FILE, finished_folders, read_job
 from private_graphs.report.rows import (
     Answers,
@@ -146,9 +145,7 @@ class Recorded:
         table = table.replace_schema_metadata({_ABOUT: text})
         with atomic_path(folder / ROWS) as temporary:
             pyarrow.parquet.write_table(table, temporary, compression="zstd", compression_level=19)
-        text = json.dumps(dict(sorted(self.statements.items())), indent=2, allow_nan=False) + "\n"
-        with atomic_path(folder / STATEMENTS) as temporary:  # they repeat one another: 1/20 remains
-            temporary.write_bytes(gzip.compress(text.encode(), mtime=0))
+        write_json(folder / STATEMENTS, dict(sorted(self.statements.items())))
         tensors = {f"{_RECORDS}{name}": value for name, value in self.test_records.items()}
         tensors |= {f"{_LABELS}{name}": value for name, value in self.test_labels.items()}
         # one entry: the library writes several in an order that changes from run to run
