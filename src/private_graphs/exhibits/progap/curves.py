@@ -32,20 +32,18 @@ def curve_blocks(
     frame = frame[frame["level"] != "none"]
     theirs = printed(results, name, *dict.fromkeys(("epsilon", x)))
     frame = with_printed(frame, theirs, *dict.fromkeys(("epsilon", x))).assign(
+        protocol=pd.Categorical(frame["protocol"], list(PROTOCOLS)),
         heading=frame["level"].map(LEVELS),
         percent=100 * frame["mean"],
         without=100 * frame["dataset"].map(reference),
     )
     order = frame["level"].map(list(LEVELS).index)
-    frame = frame.assign(order=order).sort_values(["dataset", "order", line, x])
+    frame = frame.assign(order=order).sort_values(["dataset", "order", line, x, "protocol"])
     titles = {item["name"]: item["title"] for item in results.statistics}
     charts = [
         Chart(
             f"{title}, {heading}: {titles.get(dataset, dataset)}",
-            part.assign(
-                std=100 * part["std"],
-                protocol=pd.Categorical(part["protocol"], list(PROTOCOLS)),
-            ),
+            part.assign(std=100 * part["std"]),
             x=x,
             y="percent",
             line=line,
