@@ -11,6 +11,7 @@ import pytest
 
 from private_graphs.exhibits import claims_of
 from private_graphs.exhibits.progap import claims
+from private_graphs.exhibits.progap.scores import PRINTED_AS
 from private_graphs.report.claims import Place
 
 PUBLISHED = Path(__file__).parents[2] / "studies/published/progap_text_claims.csv"
@@ -35,6 +36,14 @@ def test_every_published_claim_has_a_rule():
     with PUBLISHED.open(encoding="utf-8") as lines:
         said = [row["id"] for row in csv.DictReader(lines)]
     assert sorted(said) == sorted(claim.id for claim in claims_of("progap"))
+
+
+def test_rivals_are_the_methods_that_table_2_prints_beside_progap():
+    with (PUBLISHED.parent / "progap_table2.csv").open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    for level, rivals in claims.RIVALS.items():
+        theirs = {row["method"] for row in rows if row["level"] == level} - {"progap"}
+        assert {PRINTED_AS.get((level, name), name) for name in rivals} == theirs
 
 
 def test_points_are_above_the_best_rival_by_seed():
