@@ -292,6 +292,19 @@ BUGS = (
         "    return noisy",
         (audit("edge_votes", 2),),
     ),
+    Bug(
+        "31",
+        "label counts: noise of training rows for one changed row, though an edge moves two",
+        "methods/label_counts.py",
+        "discrete_laplace(generator, 2 * steps, ",
+        "discrete_laplace(generator, steps, ",
+        (
+            test(
+                "methods/label_counts::"
+                "noise_is_the_discrete_laplace_of_the_price_and_of_twice_the_scale_in_training_rows"
+            ),
+        ),
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""Exact sampling: the discrete Gaussian against its definition and OpenDP, the noisy choice."""
+"""Exact sampling: discrete noise against its definition and OpenDP, the noisy choice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from private_graphs.training.exact import LARGEST_STEPS, discrete_gaussian, exponential_choice
+from private_graphs.training.exact import (
+    LARGEST_STEPS,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_choice,
+)
 
 randomgen = pytest.importorskip("randomgen")
 
@@ -28,13 +33,20 @@ def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:
     return stats.chisquare(counts, expected).pvalue
 
 
+GAUSSIAN = discrete_gaussian, lambda values, steps: -(values**2) / (2 * steps**2)
+LAPLACE = discrete_laplace, lambda values, steps: -abs(values) / steps
+each_noise = pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+
+
+@each_noise
 @pytest.mark.parametrize("kind", ["chacha", "pcg64"])
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 64])
-def test_small_widths_have_the_probabilities_of_the_definition(steps, kind):
-    drawn = discrete_gaussian(generator(3, kind), steps, 400_000)
-    reach = 6 * steps + 3
+def test_small_widths_have_the_probabilities_of_the_definition(noise, steps, kind):
+    draw, log_weight = noise
+    drawn = draw(generator(3, kind), steps, 400_000)
+    reach = 25 * steps
     values = np.arange(-reach, reach + 1)
-    weights = np.exp(-(values**2) / (2 * steps**2))
+    weights = np.exp(log_weight(values, steps))
     counts = np.bincount(np.clip(drawn + reach, 0, 2 * reach), minlength=2 * reach + 1)
     assert chi_square(counts, weights / weights.sum()) > 1e-5
 
@@ -48,6 +60,14 @@ def test_wide_noise_is_gaussian_to_the_last_moment(steps):
     # the lowest bits are uniform: nothing is rounded to a coarser lattice
     low = discrete_gaussian(generator(6), steps, 200_000) & 7
     assert stats.chisquare(np.bincount(low, minlength=8)).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("steps", [2**30 + 12345, LARGEST_STEPS])
+def test_wide_laplace_noise_is_that_of_the_continuous_law(steps):
+    drawn = discrete_laplace(generator(5), steps, 400_000)
+    assert stats.kstest(drawn / steps, "laplace").pvalue > 1e-5
+    assert stats.chisquare(np.bincount(drawn & 7, minlength=8)).pvalue > 1e-5
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 5 / math.sqrt(len(drawn))
 
 
 @pytest.mark.parametrize("steps", [1, 4])

@@ -34,6 +34,9 @@ _LATTICE = (
     "noise is an exactly sampled discrete Gaussian on a public lattice, docs/privacy.md §0.6; its "
     "bits come from "
 )
+_LAPLACE = (
+    "noise is an exactly sampled discrete Laplace number, docs/privacy.md §6; its bits come from "
+)
 NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
     "numpy": {
         "seeded": f"{_NUMPY}{_PCG64}{_CONTINUOUS}",
@@ -43,6 +46,10 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
     "discrete_gaussian": {
         "seeded": f"{_LATTICE}{_PCG64}",
         "os_entropy": f"{_LATTICE}{_CHACHA}",
+    },
+    "discrete_laplace": {
+        "seeded": f"{_LAPLACE}{_PCG64}",
+        "os_entropy": f"{_LAPLACE}{_CHACHA}",
     },
     **{
         f"philox_{dtype}": {

@@ -1,6 +1,6 @@
-"""Exact sampling from random bits: discrete Gaussian noise and the exponential mechanism.
+"""Exact sampling from random bits: discrete Gaussian and Laplace noise, the exponential mechanism.
 
-Both use uniform integers and comparisons of integers alone, so that no rounding of a floating-point
+All use uniform integers and comparisons of integers alone, so that no rounding of a floating-point
 number enters a distribution that a proof names. The bits come from any NumPy bit generator
 (``Streams.generator``): ChaCha20 under secret randomness, PCG64 under a seed.
 """
@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 
 LARGEST_STEPS = 2**32
-"""Largest standard deviation of :func:`discrete_gaussian`, in steps."""
+"""Largest standard deviation of :func:`discrete_gaussian` and scale of :func:`discrete_laplace`, in
+steps."""
 _WORDS_PER_DRAW = 24
 """Random words that a draw takes on average, a little too many."""
 
@@ -105,11 +106,38 @@ def _draw(words, at, steps, bits):
 
 
 @njit(cache=True, nogil=True)
-def _fill(words, steps, bits, out):
+def _draw_laplace(words, at, steps, bits):
+    """Return (one discrete Laplace number, next word); as :func:`_draw` where words run out.
+
+    Canonne, Kamath & Steinke (2020), Algorithm 2: k·steps + j with a sign, where j < steps is
+    accepted with probability exp(-j/steps) and k has probability proportional to exp(-k).
+    """
+    zero = _w(0)
+    while True:
+        place, at = _below(words, at, steps, bits)
+        accepted, at = _exp_minus(words, at, place, steps, bits, 1, 1)
+        if accepted:
+            k, more = 0, True
+            while more:
+                more, at = _exp_minus(words, at, zero, steps, bits, 0, 1)
+                k += more
+            negative, at = _one_in(words, at, 2)
+            if at <= words.shape[0] and not (negative and k == 0 and place == zero):
+                value = np.int64(k) * np.int64(steps) + np.int64(place)
+                return -value if negative else value, at
+        if at > words.shape[0]:
+            return np.int64(0), at
+
+
+@njit(cache=True, nogil=True)
+def _fill(words, steps, bits, laplace, out):
     """Fill ``out`` from ``words``; return how many were drawn and the first word not used."""
     at = 0
     for i in range(out.shape[0]):
-        value, after = _draw(words, at, steps, bits)
+        if laplace:
+            value, after = _draw_laplace(words, at, steps, bits)
+        else:
+            value, after = _draw(words, at, steps, bits)
         if after > words.shape[0]:
             return i, at
         out[i] = value
@@ -127,6 +155,21 @@ def discrete_gaussian(
     that of Canonne, Kamath & Steinke 2020). What a call draws first does not depend on how
     much it draws; words that are left over are thrown away.
     """
+    return _draws(generator, steps, shape, laplace=False)
+
+
+def discrete_laplace(
+    generator: np.random.Generator, steps: int, shape: int | tuple[int, ...]
+) -> np.ndarray:
+    """Return int64 draws of the discrete Laplace: P[i] proportional to exp(-|i|/steps).
+
+    ``steps`` is a whole number from 1 to ``LARGEST_STEPS``. Exact as :func:`discrete_gaussian` is
+    (Canonne, Kamath & Steinke 2020, Algorithm 2).
+    """
+    return _draws(generator, steps, shape, laplace=True)
+
+
+def _draws(generator, steps: int, shape: int | tuple[int, ...], laplace: bool) -> np.ndarray:
     if not 1 <= steps <= LARGEST_STEPS:
         raise ValueError(f"steps is {steps}; expected a whole number from 1 to {LARGEST_STEPS}")
     out = np.empty(shape, np.int64)
@@ -136,7 +179,7 @@ def discrete_gaussian(
         wanted = _WORDS_PER_DRAW * (len(flat) - done) // 2 + 32
         fresh = generator.bit_generator.random_raw(wanted).astype("<u8").view("<u4")
         words = np.concatenate([words, fresh])
-        drawn, used = _fill(words, _w(steps), bits, flat[done:])
+        drawn, used = _fill(words, _w(steps), bits, laplace, flat[done:])
         done, words = done + drawn, words[used:]
     return out
 
