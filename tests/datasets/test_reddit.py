@@ -16,7 +16,7 @@ import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from private_graphs.datasets import reddit, registry
+from private_graphs.datasets import reddit, registry, zipped
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.reddit import SAMPLE_KEY, kept_nodes, read_reddit
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
@@ -264,7 +264,7 @@ def test_a_member_that_is_there_twice_or_under_another_path_is_refused(tmp_path)
 
 def test_members_beyond_the_bound_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
     path = write(tmp_path, *arrays())
-    monkeypatch.setattr(reddit, "MAX_MEMBER_BYTES", 1000)
+    monkeypatch.setattr(zipped, "MAX_MEMBER_BYTES", 1000)
     monkeypatch.setattr(reddit.shutil, "copyfileobj", None)
     with pytest.raises(UserError, match="reddit_data.npz has .* bytes, expected at most 1000"):
         read_reddit(path, SOUND)
