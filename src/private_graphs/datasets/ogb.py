@@ -73,19 +73,19 @@ class _Tables:
         import pyarrow
         import pyarrow.csv  # a tenth of a second
 
-        where, kind = self._where(table), pyarrow.from_numpy_dtype(dtype)
         found = member(self._archive, f"{RAW}/{table}.csv.gz", str(self._path))
         names = [str(number) for number in range(columns)]
-        with readable(where), self._archive.open(found) as packed:
-            reader = pyarrow.csv.open_csv(
-                pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "gzip"),
-                pyarrow.csv.ReadOptions(False, block_size=BLOCK_BYTES, column_names=names),
-                pyarrow.csv.ParseOptions(quote_char=False),
-                pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, kind), null_values=[]
-                ),
-            )  # fmt: skip
-            for batch in reader:
+        types = dict.fromkeys(names, pyarrow.from_numpy_dtype(dtype))
+        how = {
+            "read_options": pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=BLOCK_BYTES, column_names=names
+            ),
+            "parse_options": pyarrow.csv.ParseOptions(quote_char=False),
+            "convert_options": pyarrow.csv.ConvertOptions(column_types=types, null_values=[]),
+        }
+        with readable(self._where(table)), self._archive.open(found) as packed:
+            stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "gzip")
+            for batch in pyarrow.csv.open_csv(stream, **how):
                 yield np.column_stack([column.to_numpy() for column in batch.columns])
 
     def _rows(self, table: str, columns: int, dtype: str, expected: int) -> Iterator[np.ndarray]:
