@@ -288,7 +288,8 @@ def sources_table(listed: Mapping[str, DatasetSources]) -> str:
         for source in each.files:
             size = "-" if source.bytes is None else f"{source.bytes:,}"
             sha256 = FIRST_USE if source.sha256 is None else f"`{source.sha256}`"
-            lines.append(f"| `{name}` | [{source.file}]({source.url}) | {size} | {sha256} |")
+            link = f"[{source.file}]({source.url})" if source.url else f"{source.file} (no address)"
+            lines.append(f"| `{name}` | {link} | {size} | {sha256} |")
     return "\n".join(lines)
 
 

@@ -27,6 +27,7 @@ from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, widened
 from private_graphs.methods import module_of
 from private_graphs.plan import Plan
+from private_graphs.protocols import PROTOCOLS
 from private_graphs.study import Run, accepted, data_view
 
 RESULTS = Path("results")
@@ -151,7 +152,9 @@ class Workflow:
             builds[job.dataset][build_of(job)] = None
         for name in self.datasets:
             if name not in builds:
-                builds[name][default_build(name, self.run.features or ())] = None
+                builds[name] = dict.fromkeys(
+                    shown_alone(name, self.run.features or (), self.run.protocols or PROTOCOLS)
+                )
         return {name: list(folders) for name, folders in builds.items()}
 
     def data_folders(self) -> list[str]:
@@ -289,16 +292,27 @@ def reader_modules(build: str) -> list[str]:
     return [readers()[name][1] for name in Path(build).parts[:1] if name in readers()]
 
 
+def build_megabytes(build: str) -> int:
+    """Return a generous bound on the memory of building a dataset from its raw files."""
+    large = "/" in build or registry.dataset_spec(build).size.edges > 10**7
+    return 8000 if large else 2000
+
+
 def receipt_file(name: str) -> str:
     """Return the receipt of the raw files of a dataset or model."""
     return (RECEIPTS / f"{name}.json").as_posix()
 
 
-def default_build(name: str, asked: Iterable[str]) -> str:
-    """Return the build of a dataset that no job trains on: for the sound protocol."""
+def shown_alone(name: str, asked: Iterable[str], protocols: Iterable[str]) -> list[str]:
+    """Return the builds of a dataset that no job trains on: of each protocol that sees its own.
+
+    Graphs with texts are built for the sound protocol alone.
+    """
     spec = registry.dataset_spec(name)
     kinds = [kind for kind in asked if kind in spec.features]
-    return registry.build_name(name, (*kinds, spec.features[0])[0], VIEWS["sound"])
+    views = [each for each in protocols if each in spec.views and not spec.has_texts] or ["sound"]
+    kind = (*kinds, spec.features[0])[0]
+    return list(dict.fromkeys(registry.build_name(name, kind, VIEWS[each]) for each in views))
 
 
 def text_sources(dataset: str) -> list[str]:

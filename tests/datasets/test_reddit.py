@@ -16,9 +16,15 @@ import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from private_graphs.datasets import reddit, registry
+from private_graphs.datasets import reddit, registry, zipped
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.reddit import SAMPLE_KEY, kept_nodes, read_reddit
+from private_graphs.datasets.npz import keyed_masks
+from private_graphs.datasets.reddit import (
+    SAMPLE_KEY,
+    kept_nodes,
+    read_reddit,
+    read_reddit_classes,
+)
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
 
@@ -122,6 +128,31 @@ def test_scipy_writes_what_is_read_and_the_weights_do_not_matter(tmp_path):
         archive.write(tmp_path / "graph.npz", "reddit_graph.npz")
     keep = kept_nodes(data["label"], data["node_types"], SOUND, 0.5)
     assert_read_right(read_reddit(path, SOUND, 0.5), data, graph, keep)
+
+
+def test_the_largest_classes_have_a_split_of_their_own(tmp_path, monkeypatch):
+    """ProGAP's order: split, classes, edges between them, loops, nodes without an edge."""
+    monkeypatch.setattr(reddit, "BLOCK_NUMBERS", 128)
+    data, graph = arrays(entries=1200)
+    data["label"] = np.repeat([40, 7, 3, 0], [150, 20, 150, 80])
+    parsed = read_reddit_classes(write(tmp_path, data, graph), 100)
+    large = np.isin(data["label"], [3, 40])
+    edges, loops, repeated, one_way = slow_edges(graph, large)
+    raw = np.flatnonzero(large)
+    tied = sorted({raw[end] for edge in edges for end in edge})
+    number = {node: new for new, node in enumerate(tied)}
+    expected = {tuple(number[raw[end]] for end in edge) for edge in edges}
+    assert len(tied) < len(raw) and set(map(tuple, parsed.edge_index.T.tolist())) == expected
+    counted = (parsed.loops_dropped, parsed.duplicates_dropped, parsed.one_way_edges)
+    assert counted == (loops, repeated, one_way) and loops and repeated
+    assert parsed.n_classes == 2
+    assert np.array_equal(parsed.labels, np.searchsorted([3, 40], data["label"][tied]))
+    assert np.array_equal(parsed.features, data["feature"][tied].astype(np.float32))
+    masks = (parsed.train_mask, parsed.validation_mask, parsed.test_mask)
+    for mask, whole in zip(masks, keyed_masks(NODES, 40, 60), strict=True):
+        assert np.array_equal(mask, whole[tied])
+    with pytest.raises(UserError, match="0 classes have 10,000 nodes or more"):
+        read_reddit_classes(tmp_path / "reddit.zip")
 
 
 @settings(deadline=None)
@@ -264,7 +295,7 @@ def test_a_member_that_is_there_twice_or_under_another_path_is_refused(tmp_path)
 
 def test_members_beyond_the_bound_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
     path = write(tmp_path, *arrays())
-    monkeypatch.setattr(reddit, "MAX_MEMBER_BYTES", 1000)
+    monkeypatch.setattr(zipped, "MAX_MEMBER_BYTES", 1000)
     monkeypatch.setattr(reddit.shutil, "copyfileobj", None)
     with pytest.raises(UserError, match="reddit_data.npz has .* bytes, expected at most 1000"):
         read_reddit(path, SOUND)

@@ -75,6 +75,14 @@ def test_the_authors_lists_bound_neither_rows_nor_repetitions():
     assert claims.moved_by_a_hub(None, at()).value > 6  # 2(D + 1) = 4 are claimed
 
 
+def test_what_printed_numbers_show_by_themselves():
+    assert claims.compared_runs(None, at()).value == pytest.approx(30.7, abs=0.05)
+    assert claims.both_directions(None, at(1)).value == pytest.approx(1.8)
+    printed = pd.read_csv(PUBLISHED.parent / "progap_table2.csv")
+    table = SimpleNamespace(published=lambda name: printed)
+    assert claims.features_without_noise(table, at()).value == pytest.approx(71.1 - 73.6)
+
+
 def test_the_gap_of_training_is_that_after_the_last_epoch():
     told = {"training_accuracy": [0.2, 0.9], "validation_accuracy": [0.5, 0.86]}
     table = SimpleNamespace(

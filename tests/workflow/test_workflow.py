@@ -14,13 +14,13 @@ from private_graphs.exhibits import exhibits_by_name
 from private_graphs.study import data_view
 from private_graphs.workflow import (
     Workflow,
-    default_build,
     either,
     embeds,
     make_workflow,
     model_receipts,
     reader_modules,
     receipt_file,
+    shown_alone,
     study_files,
     text_sources,
 )
@@ -121,8 +121,10 @@ def test_raw_files_are_those_of_the_datasets_and_of_downloaded_models() -> None:
     assert pokec.data_folders() == [
         "data/processed/pokec/texts/sound", "data/processed/pokec/bert/sound",
     ]  # fmt: skip
-    assert default_build("cora", ()) == "cora"
-    assert default_build("pokec", ("fasttext",)) == "pokec/fasttext/sound"
+    assert shown_alone("cora", (), ("released", "sound")) == ["cora"]
+    assert shown_alone("pokec", ("fasttext",), ("released",)) == ["pokec/fasttext/sound"]
+    views = ["fb100/raw/released", "fb100/raw/sound"]
+    assert shown_alone("fb100", (), ("released", "sound")) == views
 
 
 def test_sizes_are_shown_of_one_build_of_texts() -> None:

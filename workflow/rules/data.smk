@@ -50,7 +50,7 @@ rule dataset:
         "../../envs/data.yaml"
     threads: 1
     resources:
-        mem_mb=more(lambda wildcards: 8000 if "/" in wildcards.build else 2000),
+        mem_mb=more(lambda wildcards: flow.build_megabytes(wildcards.build)),
         runtime=more(30),
     params:
         code=code("dataset.py", lambda wildcards: flow.reader_modules(wildcards.build)),

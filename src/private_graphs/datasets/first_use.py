@@ -18,7 +18,7 @@ from private_graphs.files import sha256_of, write_text
 BY_HAND = "found in its place"
 """Origin of a file that nobody fetched."""
 
-_FIRST_BYTES = {".gz": b"\x1f\x8b", ".zip": b"PK\x03\x04"}
+_FIRST_BYTES = {".gz": b"\x1f\x8b", ".zip": b"PK\x03\x04", ".pt": b"PK\x03\x04"}
 """How files begin that a page of a login or of an error would otherwise be taken for."""
 
 
@@ -29,8 +29,8 @@ class Receipt(BaseModel):
 
     file: str
     """Path below the raw folder."""
-    url: str
-    """Public URL of the list of sources at that time."""
+    url: str | None
+    """Public URL of the list of sources at that time; None: none is known."""
     bytes: int = Field(ge=1)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     origin: str
@@ -43,7 +43,7 @@ def receipt_path(path: Path) -> Path:
 
 
 def confirm(
-    target: Path, file: str, url: str, origin: str = BY_HAND, content: Path | None = None
+    target: Path, file: str, url: str | None, origin: str = BY_HAND, content: Path | None = None
 ) -> Receipt:
     """Record a file at its first use; at every later one compare it with the record.
 

@@ -30,7 +30,7 @@ class RawFile(BaseModel):
     file: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     url: str | None
-    """None: the file was generated, not downloaded."""
+    """None: the file was generated, or no public source is known."""
 
 
 class LabelledInfo(BaseModel):

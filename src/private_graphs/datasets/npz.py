@@ -41,11 +41,12 @@ def keyed_masks(
             f"the graph has {n_nodes} nodes, expected more than the {n_validation} validation "
             f"and {n_test} test nodes together"
         )
-    digests = [
+    digests = b"".join(
         hashlib.blake2b(node.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
         for node in range(n_nodes)
-    ]
-    order = sorted(range(n_nodes), key=lambda node: (digests[node], node))
+    )
+    halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(n_nodes, 2)
+    order = np.lexsort((halves[:, 1], halves[:, 0]))  # by number where digests tie
     masks = np.zeros((3, n_nodes), dtype=bool)
     masks[1, order[:n_validation]] = True
     masks[2, order[n_validation : n_validation + n_test]] = True

@@ -1,20 +1,22 @@
-"""Reader of the GraphSAGE Reddit graph (Hamilton, Ying & Leskovec, NeurIPS 2017), subsampled.
+"""Reader of the GraphSAGE Reddit graph (Hamilton, Ying & Leskovec, NeurIPS 2017), in two ways.
 
 ``reddit.zip`` holds two archives of NumPy arrays: ``reddit_data.npz`` (features, labels, kinds of
-the nodes) and ``reddit_graph.npz`` (a SciPy sparse matrix in coordinates). All validation and test
-nodes and a fixed share of the training nodes are kept. The graph has 114,615,892 entries, so arrays
-are read in pieces, and what is not kept is never in memory; the weights, all one, are not read.
+the nodes) and ``reddit_graph.npz`` (a SciPy sparse matrix in coordinates). Kept are all validation
+and test nodes with a fixed share of the training nodes, or the largest classes. The graph has
+114,615,892 entries, so arrays are read in pieces, and what is not kept is never in memory; the
+weights, all one, are not read.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +24,9 @@ import numpy as np
 
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
+from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
 from private_graphs.datasets.views import DataView
+from private_graphs.datasets.zipped import member, opened, readable
 from private_graphs.errors import UserError
 from private_graphs.graphs.sample import hashed_coin_sample, induced_subgraph
 
@@ -35,8 +39,6 @@ TRAIN_FRACTION = 0.1
 SAMPLE_KEY = b"private-graphs reddit 1"
 """Public constant; the coins and the order of the training nodes depend on it and on ids alone."""
 
-MAX_MEMBER_BYTES = 2**32
-"""Largest file inside an archive that is unpacked or read."""
 BLOCK_NUMBERS = 1 << 22
 """Numbers of one array that are in memory at a time."""
 
@@ -81,14 +83,43 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
     )
 
 
+def read_reddit_classes(path: Path, smallest: int = 10_000) -> ParsedGraph:
+    """Read ``reddit.zip`` as ProGAP does: classes of ``smallest`` nodes, and a split of its own.
+
+    ``node_types``, the published split, is not used. Disk as in :func:`read_reddit`.
+
+    Raises:
+        UserError: as there, or fewer than two classes are left.
+    """
+    path = Path(path)
+    with _unpacked(path) as (data_path, graph_path):
+        with _Archive(graph_path, f"{path}: {GRAPH_FILE}") as graph:
+            with _Archive(data_path, f"{path}: {DATA_FILE}") as data:
+                labels, _ = _labels_and_kinds(data)
+                labels, n_classes = large_classes(labels, smallest, data.where)
+                keep = labels >= 0
+                edges = undirected_edges(*_kept_entries(graph, keep), n_nodes=len(labels))
+                raw = np.flatnonzero(keep)
+                return prepared(
+                    labels,
+                    n_classes,
+                    replace(edges, edge_index=raw[edges.edge_index]),
+                    partial(_kept_features, data),
+                    (class_sentence("posts", smallest), _MADE),
+                    graph.where,
+                )
+
+
+_MADE = (
+    "the features were made from the posts by those who published the graph; how, and from "
+    "which posts, is outside every guarantee"
+)
+
+
 def _sentences(view: DataView, fraction: float) -> tuple[str, ...]:
     """What was decided before neighbours are defined, for the privacy statement."""
-    made = (
-        "the features were made from the posts by those who published the graph; how, and from "
-        "which posts, is outside every guarantee"
-    )
     if fraction == 1:
-        return (made,)
+        return (_MADE,)
     if view.node_sample == "keyed_coin":
         drawn = (
             f"each training node was kept by an independent coin of probability {fraction:g}, "
@@ -100,7 +131,7 @@ def _sentences(view: DataView, fraction: float) -> tuple[str, ...]:
             "keyed order of their numbers: which nodes are kept depends on private labels, and one "
             "relabelled node can swap two others, which the price of several parts takes in"
         )
-    return drawn, made
+    return drawn, _MADE
 
 
 def kept_nodes(
@@ -147,57 +178,22 @@ def _unpacked(path: Path) -> Iterator[tuple[Path, Path]]:
     Members are chosen by name and written under names of our own; others are not touched.
     """
     with contextlib.ExitStack() as stack:
-        try:
-            outer = stack.enter_context(zipfile.ZipFile(path))
-        except (OSError, zipfile.BadZipFile) as error:
-            raise UserError(
-                f"{path}: cannot be opened as a zip archive ({error}); supply the original file"
-            ) from error
-        members = [_member(outer, name, str(path)) for name in (DATA_FILE, GRAPH_FILE)]
+        outer = stack.enter_context(opened(path))
+        members = [member(outer, name, str(path)) for name in (DATA_FILE, GRAPH_FILE)]
         try:
             prefix = f".{path.name}."
             folder = tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent)
-            places = [Path(stack.enter_context(folder)) / member.filename for member in members]
-            for member, place in zip(members, places, strict=True):
-                with _readable(f"{path}: {member.filename}"), outer.open(member) as packed:
+            places = [Path(stack.enter_context(folder)) / each.filename for each in members]
+            for each, place in zip(members, places, strict=True):
+                with readable(f"{path}: {each.filename}"), outer.open(each) as packed:
                     with open(place, "wb") as unpacked:
                         shutil.copyfileobj(packed, unpacked, 1 << 20)
         except OSError as error:
             raise UserError(
                 f"{path}: cannot be unpacked in its folder ({error}); make room for "
-                f"{sum(member.file_size for member in members):,} bytes there"
+                f"{sum(each.file_size for each in members):,} bytes there"
             ) from error
         yield places[0], places[1]
-
-
-def _member(archive: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
-    """Return the one member of this name, of a bounded size."""
-    members = [member for member in archive.infolist() if member.filename == name]
-    if len(members) != 1:
-        found = sorted({member.filename for member in archive.infolist()})[:10]
-        raise UserError(
-            f"{where}: {name} is there {len(members)} times, expected once; found "
-            f"{', '.join(found) or 'nothing'}; supply the original file"
-        )
-    if members[0].file_size > MAX_MEMBER_BYTES:
-        raise UserError(
-            f"{where}: {name} has {members[0].file_size} bytes, expected at most "
-            f"{MAX_MEMBER_BYTES}; supply the original file"
-        )
-    return members[0]
-
-
-@contextlib.contextmanager
-def _readable(where: str) -> Iterator[None]:
-    """Turn whatever a malformed archive causes into an error for the user."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:  # zlib, zip and header errors have no common base
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise
-        raise UserError(f"{where}: cannot be read ({error}); supply the original file") from error
 
 
 class _Archive:
@@ -205,7 +201,7 @@ class _Archive:
 
     def __init__(self, path: Path, where: str) -> None:
         self.where = where
-        with _readable(where):
+        with readable(where):
             self._archive = zipfile.ZipFile(path)
 
     def __enter__(self) -> _Archive:
@@ -217,8 +213,8 @@ class _Archive:
     @contextlib.contextmanager
     def _open(self, key: str) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype]]:
         """Yield the stream of an array behind its header, its shape and its type."""
-        member = _member(self._archive, f"{key}.npy", self.where)
-        with _readable(f"{self.where}: {key}"), self._archive.open(member) as stream:
+        found = member(self._archive, f"{key}.npy", self.where)
+        with readable(f"{self.where}: {key}"), self._archive.open(found) as stream:
             version = np.lib.format.read_magic(stream)
             read_header = {
                 (1, 0): np.lib.format.read_array_header_1_0,
@@ -231,9 +227,9 @@ class _Archive:
                     "expected numbers, row by row; supply the original file"
                 )
             size = int(np.prod([*shape, dtype.itemsize], dtype=object))
-            if size != member.file_size - stream.tell():
+            if size != found.file_size - stream.tell():
                 raise UserError(
-                    f"{self.where}: {key} has {member.file_size - stream.tell()} bytes, expected "
+                    f"{self.where}: {key} has {found.file_size - stream.tell()} bytes, expected "
                     f"{size} for {dtype} of shape {shape}; supply the original file"
                 )
             yield stream, shape, dtype

@@ -39,6 +39,7 @@ from private_graphs.files import atomic_path, resource, sha256_of
 ATTEMPTS = 2
 """Downloads tried per file when a transfer breaks off."""
 
+NO_SOURCE = "no public source is known: ask those who made it, and give a mirror"
 HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
 """No file is downloaded from this host where the environment variable is 1, true, yes or on."""
 
@@ -54,13 +55,13 @@ class SourceFile(BaseModel):
     """One raw file; ``file`` is its path below the raw folder and below a mirror.
 
     Without ``bytes`` and ``sha256`` the file is trusted on first use; ``max_bytes`` then bounds
-    what is accepted.
+    what is accepted. Without ``url`` no public source is known: it comes from a mirror alone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
-    url: str = Field(pattern=r"^https?://")
+    url: str | None = Field(default=None, pattern=r"^https?://")
     bytes: int | None = Field(default=None, ge=1)
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     max_bytes: int | None = Field(default=None, ge=1)
@@ -195,6 +196,8 @@ class _Supplier:
         if reason is None:
             return []
         reasons.append(reason)
+        if source.url is None:
+            return [*reasons, NO_SOURCE]
         reason = self._download(source.url, source)
         return [] if reason is None else [*reasons, reason]
 
@@ -426,7 +429,7 @@ def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Pa
         )
     if missing:
         lines.append(f"{len(missing)} raw files are missing:")
-        lines += [f"  {source.file}  {source.url}" for source in missing]
+        lines += [f"  {source.file}  {source.url or NO_SOURCE}" for source in missing]
         # Files fail for few reasons; each is said once.
         reasons = dict.fromkeys(reason for each in missing.values() for reason in each)
         lines.append("Why: " + "; ".join(reasons) + ".")

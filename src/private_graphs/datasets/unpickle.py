@@ -1,8 +1,8 @@
-"""Reading Planetoid pickles without running anything that they contain.
+"""Reading pickles, those of Planetoid above all, without running anything that they contain.
 
-A pickle is a program. This unpickler accepts exactly the globals that the Planetoid files use and
-replaces each with an inert stand-in, so that not even the constructors of NumPy and SciPy run on
-untrusted arguments: what a file can build is a list, a dict, plain values, and arrays and CSR
+A pickle is a program. This unpickler accepts exactly the globals that such files use and replaces
+each with an inert stand-in, so that not even the constructors of NumPy and SciPy run on untrusted
+arguments: what a Planetoid file can build is a list, a dict, plain values, and arrays and CSR
 matrices that are checked here.
 """
 
@@ -12,7 +12,7 @@ import io
 import math
 import pickle
 import pickletools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ _REFUSED_OPCODES = frozenset({"EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID", "NE
 _MEMO_OPCODES = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
 
 
-class _Callable:
+class Called:
     """Stand-in for an accepted global that a pickle may call, and do nothing else with."""
 
     __slots__ = ("call",)
@@ -46,7 +46,7 @@ class _Callable:
         raise pickle.UnpicklingError("the file tries to change a function")
 
 
-class _Marker:
+class Mentioned:
     """Stand-in for an accepted global that a pickle may only mention."""
 
     __slots__ = ("name",)
@@ -117,7 +117,7 @@ class _CsrMatrix:
         self.state = state
 
 
-_NDARRAY = _Marker("numpy.ndarray")
+_NDARRAY = Mentioned("numpy.ndarray")
 
 
 def _new_list(*arguments: Any) -> list:
@@ -126,7 +126,7 @@ def _new_list(*arguments: Any) -> list:
     return []
 
 
-_LIST = _Callable(_new_list)
+_LIST = Called(_new_list)
 
 
 def _new_defaultdict(*arguments: Any) -> dict:
@@ -141,7 +141,7 @@ def _new_array(*arguments: Any) -> _Array:
     return _Array()
 
 
-_RECONSTRUCT, _DTYPE = _Callable(_new_array), _Callable(_DType)
+_RECONSTRUCT, _DTYPE = Called(_new_array), Called(_DType)
 ACCEPTED_GLOBALS: dict[tuple[str, str], Any] = {
     ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
     ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
@@ -149,40 +149,82 @@ ACCEPTED_GLOBALS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): _DTYPE,
     ("scipy.sparse.csr", "csr_matrix"): _CsrMatrix,
     ("scipy.sparse._csr", "csr_matrix"): _CsrMatrix,
-    ("collections", "defaultdict"): _Callable(_new_defaultdict),
+    ("collections", "defaultdict"): Called(_new_defaultdict),
     ("__builtin__", "list"): _LIST,
     ("builtins", "list"): _LIST,
 }
 """(module, name) of the globals of the Planetoid files, then and now, and their stand-ins."""
 
 
-class _PlanetoidUnpickler(pickle.Unpickler):
-    def __init__(self, stream: io.BytesIO, path: Path) -> None:
-        super().__init__(stream, encoding="latin1")
-        self._path = path
+class _Restricted(pickle.Unpickler):
+    def __init__(
+        self,
+        data: bytes,
+        where: str,
+        kind: str,
+        accepted: Mapping[tuple[str, str], Any],
+        referred: Callable[[Any], Any] | None,
+    ) -> None:
+        super().__init__(io.BytesIO(data), encoding="latin1")
+        self._where, self._kind, self._accepted = where, kind, accepted
+        self._referred = referred
 
     def find_class(self, module: str, name: str) -> Any:
-        stand_in = ACCEPTED_GLOBALS.get((module, name))
+        stand_in = self._accepted.get((module, name))
         if stand_in is None:
             asked = f"{module}.{name}"[:100]
             raise UserError(
-                f"{self._path}: refused, nothing was run: the pickle asks for the global "
-                f"{asked!r}, expected only those of a Planetoid file "
-                f"({', '.join('.'.join(pair) for pair in ACCEPTED_GLOBALS)}); "
+                f"{self._where}: refused, nothing was run: the pickle asks for the global "
+                f"{asked!r}, expected only those of a {self._kind} "
+                f"({', '.join('.'.join(pair) for pair in self._accepted)}); "
                 "delete the file and supply the original again"
             )
         return stand_in
 
+    def persistent_load(self, pid: Any) -> Any:
+        if self._referred is None:
+            raise pickle.UnpicklingError("a reference to something outside the pickle")
+        return self._referred(pid)
 
-def _scan(data: bytes) -> None:
+
+def _scan(data: bytes, refused: frozenset[str]) -> None:
     """Refuse opcodes that find_class does not see and memo ids that would exhaust memory."""
     for opcode, argument, position in pickletools.genops(data):
-        if opcode.name in _REFUSED_OPCODES:
+        if opcode.name in refused:
             raise pickle.UnpicklingError(f"forbidden opcode {opcode.name} at byte {position}")
         if opcode.name in _MEMO_OPCODES and argument > len(data):
             raise pickle.UnpicklingError(f"memo id {argument} at byte {position} is too large")
         if opcode.name == "STOP" and position + 1 != len(data):
             raise pickle.UnpicklingError(f"{len(data) - position - 1} bytes after the end")
+
+
+def unpickled(
+    data: bytes,
+    where: str,
+    kind: str,
+    accepted: Mapping[tuple[str, str], Any],
+    referred: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return the object of a pickle, built of stand-ins.
+
+    Args:
+        data: the pickle. where, kind: its file and what it should be, for error messages.
+        accepted: (module, name) of the globals that may occur, and their stand-ins.
+        referred: what a persistent id stands for; None: there may be none.
+
+    Raises:
+        UserError: the pickle asks for something else, or is malformed.
+    """
+    try:
+        _scan(data, _REFUSED_OPCODES - ({"BINPERSID"} if referred else set()))
+        return _Restricted(data, where, kind, accepted, referred).load()
+    except UserError:
+        raise
+    except Exception as error:  # a malformed pickle can raise almost anything
+        raise UserError(
+            f"{where}: not a readable {kind} ({type(error).__name__}: {str(error)[:200]}), nothing "
+            "was run; delete the file and supply the original again"
+        ) from error
 
 
 def _load(path: Path) -> Any:
@@ -199,16 +241,7 @@ def _load(path: Path) -> Any:
         raise UserError(
             f"{path}: cannot be read ({error.strerror or error}); supply the raw file"
         ) from error
-    try:
-        _scan(data)
-        return _PlanetoidUnpickler(io.BytesIO(data), path).load()
-    except UserError:
-        raise
-    except Exception as error:  # a malformed pickle can raise almost anything
-        raise UserError(
-            f"{path}: not a readable Planetoid pickle ({type(error).__name__}: "
-            f"{str(error)[:200]}), nothing was run; delete the file and supply the original again"
-        ) from error
+    return unpickled(data, str(path), "Planetoid file", ACCEPTED_GLOBALS)
 
 
 def _wrong_kind(path: Path, found: Any, expected: str) -> UserError:

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
-from private_graphs.datasets.npz import keyed_masks
+from private_graphs.datasets.prepared import prepared
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND, DataView
 from private_graphs.errors import UserError
@@ -149,35 +149,24 @@ def read_campuses(
         loops += edges.loops
         duplicates += edges.duplicates
         one_way += edges.one_way
-    edge_index = np.concatenate(parts, axis=1)
+    edges = UndirectedEdges(np.concatenate(parts, axis=1), loops, duplicates, one_way)
     del parts
-    tied = np.zeros(len(kept), dtype=bool)
-    tied[edge_index] = True
-    nodes = np.flatnonzero(tied)  # ends of edges have a class
-    number = np.cumsum(tied) - 1
-    n_validation, n_test = len(kept) // 10, len(kept) * 15 // 100
-    train, validation, test = (m[nodes] for m in keyed_masks(len(kept), n_validation, n_test))
-    labels = np.full(len(nodes), -1, np.int64)
+    labels = np.full(len(kept), -1, np.int64)
     for label, year in enumerate(classes):
-        labels[years[nodes] == year] = label
-    features = one_hot(joined[:, list(columns)])[nodes]
-    return ParsedGraph(
-        features=SparseFeatures.from_scipy(features),
-        edge_index=number[edge_index],
-        labels=labels,
-        train_mask=train,
-        validation_mask=validation,
-        test_mask=test,
-        n_classes=len(classes),
-        loops_dropped=loops,
-        duplicates_dropped=duplicates,
-        one_way_edges=one_way,
-        preprocessing=(
+        labels[kept & (years == year)] = label
+    features = one_hot(joined[:, list(columns)])
+    return prepared(
+        labels,
+        len(classes),
+        edges,
+        lambda tied: SparseFeatures.from_scipy(features[tied]),
+        (
             f"students of graduation years with {smallest:,} members at least are nodes, the year "
             "is the class; who then has no friend left is dropped: neighbours are defined after "
             "that",
             f"joined are {len(campuses)} campuses: {', '.join(campuses)}",
         )[: 1 if len(campuses) == 1 else 2],
+        str(folder),
     )
 
 

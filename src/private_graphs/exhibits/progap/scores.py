@@ -39,8 +39,15 @@ def points(results: Any) -> pd.DataFrame:
     titles = [
         _TITLES.get(key) or results.title(key[1]) for key in zip(level, rows["method"], strict=True)
     ]
-    place = [name.split("-")[0] if "synthetic" not in name else "" for name in rows["dataset"]]
-    return rows.assign(level=level, title=titles, settings=settings, place=place)
+    return rows.assign(
+        level=level, title=titles, settings=settings, place=rows["dataset"].map(printed_place)
+    )
+
+
+def printed_place(dataset: str) -> str:
+    """Return the paper's dataset that a graph is, or stands in for."""
+    names = ("facebook", "fb100", "reddit-8", "amazon", "wenet")
+    return next((name for name in names if dataset.startswith(name)), "")
 
 
 def _settings(row: Mapping[str, Any]) -> str:

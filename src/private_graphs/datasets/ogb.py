@@ -1,0 +1,156 @@
+"""Reader of ogbn-products (Hu et al., Open Graph Benchmark, NeurIPS 2020), as ProGAP prepares it.
+
+``products.zip`` holds gzipped tables without a header in ``products/raw``: ``edge.csv.gz`` (each
+undirected edge once), ``node-feat.csv.gz``, ``node-label.csv.gz``, and the numbers of their rows in
+``num-node-list.csv.gz`` and ``num-edge-list.csv.gz``. With 61,859,140 edges and 244,902,900
+features they are parsed in pieces; features of nodes that do not stay are never in memory.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.graph_dataset import ParsedGraph
+from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
+from private_graphs.datasets.zipped import member, opened, readable
+from private_graphs.errors import UserError
+
+RAW = "products/raw"
+N_CLASSES, N_FEATURES, SMALLEST = 47, 100, 100_000
+BLOCK_BYTES = 1 << 22
+"""Text of a table that is parsed at a time."""
+
+
+def read_products(
+    path: Path, smallest: int = SMALLEST, n_features: int = N_FEATURES, n_classes: int = N_CLASSES
+) -> ParsedGraph:
+    """Read ``products.zip``: classes of ``smallest`` nodes at least, and ProGAP's own split.
+
+    ``n_features`` and ``n_classes`` are those of the raw file. The published split is not used.
+
+    Raises:
+        UserError: the file is missing or malformed, its parts contradict each other, or fewer than
+            two classes are left.
+    """
+    path = Path(path)
+    with opened(path) as archive:
+        tables = _Tables(archive, path)
+        labels = tables.labels(n_classes)
+        labels, left = large_classes(labels, smallest, f"{path}: {RAW}/node-label.csv.gz")
+        return prepared(
+            labels,
+            left,
+            tables.edges(labels >= 0),
+            partial(tables.features, width=n_features),
+            (
+                class_sentence("products", smallest),
+                "the features were made from descriptions of the products by those who published "
+                "the graph; how is outside every guarantee",
+            ),
+            f"{path}: {RAW}/edge.csv.gz",
+        )
+
+
+class _Tables:
+    """The gzipped tables of an archive, parsed some rows at a time."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+        self._archive, self._path = archive, path
+        self.n_nodes, self.n_edges = (self._count(f"num-{what}-list") for what in ("node", "edge"))
+
+    def _where(self, table: str) -> str:
+        return f"{self._path}: {RAW}/{table}.csv.gz"
+
+    def _blocks(self, table: str, columns: int, dtype: str) -> Iterator[np.ndarray]:
+        """Yield the rows (some, columns) of a table without a header, in order."""
+        import pyarrow
+        import pyarrow.csv  # a tenth of a second
+
+        found = member(self._archive, f"{RAW}/{table}.csv.gz", str(self._path))
+        names = [str(number) for number in range(columns)]
+        types = dict.fromkeys(names, pyarrow.from_numpy_dtype(dtype))
+        how = {
+            "read_options": pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=BLOCK_BYTES, column_names=names
+            ),
+            "parse_options": pyarrow.csv.ParseOptions(quote_char=False),
+            "convert_options": pyarrow.csv.ConvertOptions(column_types=types, null_values=[]),
+        }
+        with readable(self._where(table)), self._archive.open(found) as packed:
+            stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "gzip")
+            for batch in pyarrow.csv.open_csv(stream, **how):
+                yield np.column_stack([column.to_numpy() for column in batch.columns])
+
+    def _rows(self, table: str, columns: int, dtype: str, expected: int) -> Iterator[np.ndarray]:
+        """Yield blocks of a table, which has ``expected`` rows, and show how far they are."""
+        rows = 0
+        with tqdm(total=expected, desc=table, unit=" rows", unit_scale=True) as bar:
+            for block in self._blocks(table, columns, dtype):
+                rows += len(block)
+                bar.update(len(block))
+                if rows > expected:
+                    break
+                yield block
+        if rows != expected:
+            found = f"more than {expected:,}" if rows > expected else f"{rows:,}"
+            raise UserError(
+                f"{self._where(table)}: found {found} rows, expected {expected:,}, as the numbers "
+                "beside it say; supply the original file"
+            )
+
+    def _count(self, table: str) -> int:
+        """Return the one number of a table."""
+        found = np.concatenate([np.zeros((0, 1), np.int64), *self._blocks(table, 1, "int64")])
+        if found.shape != (1, 1) or found[0, 0] < 1:
+            raise UserError(
+                f"{self._where(table)}: found {found.ravel().tolist()[:5]}, expected one number "
+                "above 0; supply the original file"
+            )
+        return int(found[0, 0])
+
+    def labels(self, n_classes: int) -> np.ndarray:
+        """Return the labels (N,) int64 of all nodes."""
+        blocks = self._rows("node-label", 1, "int64", self.n_nodes)
+        labels = np.concatenate([block[:, 0] for block in blocks])
+        self._check_range("node-label", labels, n_classes)
+        return labels
+
+    def edges(self, keep: np.ndarray) -> UndirectedEdges:
+        """Return the edges between the nodes of a mask (N,), by raw numbers."""
+        parts = [np.zeros((0, 2), np.int32)]
+        for block in self._rows("edge", 2, "int32", self.n_edges):
+            self._check_range("edge", block, self.n_nodes)
+            parts.append(block[keep[block].all(axis=1)])
+        ends = np.concatenate(parts)
+        del parts
+        return undirected_edges(ends[:, 0], ends[:, 1], self.n_nodes)
+
+    def features(self, nodes: np.ndarray, width: int) -> np.ndarray:
+        """Return the features (kept, width) float32 of the nodes of a mask (N,)."""
+        features = np.empty((np.count_nonzero(nodes), width), np.float32)
+        begin = end = 0
+        for block in self._rows("node-feat", width, "float32", self.n_nodes):
+            chosen = block[nodes[begin : begin + len(block)]]
+            begin += len(block)
+            if not np.all(np.isfinite(chosen)):
+                raise UserError(
+                    f"{self._where('node-feat')}: has values among rows {begin - len(block)} to "
+                    f"{begin - 1} that are not finite; supply the original file"
+                )
+            features[end : end + len(chosen)] = chosen
+            end += len(chosen)
+        return features
+
+    def _check_range(self, table: str, found: np.ndarray, bound: int) -> None:
+        if found.min() < 0 or found.max() >= bound:
+            raise UserError(
+                f"{self._where(table)}: numbers span {found.min()}..{found.max()}, expected "
+                f"0..{bound - 1}; supply the original file"
+            )

@@ -1,0 +1,90 @@
+"""How ProGAP prepares a graph (Sajadmanesh & Gatica-Perez, WSDM 2024, Section 5.1 and its code).
+
+Features, then masks of 75, 10 and 15 % of all raw nodes, then the classes that are large enough and
+the edges between their nodes, without loops; nodes that have no edge then are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from private_graphs.datasets.arrays import UndirectedEdges
+from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
+from private_graphs.datasets.npz import keyed_masks
+from private_graphs.errors import UserError
+
+
+def large_classes(labels: np.ndarray, smallest: int, where: str) -> tuple[np.ndarray, int]:
+    """Return (N,) labels without the classes of fewer than ``smallest`` nodes, and how many stay.
+
+    ``labels`` are (N,) integers, -1 for none. The classes that stay keep their order and are
+    numbered from 0; all others become -1.
+
+    Raises:
+        UserError: fewer than two are left.
+    """
+    counts = np.bincount(labels + 1)[1:]
+    large = np.flatnonzero(counts >= smallest)
+    if len(large) < 2:
+        raise UserError(
+            f"{where}: {len(large)} classes have {smallest:,} nodes or more (the largest has "
+            f"{counts.max(initial=0):,}), expected two at least; supply the original file"
+        )
+    number = np.full(len(counts) + 1, -1, np.int64)
+    number[large] = np.arange(len(large))
+    return number[labels], len(large)  # the last entry is that of -1
+
+
+def prepared(
+    labels: np.ndarray,
+    n_classes: int,
+    edges: UndirectedEdges,
+    features: Callable[[np.ndarray], SparseFeatures | np.ndarray],
+    preprocessing: Sequence[str],
+    where: str,
+) -> ParsedGraph:
+    """Leave out nodes without an edge and number the others anew, in their order.
+
+    Args:
+        labels: (N,) int64 of all raw nodes. edges: those that stay, by raw numbers.
+        features: returns the rows of the nodes of a mask (N,) bool.
+        preprocessing: what decided which nodes stay, for the privacy statement.
+        where: file for the error message.
+
+    Raises:
+        UserError: no edge is left.
+    """
+    tied = np.zeros(len(labels), dtype=bool)
+    tied[edges.edge_index] = True
+    if not tied.any():
+        raise UserError(
+            f"{where}: no edge is left between nodes of the {n_classes} classes that stay, "
+            "expected one at least; supply the original file"
+        )
+    number = np.cumsum(tied) - 1
+    masks = keyed_masks(len(labels), len(labels) // 10, len(labels) * 15 // 100)
+    train, validation, test = (mask[tied] for mask in masks)
+    return ParsedGraph(
+        features=features(tied),
+        edge_index=number[edges.edge_index],
+        labels=labels[tied],
+        train_mask=train,
+        validation_mask=validation,
+        test_mask=test,
+        n_classes=n_classes,
+        loops_dropped=edges.loops,
+        duplicates_dropped=edges.duplicates,
+        one_way_edges=edges.one_way,
+        preprocessing=tuple(preprocessing),
+    )
+
+
+def class_sentence(what: str, smallest: int) -> str:
+    """How ``what`` became nodes, for the privacy statement."""
+    return (
+        f"{what} of classes with {smallest:,} members at least are nodes; who then has no edge "
+        "left is dropped: which nodes there are depends on labels and edges, and neighbours are "
+        "defined after that"
+    )

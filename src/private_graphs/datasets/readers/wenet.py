@@ -1,0 +1,76 @@
+"""WeNet: what students of four countries ate, as ProGAP's authors packed it; not published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.graph_dataset import ParsedGraph
+from private_graphs.datasets.prepared import prepared
+from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
+from private_graphs.errors import UserError
+
+N_CLASSES = 4
+
+
+def read_wenet(path: Path) -> ParsedGraph:
+    """Read ``data.pt``, a PyTorch Geometric graph with ``x``, ``edge_index`` and ``y``.
+
+    All classes stay; split, loops and nodes without an edge as in ``datasets/prepared.py``.
+
+    Raises:
+        UserError: the file is missing, hostile or malformed, or its parts contradict each other.
+    """
+    from private_graphs.datasets.torch_file import graph_tensors
+
+    found = graph_tensors(path)
+    if absent := [key for key in ("x", "edge_index", "y") if key not in found]:
+        raise UserError(
+            f"{path}: {', '.join(absent)} not there, found tensors {sorted(found)}; supply the "
+            "authors' file"
+        )
+    features, ends, labels = found["x"], found["edge_index"], found["y"].reshape(-1)
+
+    def check(key: str, holds: bool, expected: str) -> None:
+        if not holds:
+            raise UserError(
+                f"{path}: {key}: found {found[key].dtype} of shape {found[key].shape}, expected "
+                f"{expected}; supply the authors' file"
+            )
+
+    def spans(values: np.ndarray, bound: int) -> bool:
+        return values.dtype.kind in "iu" and 0 <= values.min() and values.max() < bound
+
+    n_nodes = len(labels)
+    check("y", n_nodes > 0 and spans(labels, N_CLASSES), f"classes from 0 to {N_CLASSES - 1}")
+    right = features.ndim == 2 and len(features) == n_nodes and features.dtype.kind in "fiub"
+    check("x", right and np.all(np.isfinite(features)), f"{n_nodes} rows of finite numbers")
+    right = ends.ndim == 2 and len(ends) == 2 and ends.size > 0
+    check("edge_index", right and spans(ends, n_nodes), f"two rows of numbers below {n_nodes}")
+    return prepared(
+        labels.astype(np.int64),
+        N_CLASSES,
+        undirected_edges(ends[0], ends[1], n_nodes),
+        lambda tied: features[tied].astype(np.float32),
+        (
+            "nodes without an edge are dropped, and neighbours are defined after that; how the "
+            "authors made features and classes is outside every guarantee",
+        ),
+        str(path),
+    )
+
+
+# Sizes are those of the paper.
+DATASETS = (
+    DatasetSpec(
+        "wenet",
+        "WeNet",
+        "wenet/data.pt",
+        numbered(N_CLASSES),
+        GraphSize(37_576, 11_342_103, 37_576 * 44, 44, N_CLASSES, 28_182),
+        max_edges=12_000_000,
+        read=read_wenet,
+    ),
+)

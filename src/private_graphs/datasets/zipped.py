@@ -1,0 +1,57 @@
+"""Members of zip archives, of which none is trusted: found by name, bounded in size."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from private_graphs.errors import UserError
+
+MAX_MEMBER_BYTES = 2**32
+"""Largest file inside an archive that is unpacked or read."""
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open an archive; UserError where it is none or cannot be read."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path}: cannot be opened as a zip archive ({error}); supply the original file"
+        ) from error
+    with archive:
+        yield archive
+
+
+def member(archive: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
+    """Return the one member of this name, of a bounded size; UserError where there is none."""
+    members = [member for member in archive.infolist() if member.filename == name]
+    if len(members) != 1:
+        found = sorted({member.filename for member in archive.infolist()})[:10]
+        raise UserError(
+            f"{where}: {name} is there {len(members)} times, expected once; found "
+            f"{', '.join(found) or 'nothing'}; supply the original file"
+        )
+    if members[0].file_size > MAX_MEMBER_BYTES:
+        raise UserError(
+            f"{where}: {name} has {members[0].file_size} bytes, expected at most "
+            f"{MAX_MEMBER_BYTES}; supply the original file"
+        )
+    return members[0]
+
+
+@contextlib.contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Turn whatever a malformed archive causes into an error for the user."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # zlib, zip and header errors have no common base
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise
+        raise UserError(f"{where}: cannot be read ({error}); supply the original file") from error
