@@ -9,10 +9,12 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from private_graphs.datasets.registry import DATASETS
 from private_graphs.exhibits import claims_of
 from private_graphs.exhibits.progap import claims
 from private_graphs.exhibits.progap.scores import PRINTED_AS
 from private_graphs.report.claims import Place
+from private_graphs.study import load_study
 
 PUBLISHED = Path(__file__).parents[2] / "studies/published/progap_text_claims.csv"
 
@@ -78,9 +80,20 @@ def test_the_authors_lists_bound_neither_rows_nor_repetitions():
 def test_what_printed_numbers_show_by_themselves():
     assert claims.compared_runs(None, at()).value == pytest.approx(30.7, abs=0.05)
     assert claims.both_directions(None, at(1)).value == pytest.approx(1.8)
-    printed = pd.read_csv(PUBLISHED.parent / "progap_table2.csv")
-    table = SimpleNamespace(published=lambda name: printed)
+    table = SimpleNamespace(study=load_study("progap"))
     assert claims.features_without_noise(table, at()).value == pytest.approx(71.1 - 73.6)
+
+
+def test_missing_years_are_counted_where_the_authors_code_reads_them():
+    names = DATASETS["fb100-part"].classes
+    table = SimpleNamespace(statistics=[
+        {"name": name, "view": view, "train_class_counts": dict(zip(names, range(n), strict=False))}
+        for name, view, n in (("fb100-part", "sound", 5), ("fb100-part", "released", 6),
+                              ("fb100", "released", 6))
+    ])  # fmt: skip
+    place = Place({}, "fb100-part", "released")
+    assert claims.missing_years(table, place).value == pytest.approx(100 * 5 / 15)
+    assert claims.missing_years(SimpleNamespace(statistics=[]), place) is None
 
 
 def test_the_gap_of_training_is_that_after_the_last_epoch():

@@ -22,8 +22,8 @@ from private_graphs.datasets.views import PAPER, RELEASED, SOUND, DataView
 from private_graphs.errors import UserError
 
 FOLDER = "facebook100"
-YEAR = 5
-"""Column of ``local_info``."""
+YEAR, MISSING_YEAR = 5, "year missing"
+"""Column of ``local_info``, and the class of those without one."""
 _COLUMNS = 7
 CAMPUSES = tuple(
     """
@@ -250,7 +250,7 @@ DATASETS = (
         "fb100",
         "Facebook100, 100 campuses",
         reader(CAMPUSES, JOINED_FEATURES, 100_000),
-        _years(2005, 2009, "year missing"),
+        _years(2005, 2009, MISSING_YEAR),
         (1_120_280, 43_152_239, 2_900_000, 537, 6, 840_000),
         _JOINED_VIEWS,
     ),
@@ -258,7 +258,7 @@ DATASETS = (
         "fb100-part",
         "Facebook100, 15 campuses",
         reader(PART, JOINED_FEATURES, 10_000),
-        _years(2005, 2009, "year missing"),
+        _years(2005, 2009, MISSING_YEAR),
         (121_285, 4_542_469, 334_448, 504, 6, 90_978),
         _JOINED_VIEWS,
     ),
