@@ -99,9 +99,9 @@ class Campus:
             stack = stage.grown(stack, self.streams)
             stacks.train_whole(stage, stack, self.fit(3, validates=False))
             rows = last_base(stage, stack, self.inputs)
-            new = torch.from_numpy(sums.release(number + 1, rows))[:, :, None]
+            new = torch.from_numpy(sums.release(number + 1, rows))[:, None]
             hops = self.inputs.hops
-            hops = new if hops is None else torch.cat([hops, new], dim=2)
+            hops = new if hops is None else torch.cat([hops, new], dim=1)
             self.inputs = stacks.Inputs(data.rows, hops)
         self.network = self.stage(shape.hops)
         self.stack = self.network.grown(stack, self.streams)
@@ -116,7 +116,7 @@ class Campus:
         rows = self.inputs.rows.matrix[nodes].toarray()
         return (
             torch.from_numpy(rows),
-            self.inputs.hops[0, nodes].contiguous(),
+            self.inputs.hops[0, :, nodes].transpose(0, 1).contiguous(),
             torch.from_numpy(self.task.graph.labels[nodes]),
         )
 
