@@ -87,9 +87,7 @@ class Stage:
 
     def bases(self, forward: stacks.Forward):
         """Return (R, s + 1, n, h): the outputs of all bases."""
-        outputs = forward.features("first")
-        if self.number:
-            outputs = forward.beside(outputs, forward.linear("sums", forward.view.hops))
+        outputs = forward.features("first", "sums" if self.number else None)
         outputs = forward.norm("first.norm", self.norm, outputs, after_selu=True)
         if self.layers == 2:
             outputs = forward.linear("second", outputs)

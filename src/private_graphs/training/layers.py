@@ -100,23 +100,21 @@ def scatter_squares(lanes, start, columns, values, index, grad, total, out):
             out[r, e] = found
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def selu(values, out):
-    """Set ``out`` (B, n, h) to SELU of ``values``."""
-    for b in range(values.shape[0]):
-        x, y = values[b].reshape(-1), out[b].reshape(-1)
-        for i in range(x.shape[0]):
-            low = ALPHA * (_exp(min(x[i], _f(0))) - _f(1))
-            y[i] = SCALE * x[i] if x[i] > _f(0) else low
+@njit(fastmath=FAST, forceinline=True)
+def _selu(x):
+    """Overwrite the row-contiguous ``x`` (n, h) with SELU of it."""
+    y = x.reshape(-1)
+    for i in range(y.shape[0]):
+        low = ALPHA * (_exp(min(y[i], _f(0))) - _f(1))
+        y[i] = SCALE * y[i] if y[i] > _f(0) else low
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def selu_back(grad, active, out):
-    """Set ``out`` (B, n, h) to the gradient before SELU, whose values are ``active``."""
-    for b in range(grad.shape[0]):
-        g, y, o = grad[b].reshape(-1), active[b].reshape(-1), out[b].reshape(-1)
-        for i in range(g.shape[0]):
-            o[i] = g[i] * (SCALE if y[i] > _f(0) else y[i] + ALPHA)
+@njit(nogil=True, cache=True)
+def selu(values):
+    """Overwrite ``values`` (R, k, n, h) with SELU of them."""
+    for r in range(values.shape[0]):
+        for b in range(values.shape[1]):
+            _selu(values[r, b])
 
 
 @njit(forceinline=True)
@@ -126,111 +124,154 @@ def _before_selu(lanes, grad, active, i):
     return grad * where_positive(y, row_of(lanes, SCALE), y + row_of(lanes, ALPHA))
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def layer_norm(lanes, epsilon, values, scale, shift, standard, deviation, out):
-    """Normalise each row of ``values`` (B, n, h) into ``standard``, then scale and shift it.
-
-    ``scale`` and ``shift`` are (B, h); ``deviation`` (B, n) gets one over standard deviations.
-    """
-    share = _f(1) / _f(len(lanes))
-    for b in range(values.shape[0]):
-        v, s, o = values[b], standard[b], out[b]
-        factor, added = load_row(lanes, scale, b), load_row(lanes, shift, b)
-        for i in range(values.shape[1]):
-            x = load_row(lanes, v, i)
-            x = x - row_of(lanes, row_total(x) * share)
-            deviation[b, i] = _f(1) / np.sqrt(row_total(x * x) * share + epsilon)
-            x = x * row_of(lanes, deviation[b, i])
-            store_row(lanes, x, s, i)
-            store_row(lanes, x * factor + added, o, i)
-
-
-@njit(fastmath=FAST, nogil=True, cache=True)
-def layer_norm_back(lanes, grad, scale, standard, deviation, active, out):
-    """Set ``out`` (B, n, h) to the gradient before ``layer_norm`` and, maybe, SELU before it.
-
-    ``active`` are the values of SELU, of no part where there was none.
-    """
-    share = _f(1) / _f(len(lanes))
-    for b in range(grad.shape[0]):
-        g, s, o = grad[b], standard[b], out[b]
-        factor = load_row(lanes, scale, b)
-        for i in range(grad.shape[1]):
-            d, x = load_row(lanes, g, i) * factor, load_row(lanes, s, i)
-            along = row_of(lanes, row_total(d * x) * share)
-            d = d - row_of(lanes, row_total(d) * share) - x * along
-            d = d * row_of(lanes, deviation[b, i])
-            if active.shape[0]:
-                d = _before_selu(lanes, d, active[b], i)
-            store_row(lanes, d, o, i)
-
-
 @njit(nogil=True, cache=True)
-def column_sums(lanes, values, factors, out):
-    """Set ``out`` (B, h) to sums over rows of ``values`` (B, n, h), times ``factors`` if any."""
-    total = np.empty((1, len(lanes)))
-    for b in range(values.shape[0]):
-        v, n = values[b], values.shape[1]
-        total[:] = 0
-        for begin in range(0, n, _BLOCK):
-            block = row_of(lanes, _f(0))
-            for i in range(begin, min(n, begin + _BLOCK)):
+def selu_back(lanes, grad, active, out):
+    """Set ``out`` (R, k, n, h) to the gradient before SELU, whose values are ``active``."""
+    for r in range(grad.shape[0]):
+        for b in range(grad.shape[1]):
+            g, y, o = grad[r, b], active[r, b], out[r, b]
+            for i in range(grad.shape[2]):
+                store_row(lanes, _before_selu(lanes, load_row(lanes, g, i), y, i), o, i)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def layer_norm(lanes, epsilon, after_selu, values, scale, shift, standard, deviation, out):
+    """Normalise each row of ``values`` (R, k, n, h) into ``standard``, then scale and shift it.
+
+    ``scale`` and ``shift`` are (R, k, h); ``deviation`` (R, k, n) gets one over standard
+    deviations. ``after_selu``: ``values`` are overwritten with SELU of them first.
+    """
+    share = _f(1) / _f(len(lanes))
+    for r in range(values.shape[0]):
+        for b in range(values.shape[1]):
+            v, s, d, o = values[r, b], standard[r, b], deviation[r, b], out[r, b]
+            if after_selu:
+                _selu(v)
+            factor, added = load_row(lanes, scale[r], b), load_row(lanes, shift[r], b)
+            for i in range(values.shape[2]):
                 x = load_row(lanes, v, i)
-                block = block + (x * load_row(lanes, factors[b], i) if factors.shape[0] else x)
-            store_row(lanes, block, out, b)
-            add_row(lanes, _f(1), out, b, total, 0)
-        for j in range(len(lanes)):
-            out[b, j] = total[0, j]
+                x = x - row_of(lanes, row_total(x) * share)
+                d[i] = _f(1) / np.sqrt(row_total(x * x) * share + epsilon)
+                x = x * row_of(lanes, d[i])
+                store_row(lanes, x, s, i)
+                store_row(lanes, x * factor + added, o, i)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def layer_norm_back(lanes, after_selu, grad, active, scale, standard, deviation, out):
+    """Set ``out`` (R, k, n, h) to the gradient before ``layer_norm``; ``active`` its values."""
+    share = _f(1) / _f(len(lanes))
+    for r in range(grad.shape[0]):
+        for b in range(grad.shape[1]):
+            g, y, s, o = grad[r, b], active[r, b], standard[r, b], out[r, b]
+            factor, deviations = load_row(lanes, scale[r], b), deviation[r, b]
+            for i in range(grad.shape[2]):
+                d, x = load_row(lanes, g, i) * factor, load_row(lanes, s, i)
+                along = row_of(lanes, row_total(d * x) * share)
+                d = d - row_of(lanes, row_total(d) * share) - x * along
+                d = d * row_of(lanes, deviations[i])
+                if after_selu:
+                    d = _before_selu(lanes, d, y, i)
+                store_row(lanes, d, o, i)
+
+
+@njit(forceinline=True)
+def _flush(lanes, block, scratch, total, number):
+    """Add the row ``block`` to row ``number`` of ``total`` in float64."""
+    store_row(lanes, block, scratch, 0)
+    add_row(lanes, _f(1), scratch, 0, total, number)
 
 
 @njit(nogil=True, cache=True)
-def batch_norm(lanes, epsilon, values, scale, shift, mean, variance, standard, out):
-    """Normalise each channel of ``values`` (B, n, h) over its rows; as ``layer_norm`` otherwise.
+def column_sums(lanes, values, factors, is_product, out):
+    """Set ``out`` (R, k, h) to sums over rows of (R, k, n, h), maybe times ``factors``."""
+    total, scratch = np.empty((1, len(lanes))), np.empty((1, len(lanes)), np.float32)
+    n = values.shape[2]
+    for r in range(values.shape[0]):
+        for b in range(values.shape[1]):
+            v, f = values[r, b], factors[r, b]
+            total[:] = 0
+            for begin in range(0, n, _BLOCK):
+                block = row_of(lanes, _f(0))
+                for i in range(begin, min(n, begin + _BLOCK)):
+                    x = load_row(lanes, v, i)
+                    block = block + (x * load_row(lanes, f, i) if is_product else x)
+                _flush(lanes, block, scratch, total, 0)
+            for j in range(len(lanes)):
+                out[r, b, j] = total[0, j]
 
-    ``mean`` and ``variance`` (B, h) get what was found.
+
+@njit(nogil=True, cache=True)
+def batch_norm(lanes, epsilon, after_selu, values, scale, shift, mean, variance, out):
+    """Normalise each channel of ``values`` (R, k, n, h) over its rows; as ``layer_norm`` otherwise.
+
+    ``mean`` and ``variance`` (R, k, h) get what was found.
     """
-    n = values.shape[1]
-    factor = np.empty((1, len(lanes)), np.float32)
-    for b in range(values.shape[0]):
-        v, s, o = values[b], standard[b], out[b]
-        column_sums(lanes, values[b : b + 1], values[:0], mean[b : b + 1])
-        for j in range(len(lanes)):
-            mean[b, j] /= _f(n)
-        middle = load_row(lanes, mean, b)
-        for i in range(n):
-            store_row(lanes, load_row(lanes, v, i) - middle, s, i)
-        column_sums(lanes, standard[b : b + 1], standard[b : b + 1], variance[b : b + 1])
-        for j in range(len(lanes)):
-            variance[b, j] /= _f(n)
-            factor[0, j] = _f(1) / np.sqrt(variance[b, j] + epsilon)
-        divided, added = load_row(lanes, factor, 0), load_row(lanes, shift, b)
-        scaled = divided * load_row(lanes, scale, b)
-        for i in range(n):
-            x = load_row(lanes, s, i)
-            store_row(lanes, x * divided, s, i)
-            store_row(lanes, x * scaled + added, o, i)
+    n = values.shape[2]
+    total, scratch = np.empty((1, len(lanes))), np.empty((1, len(lanes)), np.float32)
+    for r in range(values.shape[0]):
+        for b in range(values.shape[1]):
+            v, o = values[r, b], out[r, b]
+            if after_selu:
+                _selu(v)
+            middle = row_of(lanes, _f(0))
+            for moment in range(2):
+                total[:] = 0
+                for begin in range(0, n, _BLOCK):
+                    block = row_of(lanes, _f(0))
+                    for i in range(begin, min(n, begin + _BLOCK)):
+                        x = load_row(lanes, v, i) - middle
+                        block = block + (x * x if moment else x)
+                    _flush(lanes, block, scratch, total, 0)
+                for j in range(len(lanes)):
+                    if moment:
+                        variance[r, b, j] = total[0, j] / n
+                    else:
+                        mean[r, b, j] = total[0, j] / n
+                middle = load_row(lanes, mean[r], b)
+            for j in range(len(lanes)):
+                scratch[0, j] = scale[r, b, j] / np.sqrt(variance[r, b, j] + epsilon)
+            factor, added = load_row(lanes, scratch, 0), load_row(lanes, shift[r], b)
+            for i in range(n):
+                store_row(lanes, (load_row(lanes, v, i) - middle) * factor + added, o, i)
 
 
 @njit(nogil=True, cache=True)
-def batch_norm_back(lanes, grad, factor, standard, active, out):
-    """As ``layer_norm_back`` for ``batch_norm``; ``factor`` (B, h): scale over deviation."""
-    n = grad.shape[1]
-    means = np.empty((2, len(lanes)), np.float32)
-    for b in range(grad.shape[0]):
-        g, s, o, part = grad[b], standard[b], out[b], grad[b : b + 1]
-        column_sums(lanes, part, part[:0], means[:1])
-        column_sums(lanes, part, standard[b : b + 1], means[1:])
-        for j in range(len(lanes)):
-            means[0, j] /= _f(n)
-            means[1, j] /= _f(n)
-        mean, along = load_row(lanes, means, 0), load_row(lanes, means, 1)
-        times = load_row(lanes, factor, b)
-        for i in range(n):
-            d = load_row(lanes, g, i) - mean - load_row(lanes, s, i) * along
-            d = d * times
-            if active.shape[0]:
-                d = _before_selu(lanes, d, active[b], i)
-            store_row(lanes, d, o, i)
+def batch_norm_back(lanes, epsilon, after_selu, grad, active, scale, mean, variance, found, out):
+    """As ``layer_norm_back`` for ``batch_norm``.
+
+    ``found`` (2, R, k, h) gets the gradients of ``scale`` and of the shift.
+    """
+    n = grad.shape[2]
+    total, scratch = np.empty((2, len(lanes))), np.empty((1, len(lanes)), np.float32)
+    for r in range(grad.shape[0]):
+        for b in range(grad.shape[1]):
+            g, y, o = grad[r, b], active[r, b], out[r, b]
+            for j in range(len(lanes)):
+                scratch[0, j] = _f(1) / np.sqrt(variance[r, b, j] + epsilon)
+            middle, divided = load_row(lanes, mean[r], b), load_row(lanes, scratch, 0)
+            total[:] = 0
+            for begin in range(0, n, _BLOCK):
+                along, block = row_of(lanes, _f(0)), row_of(lanes, _f(0))
+                for i in range(begin, min(n, begin + _BLOCK)):
+                    d = load_row(lanes, g, i)
+                    block = block + d
+                    along = along + d * ((load_row(lanes, y, i) - middle) * divided)
+                _flush(lanes, along, scratch, total, 0)
+                _flush(lanes, block, scratch, total, 1)
+            for part in range(2):
+                for j in range(len(lanes)):
+                    found[part, r, b, j] = total[part, j]
+            share = row_of(lanes, _f(1) / _f(n))
+            along = load_row(lanes, found[0, r], b) * share
+            block = load_row(lanes, found[1, r], b) * share
+            factor = divided * load_row(lanes, scale[r], b)
+            for i in range(n):
+                x = (load_row(lanes, y, i) - middle) * divided
+                d = (load_row(lanes, g, i) - block - x * along) * factor
+                if after_selu:
+                    d = _before_selu(lanes, d, y, i)
+                store_row(lanes, d, o, i)
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
@@ -294,18 +335,28 @@ def residuals(logits, labels, rows, weight, out):
             g[own[i]] -= weight
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def row_squares(values, factors, is_product, out):
-    """Set ``out`` (m,) to Σ v² over the rows of ``values`` (m, h), or to Σ v²(f² + 1)."""
-    for i in range(values.shape[0]):
-        total = _f(0)
-        if is_product:
-            for j in range(values.shape[1]):
-                total += values[i, j] ** 2 * (factors[i, j] ** 2 + _f(1))
-        else:
-            for j in range(values.shape[1]):
-                total += values[i, j] ** 2
-        out[i] = total
+@njit(nogil=True, cache=True)
+def row_squares(lanes, given, grad, inputs, is_linear, is_affine, out):
+    """Set ``out`` (R, n) to squared norms of the gradients of rows, over all k branches.
+
+    Of a linear layer and its bias |g|²(|x|² + 1), of an affine one Σ g²(x² + 1), else |g|²;
+    ``grad`` (R, k, n, o) and ``inputs`` (R, k, n, i) are as wide as ``lanes`` and ``given``.
+    """
+    out[:] = 0
+    for r in range(grad.shape[0]):
+        for b in range(grad.shape[1]):
+            g, x, o = grad[r, b], inputs[r, b], out[r]
+            for i in range(grad.shape[2]):
+                row = load_row(lanes, g, i)
+                square = row * row
+                if is_affine:
+                    other = load_row(lanes, x, i)
+                    o[i] += row_total(square * (other * other + row_of(lanes, _f(1))))
+                elif is_linear:
+                    wide = load_row(given, x, i)
+                    o[i] += row_total(square) * (row_total(wide * wide) + _f(1))
+                else:
+                    o[i] += row_total(square)
 
 
 @njit(nogil=True, cache=True)

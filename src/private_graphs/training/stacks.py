@@ -146,25 +146,39 @@ def lanes(width: int) -> tuple[int, ...]:
 
 
 def _array(values: torch.Tensor) -> np.ndarray:
-    return values.detach().contiguous().numpy()
-
-
-def _parts(values: torch.Tensor, below: int = 2) -> np.ndarray:
-    """Return ``values`` for compiled code, all axes but the last ``below`` as one."""
-    return _array(values).reshape(-1, *values.shape[values.dim() - below :])
+    """Return ``values`` for compiled code, with rows and their channels in one piece."""
+    if not values[(0,) * (values.dim() - 2)].is_contiguous():
+        values = values.contiguous()
+    return values.detach().numpy()
 
 
 class _Compiled(torch.autograd.Function):
-    """An operation and its derivative, functions of tensors that autograd does not look into."""
+    """An operation and its derivative, functions of a tensor that autograd does not look into."""
 
     @staticmethod
-    def forward(ctx, ahead, back, *inputs: torch.Tensor):
+    def forward(ctx, ahead, back, inputs: torch.Tensor):
         ctx.back = back
-        return ahead(*inputs).detach()
+        return ahead(inputs.detach()).detach()
 
     @staticmethod
     def backward(ctx, grad: torch.Tensor):
-        return None, None, *ctx.back(grad)
+        return None, None, ctx.back(grad)
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """An operation with parameters."""
+
+    name: str
+    kind: str
+    """``features``, ``linear``, ``affine``, or ``batch``: affine after batch normalisation."""
+    inputs: torch.Tensor | None
+    """(R, k, n, i); None of features. Of ``batch``, once the gradient is known: (2, R, k, h), that
+    of the scale and that of the shift, sums over all rows."""
+    outputs: torch.Tensor
+    """(R, …, n, o)."""
+    begin: int
+    """First of the branches of the outputs that are its own."""
 
 
 class Mixed(torch.autograd.Function):
@@ -200,7 +214,7 @@ class Stack:
         """Return memory that has no content yet, the same at every step: fresh memory is slow."""
         key = name, tuple(shape)
         if key not in self._kept:
-            self._kept[key] = torch.empty(key[1])
+            self._kept[key] = torch.from_numpy(np.empty(key[1], np.float32))
         return self._kept[key]
 
     @property
@@ -229,109 +243,135 @@ class Forward:
     stack: Stack
     view: View
     training: bool
-    recorded: list[tuple[str, str, torch.Tensor | None, torch.Tensor]] = field(default_factory=list)
-    """(name, kind, inputs, outputs)."""
+    recorded: list[Recorded] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.parameters = self.stack.parameters
 
-    def _record(self, name: str, kind: str, inputs, outputs: torch.Tensor) -> torch.Tensor:
-        if self.training:
-            if not outputs.requires_grad:
-                outputs.requires_grad_()
-            self.recorded.append((name, kind, inputs, outputs))
-        return outputs
+    def _record(self, name: str, kind: str, inputs, outputs: torch.Tensor, begin: int = 0) -> None:
+        if not outputs.requires_grad:
+            outputs.requires_grad_()
+        self.recorded.append(Recorded(name, kind, inputs, outputs, begin))
 
-    def features(self, name: str) -> torch.Tensor:
-        """Return (R, 1, n, h): the linear layer ``name`` on the features."""
+    def _keep(self, name: str, shape: Sequence[int]) -> torch.Tensor:
+        return self.stack.keep(name, shape)
+
+    def features(self, name: str, sums: str | None = None) -> torch.Tensor:
+        """Return (R, 1, n, h), or (R, 1 + s, n, h) with layers ``sums`` on the sums beside.
+
+        The linear layer ``name`` is that on the features.
+        """
         product = self.view.times(self.parameters[f"{name}.weight"])
-        product = product + self.parameters[f"{name}.bias"][:, None, :]
-        return self._record(name, "features", None, product)[:, None]
+        product = product.add_(self.parameters[f"{name}.bias"][:, None, :])[:, None]
+        if not sums:
+            out = product
+        elif not self.training:
+            return torch.cat([product, self.linear(sums, self.view.hops)], dim=1)
+        else:
+            replicas, k, n, _ = (hops := self.view.hops).shape
+            out = self._keep(f"{name} out", (replicas, 1 + k, n, product.shape[-1])).detach()
+            out[:, :1] = product
+            self._product(sums, hops, out[:, 1:])
+        if self.training:
+            self._record(name, "features", None, out)
+            if sums:
+                self._record(sums, "linear", self.view.hops, out, 1)
+        return out
+
+    def _product(self, name: str, inputs: torch.Tensor, out: torch.Tensor) -> None:
+        weight, bias = self._weight(name), self.parameters[f"{name}.bias"]
+        for each in zip(bias[:, :, None], inputs, weight, out, strict=True):
+            torch.baddbmm(*each[:3], out=each[3])
+
+    def _weight(self, name: str) -> torch.Tensor:
+        """Return a copy of a weight that begins as memory does: last bits may depend on it."""
+        return self.parameters[f"{name}.weight"].clone(memory_format=torch.contiguous_format)
 
     def linear(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
         """Return (R, k, n, o): of each branch its own linear layer on (R, k, n, i)."""
-        weight = self.parameters[f"{name}.weight"].flatten(0, 1)
-        bias = self.parameters[f"{name}.bias"].flatten(0, 1)[:, None]
+        weight = self.parameters[f"{name}.weight"]
         shape = *inputs.shape[:3], weight.shape[-1]
 
         def ahead(x: torch.Tensor) -> torch.Tensor:
-            out = self.stack.keep(f"{name} out", shape)
-            torch.baddbmm(bias, x.flatten(0, 1), weight, out=out.flatten(0, 1))
+            self._product(name, x, out := self._keep(f"{name} out", shape))
             return out
 
-        def back(grad: torch.Tensor) -> tuple[torch.Tensor]:
-            out = self.stack.keep(f"{name} back", inputs.shape)
-            torch.bmm(grad.flatten(0, 1), weight.transpose(1, 2), out=out.flatten(0, 1))
-            return (out,)
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            out = self._keep(f"{name} back", inputs.shape)
+            for each in zip(grad, self._weight(name).transpose(-1, -2), out, strict=True):
+                torch.bmm(*each[:2], out=each[2])
+            return out
 
         if not self.training:
-            return torch.baddbmm(bias, inputs.flatten(0, 1), weight).view(shape)
-        return self._record(name, "linear", inputs, _Compiled.apply(ahead, back, inputs))
+            return torch.matmul(inputs, weight) + self.parameters[f"{name}.bias"][:, :, None]
+        outputs = _Compiled.apply(ahead, back, inputs)
+        self._record(name, "linear", inputs, outputs)
+        return outputs
 
     def norm(self, name: str, kind: Norm, inputs: torch.Tensor, after_selu: bool = False):
-        """Return (R, k, n, h) normalised, then scaled and shifted by channel; maybe SELU first."""
+        """Return (R, k, n, h) normalised, then scaled and shifted by channel.
+
+        ``after_selu``: SELU of the ``inputs``, the output of a layer that nothing else reads.
+        """
         if not self.training:
             return self._evaluated(name, kind, functional.selu(inputs) if after_selu else inputs)
         if kind == "none":
             return self._selu(name, inputs) if after_selu else inputs
-        stack, shape, width = self.stack, inputs.shape, lanes(inputs.shape[-1])
-        standard = stack.keep(f"{name} standard", shape)
-        scale = _parts(self.parameters[f"{name}.weight"], 1)
-        shift = _parts(self.parameters[f"{name}.bias"], 1)
-        parts, n = math.prod(shape[:2]), shape[2]
-        deviation = np.empty((parts, n), np.float32)
-        mean, variance = np.empty_like(scale), np.empty_like(scale)
-        active = np.empty((0, 1, 1), np.float32)
+        shape = inputs.shape
+        width = lanes(shape[-1])
+        settings = np.float32(EPSILON), after_selu
+        active, out = _array(inputs), self._keep(f"{name} out", shape)
+        scale, shift = (
+            self.parameters[f"{name}.{part}"].contiguous().numpy() for part in ("weight", "bias")
+        )
+        if kind == "layer":
+            standard, deviation = self._keep(f"{name} standard", shape), np.empty(shape[:3], "f4")
+            found = standard.numpy(), deviation
+        else:
+            standard, found = None, (np.empty_like(scale), np.empty_like(scale))
+        gradients = np.empty((2, *scale.shape), np.float32)
 
         def ahead(x: torch.Tensor) -> torch.Tensor:
-            nonlocal active
-            out, values = stack.keep(f"{name} out", shape), _parts(x)
-            if after_selu:
-                active = _parts(stack.keep(f"{name} selu", shape))
-                layers.selu(values, active)
-                values = active
-            given = width, np.float32(EPSILON), values, scale, shift
-            if kind == "layer":
-                layers.layer_norm(*given, _parts(standard), deviation, _parts(out))
-            else:
-                layers.batch_norm(*given, mean, variance, _parts(standard), _parts(out))
-                self._run(name, mean, variance * (n / max(1, n - 1)))
+            run = layers.layer_norm if kind == "layer" else layers.batch_norm
+            run(width, *settings, active, scale, shift, *found, out.numpy())
             return out
 
-        def back(grad: torch.Tensor) -> tuple[torch.Tensor]:
-            out = stack.keep(f"{name} back", shape)
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            before = self._keep(f"{name} back", shape)
+            given = _array(grad), active, scale, *found
             if kind == "layer":
-                layers.layer_norm_back(
-                    width, _parts(grad), scale, _parts(standard), deviation, active, _parts(out)
-                )
+                layers.layer_norm_back(width, after_selu, *given, before.numpy())
             else:
-                factor = scale / np.sqrt(variance + np.float32(EPSILON))
-                layers.batch_norm_back(
-                    width, _parts(grad), factor, _parts(standard), active, _parts(out)
-                )
-            return (out,)
+                layers.batch_norm_back(width, *settings, *given, gradients, before.numpy())
+            return before
 
-        return self._record(name, "affine", standard, _Compiled.apply(ahead, back, inputs))
+        outputs = _Compiled.apply(ahead, back, inputs)
+        if kind == "batch":
+            n = shape[2]
+            self._run(name, found[0], found[1] * (n / max(1, n - 1)))
+            self._record(name, "batch", torch.from_numpy(gradients), outputs)
+        else:
+            self._record(name, "affine", standard, outputs)
+        return outputs
 
     def _selu(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
-        out = self.stack.keep(f"{name} selu", inputs.shape)
+        active = _array(inputs)
 
         def ahead(x: torch.Tensor) -> torch.Tensor:
-            layers.selu(_parts(x), _parts(out))
-            return out
+            layers.selu(active)
+            return x
 
-        def back(grad: torch.Tensor) -> tuple[torch.Tensor]:
-            found = self.stack.keep(f"{name} back", inputs.shape)
-            layers.selu_back(_parts(grad), _parts(out), _parts(found))
-            return (found,)
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            before = self._keep(f"{name} back", inputs.shape)
+            layers.selu_back(lanes(inputs.shape[-1]), _array(grad), active, before.numpy())
+            return before
 
         return _Compiled.apply(ahead, back, inputs)
 
     def _run(self, name: str, *found: np.ndarray) -> None:
-        """Move the running statistics towards what was ``found``, mean and variance (B, h)."""
+        """Move the running statistics towards what was ``found``, mean and variance (R, k, h)."""
         for part, new in zip(("mean", "variance"), found, strict=True):
-            each = self.stack.running[f"{name}.{part}"]
-            each.lerp_(torch.from_numpy(new).view(each.shape), MOMENTUM)
+            self.stack.running[f"{name}.{part}"].lerp_(torch.from_numpy(new), MOMENTUM)
 
     def _evaluated(self, name: str, kind: Norm, inputs: torch.Tensor) -> torch.Tensor:
         """As ``norm`` where nothing is trained, in plain PyTorch."""
@@ -347,42 +387,23 @@ class Forward:
         scale = self.parameters[f"{name}.weight"][:, :, None, :]
         return standard * scale + self.parameters[f"{name}.bias"][:, :, None, :]
 
-    def beside(self, *branches: torch.Tensor) -> torch.Tensor:
-        """Return (R, k, n, h): ``branches`` of the same form one after the other."""
-        if not self.training:
-            return torch.cat(branches, dim=1)
-        counts = [each.shape[1] for each in branches]
-        replicas, _, *rest = branches[0].shape
-        name = f"beside {counts}"
-
-        def ahead(*each: torch.Tensor) -> torch.Tensor:
-            return torch.cat(each, 1, out=self.stack.keep(name, (replicas, sum(counts), *rest)))
-
-        def back(grad: torch.Tensor) -> list[torch.Tensor]:
-            return [
-                self.stack.keep(f"{name} back {i}", part.shape).copy_(part)
-                for i, part in enumerate(grad.split(counts, dim=1))
-            ]
-
-        return _Compiled.apply(ahead, back, *branches)
-
     def joined(self, branches: torch.Tensor, normalise: bool) -> torch.Tensor:
         """Return (R, 1, n, k·h): the branches of (R, k, n, h) side by side, maybe as unit rows."""
         replicas, k, n, h = branches.shape
         if not (self.training and normalise):
             side = branches.transpose(1, 2).reshape(replicas, 1, n, k * h)
             return functional.normalize(side, dim=-1) if normalise else side
-        unit = self.stack.keep("joined", (replicas, 1, n, k * h))
+        unit = self._keep("joined", (replicas, 1, n, k * h))
         rows, inverse = unit.view(replicas, n * k, h).numpy(), np.empty((replicas, n), np.float32)
 
         def ahead(x: torch.Tensor) -> torch.Tensor:
             layers.unit_rows(lanes(h), _array(x), rows, inverse)
             return unit
 
-        def back(grad: torch.Tensor) -> tuple[torch.Tensor]:
-            out, given = self.stack.keep("joined back", branches.shape), _array(grad)
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            out, given = self._keep("joined back", branches.shape), _array(grad)
             layers.unit_rows_back(lanes(h), given.reshape(rows.shape), rows, inverse, out.numpy())
-            return (out,)
+            return out
 
         return _Compiled.apply(ahead, back, branches)
 
@@ -444,11 +465,17 @@ def _steps(
         _array(logits), labels.view(-1, len(chosen)).numpy(), chosen, np.float32(weight),
         grad.numpy(),
     )  # fmt: skip
-    grads = torch.autograd.grad(logits, [each[3] for each in forward.recorded], grad)
-    return [
-        (name, kind, None if inputs is None else inputs.detach(), grad)
-        for (name, kind, inputs, _), grad in zip(forward.recorded, grads, strict=True)
-    ], logits.shape[1]
+    given = {id(each.outputs): each.outputs for each in forward.recorded}
+    grads = dict(zip(given, torch.autograd.grad(logits, list(given.values()), grad), strict=True))
+    steps = []
+    for each in forward.recorded:
+        grad, inputs = grads[id(each.outputs)], each.inputs
+        if each.kind == "features":
+            grad = grad[:, :1]
+        elif each.begin:
+            grad = grad[:, each.begin :]
+        steps.append((each.name, each.kind, None if inputs is None else inputs.detach(), grad))
+    return steps, logits.shape[1]
 
 
 def _added(
@@ -459,25 +486,29 @@ def _added(
     parts = stack.named(flat)
     for name, kind, inputs, grad in steps:
         weight, bias = parts[f"{name}.weight"], parts[f"{name}.bias"]
+        if kind == "batch":
+            weight.copy_(inputs[0])
+            bias.copy_(inputs[1])
+            continue
         if coefficients is not None:
-            each = _by_row(coefficients, grad)[..., None]
-            grad = grad * (each if kind == "features" else each[:, None])
+            grad = grad * _by_row(coefficients, grad)[:, None, :, None]
         if kind == "features":
-            weight.copy_(view.sums(grad))
+            weight.copy_(view.sums(grad[:, 0]))
         elif kind == "linear":
-            weight.copy_(torch.matmul(inputs.transpose(-1, -2), grad))
+            for each in zip(weight, inputs.transpose(-1, -2), grad, strict=True):
+                each[0].copy_(torch.bmm(*each[1:]))
         else:
-            weight.copy_(_column_sums(grad, inputs).view(weight.shape))
+            weight.copy_(_column_sums(grad, inputs))
         bias.copy_(_column_sums(grad).view(bias.shape))
     return flat
 
 
 def _column_sums(values: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-    """Return (B, h) sums over the rows of (…, n, h), maybe of products."""
-    of = _parts(values)
-    out = np.empty((len(of), of.shape[2]), np.float32)
-    layers.column_sums(lanes(of.shape[2]), of, of[:0] if factors is None else _parts(factors), out)
-    return torch.from_numpy(out)
+    """Return (R, k, h): sums over the rows of (R, k, n, h), maybe of products."""
+    of, out = _array(values), torch.empty(*values.shape[:2], values.shape[-1])
+    other = of if factors is None else _array(factors)
+    layers.column_sums(lanes(out.shape[-1]), of, other, factors is not None, out.numpy())
+    return out
 
 
 def example_gradients(
@@ -512,10 +543,8 @@ def _by_row(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _without(finite: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Set the rows of (R, m, h) or (R, k, m, h) to zero of examples that are not finite, (R, n)."""
-    each = _by_row(finite, values)
-    rows = each[..., None] if values.dim() == 3 else each[:, None, :, None]
-    return torch.where(rows, values, 0.0)
+    """Set the rows of (R, k, m, h) to zero of examples that are not finite, (R, n)."""
+    return torch.where(_by_row(finite, values)[:, None, :, None], values, 0.0)
 
 
 def _squares(
@@ -524,20 +553,13 @@ def _squares(
     """Squared norms (R, n) of the gradients of one layer's weight and bias."""
     if grad.shape[-2] > examples:
         return _star_squares(kind, inputs, grad, view, examples)
-    if kind == "features":
-        return _row_squares(grad) * (view.squares + 1)
-    if kind == "linear":
-        return (_row_squares(grad) * (_row_squares(inputs) + 1)).sum(1)
-    return _row_squares(grad, inputs).sum(1)
-
-
-def _row_squares(values: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-    """Return (…, n): Σ v² over the rows of (…, n, h), or Σ v²(f² + 1)."""
-    of, out = _parts(values, 1), torch.empty(values.shape[:-1])
+    found, given = torch.empty(len(grad), examples), _array(grad)
+    other = given if inputs is None else _array(inputs)
     layers.row_squares(
-        of, of if factors is None else _parts(factors, 1), factors is not None, out.view(-1).numpy()
-    )
-    return out
+        lanes(given.shape[-1]), lanes(other.shape[-1]), given, other,
+        kind == "linear", kind == "affine", found.numpy(),
+    )  # fmt: skip
+    return found * (view.squares + 1) if kind == "features" else found
 
 
 def _star_squares(
@@ -546,11 +568,10 @@ def _star_squares(
     """As ``_squares`` where the gradient of an example adds up over several rows."""
 
     def by_example(values: torch.Tensor) -> torch.Tensor:
-        parts = values.unflatten(-2, (examples, -1)).sum(-2).square().sum(-1)
-        return parts if parts.dim() == 2 else parts.sum(1)
+        return values.unflatten(-2, (examples, -1)).sum(-2).square().sum((1, -1))
 
     if kind == "features":
-        return view.example_squares(grad, examples) + by_example(grad)
+        return view.example_squares(grad[:, 0], examples) + by_example(grad)
     if kind == "affine":
         return by_example(grad * inputs) + by_example(grad)
     raise ValueError(f"examples of several rows at a {kind} layer; expected features or a norm")
