@@ -202,5 +202,8 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
                 network, stack, inputs.view(), torch.from_numpy(labels)
             )
             torch.testing.assert_close(clean, add(0.01 / squares.sqrt()), rtol=1e-4, atol=1e-7)
+            for node in range(3):  # one row alone attains the clip
+                one = torch.eye(N)[node] * 0.01 / squares.sqrt()
+                assert add(one).norm() == pytest.approx(0.01, rel=1e-4)
     added = seen["gradient"] * N - clean
     assert added.std() == pytest.approx(7.0 * 0.01, rel=0.15)
