@@ -89,11 +89,8 @@ class Campus:
         settings = ProgapSettings(hops=shape.hops, layers=shape.layers)
         self.streams = [Streams.of({"benchmark": seed}) for seed in range(replicas)]
         requests = [Request(1.0, 0, np.empty(0), each, settings) for each in self.streams]
-        sums, self.inputs = (
-            data.sums([shape.noise_std] * replicas, requests),
-            stacks.Inputs(data.rows),
-        )
-        stack = None
+        sums = data.sums([shape.noise_std] * replicas, requests)
+        self.inputs, stack = stacks.Inputs(data.rows), None
         for number in range(shape.hops):  # a few epochs without noise make rows worth adding
             stage = self.stage(number)
             stack = stage.grown(stack, self.streams)

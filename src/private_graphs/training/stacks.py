@@ -253,9 +253,6 @@ class Forward:
             outputs.requires_grad_()
         self.recorded.append(Recorded(name, kind, inputs, outputs, begin))
 
-    def _keep(self, name: str, shape: Sequence[int]) -> torch.Tensor:
-        return self.stack.keep(name, shape)
-
     def features(self, name: str, sums: str | None = None) -> torch.Tensor:
         """Return (R, 1, n, h), or (R, 1 + s, n, h) with layers ``sums`` on the sums beside.
 
@@ -269,13 +266,13 @@ class Forward:
             return torch.cat([product, self.linear(sums, self.view.hops)], dim=1)
         else:
             replicas, k, n, _ = (hops := self.view.hops).shape
-            out = self._keep(f"{name} out", (replicas, 1 + k, n, product.shape[-1])).detach()
+            out = self.stack.keep(f"{name} out", (replicas, 1 + k, n, product.shape[-1])).detach()
             out[:, :1] = product
             self._product(sums, hops, out[:, 1:])
         if self.training:
             self._record(name, "features", None, out)
             if sums:
-                self._record(sums, "linear", self.view.hops, out, 1)
+                self._record(sums, "linear", hops, out, 1)
         return out
 
     def _product(self, name: str, inputs: torch.Tensor, out: torch.Tensor) -> None:
@@ -293,11 +290,11 @@ class Forward:
         shape = *inputs.shape[:3], weight.shape[-1]
 
         def ahead(x: torch.Tensor) -> torch.Tensor:
-            self._product(name, x, out := self._keep(f"{name} out", shape))
+            self._product(name, x, out := self.stack.keep(f"{name} out", shape))
             return out
 
         def back(grad: torch.Tensor) -> torch.Tensor:
-            out = self._keep(f"{name} back", inputs.shape)
+            out = self.stack.keep(f"{name} back", inputs.shape)
             for each in zip(grad, self._weight(name).transpose(-1, -2), out, strict=True):
                 torch.bmm(*each[:2], out=each[2])
             return out
@@ -320,12 +317,15 @@ class Forward:
         shape = inputs.shape
         width = lanes(shape[-1])
         settings = np.float32(EPSILON), after_selu
-        active, out = _array(inputs), self._keep(f"{name} out", shape)
+        active, out = _array(inputs), self.stack.keep(f"{name} out", shape)
         scale, shift = (
             self.parameters[f"{name}.{part}"].contiguous().numpy() for part in ("weight", "bias")
         )
         if kind == "layer":
-            standard, deviation = self._keep(f"{name} standard", shape), np.empty(shape[:3], "f4")
+            standard, deviation = (
+                self.stack.keep(f"{name} standard", shape),
+                np.empty(shape[:3], "f4"),
+            )
             found = standard.numpy(), deviation
         else:
             standard, found = None, (np.empty_like(scale), np.empty_like(scale))
@@ -337,7 +337,7 @@ class Forward:
             return out
 
         def back(grad: torch.Tensor) -> torch.Tensor:
-            before = self._keep(f"{name} back", shape)
+            before = self.stack.keep(f"{name} back", shape)
             given = _array(grad), active, scale, *found
             if kind == "layer":
                 layers.layer_norm_back(width, after_selu, *given, before.numpy())
@@ -362,7 +362,7 @@ class Forward:
             return x
 
         def back(grad: torch.Tensor) -> torch.Tensor:
-            before = self._keep(f"{name} back", inputs.shape)
+            before = self.stack.keep(f"{name} back", inputs.shape)
             layers.selu_back(lanes(inputs.shape[-1]), _array(grad), active, before.numpy())
             return before
 
@@ -393,7 +393,7 @@ class Forward:
         if not (self.training and normalise):
             side = branches.transpose(1, 2).reshape(replicas, 1, n, k * h)
             return functional.normalize(side, dim=-1) if normalise else side
-        unit = self._keep("joined", (replicas, 1, n, k * h))
+        unit = self.stack.keep("joined", (replicas, 1, n, k * h))
         rows, inverse = unit.view(replicas, n * k, h).numpy(), np.empty((replicas, n), np.float32)
 
         def ahead(x: torch.Tensor) -> torch.Tensor:
@@ -401,7 +401,7 @@ class Forward:
             return unit
 
         def back(grad: torch.Tensor) -> torch.Tensor:
-            out, given = self._keep("joined back", branches.shape), _array(grad)
+            out, given = self.stack.keep("joined back", branches.shape), _array(grad)
             layers.unit_rows_back(lanes(h), given.reshape(rows.shape), rows, inverse, out.numpy())
             return out
 
@@ -551,6 +551,8 @@ def _squares(
     kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View, examples: int
 ) -> torch.Tensor:
     """Squared norms (R, n) of the gradients of one layer's weight and bias."""
+    if kind == "batch":
+        raise ValueError("gradients of examples behind a batch norm, which mixes them")
     if grad.shape[-2] > examples:
         return _star_squares(kind, inputs, grad, view, examples)
     found, given = torch.empty(len(grad), examples), _array(grad)
