@@ -11,6 +11,7 @@ from test_noisy_sums import graph_of, request
 from private_graphs.methods import edge_rand
 from private_graphs.methods.edge_rand import METHODS, keeping, randomised, randomised_rows
 from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.tasks import build_task
 
 METHOD = METHODS[0]
@@ -48,6 +49,22 @@ def test_pairs_are_drawn_with_these_probabilities(draw, monkeypatch):
     kept, made = keeping(1.8, len(codes) / n_pairs)
     assert np.mean(stayed) == pytest.approx(kept, abs=4 * np.std(stayed) / trials**0.5 + 2e-3)
     assert np.mean(appeared) == pytest.approx(made, abs=4 * np.std(appeared) / trials**0.5 + 2e-3)
+
+
+@pytest.mark.parametrize(("draw", "shown"), [(randomised_rows, 1.8), (randomised, 0.9)])
+def test_two_looks_at_a_pair_refute_the_budget_and_one_does_not(draw, shown):
+    """An edge that is there or not, taken for there where all draws of its pair keep it."""
+    n, runs, generator = 20, 3000, np.random.default_rng(1)
+    pairs = np.array(np.triu_indices(n, 1))
+    edges = pairs[:, np.arange(pairs.shape[1]) % 10 < 3]  # density .3; the first pair is an edge
+    looks = 2 if draw is randomised_rows else 1
+    kept = []
+    for present in (edges[:, 1:], edges):
+        drawn = (draw(present, n, 1.0, generator) for _ in range(runs))
+        kept.append(sum((np.sort(each, 0) == edges[:, :1]).all(0).sum() == looks for each in drawn))
+    bound = two_point_epsilon(Errors(int(kept[0]), runs, runs - int(kept[1]), runs), 1e-7, 0.999)
+    assert (bound > 1) == (looks == 2) and bound <= shown
+    assert math.log(kept[1] / kept[0]) == pytest.approx(shown, abs=0.2)
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ def test_before_it_learns_the_network_names_the_class_of_most_neighbours():
     rng = np.random.default_rng(0)
     import torch
 
-    sums = torch.from_numpy(rng.standard_normal((2, N, 1, 3)).astype(np.float32))
+    sums = torch.from_numpy(rng.standard_normal((2, 1, N, 3)).astype(np.float32))
     network = Network(task.graph.n_features, 3)
     found = stacks.predictions(network, network.started(streams), stacks.Inputs(data.rows, sums))
-    assert np.array_equal(found, sums[:, :, 0].argmax(-1).numpy())
+    assert np.array_equal(found, sums[:, 0].argmax(-1).numpy())
 
 
 def test_labels_of_others_are_not_read_and_neighbours_help():

@@ -23,7 +23,8 @@ from private_graphs.methods.noisy_sums import (
     noise_scale,
     owned_lists,
 )
-from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.privacy.accountants import compose_groups, gdp_delta, price
+from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile
 from private_graphs.tasks import build_task
 from private_graphs.training.streams import Streams
 
@@ -125,22 +126,30 @@ def test_a_stage_is_released_once():
         sums.release(1, 2 * rows + np.arange(N)[:, None].astype(np.float32))
 
 
-def test_an_edge_between_two_others_alone_shows_as_much_as_is_proved_and_no_more():
+@pytest.mark.parametrize(("noise", "refuted"), [(4.6787, True), (6.6166, False)])
+def test_an_edge_between_two_others_alone_refutes_the_released_noise_and_not_the_sound_one(
+    noise, refuted
+):
     """Many pairs of nodes, each joined or not: how well a test of one pair tells the two apart."""
-    pairs, noise = 100_000, 4.6787
+    pairs, claimed = 400_000, 0.213736  # μ that epsilon 1 at delta 1e-7 implies
     first, second = np.arange(pairs), pairs + np.arange(pairs)
     ends = np.r_[first, second], np.r_[second, first]
-    rows = np.zeros((1, 2 * pairs, 1), np.float32)
-    rows[:] = 1
+    rows = np.ones((1, 2 * pairs, 1), np.float32)
     seen = []
     for joined, seed in ((0.0, 5), (1.0, 6)):
         matrix = sp.csr_matrix((np.full(2 * pairs, joined, np.float32), ends), (2 * pairs,) * 2)
         sums = NoisySums([matrix], [noise], [Streams.of({"seed": seed})]).release(1, rows)[0, :, 0]
         seen.append((sums[first] + sums[second]) / math.sqrt(2))  # along both rows of the pair
     apart = (seen[1].mean() - seen[0].mean()) / np.sqrt((seen[0].var() + seen[1].var()) / 2)
-    assert apart == pytest.approx(math.sqrt(2) / noise, abs=0.015)
+    assert apart == pytest.approx(math.sqrt(2) / noise, abs=0.005)
+    taken = [int((each > math.sqrt(2) / 2).sum()) for each in seen]
+    errors = Errors(taken[0], pairs, pairs - taken[1], pairs)
+    assert (gaussian_mu(errors, 0.999) > claimed) == refuted
+    assert refutes_profile(errors, lambda each: gdp_delta(claimed, each), 0.999) == refuted
     event = Budget(1, 0, 0, 1.0, 1, 1e-7, "edge_undirected").events(noise)[0]
-    assert price(event, event.unit, event.relation, 1e-7).mu == pytest.approx(0.3023, abs=1e-4)
+    mu = price(event, event.unit, event.relation, 1e-7).mu
+    assert mu == pytest.approx(math.sqrt(2) / noise, rel=1e-6)
+    assert gaussian_mu(errors, 0.999) <= mu
 
 
 def proved(events, delta: float) -> float:

@@ -24,7 +24,7 @@ def streams(count: int) -> list[Streams]:
 def inputs_of(replicas: int, hops: int, seed: int = 0) -> Inputs:
     rng = np.random.default_rng(seed)
     rows = Rows(sp.csr_matrix(rng.integers(0, 3, (N, D)) * (rng.random((N, D)) < 0.3)))
-    sums = rng.standard_normal((replicas, N, hops, H)).astype(np.float32) * 3 if hops else None
+    sums = rng.standard_normal((replicas, hops, N, H)).astype(np.float32) * 3 if hops else None
     return Inputs(rows, None if sums is None else torch.from_numpy(sums))
 
 
@@ -49,7 +49,7 @@ def plain(network, stack: Stack, inputs: Inputs, flat: torch.Tensor, node: int, 
     x = torch.from_numpy(inputs.rows.matrix[node].toarray())
 
     class View:
-        hops = None if inputs.hops is None else inputs.hops[:1, node : node + 1].transpose(1, 2)
+        hops = None if inputs.hops is None else inputs.hops[:1, :, node : node + 1]
 
         def times(self, weight):
             return (x @ weight[0])[None]
@@ -84,7 +84,7 @@ def test_gradients_of_examples_are_those_of_autograd(network, hops, gathered):
 
 def test_an_example_that_is_not_finite_counts_as_zero():
     network, inputs = Stage(1, 1, D, C, "layer", True), inputs_of(1, 1)
-    inputs.hops[0, 5] = torch.inf
+    inputs.hops[0, :, 5] = torch.inf
     stack, labels = started(network, 1), torch.zeros(N, dtype=torch.int64)
     squares, add = stacks.example_gradients(network, stack, inputs.view(), labels)
     assert squares[0, 5] == 0 and (squares[0, :5] > 0).all()
@@ -113,7 +113,7 @@ def torch_progap(inputs: Inputs, stack: Stack, labels, epochs: int, rate: float)
 
     def forward():
         one = norms[0](functional.selu(first(x)))
-        two = norms[1](functional.selu(second(inputs.hops[0, :, 0])))
+        two = norms[1](functional.selu(second(inputs.hops[0, 0])))
         return head(functional.normalize(torch.cat([one, two], dim=1), dim=-1))
 
     for _ in range(epochs):
@@ -202,5 +202,8 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
                 network, stack, inputs.view(), torch.from_numpy(labels)
             )
             torch.testing.assert_close(clean, add(0.01 / squares.sqrt()), rtol=1e-4, atol=1e-7)
+            for node in range(3):  # one row alone attains the clip
+                one = torch.eye(N)[node] * 0.01 / squares.sqrt()
+                assert add(one).norm() == pytest.approx(0.01, rel=1e-4)
     added = seen["gradient"] * N - clean
     assert added.std() == pytest.approx(7.0 * 0.01, rel=0.15)

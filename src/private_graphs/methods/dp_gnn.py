@@ -398,7 +398,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     if network.unit_rows:
         with torch.no_grad():
             sent = network.base(stacks.Forward(stack, whole.view(), training=False))[:, 0].numpy()
-        whole = stacks.Inputs(data.rows, torch.from_numpy(sums.release(1, sent))[:, :, None])
+        whole = stacks.Inputs(data.rows, torch.from_numpy(sums.release(1, sent))[:, None])
     if private and taken != budget.steps:
         raise ReleaseMismatch(f"{taken} steps were taken; {budget.steps} are priced")
     predicted = stacks.predictions(network, stack, whole)

@@ -171,9 +171,7 @@ class Sage:
 
     def base(self, forward: stacks.Forward):
         """Return (R, 1, N, h): what nodes send at first."""
-        from torch.nn.functional import selu
-
-        return forward.norm("first.norm", self.norm, selu(forward.features("first")))
+        return forward.norm("first.norm", self.norm, forward.features("first"), after_selu=True)
 
     def gathered(self, forward: stacks.Forward, values):
         """Return what each node gets of its neighbours' ``values``, and its own."""

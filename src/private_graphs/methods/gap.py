@@ -57,9 +57,9 @@ class Encoder:
 
     def embedding(self, forward: stacks.Forward):
         """Return (R, 1, n, h) unit rows."""
-        from torch.nn.functional import normalize, selu
+        from torch.nn.functional import normalize
 
-        inner = forward.norm("first.norm", self.norm, selu(forward.features("first")))
+        inner = forward.norm("first.norm", self.norm, forward.features("first"), after_selu=True)
         return normalize(forward.linear("second", inner), dim=-1)
 
     def __call__(self, forward: stacks.Forward):
@@ -94,9 +94,7 @@ class Classifier:
         """Return logits (R, n, C)."""
         from torch.nn.functional import selu
 
-        from private_graphs.training.stacks import joined
-
-        side = joined(forward.linear("sums", forward.view.hops), normalise=True)
+        side = forward.joined(forward.linear("sums", forward.view.hops), normalise=True)
         return forward.linear("head", selu(forward.norm("joined.norm", self.norm, side)))[:, 0]
 
 
@@ -126,7 +124,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         rows = [encoder.embedding(forward)[:, 0].numpy()]
     for hop in range(1, settings.hops + 1):
         rows.append(_unit(sums.release(hop, rows[-1])))
-    inputs = stacks.Inputs(data.rows, torch.from_numpy(np.stack(rows, axis=2)))
+    inputs = stacks.Inputs(data.rows, torch.from_numpy(np.stack(rows, axis=1)))
     classifier = Classifier(settings.hops + 1, task.n_classes, norm)
     stack = started(classifier, streams, 1)
     trainer.fit(classifier, stack, inputs)

@@ -116,9 +116,8 @@ class Network:
     def __call__(self, forward: stacks.Forward):
         """Return logits (R, n, C)."""
         import torch
-        from torch.nn.functional import selu
 
-        inner = forward.norm("first.norm", self.norm, selu(forward.features("first")))
+        inner = forward.norm("first.norm", self.norm, forward.features("first"), after_selu=True)
         return forward.linear("head", torch.cat([inner, forward.view.hops], dim=-1))[:, 0]
 
     def started(self, streams: Sequence) -> stacks.Stack:
@@ -153,7 +152,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     noisy = torch.from_numpy(sums.release(1, sent))
     divisors = [std or _WITHOUT_NOISE * budget.sensitivity for std in stds]
     noisy /= torch.tensor(divisors, dtype=torch.float32)[:, None, None]
-    inputs = stacks.Inputs(data.rows, noisy[:, :, None])
+    inputs = stacks.Inputs(data.rows, noisy[:, None])
     network = Network(task.graph.n_features, task.n_classes)
     stack = network.started([request.streams for request in requests])
     trainer.fit(network, stack, inputs)

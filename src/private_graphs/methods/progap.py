@@ -87,23 +87,16 @@ class Stage:
 
     def bases(self, forward: stacks.Forward):
         """Return (R, s + 1, n, h): the outputs of all bases."""
-        import torch
-        from torch.nn.functional import selu
-
-        outputs = forward.features("first")
-        if self.number:
-            outputs = torch.cat([outputs, forward.linear("sums", forward.view.hops)], dim=1)
-        outputs = forward.norm("first.norm", self.norm, selu(outputs))
+        outputs = forward.features("first", "sums" if self.number else None)
+        outputs = forward.norm("first.norm", self.norm, outputs, after_selu=True)
         if self.layers == 2:
             outputs = forward.linear("second", outputs)
-            outputs = forward.norm("second.norm", self.norm, selu(outputs))
+            outputs = forward.norm("second.norm", self.norm, outputs, after_selu=True)
         return outputs
 
     def __call__(self, forward: stacks.Forward):
         """Return logits (R, n, C)."""
-        from private_graphs.training.stacks import joined
-
-        return forward.linear("head", joined(self.bases(forward), self.unit_rows))[:, 0]
+        return forward.linear("head", forward.joined(self.bases(forward), self.unit_rows))[:, 0]
 
     def grown(self, before: stacks.Stack | None, streams: Sequence[Streams]) -> stacks.Stack:
         """Return the parameters that this stage starts with: its own base and head are new."""
@@ -141,8 +134,8 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     for number in range(settings.hops + 1):
         if stage is not None:
             rows = last_base(stage, stack, inputs)
-            new = torch.from_numpy(sums.release(number, rows))[:, :, None]
-            hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=2)
+            new = torch.from_numpy(sums.release(number, rows))[:, None]
+            hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=1)
             inputs = stacks.Inputs(data.rows, hops)
         stage = Stage(
             number,

@@ -7,9 +7,12 @@ can be called from compiled loops without leaving them.
 
 from __future__ import annotations
 
+import operator
+
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _FUSE = ("contract",)  # lets multiply and add become one instruction
@@ -173,3 +176,101 @@ def add_row(typing_context, lanes, factor, source, row, out, out_row):
         return context.get_dummy_value()
 
     return signature, generate
+
+
+class Row(types.Type):
+    """A row of float32 in vector registers, as a value: ``+``, ``-`` and ``*`` of two are rows."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__(name=f"Row({width})")
+
+
+@register_model(Row)
+class _RowModel(models.PrimitiveModel):
+    def __init__(self, manager, row: Row) -> None:
+        super().__init__(manager, row, ir.VectorType(ir.FloatType(), row.width))
+
+
+def _of_rows(instruction: str):
+    """Return a function of two rows that compiled code may call."""
+
+    @intrinsic
+    def apply(typing_context, a, b):
+        def generate(context, builder, signature, arguments):
+            return getattr(builder, instruction)(*arguments, flags=_FUSE)
+
+        return a(a, b), generate
+
+    def typed(a, b):
+        if isinstance(a, Row) and isinstance(b, Row):
+            return lambda a, b: apply(a, b)
+
+    return typed
+
+
+for _operator, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"),
+                                (operator.mul, "fmul")):  # fmt: skip
+    overload(_operator)(_of_rows(_instruction))
+
+
+@intrinsic
+def load_row(typing_context, lanes, source, number):
+    """Return row ``number`` of ``source``, C-contiguous float32, with rows as wide as ``lanes``."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emitter(context, builder, signature, arguments)
+        place = emit.row(emit.array(1), arguments[2], emit.vector_type(1))
+        return builder.load(place, align=emit.bytes(1))
+
+    return Row(len(lanes))(lanes, source, number), generate
+
+
+@intrinsic
+def store_row(typing_context, lanes, value, out, number):
+    """Set row ``number`` of ``out``, as ``load_row`` reads them."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emitter(context, builder, signature, arguments)
+        place = emit.row(emit.array(2), arguments[3], emit.vector_type(2))
+        builder.store(arguments[1], place, align=emit.bytes(2))
+        return context.get_dummy_value()
+
+    return types.void(lanes, value, out, number), generate
+
+
+@intrinsic
+def row_of(typing_context, lanes, value):
+    """Return the float32 ``value`` as often as ``lanes`` is long."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emitter(context, builder, signature, arguments)
+        return emit.repeat(arguments[1], ir.VectorType(ir.FloatType(), emit.width))
+
+    return Row(len(lanes))(lanes, types.float32), generate
+
+
+@intrinsic
+def row_total(typing_context, row):
+    """Return the sum of a row."""
+
+    def generate(context, builder, signature, arguments):
+        vector = arguments[0].type
+        kind = ir.FunctionType(vector.element, [vector.element, vector])
+        name = f"llvm.vector.reduce.fadd.v{vector.count}f32"
+        total = cgutils.get_or_insert_function(builder.module, kind, name)
+        start = ir.Constant(vector.element, 0)
+        return builder.call(total, [start, arguments[0]], fastmath=("reassoc",))
+
+    return types.float32(row), generate
+
+
+@intrinsic
+def where_positive(typing_context, row, above, otherwise):
+    """Return a row: ``above`` where ``row`` is above 0, ``otherwise`` elsewhere."""
+
+    def generate(context, builder, signature, arguments):
+        zero = ir.Constant(arguments[0].type, None)
+        return builder.select(builder.fcmp_ordered(">", arguments[0], zero), *arguments[1:])
+
+    return row(row, above, otherwise), generate

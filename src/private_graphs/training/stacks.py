@@ -20,6 +20,7 @@ import scipy.sparse
 import torch
 from torch.nn import functional
 
+from private_graphs.training import layers
 from private_graphs.training.streams import Streams
 
 EPSILON, MOMENTUM = 1e-5, 0.1
@@ -32,16 +33,10 @@ class Rows:
 
     def __init__(self, matrix: scipy.sparse.csr_matrix):
         self.matrix = scipy.sparse.csr_matrix(matrix, dtype=np.float32)
-        self.transposed = self.matrix.T.tocsr()
-        counts = np.diff(self.matrix.indptr)
-        place = np.arange(len(self.matrix.data)) - np.repeat(self.matrix.indptr[:-1], counts)
-        width = max(1, int(counts.max(initial=0)))
-        columns = np.zeros((self.matrix.shape[0], width), np.int64)
-        values = np.zeros(columns.shape, np.float32)
-        row = np.repeat(np.arange(len(counts)), counts)
-        columns[row, place], values[row, place] = self.matrix.indices, self.matrix.data
-        self.columns, self.values = torch.from_numpy(columns), torch.from_numpy(values)
-        self.squares = (self.values**2).sum(1)
+        squares = self.matrix.multiply(self.matrix).sum(1)
+        self.squares = torch.from_numpy(np.asarray(squares, np.float32)[:, 0])
+        start = self.matrix.indptr.astype(np.int64)
+        self.arrays = start, self.matrix.indices, self.matrix.data
 
     def __len__(self) -> int:
         return self.matrix.shape[0]
@@ -57,11 +52,11 @@ class Inputs:
 
     rows: Rows
     hops: torch.Tensor | None = None
-    """(R, N, s, h)."""
+    """(R, s, N, h)."""
 
     def take(self, nodes: np.ndarray) -> Inputs:
         """Return the inputs of ``nodes``."""
-        hops = None if self.hops is None else self.hops[:, torch.from_numpy(nodes)].contiguous()
+        hops = None if self.hops is None else self.hops[:, :, torch.from_numpy(nodes)].contiguous()
         return Inputs(self.rows.take(nodes), hops)
 
     def view(self, index: torch.Tensor | None = None) -> View:
@@ -99,11 +94,18 @@ class View:
         """(R, s, n, h)."""
         hops = self.inputs.hops
         if self.index is None:
-            return hops.transpose(1, 2)
-        replicas, nodes, stages, width = hops.shape
-        flat = hops.reshape(replicas * nodes, stages * width)
-        chosen = flat[self.index + nodes * torch.arange(replicas)[:, None]]
-        return chosen.view(replicas, -1, stages, width).transpose(1, 2)
+            return hops
+        replicas, stages, _, width = hops.shape
+        found = torch.empty(replicas, stages, self.index.shape[1], width)
+        layers.take(lanes(width), hops.numpy(), self.rows, found.numpy())
+        return found
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(R, n) rows of the inputs, or (1, n) of all replicas."""
+        if self.index is None:
+            return np.arange(len(self.inputs.rows))[None]
+        return self.index.numpy()
 
     @property
     def squares(self) -> torch.Tensor:
@@ -113,62 +115,70 @@ class View:
 
     def times(self, weight: torch.Tensor) -> torch.Tensor:
         """Return (R, n, h): features times the (R, d, h) weight."""
-        rows, (replicas, width, outputs) = self.inputs.rows, weight.shape
-        if self.index is None:
-            flat = weight.permute(1, 0, 2).reshape(width, replicas * outputs).numpy()
-            product = torch.from_numpy(rows.matrix @ flat)
-            return product.view(-1, replicas, outputs).permute(1, 0, 2).contiguous()
-        offsets = width * torch.arange(replicas)[:, None, None]
-        columns = (rows.columns[self.index] + offsets).flatten(0, 1)
-        return functional.embedding_bag(
-            columns, weight.reshape(replicas * width, outputs), mode="sum",
-            per_sample_weights=rows.values[self.index].flatten(0, 1),
-        ).view(replicas, -1, outputs)  # fmt: skip
+        outputs, index = weight.shape[-1], self.rows
+        product = torch.empty(len(weight), index.shape[1], outputs)
+        arrays = self.inputs.rows.arrays
+        layers.gather(lanes(outputs), *arrays, index, _array(weight), product.numpy())
+        return product
 
     def example_squares(self, output: torch.Tensor, examples: int) -> torch.Tensor:
         """Return (R, examples): squared norms of the transposed features times (R, n, h), each over
         the rows of one example."""
-        rows, (replicas, n, outputs) = self.inputs.rows, output.shape
-        width = rows.matrix.shape[1]
-        offsets = width * (torch.arange(n) // (n // examples))[:, None]
-        found = torch.empty(replicas, examples)
-        for replica in range(replicas):  # one at a time: a few megabytes
-            index = self.index[replica]
-            terms = rows.values[index][..., None] * output[replica][:, None, :]
-            total = torch.zeros(examples * width, outputs)
-            total.index_add_(0, (rows.columns[index] + offsets).flatten(), terms.flatten(0, 1))
-            found[replica] = total.square_().view(examples, -1).sum(1)
+        rows, outputs = self.inputs.rows, output.shape[-1]
+        found = torch.empty(len(output), examples)
+        total = np.zeros((rows.matrix.shape[1], outputs), np.float32)
+        layers.scatter_squares(
+            lanes(outputs), *rows.arrays, self.rows, _array(output), total, found.numpy()
+        )
         return found
 
     def sums(self, output: torch.Tensor) -> torch.Tensor:
         """Return (R, d, h): the transposed features times (R, n, h)."""
         rows, (replicas, _, outputs) = self.inputs.rows, output.shape
-        width = rows.matrix.shape[1]
-        if self.index is None:
-            flat = output.permute(1, 0, 2).reshape(-1, replicas * outputs).numpy()
-            product = torch.from_numpy(rows.transposed @ flat)
-            return product.view(width, replicas, outputs).permute(1, 0, 2)
-        columns = rows.columns[self.index] + width * torch.arange(replicas)[:, None, None]
-        terms = rows.values[self.index][..., None] * output[:, :, None, :]
-        total = torch.zeros(replicas * width, outputs)
-        total.index_add_(0, columns.flatten(), terms.flatten(0, 2))
-        return total.view(replicas, width, outputs)
+        total = torch.zeros(replicas, rows.matrix.shape[1], outputs)
+        layers.scatter(lanes(outputs), *rows.arrays, self.rows, _array(output), total.numpy())
+        return total
 
 
-class _Standardise(torch.autograd.Function):
-    """Mean 0 and variance 1 over the rows of each replica, branch and channel."""
+def lanes(width: int) -> tuple[int, ...]:
+    """Return what compiled code takes for the width of its rows."""
+    return (0,) * width
+
+
+def _array(values: torch.Tensor) -> np.ndarray:
+    """Return ``values`` for compiled code, with rows and their channels in one piece."""
+    if not values[(0,) * (values.dim() - 2)].is_contiguous():
+        values = values.contiguous()
+    return values.detach().numpy()
+
+
+class _Compiled(torch.autograd.Function):
+    """An operation and its derivative, functions of a tensor that autograd does not look into."""
 
     @staticmethod
-    def forward(ctx, values: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor):
-        standard = (values - mean) * scale
-        ctx.save_for_backward(standard, scale)
-        return standard
+    def forward(ctx, ahead, back, inputs: torch.Tensor):
+        ctx.back = back
+        return ahead(inputs.detach()).detach()
 
     @staticmethod
     def backward(ctx, grad: torch.Tensor):
-        standard, scale = ctx.saved_tensors
-        along = (grad * standard).mean(-2, keepdim=True)
-        return (grad - grad.mean(-2, keepdim=True) - standard * along) * scale, None, None
+        return None, None, ctx.back(grad)
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """An operation with parameters."""
+
+    name: str
+    kind: str
+    """``features``, ``linear``, ``affine``, or ``batch``: affine after batch normalisation."""
+    inputs: torch.Tensor | None
+    """(R, k, n, i); None of features. Of ``batch``, once the gradient is known: (2, R, k, h), that
+    of the scale and that of the shift, sums over all rows."""
+    outputs: torch.Tensor
+    """(R, …, n, o)."""
+    begin: int
+    """First of the branches of the outputs that are its own."""
 
 
 class Mixed(torch.autograd.Function):
@@ -198,6 +208,14 @@ class Stack:
         self.shapes = {name: tuple(each.shape) for name, each in tensors.items()}
         self.flat = torch.cat([each.reshape(len(each), -1) for each in tensors.values()], dim=1)
         self.running = dict(running)
+        self._kept: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
+
+    def keep(self, name: str, shape: Sequence[int]) -> torch.Tensor:
+        """Return memory that has no content yet, the same at every step: fresh memory is slow."""
+        key = name, tuple(shape)
+        if key not in self._kept:
+            self._kept[key] = torch.from_numpy(np.empty(key[1], np.float32))
+        return self._kept[key]
 
     @property
     def parameters(self) -> dict[str, torch.Tensor]:
@@ -225,68 +243,173 @@ class Forward:
     stack: Stack
     view: View
     training: bool
-    recorded: list[tuple[str, str, torch.Tensor | None, torch.Tensor]] = field(default_factory=list)
-    """(name, kind, inputs, outputs)."""
+    recorded: list[Recorded] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.parameters = self.stack.parameters
 
-    def _record(self, name: str, kind: str, inputs, outputs: torch.Tensor) -> torch.Tensor:
-        if self.training:
-            if not outputs.requires_grad:
-                outputs.requires_grad_()
-            self.recorded.append((name, kind, inputs, outputs))
-        return outputs
+    def _record(self, name: str, kind: str, inputs, outputs: torch.Tensor, begin: int = 0) -> None:
+        if not outputs.requires_grad:
+            outputs.requires_grad_()
+        self.recorded.append(Recorded(name, kind, inputs, outputs, begin))
 
-    def features(self, name: str) -> torch.Tensor:
-        """Return (R, 1, n, h): the linear layer ``name`` on the features."""
+    def features(self, name: str, sums: str | None = None) -> torch.Tensor:
+        """Return (R, 1, n, h), or (R, 1 + s, n, h) with layers ``sums`` on the sums beside.
+
+        The linear layer ``name`` is that on the features.
+        """
         product = self.view.times(self.parameters[f"{name}.weight"])
-        product = product + self.parameters[f"{name}.bias"][:, None, :]
-        return self._record(name, "features", None, product)[:, None]
+        product = product.add_(self.parameters[f"{name}.bias"][:, None, :])[:, None]
+        if not sums:
+            out = product
+        elif not self.training:
+            return torch.cat([product, self.linear(sums, self.view.hops)], dim=1)
+        else:
+            replicas, k, n, _ = (hops := self.view.hops).shape
+            out = self.stack.keep(f"{name} out", (replicas, 1 + k, n, product.shape[-1])).detach()
+            out[:, :1] = product
+            self._product(sums, hops, out[:, 1:])
+        if self.training:
+            self._record(name, "features", None, out)
+            if sums:
+                self._record(sums, "linear", hops, out, 1)
+        return out
+
+    def _product(self, name: str, inputs: torch.Tensor, out: torch.Tensor) -> None:
+        weight, bias = self._weight(name), self.parameters[f"{name}.bias"]
+        for each in zip(bias[:, :, None], inputs, weight, out, strict=True):
+            torch.baddbmm(*each[:3], out=each[3])
+
+    def _weight(self, name: str) -> torch.Tensor:
+        """Return a copy of a weight that begins as memory does: last bits may depend on it."""
+        return self.parameters[f"{name}.weight"].clone(memory_format=torch.contiguous_format)
 
     def linear(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
         """Return (R, k, n, o): of each branch its own linear layer on (R, k, n, i)."""
         weight = self.parameters[f"{name}.weight"]
-        shape = inputs.shape
-        product = torch.bmm(inputs.reshape(-1, *shape[2:]), weight.flatten(0, 1))
-        product = product.view(*shape[:3], -1) + self.parameters[f"{name}.bias"][:, :, None, :]
-        return self._record(name, "linear", inputs, product)
+        shape = *inputs.shape[:3], weight.shape[-1]
 
-    def norm(self, name: str, kind: Norm, inputs: torch.Tensor) -> torch.Tensor:
-        """Return (R, k, n, h) normalised, then scaled and shifted by channel."""
+        def ahead(x: torch.Tensor) -> torch.Tensor:
+            self._product(name, x, out := self.stack.keep(f"{name} out", shape))
+            return out
+
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            out = self.stack.keep(f"{name} back", inputs.shape)
+            for each in zip(grad, self._weight(name).transpose(-1, -2), out, strict=True):
+                torch.bmm(*each[:2], out=each[2])
+            return out
+
+        if not self.training:
+            return torch.matmul(inputs, weight) + self.parameters[f"{name}.bias"][:, :, None]
+        outputs = _Compiled.apply(ahead, back, inputs)
+        self._record(name, "linear", inputs, outputs)
+        return outputs
+
+    def norm(self, name: str, kind: Norm, inputs: torch.Tensor, after_selu: bool = False):
+        """Return (R, k, n, h) normalised, then scaled and shifted by channel.
+
+        ``after_selu``: SELU of the ``inputs``, the output of a layer that nothing else reads.
+        """
+        if not self.training:
+            return self._evaluated(name, kind, functional.selu(inputs) if after_selu else inputs)
+        if kind == "none":
+            return self._selu(name, inputs) if after_selu else inputs
+        shape = inputs.shape
+        width = lanes(shape[-1])
+        settings = np.float32(EPSILON), after_selu
+        active, out = _array(inputs), self.stack.keep(f"{name} out", shape)
+        scale, shift = (
+            self.parameters[f"{name}.{part}"].contiguous().numpy() for part in ("weight", "bias")
+        )
+        if kind == "layer":
+            standard, deviation = (
+                self.stack.keep(f"{name} standard", shape),
+                np.empty(shape[:3], "f4"),
+            )
+            found = standard.numpy(), deviation
+        else:
+            standard, found = None, (np.empty_like(scale), np.empty_like(scale))
+        gradients = np.empty((2, *scale.shape), np.float32)
+
+        def ahead(x: torch.Tensor) -> torch.Tensor:
+            run = layers.layer_norm if kind == "layer" else layers.batch_norm
+            run(width, *settings, active, scale, shift, *found, out.numpy())
+            return out
+
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            before = self.stack.keep(f"{name} back", shape)
+            given = _array(grad), active, scale, *found
+            if kind == "layer":
+                layers.layer_norm_back(width, after_selu, *given, before.numpy())
+            else:
+                layers.batch_norm_back(width, *settings, *given, gradients, before.numpy())
+            return before
+
+        outputs = _Compiled.apply(ahead, back, inputs)
+        if kind == "batch":
+            n = shape[2]
+            self._run(name, found[0], found[1] * (n / max(1, n - 1)))
+            self._record(name, "batch", torch.from_numpy(gradients), outputs)
+        else:
+            self._record(name, "affine", standard, outputs)
+        return outputs
+
+    def _selu(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
+        active = _array(inputs)
+
+        def ahead(x: torch.Tensor) -> torch.Tensor:
+            layers.selu(active)
+            return x
+
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            before = self.stack.keep(f"{name} back", inputs.shape)
+            layers.selu_back(lanes(inputs.shape[-1]), _array(grad), active, before.numpy())
+            return before
+
+        return _Compiled.apply(ahead, back, inputs)
+
+    def _run(self, name: str, *found: np.ndarray) -> None:
+        """Move the running statistics towards what was ``found``, mean and variance (R, k, h)."""
+        for part, new in zip(("mean", "variance"), found, strict=True):
+            self.stack.running[f"{name}.{part}"].lerp_(torch.from_numpy(new), MOMENTUM)
+
+    def _evaluated(self, name: str, kind: Norm, inputs: torch.Tensor) -> torch.Tensor:
+        """As ``norm`` where nothing is trained, in plain PyTorch."""
         if kind == "none":
             return inputs
         if kind == "layer":
             standard = functional.layer_norm(inputs, inputs.shape[-1:], eps=EPSILON)
         else:
-            standard = self._batch(name, inputs)
+            mean, variance = (
+                self.stack.running[f"{name}.{part}"][:, :, None, :] for part in ("mean", "variance")
+            )
+            standard = (inputs - mean) * torch.rsqrt(variance + EPSILON)
         scale = self.parameters[f"{name}.weight"][:, :, None, :]
-        output = standard * scale + self.parameters[f"{name}.bias"][:, :, None, :]
-        return self._record(name, "affine", standard, output)
+        return standard * scale + self.parameters[f"{name}.bias"][:, :, None, :]
 
-    def _batch(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
-        running = [self.stack.running[f"{name}.{part}"] for part in ("mean", "variance")]
-        if not self.training:
-            mean, variance = (each[:, :, None, :] for each in running)
-            return (inputs - mean) * torch.rsqrt(variance + EPSILON)
-        values = inputs.detach()
-        mean = values.mean(-2, keepdim=True)
-        variance = (values - mean).square_().mean(-2, keepdim=True)
-        n = inputs.shape[-2]
-        for each, new in zip(running, (mean, variance * (n / max(1, n - 1))), strict=True):
-            each.lerp_(new[:, :, 0], MOMENTUM)
-        return _Standardise.apply(inputs, mean, torch.rsqrt(variance + EPSILON))
+    def joined(self, branches: torch.Tensor, normalise: bool) -> torch.Tensor:
+        """Return (R, 1, n, k·h): the branches of (R, k, n, h) side by side, maybe as unit rows."""
+        replicas, k, n, h = branches.shape
+        if not (self.training and normalise):
+            side = branches.transpose(1, 2).reshape(replicas, 1, n, k * h)
+            return functional.normalize(side, dim=-1) if normalise else side
+        unit = self.stack.keep("joined", (replicas, 1, n, k * h))
+        rows, inverse = unit.view(replicas, n * k, h).numpy(), np.empty((replicas, n), np.float32)
+
+        def ahead(x: torch.Tensor) -> torch.Tensor:
+            layers.unit_rows(lanes(h), _array(x), rows, inverse)
+            return unit
+
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            out, given = self.stack.keep("joined back", branches.shape), _array(grad)
+            layers.unit_rows_back(lanes(h), given.reshape(rows.shape), rows, inverse, out.numpy())
+            return out
+
+        return _Compiled.apply(ahead, back, branches)
 
 
 Network = Callable[[Forward], torch.Tensor]
 """Returns logits (R, n, C)."""
-
-
-def joined(branches: torch.Tensor, normalise: bool) -> torch.Tensor:
-    """Return (R, 1, n, k·h): the branches of (R, k, n, h) side by side, maybe as unit rows."""
-    replicas, _, n, _ = branches.shape
-    side = branches.transpose(1, 2).reshape(replicas, 1, n, -1)
-    return functional.normalize(side, dim=-1) if normalise else side
 
 
 def initial(
@@ -321,6 +444,73 @@ def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, t
     return found
 
 
+Step = tuple[str, str, torch.Tensor | None, torch.Tensor]
+"""Of one layer: name, kind, inputs, and the gradient of the loss in its outputs."""
+
+
+def _steps(
+    network: Network,
+    stack: Stack,
+    view: View,
+    labels: torch.Tensor,
+    rows: torch.Tensor | None = None,
+    weight: float = 1.0,
+) -> tuple[list[Step], int]:
+    """Return the steps back from the loss, times ``weight``, and the number of rows."""
+    forward = Forward(stack, view, training=True)
+    logits = network(forward)
+    grad = stack.keep("residuals", logits.shape)
+    chosen = np.arange(logits.shape[1]) if rows is None else rows.numpy()
+    layers.residuals(
+        _array(logits), labels.view(-1, len(chosen)).numpy(), chosen, np.float32(weight),
+        grad.numpy(),
+    )  # fmt: skip
+    given = {id(each.outputs): each.outputs for each in forward.recorded}
+    grads = dict(zip(given, torch.autograd.grad(logits, list(given.values()), grad), strict=True))
+    steps = []
+    for each in forward.recorded:
+        grad, inputs = grads[id(each.outputs)], each.inputs
+        if each.kind == "features":
+            grad = grad[:, :1]
+        elif each.begin:
+            grad = grad[:, each.begin :]
+        steps.append((each.name, each.kind, None if inputs is None else inputs.detach(), grad))
+    return steps, logits.shape[1]
+
+
+def _added(
+    stack: Stack, view: View, steps: Sequence[Step], coefficients: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return (R, P): gradients of all parameters, those of row i times ``coefficients`` (R, n)."""
+    flat = torch.empty_like(stack.flat)
+    parts = stack.named(flat)
+    for name, kind, inputs, grad in steps:
+        weight, bias = parts[f"{name}.weight"], parts[f"{name}.bias"]
+        if kind == "batch":
+            weight.copy_(inputs[0])
+            bias.copy_(inputs[1])
+            continue
+        if coefficients is not None:
+            grad = grad * _by_row(coefficients, grad)[:, None, :, None]
+        if kind == "features":
+            weight.copy_(view.sums(grad[:, 0]))
+        elif kind == "linear":
+            for each in zip(weight, inputs.transpose(-1, -2), grad, strict=True):
+                each[0].copy_(torch.bmm(*each[1:]))
+        else:
+            weight.copy_(_column_sums(grad, inputs))
+        bias.copy_(_column_sums(grad).view(bias.shape))
+    return flat
+
+
+def _column_sums(values: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
+    """Return (R, k, h): sums over the rows of (R, k, n, h), maybe of products."""
+    of, out = _array(values), torch.empty(*values.shape[:2], values.shape[-1])
+    other = of if factors is None else _array(factors)
+    layers.column_sums(lanes(out.shape[-1]), of, other, factors is not None, out.numpy())
+    return out
+
+
 def example_gradients(
     network: Network,
     stack: Stack,
@@ -335,20 +525,7 @@ def example_gradients(
     those of one example, which stand side by side (``Stars``). The loss is that of all rows of the
     view, or of ``rows`` alone, whose labels these are then.
     """
-    forward = Forward(stack, view, training=True)
-    logits = network(forward)
-    examples = logits.shape[1]
-    if rows is not None:
-        logits = logits[:, rows]
-    replicas, n, classes = logits.shape
-    loss = functional.cross_entropy(
-        logits.reshape(-1, classes), labels.expand(replicas, n).reshape(-1), reduction="sum"
-    )
-    grads = torch.autograd.grad(loss, [each[3] for each in forward.recorded])
-    steps = [
-        (name, kind, None if inputs is None else inputs.detach(), grad)
-        for (name, kind, inputs, _), grad in zip(forward.recorded, grads, strict=True)
-    ]
+    steps, examples = _steps(network, stack, view, labels, rows)
     squares = sum(_squares(kind, inputs, grad, view, examples) for _, kind, inputs, grad in steps)
     if not (finite := torch.isfinite(squares)).all():  # such an example counts as zero
         steps = [
@@ -357,26 +534,7 @@ def example_gradients(
             for name, kind, inputs, grad in steps
         ]  # fmt: skip
         squares = torch.where(finite, squares, 0.0)
-
-    def add(coefficients: torch.Tensor) -> torch.Tensor:
-        flat = torch.empty_like(stack.flat)
-        parts = stack.named(flat)
-        for name, kind, inputs, grad in steps:
-            weight, bias = parts[f"{name}.weight"], parts[f"{name}.bias"]
-            each = _by_row(coefficients, grad)
-            if kind == "features":
-                scaled = grad * each[:, :, None]
-                weight.copy_(view.sums(scaled))
-            else:
-                scaled = grad * each[:, None, :, None]
-                if kind == "linear":
-                    weight.copy_(torch.matmul(inputs.transpose(-1, -2), scaled))
-                else:
-                    weight.copy_((scaled * inputs).sum(-2))
-            bias.copy_(scaled.sum(-2))
-        return flat
-
-    return squares, add
+    return squares, lambda coefficients: _added(stack, view, steps, coefficients)
 
 
 def _by_row(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -385,23 +543,25 @@ def _by_row(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _without(finite: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Set the rows of (R, m, h) or (R, k, m, h) to zero of examples that are not finite, (R, n)."""
-    each = _by_row(finite, values)
-    rows = each[..., None] if values.dim() == 3 else each[:, None, :, None]
-    return torch.where(rows, values, 0.0)
+    """Set the rows of (R, k, m, h) to zero of examples that are not finite, (R, n)."""
+    return torch.where(_by_row(finite, values)[:, None, :, None], values, 0.0)
 
 
 def _squares(
     kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View, examples: int
 ) -> torch.Tensor:
     """Squared norms (R, n) of the gradients of one layer's weight and bias."""
+    if kind == "batch":
+        raise ValueError("gradients of examples behind a batch norm, which mixes them")
     if grad.shape[-2] > examples:
         return _star_squares(kind, inputs, grad, view, examples)
-    if kind == "features":
-        return grad.square().sum(-1) * (view.squares + 1)
-    if kind == "linear":
-        return (grad.square().sum(-1) * (inputs.square().sum(-1) + 1)).sum(1)
-    return (grad.square() * (inputs.square() + 1)).sum((1, 3))
+    found, given = torch.empty(len(grad), examples), _array(grad)
+    other = given if inputs is None else _array(inputs)
+    layers.row_squares(
+        lanes(given.shape[-1]), lanes(other.shape[-1]), given, other,
+        kind == "linear", kind == "affine", found.numpy(),
+    )  # fmt: skip
+    return found * (view.squares + 1) if kind == "features" else found
 
 
 def _star_squares(
@@ -410,11 +570,10 @@ def _star_squares(
     """As ``_squares`` where the gradient of an example adds up over several rows."""
 
     def by_example(values: torch.Tensor) -> torch.Tensor:
-        parts = values.unflatten(-2, (examples, -1)).sum(-2).square().sum(-1)
-        return parts if parts.dim() == 2 else parts.sum(1)
+        return values.unflatten(-2, (examples, -1)).sum(-2).square().sum((1, -1))
 
     if kind == "features":
-        return view.example_squares(grad, examples) + by_example(grad)
+        return view.example_squares(grad[:, 0], examples) + by_example(grad)
     if kind == "affine":
         return by_example(grad * inputs) + by_example(grad)
     raise ValueError(f"examples of several rows at a {kind} layer; expected features or a norm")
@@ -489,13 +648,13 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
     """Train by ``epochs`` steps of Adam on the mean loss of all rows; scores as ``_best_kept``."""
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    mean = torch.full((len(fit.rates), len(fit.train.rows)), 1 / len(labels))
+    view, mean = fit.train.view(), 1 / len(labels)
     rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)
 
     def epochs() -> Iterator[None]:
         for _ in range(fit.epochs):
-            _, add = example_gradients(network, stack, fit.train.view(), labels, rows)
-            adam.step(add(mean))
+            steps, _ = _steps(network, stack, view, labels, rows, mean)
+            adam.step(_added(stack, view, steps))
             yield
 
     return _best_kept(network, stack, fit, epochs())
