@@ -19,7 +19,7 @@ import scipy.sparse
 from numba import njit
 
 from private_graphs.training.noise import FAST, fill_normals
-from private_graphs.training.simd import gather_row, scatter_row
+from private_graphs.training.simd import add_row, gather_row, scatter_row
 
 HIDDEN = 32
 """Hidden units, as in the authors' code."""
@@ -84,32 +84,18 @@ def _mixed(x):
 
 
 @njit(nogil=True, cache=True)
-def _keep(seed, begin, count, threshold, kept):
-    """Set ``kept[:count]`` to whether each of the draws from ``begin`` on is not dropped."""
-    for i in range(0, count, 4):
-        word = _mixed(seed + np.uint64(begin + i))
-        for part in range(min(4, count - i)):
-            kept[i + part] = ((word >> np.uint64(16 * part)) & np.uint64(0xFFFF)) >= threshold
+def _draw(seed, begin, words):
+    """Fill ``words`` (n,) with the draws from ``begin`` on: four of 16 bits in each."""
+    first = seed + np.uint64(begin)
+    for i in range(words.shape[0]):
+        words[i] = _mixed(first + np.uint64(4 * i))
 
 
 @njit(nogil=True, cache=True)
-def _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left):
-    """Fill the rows of ``left`` with what dropout keeps of the rows ``nodes`` of ``x``, scaled.
-
-    Returns the counter after the draws.
-    """
-    n = 0
-    for k in range(nodes.shape[0]):
-        begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        _keep(seed, counter, end - begin, threshold, kept)
-        counter += end - begin
-        left.start[k] = n
-        for j in range(begin, end):
-            left.columns[n] = x.columns[j]
-            left.values[n] = x.values[j] * scale
-            n += kept[j - begin]
-    left.start[nodes.shape[0]] = n
-    return counter
+def _drop(values, draws, threshold, scale, left):
+    """Set ``left`` (n,) to what dropout leaves of ``values`` (n,), scaled."""
+    for i in range(values.shape[0]):
+        left[i] = values[i] * scale if draws[i] >= threshold else values.dtype.type(0)
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
@@ -142,87 +128,193 @@ def _all_grams(x, rows, gram_start, grams, dense):
         _gram(x, nodes, dense, block)
 
 
+class Mixed(NamedTuple):
+    """Features that occur in rows of several nodes: numbered within each row."""
+
+    start: np.ndarray  # (M + 1,) int64: where the features of a row begin
+    features: np.ndarray  # int64
+    entry: np.ndarray  # of each node of a row, where its numbers begin
+    numbers: np.ndarray  # int64: of the features of a node, in its row
+
+
+class Scratch(NamedTuple):
+    """What the gradient of a root is computed in."""
+
+    hidden: np.ndarray  # (K, H): after dropout
+    deltas: np.ndarray  # (K, H)
+    two: np.ndarray  # (2, H): mixed units, and what goes back to them
+    errors: np.ndarray  # (classes,)
+    zeros: np.ndarray  # (H,)
+    count: np.ndarray  # 0, 1, 2, …
+    left: np.ndarray  # values of features after dropout
+    words: np.ndarray  # uint64 of draws
+    draws: np.ndarray  # the same, as uint16
+    own: np.ndarray  # (features of a row, H): the gradient of a root of several nodes
+
+
+@njit(nogil=True, cache=True)
+def _scratch(x, rows, mixed, n_classes, lanes, fresh):
+    width, dtype = len(lanes), x.values.dtype
+    longest, most, n_own = 0, 1, 0
+    for i in range(x.start.shape[0] - 1):
+        longest = max(longest, x.start[i + 1] - x.start[i])
+    for i in range(rows.start.shape[0] - 1):
+        most = max(most, rows.start[i + 1] - rows.start[i])
+        n_own = max(n_own, mixed.start[i + 1] - mixed.start[i])
+    words = np.zeros(max(longest + 3, most * width) // 4, np.uint64)
+    return Scratch(
+        np.zeros((most, width), dtype), np.zeros((most, width), dtype), np.zeros((2, width), dtype),
+        np.zeros(n_classes, dtype), np.zeros(width, dtype), np.arange(max(most, n_classes)),
+        np.zeros(x.values.shape[0] if fresh else 0, dtype), words, words.view(np.uint16),
+        np.zeros((n_own, width), dtype),
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def _mixed_features(x, rows, n_features, fresh):
+    """Return the ``Mixed`` of all rows: nothing of those of a single node, or without dropout."""
+    n, n_entries = rows.start.shape[0] - 1, 0
+    entry, start = np.zeros(rows.columns.shape[0], np.int64), np.zeros(n + 1, np.int64)
+    for i in range(n if fresh else 0):
+        if rows.start[i + 1] - rows.start[i] > 1:
+            for k in range(rows.start[i], rows.start[i + 1]):
+                entry[k] = n_entries
+                n_entries += x.start[rows.columns[k] + 1] - x.start[rows.columns[k]]
+    features, numbers = np.zeros(n_entries, np.int64), np.zeros(n_entries, np.int64)
+    number, last = np.zeros(n_features, np.int64), np.full(n_features, -1)
+    for i in range(n if fresh else 0):
+        found, begin = 0, start[i]
+        if rows.start[i + 1] - rows.start[i] > 1:
+            for k in range(rows.start[i], rows.start[i + 1]):
+                first = x.start[rows.columns[k]]
+                for j in range(first, x.start[rows.columns[k] + 1]):
+                    feature = x.columns[j]
+                    if last[feature] != i:
+                        last[feature], number[feature] = i, found
+                        features[begin + found] = feature
+                        found += 1
+                    numbers[entry[k] + j - first] = number[feature]
+        start[i + 1] = begin + found
+    return Mixed(start, features[: start[n]].copy(), entry, numbers)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _dot(a, b):
+    total = a.dtype.type(0)
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _positive(values, out):
+    for i in range(values.shape[0]):
+        out[i] = max(values[i], values.dtype.type(0))
+
+
+@njit(nogil=True, cache=True)
+def _passed(values, factor, active, out):
+    """Set ``out`` to ``factor`` · ``values`` where ``active`` is positive, else to 0."""
+    for i in range(values.shape[0]):
+        out[i] = factor * values[i] if active[i] > 0 else values.dtype.type(0)
+
+
+@njit(nogil=True, cache=True)
+def _scale(values, factor):
+    for i in range(values.shape[0]):
+        values[i] *= factor
+
+
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, total1, total2, s):
+def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, mixed, total1, total2, s):
     """Add the clipped gradient of root ``i`` to the totals; return its squared norm.
 
-    ``fresh``: inputs are dropped anew, so that ``block`` has to be filled. ``drop`` are seed,
-    counter, threshold and scale of dropout; ``s`` is the scratch of ``_train``.
+    ``w2`` and ``total2`` are (classes, hidden). ``fresh``: inputs are dropped anew, so that the
+    gradient of a root of several nodes is added up in scratch; else ``block`` has its products of
+    features. ``drop`` are seed, counter, threshold and scale of dropout; ``s`` is the scratch.
     """
-    left, order, hidden, deltas, kept, dense = s
     first, last = rows.start[i], rows.start[i + 1]
     nodes, weights = rows.columns[first:last], rows.values[first:last]
-    size, n_classes, width = last - first, w2.shape[1], w2.shape[0]
+    size, n_classes, width = last - first, w2.shape[0], w2.shape[1]
     dtype = w1.dtype.type
     seed, counter, threshold, scale = drop
-    zeros = np.zeros(width, w1.dtype)
+    values = s.left if fresh else x.values
     if fresh:
-        counter = _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left)
-        x, nodes = left, order[:size]
-        _gram(x, nodes, dense, block)
+        for k in range(size):
+            begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
+            _draw(seed, counter, s.words[: (end - begin + 3) // 4])
+            _drop(x.values[begin:end], s.draws, threshold, scale, values[begin:end])
+            counter += end - begin
+    # deltas are not known yet: their place holds units of other stages for now
     for k in range(size):
         begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        gather_row(lanes, begin, end, x.columns, x.values, w1, zeros, hidden, k)
+        out = s.deltas if fresh else s.hidden
+        gather_row(lanes, begin, end, x.columns, values, w1, s.zeros, out, k)
+    active = s.hidden.reshape(s.hidden.size)[: size * width]
+    deltas = s.deltas.reshape(s.deltas.size)[: size * width]
     if fresh:
-        _keep(seed, counter, size * width, threshold, kept)
-        for k in range(size):
-            for h in range(width):
-                hidden[k, h] = hidden[k, h] * scale if kept[k * width + h] else dtype(0)
-    mixed = np.zeros(width, w1.dtype)
-    for k in range(size):
-        for h in range(width):
-            if hidden[k, h] > 0:
-                mixed[h] += weights[k] * hidden[k, h]
-    logits = np.zeros(n_classes, w1.dtype)
-    for h in range(width):
-        for c in range(n_classes):
-            logits[c] += mixed[h] * w2[h, c]
-    peak, sum_ = logits.max(), dtype(0)
+        _draw(seed, counter, s.words[: size * width // 4])
+        _drop(deltas, s.draws, threshold, scale, active)
+    _positive(active, deltas)
+    gather_row(lanes, 0, size, s.count, weights, s.deltas, s.zeros, s.two, 0)
+    units, back = s.two[0], s.two[1]
+    errors = s.errors
     for c in range(n_classes):
-        logits[c] = np.exp(logits[c] - peak)
-        sum_ += logits[c]
+        errors[c] = _dot(units, w2[c])
+    peak, sum_ = errors.max(), dtype(0)
     for c in range(n_classes):
-        logits[c] /= sum_
-    logits[label] -= dtype(1)
-    errors = logits
-    norm_s, norm_e = dtype(0), dtype(0)
-    for h in range(width):
-        norm_s += mixed[h] * mixed[h]
+        errors[c] = np.exp(errors[c] - peak)
+        sum_ += errors[c]
     for c in range(n_classes):
-        norm_e += errors[c] * errors[c]
-    back = np.zeros(width, w1.dtype)
-    for h in range(width):
-        for c in range(n_classes):
-            back[h] += w2[h, c] * errors[c]
+        errors[c] /= sum_
+    errors[label] -= dtype(1)
+    gather_row(lanes, 0, n_classes, s.count, errors, w2, s.zeros, s.two, 1)
     for k in range(size):
         # a dropped unit has hidden 0, a kept one was scaled
         factor = weights[k] * scale if fresh else weights[k]
-        for h in range(width):
-            deltas[k, h] = factor * back[h] if hidden[k, h] > 0 else dtype(0)
-    squared, longest = norm_s * norm_e, dtype(0)
-    for a in range(size):
-        for b in range(size):
-            product = dtype(0)
-            for h in range(width):
-                product += deltas[a, h] * deltas[b, h]
-            squared += block[a, b] * product
-            if a == b:
-                longest += np.sqrt(block[a, a] * product)
+        _passed(back, factor, s.hidden[k], s.deltas[k])
+    squared = _dot(units, units) * _dot(errors, errors)
+    several = fresh and size > 1
+    if several:
+        begin, end = mixed.start[i], mixed.start[i + 1]
+        features, own = mixed.features[begin:end], s.own
+        flat = own.reshape(own.size)[: (end - begin) * width]
+        flat[:] = 0
+        for k in range(size):
+            begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
+            at = mixed.entry[first + k]
+            numbers = mixed.numbers[at : at + end - begin]
+            scatter_row(lanes, 0, end - begin, numbers, values[begin:end], s.deltas, k, own)
+        squared += _dot(flat, flat)
+    elif fresh:
+        for k in range(size):  # one, or none
+            left = values[x.start[nodes[k]] : x.start[nodes[k] + 1]]
+            squared += _dot(left, left) * _dot(deltas, deltas)
+    else:
+        longest, sum_ = dtype(0), dtype(0)
+        for a in range(size):
+            for b in range(size):
+                product = _dot(s.deltas[a], s.deltas[b])
+                sum_ += block[a, b] * product
+                if a == b:
+                    longest += np.sqrt(block[a, a] * product)
+        # Terms that cancel leave rounding errors of this size: the norm is never too small.
+        squared = max(squared + sum_, dtype(0)) + longest * longest * dtype(_CANCELLED)
     if not np.isfinite(squared):
         return squared  # a gradient that is not finite is the zero vector
-    # Terms that cancel leave rounding errors of this size: the norm is never too small.
-    squared = max(squared, dtype(0)) + longest * longest * dtype(_CANCELLED)
     factor = dtype(1)
     if squared > clip * clip:
         factor = dtype(clip / np.sqrt(squared))
-    for h in range(width):
-        for c in range(n_classes):
-            total2[h, c] += factor * mixed[h] * errors[c]
+    _scale(errors, factor)
+    scatter_row(lanes, 0, n_classes, s.count, errors, s.two, 0, total2)
+    if several:
+        for j in range(features.shape[0]):
+            add_row(lanes, factor, own, j, total1, features[j])
+        return squared
+    _scale(deltas, factor)
     for k in range(size):
-        for h in range(width):
-            deltas[k, h] *= factor
         begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        scatter_row(lanes, begin, end, x.columns, x.values, deltas, k, total1)
+        scatter_row(lanes, begin, end, x.columns, values, s.deltas, k, total1)
     return squared
 
 
@@ -274,18 +366,13 @@ def _train(
     """Train ``theta`` (P,), W1 first, in place; return how many steps had noise."""
     width, dtype = len(lanes), theta.dtype
     n_first = n_features * width
-    longest, most = 0, 0
+    n_classes = (theta.shape[0] - n_first) // width
+    fresh = threshold > 0
+    mixed = _mixed_features(x, rows, n_features, fresh)
+    scratch = _scratch(x, rows, mixed, n_classes, lanes, fresh)
+    longest = 0
     for i in range(x.start.shape[0] - 1):
         longest = max(longest, x.start[i + 1] - x.start[i])
-    for i in range(rows.start.shape[0] - 1):
-        most = max(most, rows.start[i + 1] - rows.start[i])
-    fresh = threshold > 0
-    room = most * longest + 1 if fresh else 1
-    left = Matrix(np.zeros(most + 1, np.int64), np.zeros(room, np.int64), np.zeros(room, dtype))
-    hidden, deltas = np.zeros((most, width), dtype), np.zeros((most, width), dtype)
-    kept, dense = np.zeros(max(longest, most * width) + 4, np.bool_), np.zeros(n_features, dtype)
-    scratch = (left, np.arange(most), hidden, deltas, kept, dense)
-    block = np.zeros((most, most), dtype)
     total = np.zeros_like(theta)
     n_moments = theta.shape[0] if adam else 0
     m, v = np.zeros(n_moments, dtype), np.zeros(n_moments, dtype)
@@ -293,33 +380,29 @@ def _train(
         theta[:n_first].reshape(n_features, width),
         total[:n_first].reshape(n_features, width),
     )
-    n_classes = (theta.shape[0] - n_first) // width
-    w2, total2 = (
-        theta[n_first:].reshape(width, n_classes),
-        total[n_first:].reshape(width, n_classes),
-    )
+    w2, total2 = np.zeros((n_classes, width), dtype), np.zeros((n_classes, width), dtype)
     n = _CHUNK
     normals, words = np.zeros(4 * n, dtype), np.zeros((4, n), np.uint32)
     exponent, mantissa = np.zeros(n, np.float32), np.zeros(n, np.float32)
     counter = np.int64(0)
     noisy = 0
     for t in range(batches.shape[0]):
+        w2[:] = theta[n_first:].reshape(width, n_classes).T
         for place in range(batches.shape[1]):
             i = batches[t, place]
             if i < 0:
                 continue
             size = rows.start[i + 1] - rows.start[i]
-            if fresh:
-                own = block[:size, :size].copy()
-            else:
-                own = grams[gram_start[i] : gram_start[i + 1]].reshape(size, size)
+            block = grams[gram_start[i] : gram_start[i + 1]].reshape(size, size)
             drop = (seed, counter, threshold, scale)
             _add_root(
-                lanes, x, rows, i, labels[i], w1, w2, clip, own, fresh, drop, total1, total2,
-                scratch,
+                lanes, x, rows, i, labels[i], w1, w2, clip, block, fresh, drop, mixed, total1,
+                total2, scratch,
             )  # fmt: skip
             if fresh:  # more than a root can draw
                 counter += size * (longest + width + 8)
+        total[n_first:].reshape(width, n_classes)[:] = total2.T
+        total2[:] = 0
         if decay > 0:
             for j in range(n_first):
                 total[j] += theta.dtype.type(decay * divisor) * theta[j]
@@ -394,22 +477,21 @@ def clipped_sum(
     roots: Roots, parameters: np.ndarray, clip_norm: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the (P,) sum of all clipped gradients, and the (M,) norms before clipping."""
-    dtype = roots.features.values.dtype.type
-    width, n_first = HIDDEN, roots.n_features * HIDDEN
+    x, rows, dtype = roots.features, roots.rows, roots.features.values.dtype.type
+    n_first = roots.n_features * HIDDEN
     theta, total = parameters.astype(dtype), np.zeros(len(parameters), dtype)
-    most = int(np.diff(roots.rows.start).max())
-    scratch = (
-        roots.features, np.arange(0), np.zeros((most, width), dtype),
-        np.zeros((most, width), dtype), np.zeros(1, np.bool_), np.zeros(roots.n_features, dtype),
-    )  # fmt: skip
+    w2 = np.ascontiguousarray(theta[n_first:].reshape(HIDDEN, -1).T)
+    total2 = np.zeros_like(w2)
+    mixed = _mixed_features(x, rows, roots.n_features, False)
+    scratch = _scratch(x, rows, mixed, len(w2), _LANES, False)
     norms = np.zeros(len(roots.labels))
-    for i, size in enumerate(np.diff(roots.rows.start)):
+    for i, size in enumerate(np.diff(rows.start)):
         block = roots.grams[roots.gram_start[i] : roots.gram_start[i + 1]].reshape(size, size)
         squared = _add_root(
-            _LANES, roots.features, roots.rows, i, roots.labels[i],
-            theta[:n_first].reshape(-1, width), theta[n_first:].reshape(width, -1), clip_norm,
-            block, False, (np.uint64(0), 0, np.uint64(0), dtype(1)),
-            total[:n_first].reshape(-1, width), total[n_first:].reshape(width, -1), scratch,
+            _LANES, x, rows, i, roots.labels[i], theta[:n_first].reshape(-1, HIDDEN), w2,
+            clip_norm, block, False, (np.uint64(0), 0, np.uint64(0), dtype(1)), mixed,
+            total[:n_first].reshape(-1, HIDDEN), total2, scratch,
         )  # fmt: skip
         norms[i] = math.sqrt(squared)
+    total[n_first:] = total2.T.ravel()
     return total, norms
