@@ -51,6 +51,18 @@ def test_norms_and_clipped_sums_are_those_of_autograd(clip):
     np.testing.assert_allclose(total, factors @ gradients, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("clip", [math.inf, 0.3])
+def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
+    """Of roots of one node and of several: their gradients are added up as dropout needs it."""
+    x, pi, labels, theta = _problem(seed=3)
+    share = 2.0**-16  # the smallest there is
+    plan = Plan(np.arange(6)[None], 0.0, 1.0, 1.0, clip, adam=False, dropout=share)
+    found = theta - train(Roots.of(x, pi, labels, np.float64), theta, plan, KEY, 1)[0]
+    gradients = _autograd(x, pi, labels, theta)
+    factors = np.minimum(1, clip / np.linalg.norm(gradients, axis=1))
+    np.testing.assert_allclose(found, factors @ gradients, rtol=2e-3, atol=1e-5)
+
+
 def test_two_steps_of_adam_with_weight_decay_are_torchs():
     x, pi, labels, theta = _problem(seed=1)
     plan = Plan(np.array([[0, 1, 2], [3, 4, -1]]), 0.0, 3.0, 0.01, 0.3, weight_decay=0.1)

@@ -4,8 +4,9 @@ H_u = W2ᵀ relu(W1ᵀ x_u) without biases, z_i = Σ_u Π_iu H_u for root i and 
 cross-entropy (Bojchevski et al. 2020; Zhang 2021, Algorithm 9). With s_i = Σ_u Π_iu h_u,
 e_i = softmax(z_i) - y_i, b_i = W2 e_i and d_iu = Π_iu 1[a_u > 0] ∘ b_i, the gradient of root i is
 ∂W2 = s_i e_iᵀ and ∂W1 = Σ_u x_u d_iuᵀ, of squared norm |s_i|²|e_i|² + Σ_uu' (x_u·x_u')(d_iu·d_iu').
-The products x_u·x_u' of a root never change: its Gram block is computed once, and after each
-dropout of inputs. No gradient of a root is ever stored.
+The products x_u·x_u' of a root never change without dropout of inputs: its Gram block is computed
+once. With dropout they would have to be computed anew in every step; the gradient of a root of
+several nodes is then added up in the features that it has, which is less work.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ def _mixed(x):
     return x ^ (x >> np.uint64(31))
 
 
-# What the functions below are called with for every root are whole arrays and where to begin, as
-# unsigned integers: a part of an array costs Numba two atomic counts of who reads it, as much as
-# the work of a short root, and signed indices cost vector code.
+# For every root the functions below get whole arrays and where to begin. Numba counts who reads a
+# part of an array, atomically: for a short root that costs as much as its work. Indices are
+# unsigned, as it makes no vector code of others that do not start at 0.
 
 
 @njit(nogil=True, cache=True)
@@ -165,7 +166,7 @@ def _all_grams(x, row_start, gram_start, dense, grams):
 
 
 class Own(NamedTuple):
-    """The features of the nodes of each root, numbered from 0 on."""
+    """The features that the nodes of a root have, numbered from 0 on."""
 
     start: np.ndarray  # (M + 1,) int64: where the features of a root begin
     features: np.ndarray  # int32
@@ -226,8 +227,8 @@ def _add_roots(
     Their squared norms are written to ``squares``. ``theta`` and ``total`` hold W1 first, and
     ``w2`` and ``total2`` (classes · hidden,) W2, by classes. ``fresh``: inputs are dropped anew, so
     that the gradient of a root of several nodes is added up by itself; else ``grams`` has the
-    products of their features. ``drop`` are seed and counter of dropout, the numbers that a node has
-    for its draws, threshold and scale. Returns the counter after the draws.
+    products of their features. ``drop`` are seed and counter of dropout, how far a node moves the
+    counter, threshold and scale. Returns the counter after the draws.
     """
     row_start, weights, gram_start = rows
     start, columns, inputs = x
@@ -403,7 +404,7 @@ def _train(
     noisy = 0
     for t in range(batches.shape[0]):
         w2.reshape(n_classes, width)[:] = theta[n_first:].reshape(width, n_classes).T
-        drop = (seed, counter, longest + width + 8, threshold, scale)
+        drop = (seed, counter, longest + width + 8, threshold, scale)  # more than a node draws
         counter = _add_roots(
             lanes, batches[t], x, rows, labels, theta, w2, clip, grams, fresh, drop, own, scratch,
             total, total2, squares,
@@ -499,7 +500,8 @@ def clipped_sum(
     _add_roots(
         _LANES, np.arange(n), x, rows, roots.labels, theta, w2, clip_norm, roots.grams, False,
         (np.uint64(0), 0, 0, np.uint64(0), dtype(1)), own,
-        _scratch(_LANES, x, rows.start, own.start, len(w2) // HIDDEN, False), total, total2, squares,
+        _scratch(_LANES, x, rows.start, own.start, len(w2) // HIDDEN, False), total, total2,
+        squares,
     )  # fmt: skip
     total[n_first:] = total2.reshape(-1, HIDDEN).T.ravel()
     return total, np.sqrt(squares)
