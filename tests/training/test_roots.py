@@ -60,7 +60,7 @@ def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
     found = theta - train(Roots.of(x, pi, labels, np.float64), theta, plan, KEY, 1)[0]
     gradients = _autograd(x, pi, labels, theta)
     factors = np.minimum(1, clip / np.linalg.norm(gradients, axis=1))
-    np.testing.assert_allclose(found, factors @ gradients, rtol=2e-3, atol=1e-5)
+    np.testing.assert_allclose(found, factors @ gradients, rtol=2e-4, atol=5e-5)
 
 
 def test_two_steps_of_adam_with_weight_decay_are_torchs():
