@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 
+from private_graphs.methods.appr_rows import truncated
 from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial, train
 
 KEY = np.arange(4, dtype=np.uint32)
@@ -124,19 +125,24 @@ def test_what_dropout_leaves_of_several_nodes_is_clipped(dtype):
     assert (moved > clip * (1 - 1e-3)).mean() > 0.9
 
 
-def test_a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows():
+@pytest.mark.parametrize(("others", "moved"), [(None, 70), (0, 1), (1, 2), (3, 4)])
+def test_a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows(others, moved):
     """The thesis's Theorem 8 has one term move; all 70 roots do, but for truncation (§9)."""
     m, features = 70, 3
-    pi = scipy.sparse.csr_matrix(np.full((m, 1), 1 / m))  # every root sees node v alone
+    pi = scipy.sparse.csr_matrix((np.full(m, 1 / m), (np.arange(m), np.zeros(m, int))), (m, m))
+    if others is not None:  # every root sees node 0 alone
+        pi = truncated(pi, others)
     theta = np.zeros(features * HIDDEN + HIDDEN * 2)
     theta[: features * HIDDEN : HIDDEN] = 1.0  # one hidden unit, the sum of inputs
     sums = []
     for value in (140.0, 0.0):
-        x = scipy.sparse.csr_matrix(np.array([[value, 0.0, 0.0]]))
+        x = scipy.sparse.csr_matrix(([value], ([0], [0])), (m, features))
         roots = Roots.of(x, pi, np.zeros(m, int), np.float64)
         total, norms = clipped_sum(roots, theta, 1.0)
         sums.append(total)
-    assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(70, rel=1e-9)
+    found = np.linalg.norm(sums[0] - sums[1])
+    assert found == pytest.approx(moved, rel=1e-9)
+    assert others is None or found <= 2 * (others + 1)
 
 
 def test_a_gradient_whose_parts_cancel_is_clipped_all_the_same():
