@@ -2,18 +2,27 @@
 
 ``python benchmarks/roots.py`` makes a sample of the size of Cora-ML's (216 nodes, 2879 features,
 K = 4, B = 60) and prints microseconds per root and step of both, noise and Adam included, in turns
-on one thread.
+on one thread. ``--figure DATASET --raw DIR`` prints CPU seconds of a run of Figures 5.1-5.3
+instead: all jobs of the dataset under ``--protocol``, from the task to rows and privacy statements,
+on one thread. Kernels are compiled before, and raw files read.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 import torch
 
+from private_graphs.datasets.registry import build
+from private_graphs.methods import method_named
 from private_graphs.methods.appr_rows import random_rows
+from private_graphs.run import execute
+from private_graphs.study import Run, group_jobs, load_study
 from private_graphs.training.roots import HIDDEN, Plan, Roots, initial, train
 
 NODES, FEATURES, CLASSES, TOP, BATCH = 216, 2879, 7, 4, 60
@@ -65,8 +74,38 @@ def loop(steps: int) -> float:
     return time.perf_counter() - started
 
 
+def figure(dataset: str, raw: Path, protocol: str, seeds: int) -> None:
+    """Print CPU seconds of a run, by method and K, and of the mean run."""
+    chosen = Run(scale="full", datasets=(dataset,), protocols=(protocol,), seeds=seeds)
+    jobs = group_jobs(load_study("dpappr"), "appr_budgets", chosen)
+    graph = build(dataset, raw)
+    execute(jobs[0], graph)  # loads or compiles
+    taken = defaultdict(list)
+    for job in jobs:
+        started = time.process_time()
+        runs = len(execute(job, graph).rows)
+        spent = time.process_time() - started
+        top = f", K = {job.settings['top']}" if "top" in job.settings else ""
+        taken[f"{method_named(job.method).title}{top}"].append((spent, runs))
+    every = [pair for pairs in taken.values() for pair in pairs]
+    for name, pairs in [*taken.items(), ("all", every)]:
+        spent, runs = (sum(each) for each in zip(*pairs, strict=True))
+        print(f"{dataset}, {protocol}, {name}: {spent / runs:.3f} s a run, {runs} runs", flush=True)
+
+
 def main() -> None:
-    """Print both, and their ratio."""
+    """Print both and their ratio, or how long runs take."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--figure", metavar="DATASET")
+    parser.add_argument("--raw", type=Path, help="folder of the raw files", metavar="DIR")
+    parser.add_argument("--protocol", default="released")
+    parser.add_argument("--seeds", type=int, default=1)
+    options = parser.parse_args()
+    if options.figure:
+        if options.raw is None:
+            parser.error("--figure reads raw files; expected --raw DIR")
+        figure(options.figure, options.raw, options.protocol, options.seeds)
+        return
     torch.set_num_threads(1)
     ours(2)  # compiles
     fast, slow = (

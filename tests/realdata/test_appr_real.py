@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ FIELDS = {"study": "s", "group": "g", "name": "n", "scenario": "nodes", "test_sh
 @pytest.fixture(scope="module")
 def graphs(mirror):
     """Every graph of the study that the mirror has."""
-    names = [name for name in ("cora-ml", "pubmed")]
-    if not (mirror / "citation-npz" / "cora_ml.npz").is_file():
-        pytest.skip("the mirror has no citation-npz/cora_ml.npz")
-    return {name: build(name, mirror) for name in names}
+    for file in ("cora_ml.npz", "ms_academic.npz"):
+        if not (mirror / "citation-npz" / file).is_file():
+            pytest.skip(f"the mirror has no citation-npz/{file}")
+    return {name: build(name, mirror) for name in ("cora-ml", "pubmed", "ms-academic")}
 
 
 def _mean(graph, method: str, protocol: str = "released", seeds: int = 3, **fields) -> float:
@@ -43,7 +44,8 @@ def test_optimality_of_the_rows_of_all_nodes(graphs):
 
 
 def test_hardly_an_edge_is_left_in_a_sample(graphs):
-    ranges = {"cora-ml": (0.09, 216, 26, 75), "pubmed": (0.01, 158, 0, 7)}
+    ranges = {"cora-ml": (0.09, 216, 26, 75), "pubmed": (0.01, 158, 0, 7),
+              "ms-academic": (0.03, 440, 34, 64)}  # fmt: skip
     for name, (share, size, least, most) in ranges.items():
         job = Job(**FIELDS, dataset=name, method="appr_features", protocol="paper",
                   seeds=tuple(range(5)), epsilons=(math.inf,),
@@ -54,12 +56,22 @@ def test_hardly_an_edge_is_left_in_a_sample(graphs):
 
 
 def test_the_printed_sizes(graphs):
-    printed = {"cora-ml": 8416, "pubmed": 44324}
+    printed = {"cora-ml": 8416, "pubmed": 44324, "ms-academic": 81894}
     for name, graph in graphs.items():
         assert name in load_study("dpappr").datasets
         one_way = graph.info.one_way_edges or 0
         stored = 2 * graph.n_edges - one_way
         assert printed[name] in (graph.n_edges, stored)
+
+
+def test_rows_of_all_nodes_of_ms_academic_take_seconds(graphs):
+    graph = graphs["ms-academic"]
+    walk, roots = with_loops(graph.edge_index, graph.n_nodes), np.arange(graph.n_nodes)
+    pagerank_largest(walk, roots[:1], 16)  # loads or compiles
+    started = time.process_time()
+    _, _, worst = pagerank_largest(walk, roots, 16)
+    assert time.process_time() - started <= 3
+    assert worst <= (1 + GAMMA) * RHO * ALPHA
 
 
 def test_scores_on_cora_ml_are_those_of_a_prototype(graphs):

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 
+from private_graphs.methods.appr_rows import truncated
 from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial, train
 
 KEY = np.arange(4, dtype=np.uint32)
@@ -49,6 +50,18 @@ def test_norms_and_clipped_sums_are_those_of_autograd(clip):
     factors = np.minimum(1, clip / expected)
     assert clip > 1 or (factors < 1).any()
     np.testing.assert_allclose(total, factors @ gradients, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("clip", [math.inf, 0.3])
+def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
+    """Of roots of one node and of several: their gradients are added up as dropout needs it."""
+    x, pi, labels, theta = _problem(seed=3)
+    share = 2.0**-16  # the smallest there is
+    plan = Plan(np.arange(6)[None], 0.0, 1.0, 1.0, clip, adam=False, dropout=share)
+    found = theta - train(Roots.of(x, pi, labels, np.float64), theta, plan, KEY, 1)[0]
+    gradients = _autograd(x, pi, labels, theta)
+    factors = np.minimum(1, clip / np.linalg.norm(gradients, axis=1))
+    np.testing.assert_allclose(found, factors @ gradients, rtol=2e-4, atol=5e-5)
 
 
 def test_two_steps_of_adam_with_weight_decay_are_torchs():
@@ -112,19 +125,24 @@ def test_what_dropout_leaves_of_several_nodes_is_clipped(dtype):
     assert (moved > clip * (1 - 1e-3)).mean() > 0.9
 
 
-def test_a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows():
+@pytest.mark.parametrize(("others", "moved"), [(None, 70), (0, 1), (1, 2), (3, 4)])
+def test_a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows(others, moved):
     """The thesis's Theorem 8 has one term move; all 70 roots do, but for truncation (§9)."""
     m, features = 70, 3
-    pi = scipy.sparse.csr_matrix(np.full((m, 1), 1 / m))  # every root sees node v alone
+    pi = scipy.sparse.csr_matrix((np.full(m, 1 / m), (np.arange(m), np.zeros(m, int))), (m, m))
+    if others is not None:  # every root sees node 0 alone
+        pi = truncated(pi, others)
     theta = np.zeros(features * HIDDEN + HIDDEN * 2)
     theta[: features * HIDDEN : HIDDEN] = 1.0  # one hidden unit, the sum of inputs
     sums = []
     for value in (140.0, 0.0):
-        x = scipy.sparse.csr_matrix(np.array([[value, 0.0, 0.0]]))
+        x = scipy.sparse.csr_matrix(([value], ([0], [0])), (m, features))
         roots = Roots.of(x, pi, np.zeros(m, int), np.float64)
         total, norms = clipped_sum(roots, theta, 1.0)
         sums.append(total)
-    assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(70, rel=1e-9)
+    found = np.linalg.norm(sums[0] - sums[1])
+    assert found == pytest.approx(moved, rel=1e-9)
+    assert others is None or found <= 2 * (others + 1)
 
 
 def test_a_gradient_whose_parts_cancel_is_clipped_all_the_same():

@@ -4,8 +4,9 @@ H_u = W2ᵀ relu(W1ᵀ x_u) without biases, z_i = Σ_u Π_iu H_u for root i and 
 cross-entropy (Bojchevski et al. 2020; Zhang 2021, Algorithm 9). With s_i = Σ_u Π_iu h_u,
 e_i = softmax(z_i) - y_i, b_i = W2 e_i and d_iu = Π_iu 1[a_u > 0] ∘ b_i, the gradient of root i is
 ∂W2 = s_i e_iᵀ and ∂W1 = Σ_u x_u d_iuᵀ, of squared norm |s_i|²|e_i|² + Σ_uu' (x_u·x_u')(d_iu·d_iu').
-The products x_u·x_u' of a root never change: its Gram block is computed once, and after each
-dropout of inputs. No gradient of a root is ever stored.
+The products x_u·x_u' of a root never change without dropout of inputs: its Gram block is computed
+once. With dropout they would have to be computed anew in every step; the gradient of a root of
+several nodes is then added up in the features that it has, which is less work.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import scipy.sparse
 from numba import njit
 
 from private_graphs.training.noise import FAST, fill_normals
-from private_graphs.training.simd import gather_row, scatter_row
+from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
 
 HIDDEN = 32
 """Hidden units, as in the authors' code."""
@@ -42,16 +43,16 @@ class Matrix(NamedTuple):
     """Sparse rows in one array each."""
 
     start: np.ndarray  # (n + 1,) int64
-    columns: np.ndarray  # int64, or int32 of features
+    columns: np.ndarray  # int32
     values: np.ndarray
 
-    @classmethod
-    def of(cls, matrix: scipy.sparse.csr_matrix, dtype: type) -> Matrix:
-        """Read a CSR matrix."""
-        return cls(
-            matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64),
-            matrix.data.astype(dtype),
-        )  # fmt: skip
+
+class Rows(NamedTuple):
+    """Of each root how many nodes it mixes, with which weights; nodes in order of the roots."""
+
+    start: np.ndarray  # (M + 1,) int64
+    weights: np.ndarray
+    gram_start: np.ndarray  # (M + 1,) int64: where the products of a root's features begin
 
 
 @dataclass(frozen=True)
@@ -83,147 +84,261 @@ def _mixed(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True)
-def _keep(seed, begin, count, threshold, kept):
-    """Set ``kept[:count]`` to whether each of the draws from ``begin`` on is not dropped."""
-    for i in range(0, count, 4):
-        word = _mixed(seed + np.uint64(begin + i))
-        for part in range(min(4, count - i)):
-            kept[i + part] = ((word >> np.uint64(16 * part)) & np.uint64(0xFFFF)) >= threshold
+# For every root the functions below get whole arrays and where to begin. Numba counts who reads a
+# part of an array, atomically: for a short root that costs as much as its work. Indices are
+# unsigned, as it makes no vector code of others that do not start at 0.
 
 
 @njit(nogil=True, cache=True)
-def _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left):
-    """Fill the rows of ``left`` with what dropout keeps of the rows ``nodes`` of ``x``, scaled.
+def _draw(seed, begin, n, words):
+    """Set the first words to the draws from ``begin`` on: ``n`` of 16 bits, four in each."""
+    first = seed + np.uint64(begin)
+    for i in range(np.uint64(n + 3) // np.uint64(4)):
+        words[i] = _mixed(first + np.uint64(4) * i)
 
-    Returns the counter after the draws.
-    """
-    n = 0
-    for k in range(nodes.shape[0]):
-        begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        _keep(seed, counter, end - begin, threshold, kept)
-        counter += end - begin
-        left.start[k] = n
-        for j in range(begin, end):
-            left.columns[n] = x.columns[j]
-            left.values[n] = x.values[j] * scale
-            n += kept[j - begin]
-    left.start[nodes.shape[0]] = n
-    return counter
+
+@njit(nogil=True, cache=True)
+def _drop(values, begin, n, draws, threshold, scale, left):
+    """Set ``n`` of ``left`` to what dropout leaves of those of ``values``, scaled."""
+    first = np.uint64(begin)
+    for i in range(np.uint64(n)):
+        value = values[first + i] * scale
+        left[first + i] = value if draws[i] >= threshold else values.dtype.type(0)
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)
-def _gram(x, nodes, dense, block):
-    """Fill ``block`` (K, K) with the products of the rows ``nodes`` (K,) of ``x``.
-
-    ``dense`` (F,) is zero, and so it is left.
-    """
-    for a in range(nodes.shape[0]):
-        first, last = x.start[nodes[a]], x.start[nodes[a] + 1]
-        for k in range(first, last):
-            dense[x.columns[k]] = x.values[k]
-        for b in range(a, nodes.shape[0]):
-            begin, end = x.start[nodes[b]], x.start[nodes[b] + 1]
-            columns, values = x.columns[begin:end], x.values[begin:end]
-            total = dense.dtype.type(0)
-            for k in range(end - begin):
-                total += dense[np.uint64(columns[k])] * values[k]  # unsigned: quicker to address
-            block[a, b] = block[b, a] = total
-        for k in range(first, last):
-            dense[x.columns[k]] = 0
+def _dot(a, begin_a, b, begin_b, n):
+    """Product of ``n`` values of ``a`` and of ``b``."""
+    first, second, total = np.uint64(begin_a), np.uint64(begin_b), a.dtype.type(0)
+    for i in range(np.uint64(n)):
+        total += a[first + i] * b[second + i]
+    return total
 
 
 @njit(nogil=True, cache=True)
-def _all_grams(x, rows, gram_start, grams, dense):
-    for i in range(rows.start.shape[0] - 1):
-        nodes = rows.columns[rows.start[i] : rows.start[i + 1]]
-        size = nodes.shape[0]
-        block = grams[gram_start[i] : gram_start[i + 1]].reshape(size, size)
-        _gram(x, nodes, dense, block)
+def _positive(values, n, out):
+    for i in range(np.uint64(n)):
+        out[i] = max(values[i], values.dtype.type(0))
+
+
+@njit(nogil=True, cache=True)
+def _pass_back(values, factor, active, begin, n, out):
+    """Set ``n`` of ``out`` to ``factor`` · ``values`` where ``active`` is positive, else to 0."""
+    first = np.uint64(begin)
+    for i in range(np.uint64(n)):
+        value = factor * values[i]
+        out[first + i] = value if active[first + i] > 0 else values.dtype.type(0)
+
+
+@njit(nogil=True, cache=True)
+def _scale(values, n, factor):
+    for i in range(np.uint64(n)):
+        values[i] *= factor
+
+
+@njit(nogil=True, cache=True)
+def _clear(values, n):
+    for i in range(np.uint64(n)):
+        values[i] = 0
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _all_grams(x, row_start, gram_start, dense, grams):
+    """Fill ``grams`` with the products of features of the nodes of every row, K x K each.
+
+    ``dense`` (F,) is zero, and so it is left.
+    """
+    for i in range(row_start.shape[0] - 1):
+        first, last = row_start[i], row_start[i + 1]
+        size = last - first
+        for a in range(size):
+            begin, end = x.start[first + a], x.start[first + a + 1]
+            for k in range(begin, end):
+                dense[x.columns[k]] = x.values[k]
+            for b in range(a, size):
+                total = dense.dtype.type(0)
+                for k in range(x.start[first + b], x.start[first + b + 1]):
+                    total += dense[np.uint64(x.columns[k])] * x.values[np.uint64(k)]
+                grams[gram_start[i] + a * size + b] = total
+                grams[gram_start[i] + b * size + a] = total
+            for k in range(begin, end):
+                dense[x.columns[k]] = 0
+
+
+class Own(NamedTuple):
+    """The features that the nodes of a root have, numbered from 0 on."""
+
+    start: np.ndarray  # (M + 1,) int64: where the features of a root begin
+    features: np.ndarray  # int32
+    numbers: np.ndarray  # int32: of every value of the roots' features, its feature's number
+
+
+@njit(nogil=True, cache=True)
+def _own(x, row_start, n_features, fresh):
+    """Return the ``Own`` of all roots of several nodes: nothing of others, or without dropout."""
+    n = row_start.shape[0] - 1
+    start, n_numbers = np.zeros(n + 1, np.int64), x.columns.shape[0] if fresh else 0
+    features, numbers = np.zeros(n_numbers, np.int32), np.zeros(n_numbers, np.int32)
+    number, last = np.zeros(n_features, np.int32), np.full(n_features, -1)
+    for i in range(n):
+        found = start[i]
+        if fresh and row_start[i + 1] - row_start[i] > 1:
+            for j in range(x.start[row_start[i]], x.start[row_start[i + 1]]):
+                feature = x.columns[j]
+                if last[feature] != i:
+                    last[feature], number[feature] = i, found - start[i]
+                    features[found] = feature
+                    found += 1
+                numbers[j] = number[feature]
+        start[i + 1] = found
+    return Own(start, features[: start[n]].copy(), numbers)
+
+
+@njit(fastmath=FAST, nogil=True, cache=True)
+def _length(lanes, grams, begin, size, deltas):
+    """Return the squared norm of XᵀD, by the Gram block of X from ``begin`` on and D = ``deltas``.
+
+    And how large its root would be if no terms of the sum cancelled.
+    """
+    width, first = np.uint64(len(lanes)), np.uint64(begin)
+    total, longest = deltas.dtype.type(0), deltas.dtype.type(0)
+    for a in range(np.uint64(size)):
+        own = deltas.dtype.type(0)
+        for h in range(width):
+            own += deltas[a * width + h] * deltas[a * width + h]
+        own *= grams[first + a * np.uint64(size) + a]
+        longest += np.sqrt(own)
+        total += own
+        for b in range(a):
+            product = deltas.dtype.type(0)
+            for h in range(width):
+                product += deltas[a * width + h] * deltas[b * width + h]
+            total += deltas.dtype.type(2) * grams[first + a * np.uint64(size) + b] * product
+    return total, longest
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
-def _add_root(lanes, x, rows, i, label, w1, w2, clip, block, fresh, drop, total1, total2, s):
-    """Add the clipped gradient of root ``i`` to the totals; return its squared norm.
+def _add_roots(
+    lanes, batch, x, rows, labels, theta, w2, clip, grams, fresh, drop, own, scratch, total,
+    total2, squares,
+):  # fmt: skip
+    """Add the clipped gradients of the roots ``batch`` to the totals; -1 stands for none.
 
-    ``fresh``: inputs are dropped anew, so that ``block`` has to be filled. ``drop`` are seed,
-    counter, threshold and scale of dropout; ``s`` is the scratch of ``_train``.
+    Their squared norms are written to ``squares``. ``theta`` and ``total`` hold W1 first, and
+    ``w2`` and ``total2`` (classes · hidden,) W2, by classes. ``fresh``: inputs are dropped anew, so
+    that the gradient of a root of several nodes is added up by itself; else ``grams`` has the
+    products of their features. ``drop`` are seed and counter of dropout, how far a node moves the
+    counter, threshold and scale. Returns the counter after the draws.
     """
-    left, order, hidden, deltas, kept, dense = s
-    first, last = rows.start[i], rows.start[i + 1]
-    nodes, weights = rows.columns[first:last], rows.values[first:last]
-    size, n_classes, width = last - first, w2.shape[1], w2.shape[0]
-    dtype = w1.dtype.type
-    seed, counter, threshold, scale = drop
-    zeros = np.zeros(width, w1.dtype)
-    if fresh:
-        counter = _drop_inputs(x, nodes, seed, counter, threshold, scale, kept, left)
-        x, nodes = left, order[:size]
-        _gram(x, nodes, dense, block)
-    for k in range(size):
-        begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        gather_row(lanes, begin, end, x.columns, x.values, w1, zeros, hidden, k)
-    if fresh:
-        _keep(seed, counter, size * width, threshold, kept)
+    row_start, weights, gram_start = rows
+    start, columns, inputs = x
+    own_start, features, numbers = own
+    hidden, deltas, units, back, errors, zeros, classes, left, words, draws, gradient = scratch
+    seed, counter, stride, threshold, scale = drop
+    n_classes, width, dtype = errors.shape[0], len(lanes), theta.dtype.type
+    values, first_layer = inputs, hidden
+    if fresh:  # what is left of the first layer does not lie where it is computed
+        values, first_layer = left, deltas
+    for place in range(batch.shape[0]):
+        i = batch[place]
+        if i < 0:
+            continue
+        first, size = row_start[i], row_start[i + 1] - row_start[i]
+        several = fresh and size > 1
+        drawn = counter
+        if fresh:
+            for k in range(first, first + size):
+                count = start[k + 1] - start[k]
+                _draw(seed, drawn, count, words)
+                _drop(inputs, start[k], count, draws, threshold, scale, left)
+                drawn += count
+            counter += size * stride
         for k in range(size):
-            for h in range(width):
-                hidden[k, h] = hidden[k, h] * scale if kept[k * width + h] else dtype(0)
-    mixed = np.zeros(width, w1.dtype)
-    for k in range(size):
-        for h in range(width):
-            if hidden[k, h] > 0:
-                mixed[h] += weights[k] * hidden[k, h]
-    logits = np.zeros(n_classes, w1.dtype)
-    for h in range(width):
+            begin, end = start[first + k], start[first + k + 1]
+            gather_row(lanes, begin, end, columns, values, theta, zeros, first_layer, k)
+        if fresh:
+            _draw(seed, drawn, size * width, words)
+            _drop(deltas, 0, size * width, draws, threshold, scale, hidden)
+        _positive(hidden, size * width, deltas)
+        copy_row(lanes, zeros, 0, units, 0)
+        for k in range(size):
+            add_row(lanes, weights[first + k], deltas, k, units, 0)
         for c in range(n_classes):
-            logits[c] += mixed[h] * w2[h, c]
-    peak, sum_ = logits.max(), dtype(0)
-    for c in range(n_classes):
-        logits[c] = np.exp(logits[c] - peak)
-        sum_ += logits[c]
-    for c in range(n_classes):
-        logits[c] /= sum_
-    logits[label] -= dtype(1)
-    errors = logits
-    norm_s, norm_e = dtype(0), dtype(0)
-    for h in range(width):
-        norm_s += mixed[h] * mixed[h]
-    for c in range(n_classes):
-        norm_e += errors[c] * errors[c]
-    back = np.zeros(width, w1.dtype)
-    for h in range(width):
+            errors[c] = _dot(units, 0, w2, c * width, width)
+        peak, sum_ = errors[0], dtype(0)
         for c in range(n_classes):
-            back[h] += w2[h, c] * errors[c]
-    for k in range(size):
-        # a dropped unit has hidden 0, a kept one was scaled
-        factor = weights[k] * scale if fresh else weights[k]
-        for h in range(width):
-            deltas[k, h] = factor * back[h] if hidden[k, h] > 0 else dtype(0)
-    squared, longest = norm_s * norm_e, dtype(0)
-    for a in range(size):
-        for b in range(size):
-            product = dtype(0)
-            for h in range(width):
-                product += deltas[a, h] * deltas[b, h]
-            squared += block[a, b] * product
-            if a == b:
-                longest += np.sqrt(block[a, a] * product)
-    if not np.isfinite(squared):
-        return squared  # a gradient that is not finite is the zero vector
-    # Terms that cancel leave rounding errors of this size: the norm is never too small.
-    squared = max(squared, dtype(0)) + longest * longest * dtype(_CANCELLED)
-    factor = dtype(1)
-    if squared > clip * clip:
-        factor = dtype(clip / np.sqrt(squared))
-    for h in range(width):
+            peak = max(peak, errors[c])
         for c in range(n_classes):
-            total2[h, c] += factor * mixed[h] * errors[c]
-    for k in range(size):
-        for h in range(width):
-            deltas[k, h] *= factor
-        begin, end = x.start[nodes[k]], x.start[nodes[k] + 1]
-        scatter_row(lanes, begin, end, x.columns, x.values, deltas, k, total1)
-    return squared
+            errors[c] = np.exp(errors[c] - peak)
+            sum_ += errors[c]
+        for c in range(n_classes):
+            errors[c] /= sum_
+        errors[labels[i]] -= dtype(1)
+        gather_row(lanes, 0, n_classes, classes, errors, w2, zeros, back, 0)
+        for k in range(size):
+            # a dropped unit has hidden 0, a kept one was scaled
+            factor = weights[first + k] * scale if fresh else weights[first + k]
+            _pass_back(back, factor, hidden, k * width, width, deltas)
+        squared = _dot(units, 0, units, 0, width) * _dot(errors, 0, errors, 0, n_classes)
+        begin, end = start[first], start[first + size]
+        if several:
+            n_own = own_start[i + 1] - own_start[i]
+            _clear(gradient, n_own * width)
+            for k in range(size):
+                begin, end = start[first + k], start[first + k + 1]
+                scatter_row(lanes, begin, end, numbers, left, deltas, k, gradient)
+            squared += _dot(gradient, 0, gradient, 0, n_own * width)
+        elif fresh:
+            length = _dot(left, begin, left, begin, end - begin)
+            squared += length * _dot(deltas, 0, deltas, 0, size * width)
+        else:
+            length, longest = _length(lanes, grams, gram_start[i], size, deltas)
+            # Terms that cancel leave errors of this size: the norm is never too small.
+            squared = max(squared + length, dtype(0)) + longest * longest * dtype(_CANCELLED)
+        squares[place] = squared
+        if not np.isfinite(squared):
+            continue  # a gradient that is not finite is the zero vector
+        factor = dtype(1)
+        if squared > clip * clip:
+            factor = dtype(clip / np.sqrt(squared))
+        _scale(errors, n_classes, factor)
+        scatter_row(lanes, 0, n_classes, classes, errors, units, 0, total2)
+        if several:
+            for j in range(np.uint64(n_own)):
+                feature = features[np.uint64(own_start[i]) + j]
+                add_row(lanes, factor, gradient, np.int64(j), total, np.int64(feature))
+            continue
+        _scale(deltas, size * width, factor)
+        for k in range(size):
+            begin, end = start[first + k], start[first + k + 1]
+            scatter_row(lanes, begin, end, columns, values, deltas, k, total)
+    return counter
+
+
+@njit(nogil=True, cache=True)
+def _scratch(lanes, x, row_start, own_start, n_classes, fresh):
+    """Return what ``_add_roots`` computes in; what holds (n, hidden) values is flat."""
+    width, dtype = len(lanes), x.values.dtype
+    longest, most, n_own = 0, 1, 0
+    for k in range(x.start.shape[0] - 1):
+        longest = max(longest, x.start[k + 1] - x.start[k])
+    for i in range(row_start.shape[0] - 1):
+        most = max(most, row_start[i + 1] - row_start[i])
+        n_own = max(n_own, own_start[i + 1] - own_start[i])
+    words = np.zeros((max(longest, most * width) + 3) // 4, np.uint64)
+    return (
+        np.zeros(most * width, dtype),  # first layer, after dropout
+        np.zeros(most * width, dtype),  # what goes back to it
+        np.zeros(width, dtype),  # mixed units
+        np.zeros(width, dtype),  # what goes back to them
+        np.zeros(n_classes, dtype),  # errors
+        np.zeros(width, dtype),
+        np.arange(n_classes),
+        np.zeros(x.values.shape[0] if fresh else 0, dtype),  # features after dropout
+        words,
+        words.view(np.uint16),
+        np.zeros(n_own * width, dtype),  # the gradient of W1 of a root of several nodes
+    )  # fmt: skip
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
@@ -268,58 +383,34 @@ def _update(
 
 @njit(error_model="numpy", nogil=True, cache=True)
 def _train(
-    lanes, x, rows, labels, batches, theta, n_features, clip, std, divisor, rate, adam, decay,
-    threshold, scale, key, seed, gram_start, grams,
+    lanes, x, rows, labels, grams, batches, theta, n_features, longest, clip, std, divisor,
+    rate, adam, decay, threshold, scale, key, seed,
 ):  # fmt: skip
     """Train ``theta`` (P,), W1 first, in place; return how many steps had noise."""
     width, dtype = len(lanes), theta.dtype
     n_first = n_features * width
-    longest, most = 0, 0
-    for i in range(x.start.shape[0] - 1):
-        longest = max(longest, x.start[i + 1] - x.start[i])
-    for i in range(rows.start.shape[0] - 1):
-        most = max(most, rows.start[i + 1] - rows.start[i])
+    n_classes = (theta.shape[0] - n_first) // width
     fresh = threshold > 0
-    room = most * longest + 1 if fresh else 1
-    left = Matrix(np.zeros(most + 1, np.int64), np.zeros(room, np.int64), np.zeros(room, dtype))
-    hidden, deltas = np.zeros((most, width), dtype), np.zeros((most, width), dtype)
-    kept, dense = np.zeros(max(longest, most * width) + 4, np.bool_), np.zeros(n_features, dtype)
-    scratch = (left, np.arange(most), hidden, deltas, kept, dense)
-    block = np.zeros((most, most), dtype)
-    total = np.zeros_like(theta)
+    own = _own(x, rows.start, n_features, fresh)
+    scratch = _scratch(lanes, x, rows.start, own.start, n_classes, fresh)
+    total, squares = np.zeros_like(theta), np.zeros(batches.shape[1], dtype)
     n_moments = theta.shape[0] if adam else 0
     m, v = np.zeros(n_moments, dtype), np.zeros(n_moments, dtype)
-    w1, total1 = (
-        theta[:n_first].reshape(n_features, width),
-        total[:n_first].reshape(n_features, width),
-    )
-    n_classes = (theta.shape[0] - n_first) // width
-    w2, total2 = (
-        theta[n_first:].reshape(width, n_classes),
-        total[n_first:].reshape(width, n_classes),
-    )
+    w2, total2 = np.zeros(n_classes * width, dtype), np.zeros(n_classes * width, dtype)
     n = _CHUNK
     normals, words = np.zeros(4 * n, dtype), np.zeros((4, n), np.uint32)
     exponent, mantissa = np.zeros(n, np.float32), np.zeros(n, np.float32)
     counter = np.int64(0)
     noisy = 0
     for t in range(batches.shape[0]):
-        for place in range(batches.shape[1]):
-            i = batches[t, place]
-            if i < 0:
-                continue
-            size = rows.start[i + 1] - rows.start[i]
-            if fresh:
-                own = block[:size, :size].copy()
-            else:
-                own = grams[gram_start[i] : gram_start[i + 1]].reshape(size, size)
-            drop = (seed, counter, threshold, scale)
-            _add_root(
-                lanes, x, rows, i, labels[i], w1, w2, clip, own, fresh, drop, total1, total2,
-                scratch,
-            )  # fmt: skip
-            if fresh:  # more than a root can draw
-                counter += size * (longest + width + 8)
+        w2.reshape(n_classes, width)[:] = theta[n_first:].reshape(width, n_classes).T
+        drop = (seed, counter, longest + width + 8, threshold, scale)  # more than a node draws
+        counter = _add_roots(
+            lanes, batches[t], x, rows, labels, theta, w2, clip, grams, fresh, drop, own, scratch,
+            total, total2, squares,
+        )  # fmt: skip
+        total[n_first:].reshape(width, n_classes)[:] = total2.reshape(n_classes, width).T
+        total2[:] = 0
         if decay > 0:
             for j in range(n_first):
                 total[j] += theta.dtype.type(decay * divisor) * theta[j]
@@ -345,13 +436,15 @@ class Roots:
     """Roots with their rows and labels, over sparse features; shared by all replicas."""
 
     features: Matrix
+    """A row for every node of every root: what a step reads lies side by side."""
     n_features: int
-    rows: Matrix
-    """Π: of each root its nodes, as rows of the features, and their weights."""
+    longest: int
+    """Most features of a node."""
+    rows: Rows
     labels: np.ndarray
     """(M,) int64 of the roots."""
-    gram_start: np.ndarray
     grams: np.ndarray
+    """Of each root the products of the features of its nodes, (K, K)."""
 
     @classmethod
     def of(
@@ -362,12 +455,16 @@ class Roots:
         dtype: type = np.float32,
     ) -> Roots:
         """Read (n, F) features, (M, n) rows Π and labels (M,); compute the Gram blocks."""
-        x, pi = Matrix.of(features, dtype), Matrix.of(rows, dtype)
-        sizes = np.diff(pi.start)
-        start = np.r_[0, np.cumsum(sizes**2)]
-        grams = np.zeros(start[-1], dtype)
-        _all_grams(x, pi, start, grams, np.zeros(features.shape[1], dtype))
-        return cls(x, features.shape[1], pi, labels.astype(np.int64), start, grams)
+        own, start = features[rows.indices], rows.indptr.astype(np.int64)
+        x = Matrix(
+            own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data.astype(dtype)
+        )
+        gram_start = np.r_[0, np.cumsum(np.diff(start) ** 2)]
+        grams = np.zeros(gram_start[-1], dtype)
+        _all_grams(x, start, gram_start, np.zeros(features.shape[1], dtype), grams)
+        longest = int(np.diff(features.indptr).max(initial=0))
+        pi = Rows(start, rows.data.astype(dtype), gram_start)
+        return cls(x, features.shape[1], longest, pi, labels.astype(np.int64), grams)
 
 
 def train(
@@ -381,11 +478,11 @@ def train(
     theta = start.astype(dtype)
     clip = plan.clip_norm * (1 - _ROUNDING * np.finfo(dtype).eps)
     noisy = _train(
-        _LANES, roots.features, roots.rows, roots.labels, plan.batches, theta, roots.n_features,
-        clip, plan.noise_std, float(plan.divisor), plan.learning_rate, plan.adam,
-        plan.weight_decay, np.uint64(round(plan.dropout * _DROPS)),
-        dtype(1 / (1 - plan.dropout)), noise_key, np.uint64(dropout_seed), roots.gram_start,
-        roots.grams,
+        _LANES, roots.features, roots.rows, roots.labels, roots.grams, plan.batches, theta,
+        roots.n_features, roots.longest, clip, plan.noise_std, float(plan.divisor),
+        plan.learning_rate, plan.adam, plan.weight_decay,
+        np.uint64(round(plan.dropout * _DROPS)), dtype(1 / (1 - plan.dropout)), noise_key,
+        np.uint64(dropout_seed),
     )  # fmt: skip
     return theta, noisy
 
@@ -394,22 +491,17 @@ def clipped_sum(
     roots: Roots, parameters: np.ndarray, clip_norm: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the (P,) sum of all clipped gradients, and the (M,) norms before clipping."""
-    dtype = roots.features.values.dtype.type
-    width, n_first = HIDDEN, roots.n_features * HIDDEN
+    x, rows, dtype = roots.features, roots.rows, roots.features.values.dtype.type
     theta, total = parameters.astype(dtype), np.zeros(len(parameters), dtype)
-    most = int(np.diff(roots.rows.start).max())
-    scratch = (
-        roots.features, np.arange(0), np.zeros((most, width), dtype),
-        np.zeros((most, width), dtype), np.zeros(1, np.bool_), np.zeros(roots.n_features, dtype),
+    n_first, n = roots.n_features * HIDDEN, len(roots.labels)
+    w2 = theta[n_first:].reshape(HIDDEN, -1).T.ravel()
+    total2, squares = np.zeros_like(w2), np.zeros(n, dtype)
+    own = _own(x, rows.start, roots.n_features, False)
+    _add_roots(
+        _LANES, np.arange(n), x, rows, roots.labels, theta, w2, clip_norm, roots.grams, False,
+        (np.uint64(0), 0, 0, np.uint64(0), dtype(1)), own,
+        _scratch(_LANES, x, rows.start, own.start, len(w2) // HIDDEN, False), total, total2,
+        squares,
     )  # fmt: skip
-    norms = np.zeros(len(roots.labels))
-    for i, size in enumerate(np.diff(roots.rows.start)):
-        block = roots.grams[roots.gram_start[i] : roots.gram_start[i + 1]].reshape(size, size)
-        squared = _add_root(
-            _LANES, roots.features, roots.rows, i, roots.labels[i],
-            theta[:n_first].reshape(-1, width), theta[n_first:].reshape(width, -1), clip_norm,
-            block, False, (np.uint64(0), 0, np.uint64(0), dtype(1)),
-            total[:n_first].reshape(-1, width), total[n_first:].reshape(width, -1), scratch,
-        )  # fmt: skip
-        norms[i] = math.sqrt(squared)
-    return total, norms
+    total[n_first:] = total2.reshape(-1, HIDDEN).T.ravel()
+    return total, np.sqrt(squares)

@@ -15,6 +15,7 @@ from private_graphs.exhibits.dpappr.points import (
     numbers,
     points,
     references,
+    truncated,
 )
 from private_graphs.report.exhibit import Block, Chart, Column, Exhibit
 from private_graphs.report.words import missing, number
@@ -102,7 +103,7 @@ def _proved(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
 
 
 def _of_others(row: dict[str, Any]) -> str:
-    rows = row["method"] in ROWS and not missing(row["others"])
+    rows = row["method"] in ROWS and truncated(row)
     return f", R = {number(row['others'])}" if rows else ""
 
 

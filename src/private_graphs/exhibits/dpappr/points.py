@@ -89,7 +89,6 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column
         Column(words, lambda row, name=name: number(row[name]))
         for name, words in (
             ("top", "K"),
-            ("others", "R"),
             ("batch", "B"),
             ("row_clip", "C1"),
             ("entry_clip", "C2"),
@@ -97,6 +96,8 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column
         )  # fmt: skip
         if frame[name].nunique() > 1
     ]
+    if any(map(truncated, frame.to_dict("records"))):
+        used.append(Column("R", lambda row: number(row["others"] if truncated(row) else None)))
     columns = [
         Column("dataset", lambda row: row["dataset"]),
         Column("protocol", lambda row: row["protocol"]),
@@ -110,6 +111,12 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column
     ]
     notes = (*results.protocol_notes(), SAMPLE_NOTE, BASELINES_NOTE, *privacy_notes(frame))
     return Table(f"{title}: the numbers", frame, columns, notes, "dataset")
+
+
+def truncated(row: Mapping[str, Any]) -> bool:
+    """Return whether nodes stand in R rows beside their own at most: only where ε is proved."""
+    kinds = (*ROWS, "appr_random")
+    return row["protocol"] == "sound" and row["method"] in kinds and not missing(row["others"])
 
 
 def gain(own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:

@@ -6,30 +6,29 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.exhibits.dpappr.points import SAMPLE_NOTE, title_of
+from private_graphs.exhibits.dpappr.points import ROWS, SAMPLE_NOTE, title_of
 from private_graphs.report.exhibit import Column, Exhibit, Table
-from private_graphs.report.words import missing, number
+from private_graphs.report.words import number
 
-_BY = ["dataset", "protocol", "method", "top", "epsilon", "training_epsilon"]
+_BY = ["dataset", "protocol", "title", "top", "rows_epsilon"]
 _SHOWN = ["sampled_nodes", "edges_left", "isolated_share", "own_share", "neighbour_recall"]
 
 
 def build(results: Any) -> list[Table]:
-    """Return a row per dataset, protocol, method, K and ε: means over the seeds."""
+    """Return a row per dataset, protocol, method, K and ε of the rows: means over all runs."""
     runs = results.runs.dropna(subset=["own_share"])
-    if "training_epsilon" not in runs:
-        runs = runs.assign(training_epsilon=None)
-    frame = runs.groupby(_BY, dropna=False)[_SHOWN].mean().reset_index()
-    frame = frame.assign(
-        title=[title_of(results, row) for row in frame.to_dict("records")],
-        chance=frame["top"] / frame["sampled_nodes"],
+    runs = runs.assign(
+        title=[title_of(results, row) for row in runs.to_dict("records")],
+        rows_epsilon=runs["epsilon_rows"].where(runs["method"].isin(ROWS)),
     )
+    frame = runs.groupby(_BY, dropna=False)[_SHOWN].mean().reset_index()
+    frame = frame.assign(chance=frame["top"] / frame["sampled_nodes"])
     columns = [
         Column("dataset", lambda row: row["dataset"]),
         Column("protocol", lambda row: row["protocol"]),
         Column("rows", lambda row: row["title"]),
         Column("K", lambda row: number(row["top"])),
-        Column("ε of the rows", _rows_epsilon),
+        Column("ε of the rows", lambda row: number(row["rows_epsilon"])),
         Column("sampled nodes", lambda row: number(row["sampled_nodes"], 0)),
         Column("edges left", lambda row: number(row["edges_left"], 1)),
         Column("isolated", lambda row: number(row["isolated_share"], 2)),
@@ -45,13 +44,6 @@ def build(results: Any) -> list[Table]:
         "these numbers read the private sample: no ε covers them.",
     )
     return [Table("What a row holds", frame, columns, notes, "dataset")]
-
-
-def _rows_epsilon(row: dict[str, Any]) -> str:
-    training = row["training_epsilon"]
-    if missing(training):
-        return number(None)
-    return number(row["epsilon"] - training)
 
 
 EXHIBIT = Exhibit(
