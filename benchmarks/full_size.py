@@ -1,4 +1,4 @@
-"""Write the page of what is measured at full size: Pokec, Reddit, BERT.
+"""Write the page of what is measured at full size: Pokec, Reddit, BERT, teachers.
 
 python benchmarks/full_size.py --out docs/benchmarks.md
 python benchmarks/full_size.py --out docs/benchmarks.md --only embedding
@@ -41,14 +41,22 @@ SECTIONS: dict[str, tuple[str, str, str]] = {
         "authors' code does. All ways use the same number of threads, in turns, in one run, in "
         "float32.",
     ),
+    "teachers": (
+        "PATE's teachers: one batch, or one after the other",
+        "teachers.py",
+        "The teachers of the study `pate` are trained on drawn images of the real size, and asked "
+        "all public and test images; in one batch, and in a loop with a module and an optimiser "
+        "for each. Processor seconds of one thread, in turns, in one run.",
+    ),
 }
 """Section -> (title, script, what it measures)."""
 
 INTRODUCTION = """\
 # Benchmarks
 
-Speed and memory of reading data and of making features, at full size. How fast training is,
-against a plain PyTorch loop, and how its time grows: [pages of their own](benchmarks/README.md).
+Speed and memory of reading data, of making features and of training teachers, at full size. How
+fast training on graphs is, against a plain PyTorch loop, and how its time grows: [pages of their
+own](benchmarks/README.md).
 
 This page is written by `python benchmarks/full_size.py --out docs/benchmarks.md`; each section
 below is what its command printed. Run it on a machine that does nothing else.
