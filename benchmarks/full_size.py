@@ -1,4 +1,4 @@
-"""Write the page of what is measured at full size: Pokec, Reddit, ogbn-products, BERT, a campus.
+"""Write the page of what is measured at full size: data, features, training of some studies.
 
 python benchmarks/full_size.py --out docs/benchmarks.md
 python benchmarks/full_size.py --out docs/benchmarks.md --only embedding
@@ -57,14 +57,21 @@ SECTIONS: dict[str, tuple[str, str, str]] = {
         "with five sums and one layer, scored on the validation nodes, beside a loop of PyTorch "
         "with dense features. Both sides of a row take turns.",
     ),
+    "teachers": (
+        "PATE's teachers: one batch, or one after the other",
+        "teachers.py",
+        "The teachers of the study `pate` are trained on drawn images of the real size, and asked "
+        "all public and test images; in one batch, and in a loop with a module and an optimiser "
+        "for each. Processor seconds of one thread, in turns, in one run.",
+    ),
 }
 """Section -> (title, script, what it measures)."""
 
 INTRODUCTION = """\
 # Benchmarks
 
-Speed and memory of reading data and of making features, at full size, and of training ProGAP. How
-fast other training is, against a plain PyTorch loop, and how its time grows: [pages of their
+Speed and memory of reading data and of making features, at full size, and of training ProGAP and
+PATE's teachers. How fast training on graphs is, against a plain PyTorch loop, and how its time grows: [pages of their
 own](benchmarks/README.md).
 
 This page is written by `python benchmarks/full_size.py --out docs/benchmarks.md`; each section

@@ -90,7 +90,9 @@ class Plan:
             f"{owner}.{exhibit.name}"
             for owner, exhibits in self.exhibits.items()
             for exhibit in exhibits
-            if exhibit.groups and there.isdisjoint(exhibit.reads(owner))
+            if exhibit.groups
+            and there.isdisjoint(exhibit.reads(owner))
+            and not self.studies[owner].on_request(exhibit.groups)
         ]
 
     def _refuse_empty(self, jobs: list[Job]) -> None:

@@ -108,6 +108,9 @@ class Group(_Strict):
     """Default: that of the study."""
     deltas: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
     """By dataset, where it is another one."""
+    on_request: bool = False
+    """These jobs are made where a run names their datasets alone, whose raw files may not be had;
+    exhibits are drawn without them."""
     test_share: float | None = Field(default=None, gt=0, lt=1)
     """Share of the nodes that each seed draws as its test nodes; default: the dataset's masks."""
     validation_share: float = Field(default=0, ge=0, lt=1)
@@ -152,6 +155,10 @@ class Study(_Strict):
     configurations: dict[str, Configuration] = {}
     groups: dict[str, Group] = Field(min_length=1)
     published: dict[str, Published] = {}
+
+    def on_request(self, groups: Iterable[str]) -> bool:
+        """Whether the jobs of all ``groups`` are made on request alone."""
+        return all(name in self.groups and self.groups[name].on_request for name in groups)
 
 
 class _StudyFile(Study):
@@ -360,6 +367,8 @@ def group_datasets(study: Study, group: str, run: Run) -> list[str]:
     """
     definition = study.groups[group]
     own = definition.datasets or study.datasets
+    if definition.on_request:
+        return [name for name in own if name in (run.datasets or ())]
     if not run.datasets:
         return list(own)
     elsewhere = [] if set(own) & set(study.datasets) else study.datasets

@@ -301,6 +301,9 @@ class ImageTask:
     """(V,). Which of them are public a request says; the others are private."""
     test_pixels: np.ndarray
     """(M, c·h·w); known to who asks for a prediction."""
+    votes: np.ndarray | None = None
+    """(V+M, K) numbers of votes of teachers that were trained elsewhere on the training images, on
+    validation then test images; private. None: no such teachers."""
 
 
 Task = GraphTask | NodeTask | ImageTask
@@ -464,6 +467,7 @@ def _image_task(
     """``labels`` (N,) as the protocol reads them; ``test`` (N,) mask of the images to predict."""
     pixels = dataset.images.reshape(len(labels), -1)
     train, validation = dataset.train_mask, dataset.validation_mask & (labels >= 0)
+    votes = dataset.votes
     return ImageTask(
         scenario=scenario,
         protocol=protocol,
@@ -476,6 +480,7 @@ def _image_task(
         validation_pixels=pixels[validation],
         validation_labels=labels[validation],
         test_pixels=pixels[test],
+        votes=None if votes is None else np.concatenate([votes[validation], votes[test]]),
     )
 
 

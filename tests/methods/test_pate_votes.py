@@ -54,19 +54,24 @@ def test_prices_at_the_caps(queries, answers, check, answer, delta, by_renyi, ex
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "sound", "theorem", "unchecked", "unchecked_sound"),
-    [(5.04, 63.993, 78.585, 69.441, 58.758), (4.05, 80.789, 103.692, 84.985, 70.948)],
+    ("epsilon", "delta", "answers", "sound", "theorem", "unchecked", "unchecked_sound"),
+    [
+        (5.04, 1e-5, 2_200, 63.993, 78.585, 69.441, 58.758),
+        (4.05, 1e-5, 2_200, 80.789, 103.692, 84.985, 70.948),
+        (4.93, 1e-6, 3_000, 85.767, 104.374, 89.397, 76.860),
+        (3.96, 1e-6, 3_000, 110.705, 141.810, 109.725, 93.279),
+    ],
 )
-def test_noise_for_a_budget(epsilon, sound, theorem, unchecked, unchecked_sound):
+def test_noise_for_a_budget(epsilon, delta, answers, sound, theorem, unchecked, unchecked_sound):
     of = {
-        (of, check): noise_for(of(epsilon, 1e-5), 200, check, 4_500, 2_200)
+        (of, check): noise_for(of(epsilon, delta), 200, check, 4_500, answers)
         for of in (gdp_mu, simple_mu) for check in (150, 0)
     }  # fmt: skip
     assert of[gdp_mu, 150].answer_std == sound and of[simple_mu, 150].answer_std == theorem
     assert of[simple_mu, 0].answer_std == unchecked
     assert of[gdp_mu, 0].answer_std == unchecked_sound
     for (accountant, _), noise in of.items():
-        proved = {gdp_mu: gdp_epsilon, simple_mu: simple_epsilon}[accountant](noise.mu, 1e-5)
+        proved = {gdp_mu: gdp_epsilon, simple_mu: simple_epsilon}[accountant](noise.mu, delta)
         assert 0.999 * epsilon < proved <= epsilon
 
 

@@ -10,7 +10,14 @@ import torch
 
 from private_graphs.training.image_nets import Ensemble, network
 from private_graphs.training.selection import chosen_by, cleansed, counted, kept_share, mean_of
-from private_graphs.training.students import Framework, Pool, Training, train, unsupervised
+from private_graphs.training.students import (
+    Framework,
+    Pool,
+    Training,
+    train,
+    train_supervised,
+    unsupervised,
+)
 
 FIRST, SECOND = torch.tensor([1.0, 2, 3, 4]), torch.tensor([4.0, 3, 2, 1])
 SHAPE = (1, 6, 6)
@@ -61,6 +68,12 @@ def test_the_most_suspicious_labels_are_removed():
     kept, removed = cleansed(counts, 0.318, np.random.default_rng(0))
     assert len(removed) == 700 and set(range(100, 500)) <= set(removed)
     assert np.array_equal(np.sort(np.r_[kept, removed]), np.arange(2200))
+    pool = Pool(torch.zeros(9000, 1), torch.zeros(9000), np.arange(0, 4400, 2))
+    assert len(pool.unlabelled) == 6800
+    clean = pool.without(removed)
+    assert (
+        len(clean.unlabelled) == 7500 and not np.isin(pool.labelled[removed], clean.labelled).any()
+    )
     other = cleansed(counts, 0.318, np.random.default_rng(1))[1]
     assert not np.array_equal(removed, other), "ties are broken at random"
 
@@ -99,6 +112,26 @@ def test_true_labels_are_learned_and_random_ones_are_not(framework):
         student = train(framework, TRAINING, pool, SHAPE, 3, np.random.default_rng(0))
         right[labels] = (student.classes(pool.images) == truth)[120:].mean()
     assert right["true"] > 0.9 and right["random"] < 0.6
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_student_is_no_worse_than_true_labels_and_no_better_than_none(framework):
+    """Ten classes: true labels reach what supervised learning of them does, less three points;
+    of uniformly random labels nothing is learned."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(10, size=800)
+    images = rng.random((800, 1, 10, 4)) * 0.5
+    images[np.arange(800), 0, truth] += 0.5
+    training = Training("mlp", epochs=8, batch=40, learning_rate=3e-3, beta=0.2, generator=30)
+    right = {}
+    for name, labels in (("true", truth), ("random", rng.integers(10, size=800))):
+        pool = Pool(torch.tensor(images).float(), torch.tensor(labels), np.arange(300))
+        student = train(framework, training, pool, (1, 10, 4), 10, np.random.default_rng(0))
+        right[name] = (student.classes(pool.images) == truth)[300:].mean()
+        if name == "true":
+            alone = train_supervised(training, pool, (1, 10, 4), 10, np.random.default_rng(0))
+            bound = (alone.classes(pool.images) == truth)[300:].mean()
+    assert right["true"] >= bound - 0.03 and bound > 0.8 and right["random"] <= 0.15
 
 
 def test_frameworks_start_alike_and_a_pool_without_labels_still_moves_weights():

@@ -45,6 +45,7 @@ class ParsedImages:
     validation_mask: np.ndarray
     test_mask: np.ndarray
     preprocessing: tuple[str, ...] = ()
+    votes: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,6 +58,9 @@ class ImageDataset(LabelledDataset):
     images: np.ndarray
     """(n, c, h, w) uint8."""
     info: ImageInfo
+    votes: np.ndarray | None = None
+    """(n, K) int32 numbers of votes of teachers that were trained elsewhere on the training images;
+    private; 0 on these. None: no such teachers."""
     tensors_file: ClassVar[str] = IMAGES_FILE
 
     def __post_init__(self) -> None:
@@ -65,7 +69,8 @@ class ImageDataset(LabelledDataset):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what is stored, by key."""
-        return super().arrays() | {"images": self.images}
+        votes = {} if self.votes is None else {"votes": self.votes}
+        return super().arrays() | {"images": self.images} | votes
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ImageDataset:
@@ -92,11 +97,13 @@ class ImageDataset(LabelledDataset):
 def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_where: str) -> None:
     """Raise UserError for the first invariant that does not hold."""
     check, check_info = Checker(where), Checker(info_where)
-    check_keys(check, arrays, {"images", "labels", *MASKS})
+    check_keys(check, arrays, {"images", "labels", *MASKS} | ({"votes"} & arrays.keys()))
     check_labels_and_masks(check, check_info, arrays, info.classes)
     n_images = len(arrays["labels"])
     shape = (n_images, info.channels, info.height, info.width)
     check.array(arrays["images"], "images", np.uint8, shape)
+    if "votes" in arrays:
+        check.array(arrays["votes"], "votes", np.int32, (n_images, len(info.classes)))
     check_info.require(
         info.n_images == n_images, "n_images", info.n_images, f"{n_images}, as stored"
     )

@@ -311,7 +311,7 @@ def _images(
         view=view.name if view else None,
         public_facts=["the number of images and the classes", _MASKS, _PUBLIC_IMAGES],
     )
-    return ImageDataset(images=parsed.images, **arrays, info=info)
+    return ImageDataset(images=parsed.images, votes=parsed.votes, **arrays, info=info)
 
 
 def _dataset(

@@ -166,9 +166,15 @@ def _parts(n: int, teachers: int, generator: np.random.Generator) -> np.ndarray:
 
 
 def vote(task: ImageTask, request: Request, context: Context) -> Votes:
-    """Train the teachers of a request and ask them all public and test images."""
+    """Train the teachers of a request and ask them all public and test images.
+
+    Where the task has votes of teachers that were trained elsewhere, these are taken.
+    """
     from private_graphs.training.image_nets import Ensemble
 
+    cut = len(task.validation_pixels)
+    if task.votes is not None:
+        return Votes(task.votes[:cut], task.votes[cut:])
     settings: PateSettings = request.settings
     ensemble = Ensemble(
         settings.teacher_network, task.shape, task.n_classes, settings.teacher_epochs,
@@ -180,7 +186,6 @@ def vote(task: ImageTask, request: Request, context: Context) -> Votes:
         np.concatenate([task.validation_pixels, task.test_pixels]),
         request.streams.generator("teachers"), context.device,
     )  # fmt: skip
-    cut = len(task.validation_pixels)
     return Votes(counts[:cut], counts[cut:])
 
 

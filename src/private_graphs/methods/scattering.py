@@ -9,6 +9,7 @@ to norm 1. Labels of public images are read where the method says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
 from private_graphs.methods.node_gradients import Linear, clipped_total, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -82,15 +83,21 @@ class Axes:
         moments = rows.T.astype(np.float64) @ rows / len(rows)
         return cls(scale, mean, directions, moments, rows)
 
-    def rows_of(self, task: ImageTask, pixels: np.ndarray) -> np.ndarray:
+    def rows_of(
+        self,
+        task: ImageTask,
+        pixels: np.ndarray,
+        report: Progress = lambda done, total: None,
+    ) -> np.ndarray:
         """Return (n, r) float32 rows of norm 1 of (n, c·h·w) images, each of its image alone."""
-        if not len(pixels):
-            return np.zeros((0, self.directions.shape[1]), np.float32)
-        parts = [
-            _unit((part.reshape(len(part), -1) * self.scale - self.mean) @ self.directions)
-            for part in _features(task, pixels)
-        ]
-        return np.concatenate(parts)
+        rows = np.empty((len(pixels), self.directions.shape[1]), np.float32)
+        done = 0
+        for part in _features(task, pixels):
+            flat = part.reshape(len(part), -1) * self.scale - self.mean
+            rows[done : done + len(part)] = _unit(flat @ self.directions)
+            done += len(part)
+            report(done, len(pixels))
+        return rows
 
 
 def _features(task: ImageTask, pixels: np.ndarray):
@@ -117,7 +124,8 @@ def run(
     private: bool = True,
     labels: bool = False,
 ) -> list[Outcome]:
-    """Answer every request; features are computed once for all.
+    """Answer every request; features are computed once for all, and those with the same public
+    labels train as one batch.
 
     ``private``: whether private images are read, ``labels``: whether known public labels are.
     """
@@ -127,56 +135,69 @@ def run(
     if private:
         refuse_large_delta(task.delta, task.n_units)
     axes = Axes.of(task)
-    labelled = task.train_labels >= 0
-    rows = axes.rows_of(task, task.train_pixels[labelled]) if private else axes.rows[:0]
-    truth = task.train_labels[labelled] if private else task.train_labels[:0]
+    labelled = (task.train_labels >= 0) & private
+    rows = axes.rows_of(task, task.train_pixels[labelled], context.report)
+    truth = task.train_labels[labelled]
     test = axes.rows_of(task, task.test_pixels)
-    outcomes = []
-    for request in requests:
-        known = request.known if labels else request.known[:0]
+    model = Linear(axes.rows.shape[1], task.n_classes, bias=0.0)
+    batches: dict[bytes, list[int]] = {}
+    for index, request in enumerate(requests):
+        batches.setdefault(request.known.tobytes() if labels else b"", []).append(index)
+    found: dict[int, Outcome] = {}
+    for indices in batches.values():
+        batch = [requests[index] for index in indices]
+        known = batch[0].known if labels else batch[0].known[:0]
         public = axes.rows[known], task.validation_labels[known]
-        noise = gdp_noise(request.epsilon, STEPS, task.delta, "replace") if request.private else 0.0
-        model = Linear(axes.rows.shape[1], task.n_classes, bias=0.0)
-        weights = _descend(task, request, axes, model, (rows, truth), public, noise, private)
-        outcomes.append(
-            Outcome(
-                test_predictions=predict(model, weights, test)[0],
-                validation_predictions=predict(model, weights, axes.rows)[0],
-                events=_events(task, noise),
+        noises = [_noise(task, request) for request in batch]
+        weights = _descend(task, batch, axes, model, (rows, truth), public, noises, private)
+        answers = predict(model, weights, test), predict(model, weights, axes.rows)
+        for place, index in enumerate(indices):
+            found[index] = Outcome(
+                test_predictions=answers[0][place],
+                validation_predictions=answers[1][place],
+                events=_events(task, noises[place]),
                 chosen_by=CHOSEN_BY,
-                measured={"noise_multiplier": noise},
+                measured={"noise_multiplier": noises[place]},
             )
-        )
-        context.report(len(outcomes), len(requests))
-    return outcomes
+    return [found[index] for index in range(len(requests))]
+
+
+def _noise(task: ImageTask, request: Request) -> float:
+    """Noise multiplier of each step, in units of the clip norm; 0 without DP."""
+    return gdp_noise(request.epsilon, STEPS, task.delta, "replace") if request.private else 0.0
+
+
+def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarray:
+    """Inverse of the (r, r) second moments, with the ridge that the budget calls for."""
+    signal = task.n_units * gdp_mu(request.epsilon, task.delta) if request.private else np.inf
+    return np.linalg.inv(moments + max(_LEAST_RIDGE, _RIDGE / signal) * np.eye(len(moments)))
 
 
 def _descend(
     task: ImageTask,
-    request: Request,
+    requests: Sequence[Request],
     axes: Axes,
     model: Linear,
     private: tuple[np.ndarray, np.ndarray],
     public: tuple[np.ndarray, np.ndarray],
-    noise: float,
+    noises: Sequence[float],
     reads_private: bool,
 ) -> np.ndarray:
-    """Return (1, P) weights after all steps; the constant column of the model has none."""
-    count = len(axes.moments)
-    signal = task.n_units * gdp_mu(request.epsilon, task.delta) if request.private else np.inf
-    ridge = max(_LEAST_RIDGE, _RIDGE / signal)
-    inverse = np.linalg.inv(axes.moments + ridge * np.eye(count))
-    generator = request.streams.generator("noise")
+    """Return (R, P) weights after all steps; the constant column of the model has none."""
+    inverses = [_inverse(task, request, axes.moments) for request in requests]
+    generators = [request.streams.generator("noise") for request in requests]
     divisor = (task.n_units if reads_private else 0) + len(public[0])
-    weights = np.zeros((1, (count + 1) * task.n_classes), np.float32)
+    shape = (model.n_columns + 1, task.n_classes)
+    weights = np.zeros((len(requests), math.prod(shape)), np.float32)
     for _ in range(STEPS if reads_private else _PUBLIC_STEPS):
-        total = clipped_total(model, weights, *private, CLIP_NORM)
-        total += noise * CLIP_NORM * generator.standard_normal(total.shape)
-        total += clipped_total(model, weights, *public, CLIP_NORM)
-        gradient = total.reshape(count + 1, -1)
-        gradient[:-1] = inverse @ gradient[:-1]
-        gradient[-1] = 0.0
-        weights -= (RATE / max(divisor, 1) * gradient).reshape(1, -1).astype(np.float32)
+        totals = clipped_total(model, weights, *private, CLIP_NORM)
+        for total, noise, generator in zip(totals, noises, generators, strict=True):
+            total += noise * CLIP_NORM * generator.standard_normal(len(total))
+        totals += clipped_total(model, weights, *public, CLIP_NORM)
+        for gradient, inverse in zip(totals.reshape(-1, *shape), inverses, strict=True):
+            gradient[:-1] = inverse @ gradient[:-1]
+            gradient[-1] = 0.0
+        weights -= (RATE / max(divisor, 1) * totals).astype(np.float32)
     return weights
 
 

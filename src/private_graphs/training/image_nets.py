@@ -30,12 +30,40 @@ _DEEP = ((96, 3, 1), (96, 3, 1), (96, 3, 2), (192, 3, 1), (192, 3, 1), (192, 3, 
 _SMALL = ((16, 5, 2), (32, 5, 2))
 
 
+class _Product(torch.autograd.Function):
+    """x Wᵀ + b, whose gradient by W is made as W lies in memory.
+
+    Of stacked weights autograd makes it transposed, and copies it then: a third of a step.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        by_x = gradient @ weight if ctx.needs_input_grad[0] else None
+        return by_x, gradient.mT @ x, gradient.sum(-2)
+
+
+class _Linear(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _Product.apply(x, self.weight, self.bias)
+
+
 class Classifier(nn.Module):
     """Hidden layers, then K class scores."""
 
     def __init__(self, hidden: nn.Module, width: int, n_classes: int):
         super().__init__()
-        self.hidden, self.scores = hidden, nn.Linear(width, n_classes)
+        self.hidden, self.scores = hidden, _Linear(width, n_classes)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (b, K) class scores and (b, width) hidden activations of (b, c, h, w) images."""
@@ -45,7 +73,7 @@ class Classifier(nn.Module):
 
 def _dense(widths: Sequence[int]) -> list[nn.Module]:
     pairs = zip(widths[:-1], widths[1:], strict=True)
-    return [layer for pair in pairs for layer in (nn.Linear(*pair), nn.ReLU())]
+    return [layer for pair in pairs for layer in (_Linear(*pair), nn.ReLU())]
 
 
 def _convolutions(shape: Shape, layers: Sequence[tuple[int, int, int]]) -> tuple[list, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,15 +16,18 @@ from private_graphs.report.words import guarantee, missing, number, privacy_note
 RATIOS = ["framework", "beta", "tau"]
 SETTINGS = {"beta": 0.2, "tau": 0.318}
 """Of the main rows of all tables."""
-NOTES = (
-    "Accuracy in % on the last 1,000 test images (500 of the embedded digits) ± standard deviation "
-    "over the seeds, after the last epoch; 1,000 images alone give a standard error of 1.2 to 1.4 "
-    "points. The first 9,000 test images are the student's public pool and score nothing.",
+LABEL_NOTES = (
     "All students of a budget, protocol and seed learn from the same released labels and start "
     "from the same weights. β, τ and α are the thesis's, which chose them by a grid search on "
     "images that it does not name.",
     "Both budgets and all seeds read the same private images: releasing all of it composes "
     "(epsilon_of_file in the statements).",
+)
+NOTES = (
+    "Accuracy in % on the last 1,000 test images (500 of the embedded digits) ± standard deviation "
+    "over the seeds, after the last epoch; 1,000 images alone give a standard error of 1.2 to 1.4 "
+    "points. The first 9,000 test images are the student's public pool and score nothing.",
+    *LABEL_NOTES,
 )
 
 
@@ -128,8 +131,9 @@ def network_note(results: Any) -> str:
 
 
 def table(
-    results: Any, title: str, frame: pd.DataFrame, first: list[Column], key: list[str]
-) -> Table:
+    results: Any, title: str, frame: pd.DataFrame, first: list[Column], key: list[str],
+    notes: Sequence[str] = NOTES,
+) -> Table:  # fmt: skip
     """Return a table of students, a line for each value of ``key``, protocols side by side."""
     found = {(*(row[name] for name in key), row["protocol"]): row
              for row in frame.to_dict("records")}  # fmt: skip
@@ -142,7 +146,7 @@ def table(
         gain_low=[each.low if each else None for each in frame["gain"]],
         gain_high=[each.high if each else None for each in frame["gain"]],
     )
-    notes = (network_note(results), *results.protocol_notes(), *NOTES, *privacy_notes(frame))
+    notes = (network_note(results), *results.protocol_notes(), *notes, *privacy_notes(frame))
     lines = frame.drop_duplicates(key)
     columns = [Column("dataset", lambda row: row["dataset"]), *first]
     columns += protocol_columns(results, at)

@@ -1,0 +1,68 @@
+"""Reader of published votes: ``.npy`` matrices of integers, never unpickled.
+
+Papernot et al. (ICLR 2017, 2018) publish what their teachers answer, in either of two forms: the
+class that each teacher names, (teachers, queries), or the numbers of votes, (queries, classes).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from private_graphs.errors import UserError
+
+
+def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
+    """Return the integers of an ``.npy`` file; nothing of their size is allocated before they are
+    used.
+
+    Raises:
+        UserError: names the file, what was found and what was expected.
+    """
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(
+            f"{path}: cannot be read as an .npy file of numbers ({error}); supply the raw file "
+            "again"
+        ) from error
+    fits = isinstance(found, np.ndarray) and found.dtype.kind in "iu"
+    if not fits or found.ndim != n_dimensions:
+        shape = f"{found.dtype} of shape {found.shape}" if hasattr(found, "dtype") else "an archive"
+        raise _wrong(path, shape, f"integers of {n_dimensions} dimensions")
+    return found
+
+
+def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
+    """Return the (Q, K) int32 numbers of votes on Q queries, of a file of either form.
+
+    Raises:
+        UserError: the file is malformed, is of other queries, names a class that is none, or not
+            every query has the votes of all teachers.
+    """
+    found = read_integers(path, 2)
+    if found.shape == (n_queries, n_classes):
+        votes = np.asarray(found, np.int64)
+        totals = votes.sum(axis=1)
+        if votes.min() < 0 or totals[0] < 1 or (totals != totals[0]).any():
+            raise _wrong(
+                path, f"{totals.min()} to {totals.max()} votes on a query, {votes.min()} at least",
+                "as many of every teacher on every query, none negative",
+            )  # fmt: skip
+        return votes.astype(np.int32)
+    if found.shape[1] != n_queries:
+        raise _wrong(
+            path, f"shape {found.shape}",
+            f"({n_queries} queries, {n_classes} classes) or (teachers, {n_queries} queries)",
+        )  # fmt: skip
+    if found.min() < 0 or found.max() >= n_classes:
+        raise _wrong(path, f"classes {found.min()} to {found.max()}", f"0 to {n_classes - 1}")
+    votes = np.zeros((n_queries, n_classes), np.int32)
+    for answers in found:
+        votes[np.arange(n_queries), answers] += 1
+    return votes
+
+
+def _wrong(path: Path, found: str, expected: str) -> UserError:
+    return UserError(f"{path}: found {found}, expected {expected}; supply the raw file again")
