@@ -141,25 +141,22 @@ def hashed_parts(count: int, parts: int) -> np.ndarray:
 
 def _centroids(pixels: np.ndarray, parts: int) -> np.ndarray:
     """(at most parts, d) centroids of k-means on some images (Lloyd), from images at random."""
-    parts = min(parts, len(pixels))
-    start = np.random.RandomState(_PUBLIC_SEED).permutation(len(pixels))[:parts]
-    centroids = pixels[start] / 255
-    for _ in range(_LLOYD):
-        nearest = _nearest(pixels, centroids)
-        sums = np.zeros_like(centroids)
-        np.add.at(sums, nearest, pixels / 255)
-        counts = np.bincount(nearest, minlength=parts)[:, None]
-        moved = np.where(counts > 0, sums / np.maximum(counts, 1), centroids)
-        if np.array_equal(moved, centroids):
-            break
-        centroids = moved
-    return centroids
+    from sklearn.cluster import KMeans
+
+    means = KMeans(
+        min(parts, len(pixels)), init="random", n_init=1, max_iter=_LLOYD, random_state=_PUBLIC_SEED
+    )
+    return means.fit(_grey(pixels)).cluster_centers_
 
 
 def _nearest(pixels: np.ndarray, centroids: np.ndarray) -> np.ndarray:
     """(n,) number of the nearest centroid."""
-    distances = np.square(centroids).sum(axis=1) - 2 * (pixels / 255) @ centroids.T
+    distances = np.square(centroids).sum(axis=1) - 2 * _grey(pixels) @ centroids.T
     return distances.argmin(axis=1)
+
+
+def _grey(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32) / np.float32(255)
 
 
 # --- noise and events --------------------------------------------------------------------------
