@@ -511,7 +511,7 @@ class _Expansion:
 
     def _needed(self, group: str, job: Job) -> Job:
         """The job of another group with the same dataset and features, of several the one with the
-        same protocol."""
+        same protocol and the same values of settings that both name."""
         every = _Expansion(self.study, self.run.model_copy(update={"protocols": None}))
         key = ("dataset", "features")
         alike = [
@@ -520,7 +520,16 @@ class _Expansion:
             if all(getattr(other, name) == getattr(job, name) for name in key)
         ]
         if len(alike) > 1:
-            alike = [other for other in alike if other.protocol == job.protocol]
+            alike = [
+                other
+                for other in alike
+                if other.protocol == job.protocol
+                and all(
+                    other.settings[name] == value
+                    for name, value in job.settings.items()
+                    if name in other.settings
+                )
+            ]
         if len(alike) != 1:
             raise UserError(
                 f"studies/{self.study.id}.yaml: {job.id} needs one job of {group} with its "

@@ -47,6 +47,9 @@ class InversionSettings(Settings):
     weight: float = Field(default=0.001, ge=0)
     box: bool = True
     metric: Literal["euclidean", "ssim"] = "ssim"
+    parts: int | None = Field(default=None, ge=1)
+    """Parts of a class in the model that is attacked, where the group that is needed has several;
+    the attack does not read it."""
 
 
 @dataclass(frozen=True, kw_only=True)

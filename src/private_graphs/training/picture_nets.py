@@ -348,11 +348,10 @@ class Cnn(Net):
         """(P,) sum of clipped gradients of groups: what each layer saw, and how its scores pull."""
         from torch.nn.functional import pad
 
-        shapes = self._shapes()
         products, squared = [], 0.0
-        for images, pull, (name, shape) in zip(
-            (pad(seen[0], (3, 3, 3, 3)), seen[1]), pulls, (*shapes.items(),)[:4:2], strict=False
-        ):
+        images_of = pad(seen[0], (3, 3, 3, 3)), seen[1]
+        shapes = (*self._shapes().values(),)[:4:2]
+        for images, pull, shape in zip(images_of, pulls[:2], shapes, strict=True):
             side = shape[-1]
             patches = images.permute(0, 2, 3, 1).unfold(1, side, 2).unfold(2, side, 2)
             patches = patches.permute(0, 1, 2, 4, 5, 3).reshape(n_groups, -1, math.prod(shape[1:]))
@@ -378,6 +377,7 @@ class Cnn(Net):
                 np.tensordot(errors, inputs[kept], ((0, 1), (0, 1))), errors.sum(axis=(0, 1))
             ]  # fmt: skip
         return np.concatenate([each.ravel() for each in total])
+
 
 def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """(J,) squared norms of Σ x ⊗ e and Σ e over the records of groups, (J, m, d) and (J, m, K)."""
