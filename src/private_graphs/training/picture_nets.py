@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,8 +21,8 @@ _SMALL = 20
 """Pixels of a side below which the network sees every pixel twice, in both directions."""
 _FLAT = 1e-4
 """Norm of a picture less its mean below which it counts as one grey."""
-_TOGETHER = 256
-"""Records of a step whose arrays of a convolutional network are held at a time, about."""
+_TOGETHER = 512
+"""Records of a step whose arrays are held at a time, about."""
 _SAFE = 1 - 2.0**-30
 """Clipped norms stay that far below the clip norm, whatever rounding does."""
 
@@ -46,6 +46,13 @@ class Groups:
     """(J, m) int64; numbers without a record hold any."""
     weights: np.ndarray
     """(J, m): 1 / records of the group, 0 where there is none."""
+
+    def parts(self) -> Iterator[Groups]:
+        """Yield the groups again, about as many at a time as a cache holds."""
+        each = max(1, _TOGETHER // self.records.shape[1])
+        for begin in range(0, len(self.records), each):
+            part = slice(begin, begin + each)
+            yield Groups(self.records[part], self.weights[part])
 
 
 @dataclass(frozen=True)
@@ -149,12 +156,25 @@ class Softmax(Net):
         no record's (d, K) gradient is ever stored. Scores are float32; norms and sums, on which
         the sensitivity rests, are float64.
         """
-        n_groups, m = groups.records.shape
-        flat, k = groups.records.ravel(), self.n_classes
-        matrix = np.asarray(parameters, np.float32).reshape(self.pixels + 1, k)
+        total = np.zeros((self.pixels + 1, self.n_classes))
+        matrix = np.asarray(parameters, np.float32).reshape(total.shape)
+        for part in groups.parts():
+            inputs, errors = self._pulls(matrix, rows, labels, part)
+            if math.isfinite(clip_norm):
+                factors = _factors(np.sqrt(_squared(inputs, errors)), clip_norm)
+                errors *= factors[:, None, None]
+            flat = errors.reshape(-1, self.n_classes)
+            total[:-1] += inputs.reshape(len(flat), -1).T @ flat
+            total[-1] += flat.sum(axis=0)
+        return total.ravel() if np.isfinite(total).all() else np.zeros(self.n_parameters)
+
+    def _pulls(
+        self, matrix: np.ndarray, rows: np.ndarray, labels: np.ndarray, groups: Groups
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(J, m, d) records of groups and (J, m, K) weighted errors of their scores."""
+        flat = groups.records.ravel()
         inputs = rows[flat]
         errors = (inputs @ matrix[:-1] + matrix[-1]).astype(np.float64)
-        inputs = inputs.astype(np.float64)
         usable = np.isfinite(errors).all(axis=1) & (labels[flat] >= 0)
         errors[~usable] = 0.0
         errors -= errors.max(axis=1, keepdims=True)
@@ -162,11 +182,8 @@ class Softmax(Net):
         errors /= errors.sum(axis=1, keepdims=True)
         errors[np.arange(len(flat)), np.maximum(labels[flat], 0)] -= 1
         errors *= np.where(usable, groups.weights.ravel(), 0.0)[:, None]
-        if math.isfinite(clip_norm):
-            squared = _squared(inputs.reshape(n_groups, m, -1), errors.reshape(n_groups, m, k))
-            errors *= np.repeat(_factors(np.sqrt(squared), clip_norm), m)[:, None]
-        total = np.concatenate([inputs.T @ errors, errors.sum(axis=0, keepdims=True)])
-        return total.ravel() if np.isfinite(total).all() else np.zeros(self.n_parameters)
+        shape = groups.records.shape
+        return inputs.astype(np.float64).reshape(*shape, -1), errors.reshape(*shape, -1)
 
     def _matrix(self, parameters: np.ndarray) -> np.ndarray:
         return parameters.reshape(len(parameters), self.pixels + 1, self.n_classes)
@@ -321,19 +338,18 @@ class Cnn(Net):
 
         total = np.zeros(self.n_parameters)
         flat = torch.from_numpy(np.asarray(parameters, np.float32))[None].requires_grad_()
-        each = max(1, _TOGETHER // groups.records.shape[1])
-        for begin in range(0, len(groups.records), each):
-            records = groups.records[begin : begin + each]
-            layers = self._layers(flat, torch.from_numpy(rows[records.ravel()])[None])
-            truth = torch.from_numpy(labels[records.ravel()])
-            weights = groups.weights[begin : begin + each].ravel() * (truth.numpy() >= 0)
+        for part in groups.parts():
+            records = part.records.ravel()
+            layers = self._layers(flat, torch.from_numpy(rows[records])[None])
+            truth = torch.from_numpy(labels[records])
+            weights = part.weights.ravel() * (truth.numpy() >= 0)
             errors = layers[-1].detach().softmax(-1)[0]
             errors[torch.arange(len(truth)), truth.clamp(min=0)] -= 1
             errors *= torch.from_numpy(weights)[:, None]
             if math.isfinite(clip_norm):
                 pulls = torch.autograd.grad(layers[-1], layers[1:7:2], errors[None])
                 seen = [layer.detach() for layer in layers[::2]]
-                total += self._clipped(seen, [*pulls, errors[None]], len(records), clip_norm)
+                total += self._clipped(seen, [*pulls, errors[None]], len(part.records), clip_norm)
             else:
                 total += torch.autograd.grad(layers[-1], flat, errors[None])[0][0].double().numpy()
         return total
