@@ -36,7 +36,7 @@ METRIC_NOTE = (
     "has one in the number of classes."
 )
 STAND_IN_NOTE = (
-    "Faces94 is not to be had: AT&T's 40 people in varying poses stand in for its 153 in nearly "
+    "Without Faces94's files, AT&T's 40 people in varying poses stand in for its 153 in nearly "
     "one, so that printed numbers stand in rows of their own."
 )
 COMPARED_NOTE = (
