@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from private_graphs.exhibits.inversion.attacked import MODEL
+from private_graphs.methods import method_named
 from private_graphs.report.exhibit import Block, Exhibit, Pictures
 
 NOTES = {
@@ -26,7 +28,7 @@ def build(results: Any) -> list[Block]:
             Pictures(
                 f"Figure 4.3: {dataset}, {protocol}", pictures,
                 [str(label) for label in range(len(pictures))], [""] * pictures.shape[1],
-                [NOTES["fitted" if protocol == "paper" else "public"]],
+                [NOTES[method_named(MODEL).protocols[protocol].parts]],
             )
         )  # fmt: skip
     return blocks or ["No picture of a part has been kept."]
