@@ -520,7 +520,7 @@ class _Expansion:
 
     def _needed(self, group: str, job: Job) -> Job:
         """The job of another group with the same dataset and features, of several the one with the
-        same protocol."""
+        same protocol, of several of these the one that agrees in the settings that both name."""
         every = _Expansion(self.study, self.run.model_copy(update={"protocols": None}))
         key = ("dataset", "features")
         alike = [
@@ -530,6 +530,13 @@ class _Expansion:
         ]
         if len(alike) > 1:
             alike = [other for other in alike if other.protocol == job.protocol]
+        if len(alike) > 1:
+            shared = [{*job.settings} & {*other.settings} for other in alike]
+            alike = [
+                other
+                for other, names in zip(alike, shared, strict=True)
+                if all(other.settings[name] == job.settings[name] for name in names)
+            ]
         if len(alike) != 1:
             raise UserError(
                 f"studies/{self.study.id}.yaml: {job.id} needs one job of {group} with its "

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from private_graphs.datasets.photographs import split, varied
 from private_graphs.datasets.readers.att_faces import read_faces, read_photograph
+from private_graphs.datasets.readers.faces94 import read_faces as read_faces94
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import VIEWS
@@ -44,6 +48,52 @@ def test_people_are_numbered_as_their_folders_and_pixels_are_means_of_four(tmp_p
     place = (found.labels == 9) & found.validation_mask  # s10, which sorts before s2 as text
     assert found.images[place, 0, 1, 1].tolist() == [30 + 9]
     assert found.images[place, 0, 0, 0].tolist() == [30 + 9 + 1]
+
+
+def jpeg(value: int, size: tuple[int, int] = (180, 200)) -> bytes:
+    written = io.BytesIO()
+    Image.new("RGB", size, (value, value, value)).save(written, "JPEG")
+    return written.getvalue()
+
+
+def zipped(path: Path, people: int, photographs: int = 20, **last: bytes) -> Path:
+    """A zip as Faces94: the photographs of person p have the grey value p, but for the last."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for person in range(people):
+            content = jpeg(person)
+            for number in range(1, photographs + 1):
+                archive.writestr(f"faces94/x/p{person:03d}/p.{number}.jpg", content)
+        archive.writestr("faces94/readme.txt", "nothing")
+        for name, other in last.items():
+            archive.writestr(f"faces94/x/p000/{name}.20.jpg", other)
+    return path
+
+
+def test_faces94_is_a_zip_of_photographs_by_person_and_number(tmp_path):
+    found = read_faces94(zipped(tmp_path / "faces94.zip", 153), VIEWS["sound"])
+    assert found.images.shape == (3060, 1, 70, 60)
+    assert np.bincount(found.labels[found.train_mask]).tolist() == [16] * 153
+    assert np.abs(found.images[:, 0, 5, 5].astype(int) - found.labels).max() <= 2
+    copied = read_faces94(tmp_path / "faces94.zip", VIEWS["paper"])
+    assert np.bincount(copied.labels).tolist() == [220] * 153
+
+
+@pytest.mark.parametrize(
+    ("people", "photographs", "last", "words"),
+    [
+        (2, 20, {}, "2 people; expected 153"),
+        (1, 19, {}, "19 photographs in faces94/x/p000; expected 20"),
+        (1, 19, {"q": jpeg(1, (20, 20))}, "20 x 20 pixels"),
+        (1, 19, {"q": b"P5"}, "no JPEG"),
+        (1, 19, {"q": bytes(1_000_001)}, "1000001 bytes"),
+    ],
+)
+def test_a_zip_that_is_not_faces94_is_named(people, photographs, last, words, tmp_path):
+    with pytest.raises(UserError, match=words):
+        read_faces94(zipped(tmp_path / "a.zip", people, photographs, **last), VIEWS["sound"])
+    (tmp_path / "b.zip").write_bytes(b"PK no zip")
+    with pytest.raises(UserError, match=r"b\.zip"):
+        read_faces94(tmp_path / "b.zip", VIEWS["sound"])
 
 
 def test_copies_are_mirrored_shifted_and_lit_and_the_first_is_the_photograph():

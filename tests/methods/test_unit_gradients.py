@@ -8,8 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from private_graphs.errors import UserError
 from private_graphs.methods.method import Request
-from private_graphs.methods.unit_gradients import PROTOCOLS, UnitSettings, models, planned, run
+from private_graphs.methods.unit_gradients import (
+    PROTOCOLS,
+    UnitSettings,
+    models,
+    planned,
+    run,
+    with_replaced,
+)
 from private_graphs.privacy.accountants import price
 from private_graphs.tasks import SCENARIOS, ImageTask
 from private_graphs.training.picture_nets import Cnn, Groups, Softmax, standardised
@@ -49,6 +57,19 @@ def all_of(units: Units) -> Groups:
     return units.groups(np.arange(units.count), 0, np.random.default_rng(0))
 
 
+def convolutional(flat, x, net: Cnn):
+    """The scores of ``Cnn`` by PyTorch's layers alone, which sees 12 x 12 pixels twice as wide."""
+    import torch
+    from torch.nn.functional import conv2d, linear, max_pool2d
+
+    sizes = [16 * 64, 16, 32 * 256, 32, 32 * 288, 32, 3 * 32, 3]
+    w1, b1, w2, b2, w3, b3, w4, b4 = torch.split(flat, sizes)
+    images = x.reshape(-1, 1, 12, 12).repeat_interleave(2, -1).repeat_interleave(2, -2)
+    hidden = max_pool2d(conv2d(images, w1.view(16, 1, 8, 8), b1, 2, 3).tanh(), 2, 1)
+    hidden = max_pool2d(conv2d(hidden, w2.view(32, 16, 4, 4), b2, 2).tanh(), 2, 1).flatten(1)
+    return linear(linear(hidden, w3.view(32, -1), b3).tanh(), w4.view(3, 32), b4)
+
+
 @pytest.mark.parametrize("net", [Softmax(12, 12, 3), Softmax(12, 12, 3, True), Cnn(12, 12, 3)])
 def test_a_step_is_the_sum_of_clipped_mean_gradients_of_a_loop_with_autograd(net):
     import torch
@@ -69,7 +90,7 @@ def test_a_step_is_the_sum_of_clipped_mean_gradients_of_a_loop_with_autograd(net
             matrix = flat.reshape(145, 3)
             logits = x @ matrix[:-1] + matrix[-1]
         else:
-            logits = net._one(flat, x)
+            logits = convolutional(flat, x, net)
         y = torch.from_numpy(labels[known])
         (cross_entropy(logits, y, reduction="sum") / len(mine)).backward()
         gradient = flat.grad.numpy()
@@ -167,6 +188,48 @@ def test_the_part_of_a_record_under_sound_is_its_own_affair():
         after = _unit_of_records(replace(task, train_pixels=pixels), settings, np.arange(12))
         np.testing.assert_array_equal(before[1:], after[1:])
     assert (before // 4 == task.train_labels).all()
+
+
+def test_a_replaced_class_is_learned_as_another_and_nothing_else_changes():
+    task = image_task()
+    settings = {"plain_steps": 80, "plain_lot": 30, "learning_rate": 3.0}
+    for seed in range(3):
+        found = [
+            run(task, [ask(math.inf, seed, replaced=other, **settings)])[0].test_predictions[:3]
+            for other in (False, True)
+        ]
+        other, next_one = np.arange(3), (seed + 1) % 3
+        other[seed] = (
+            next_one  # its own pictures look like nobody's now; the next one has two names
+        )
+        np.testing.assert_array_equal(found[0], np.arange(3))
+        assert found[1][seed] != seed and found[1][(seed + 2) % 3] == (seed + 2) % 3
+        assert found[1][next_one] in (seed, next_one)
+
+
+def test_in_the_other_world_one_unit_has_other_records():
+    labels = np.array([0, 0, 1, 2, -2, -3, -4, -3])  # public ones of 0, 1, 2, 1
+    unit = np.where(labels >= 0, labels, -1)
+    found, units = with_replaced(labels, unit, 3, seed=3)
+    assert found.tolist() == [-1, -1, 1, 2, -1, 0, -1, 0]
+    assert units.tolist() == found.tolist()
+    task = image_task()
+    (one,), (two,) = (run(task, [ask(4.0, replaced=other, steps=9)]) for other in (False, True))
+    assert one.events == two.events
+    with pytest.raises(UserError, match="replaced"):
+        run(image_task("records"), [ask(4.0, replaced=True, steps=9)])
+
+
+@pytest.mark.parametrize("protocol", ["paper", "sound"])
+def test_examples_of_parts_show_private_pictures_under_paper_alone(protocol):
+    task = image_task("subclasses", protocol)
+    private = replace(task, train_pixels=255 - task.train_pixels)
+    settings = {"parts": 2, "examples": True, "printed": {"4": (1.0, 2)}, "steps": 2, "rate": 0.5}
+    one, two = (
+        run(each, [ask(4.0, **settings)])[0].artifacts["examples"] for each in (task, private)
+    )
+    assert one.shape == (3, 2, 12, 12) and one[0, 0, 1, 4] > 150
+    assert np.array_equal(one, two) == (protocol == "sound")
 
 
 @pytest.mark.parametrize("network", ["softmax", "cnn"])

@@ -23,8 +23,8 @@ from private_graphs.tasks import ImageTask
 
 _SHOWN = 10
 """Pictures that are kept, of the first classes."""
-_TOGETHER = 60_000_000
-"""Numbers of all pictures that are attacked as one batch, at most."""
+_TOGETHER = 250_000
+"""Pixels of all pictures that are attacked as one batch, about: what a cache holds."""
 _JUDGE_COPIES = 16
 """Of each public picture, for the judge, where there are few."""
 _MANY = 20
@@ -47,6 +47,9 @@ class InversionSettings(Settings):
     weight: float = Field(default=0.001, ge=0)
     box: bool = True
     metric: Literal["euclidean", "ssim"] = "ssim"
+    parts: int | None = Field(default=None, ge=1)
+    """Parts of a class in the model that is attacked, where the group that is needed has several;
+    the attack does not read it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +100,7 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
         attacked.append(model)
     scale = _Scale.of(task, requests[0].settings)
     outcomes: list[Outcome] = []
-    each = max(1, _TOGETHER // (task.n_classes * task.train_pixels.shape[1] * 8))
+    each = max(1, _TOGETHER // (task.n_classes * task.train_pixels.shape[1]))
     for begin in range(0, len(requests), each):
         part = slice(begin, begin + each)
         outcomes += _attacked(task, requests[part], attacked[part], scale)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.fft import fft2, ifft2
+from scipy.fft import irfft2, rfft2
 from scipy.special import log_softmax, softmax
 
 if TYPE_CHECKING:
@@ -204,19 +204,23 @@ def _prior(
     """
     pixels, labels = public
     shape = (net.height, net.width)
+    pixels = pixels.astype(np.float64).reshape(-1, *shape)
+    fourier = rfft2(pixels, norm="ortho")
+    seen, powers = np.square(pixels).mean((1, 2)), np.abs(fourier) ** 2
     means, spectra, contrasts = [], [], []
     for label in range(net.n_classes):
-        others = pixels[labels != label].astype(np.float64).reshape(-1, *shape)
-        mean = others.mean(axis=0)
-        power = (np.abs(np.fft.fft2(others - mean, norm="ortho")) ** 2).mean(axis=0)
+        others = labels != label
+        mean = pixels[others].mean(axis=0)
+        power = powers[others].mean(axis=0) - np.abs(rfft2(mean, norm="ortho")) ** 2
+        power = power.clip(min=0)
         spectra.append(np.sqrt(np.sqrt(power) * np.sqrt(power.max())))
         means.append(mean.ravel())
-        contrasts.append((others - mean).std())
+        contrasts.append(np.sqrt(seen[others].mean() - np.square(mean).mean()))
     mean, spectrum, contrast = (np.array(each, np.float32) for each in (means, spectra, contrasts))
 
     def shaped(z: np.ndarray) -> np.ndarray:
-        fourier = fft2(z.reshape(*z.shape[:2], *shape))
-        return ifft2(fourier * spectrum).real.reshape(z.shape)
+        fourier = rfft2(z.reshape(*z.shape[:2], *shape))
+        return irfft2(fourier * spectrum, shape).reshape(z.shape)
 
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     adam = Adam.of(variables, chosen.step)

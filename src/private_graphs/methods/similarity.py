@@ -15,6 +15,8 @@ import numpy as np
 Metric = Literal["euclidean", "ssim"]
 _WINDOW, _SIGMA = 11, 1.5
 _C1, _C2 = 0.01**2, 0.03**2
+_TOGETHER = 16
+"""References that a picture is compared with at a time: few enough for the cache."""
 
 
 @lru_cache(maxsize=8)
@@ -62,38 +64,49 @@ class _Seen:
         bottom = (self.mean**2 + other.mean**2 + _C1) * (self.variance + other.variance + _C2)
         return (top / bottom).mean(axis=(-1, -2))
 
+    def distances(self, others: _Seen) -> np.ndarray:
+        """(T, m) distances of T images to m others."""
+        begins = range(0, len(others.images), _TOGETHER)
+        parts = [others[begin : begin + _TOGETHER] for begin in begins]
+        return np.array([
+            np.concatenate([1 - self[place].ssim(part) for part in parts])
+            for place in range(len(self.images))
+        ])  # fmt: skip
+
+
+class _Flat:
+    """Images as rows of pixels, with their squared norms."""
+
+    def __init__(self, images: np.ndarray) -> None:
+        self.rows = images.reshape(len(images), -1).astype(np.float64)
+        self.squares = np.square(self.rows).sum(1)
+
+    def distances(self, others: _Flat) -> np.ndarray:
+        """(T, m) distances of T images to m others."""
+        squared = self.squares[:, None] + others.squares - 2 * self.rows @ others.rows.T
+        return np.sqrt(np.maximum(squared, 0.0))
+
 
 class References:
     """Pictures of each class that reconstructions are compared with."""
 
     def __init__(self, metric: Metric, pictures: np.ndarray, labels: np.ndarray) -> None:
         """Take (n, h, w) pictures in [0, 1] and their (n,) labels."""
-        self.metric, self.labels = metric, labels
-        self.n_classes = int(labels.max()) + 1
-        self._seen = _Seen(pictures) if metric == "ssim" else None
-        self._flat = pictures.reshape(len(pictures), -1).astype(np.float64)
-        self._first = np.array([np.flatnonzero(labels == k)[0] for k in range(self.n_classes)])
-
-    def distances(self, pictures: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """Return (T, m) distances of (T, h, w) pictures to the references numbered ``which``."""
-        if self._seen is None:
-            flat = pictures.reshape(len(pictures), -1).astype(np.float64)
-            mine = self._flat[which]
-            squared = np.square(flat).sum(1)[:, None] + np.square(mine).sum(1)
-            return np.sqrt(np.maximum(squared - 2 * flat @ mine.T, 0.0))
-        seen, others = _Seen(pictures), self._seen[which]
-        return np.array([1 - seen[place].ssim(others) for place in range(len(pictures))])
+        self._measured = _Seen if metric == "ssim" else _Flat
+        own = [pictures[labels == label] for label in range(int(labels.max()) + 1)]
+        self._own = [self._measured(each) for each in own]
+        self._first = self._measured(np.array([each[0] for each in own]))
 
     def nearest(self, pictures: np.ndarray) -> np.ndarray:
         """Return (K,) the least distance of picture k to a reference of class k."""
         return np.array([
-            self.distances(picture[None], np.flatnonzero(self.labels == label)).min()
-            for label, picture in enumerate(pictures)
+            self._measured(picture[None]).distances(own).min()
+            for picture, own in zip(pictures, self._own, strict=True)
         ])  # fmt: skip
 
     def identified(self, pictures: np.ndarray) -> np.ndarray:
         """Return (K,) bool: whether the first reference of class k is the nearest to picture k of
         the first ones of all classes. Ties count as wrong."""
-        found = self.distances(pictures, self._first)
+        found = self._measured(pictures).distances(self._first)
         own = np.diagonal(found)
         return (found <= own[:, None]).sum(axis=1) == 1

@@ -28,12 +28,13 @@ from private_graphs.tasks import ImageTask
 
 if TYPE_CHECKING:
     from private_graphs.training.picture_nets import Net
-    from private_graphs.training.unit_sgd import Released, Steps, Units
+    from private_graphs.training.unit_sgd import Released, Steps
 
 _PUBLIC_SEED = 20216
 """Of public rules: hashed parts, and where k-means starts."""
 _LLOYD = 30
 """Rounds of k-means at most."""
+_PRIVATE = "the pictures of parts are means of private images: no guarantee covers them"
 _DEVIATIONS = 6
 """Standard deviations by which the number of joins may miss its mean."""
 
@@ -62,6 +63,11 @@ class UnitSettings(Settings):
     """Where parts are public: nearest public centroid, or a keyed hash of the record's number."""
     copies: int = Field(default=1, ge=1)
     """Of each photograph, itself among them, where the data hold photographs alone."""
+    replaced: bool = False
+    """Whether the images of one class, the seed modulo their number, are public ones of the next
+    class: the neighbour that audits class level (``docs/studies/inversion.md``)."""
+    examples: bool = False
+    """Whether a picture of each part is kept: its k-means centroid."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,21 +123,31 @@ def _unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray)
         return np.arange(n)
     if unit == "class":
         return task.train_labels
-    own = np.zeros(n, dtype=np.int64)
-    if task.protocol.parts == "fitted":
-        for label in range(task.n_classes):
-            mine = np.flatnonzero(task.train_labels == label)
-            pixels = task.train_pixels[mine]
-            own[mine] = _nearest(pixels, _centroids(pixels, settings.parts))
-    elif settings.cells == "hash":
+    if _hashed(task, settings):
         own = hashed_parts(n, settings.parts)
     else:
-        pixels, labels = task.validation_pixels[known], task.validation_labels[known]
-        for label in np.unique(labels):
+        own = np.zeros(n, dtype=np.int64)
+        for label, centroids in _centroids_of(task, settings, known).items():
             mine = np.flatnonzero(task.train_labels == label)
-            centroids = _centroids(pixels[labels == label], settings.parts)
             own[mine] = _nearest(task.train_pixels[mine], centroids)
     return np.where(task.train_labels >= 0, task.train_labels * settings.parts + own, -1)
+
+
+def _hashed(task: ImageTask, settings: UnitSettings) -> bool:
+    return task.protocol.parts == "public" and settings.cells == "hash"
+
+
+def _centroids_of(
+    task: ImageTask, settings: UnitSettings, known: np.ndarray
+) -> dict[int, np.ndarray]:
+    """(at most parts, d) centroids of each class: of private images, or of public ones."""
+    pixels, labels = task.train_pixels, task.train_labels
+    if task.protocol.parts == "public":
+        pixels, labels = task.validation_pixels[known], task.validation_labels[known]
+    return {
+        int(label): _centroids(pixels[labels == label], settings.parts)
+        for label in np.unique(labels[labels >= 0])
+    }
 
 
 def hashed_parts(count: int, parts: int) -> np.ndarray:
@@ -141,25 +157,22 @@ def hashed_parts(count: int, parts: int) -> np.ndarray:
 
 def _centroids(pixels: np.ndarray, parts: int) -> np.ndarray:
     """(at most parts, d) centroids of k-means on some images (Lloyd), from images at random."""
-    parts = min(parts, len(pixels))
-    start = np.random.RandomState(_PUBLIC_SEED).permutation(len(pixels))[:parts]
-    centroids = pixels[start] / 255
-    for _ in range(_LLOYD):
-        nearest = _nearest(pixels, centroids)
-        sums = np.zeros_like(centroids)
-        np.add.at(sums, nearest, pixels / 255)
-        counts = np.bincount(nearest, minlength=parts)[:, None]
-        moved = np.where(counts > 0, sums / np.maximum(counts, 1), centroids)
-        if np.array_equal(moved, centroids):
-            break
-        centroids = moved
-    return centroids
+    from sklearn.cluster import KMeans
+
+    means = KMeans(
+        min(parts, len(pixels)), init="random", n_init=1, max_iter=_LLOYD, random_state=_PUBLIC_SEED
+    )
+    return means.fit(_grey(pixels)).cluster_centers_
 
 
 def _nearest(pixels: np.ndarray, centroids: np.ndarray) -> np.ndarray:
     """(n,) number of the nearest centroid."""
-    distances = np.square(centroids).sum(axis=1) - 2 * (pixels / 255) @ centroids.T
+    distances = np.square(centroids).sum(axis=1) - 2 * _grey(pixels) @ centroids.T
     return distances.argmin(axis=1)
+
+
+def _grey(pixels: np.ndarray) -> np.ndarray:
+    return pixels.astype(np.float32) / np.float32(255)
 
 
 # --- noise and events --------------------------------------------------------------------------
@@ -264,26 +277,33 @@ def network(task: ImageTask, settings: UnitSettings) -> Net:
 
 def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
     """Train every request by itself; what does not depend on it is prepared once."""
-    from private_graphs.training.unit_sgd import train
+    from private_graphs.training.unit_sgd import Units, train
 
-    prepared: dict[tuple[str, bytes], tuple] = {}
+    prepared: dict[tuple[str, bytes], _Prepared] = {}
     plans = [_plan(task, request) for request in requests]
     total, done = sum(plan.count for plan in plans), [0] * len(requests)
 
     def one(place: int) -> Outcome:
         request, steps = requests[place], plans[place]
-        net, rows, labels, units, plain = prepared[_key(request)]
+        ready = prepared[_key(request)]
+        labels, unit = ready.labels, ready.unit
+        if request.settings.replaced:
+            labels, unit = with_replaced(labels, unit, task.n_classes, request.seed)
+        if request.private:
+            units = Units.of(unit, n_units(task, request.settings))
+        else:  # every record is a unit of its own
+            units = Units.of(np.where(unit >= 0, np.arange(len(unit)), -1), len(unit))
 
         def report(step: int) -> None:
             done[place] = step
             context.report(sum(done), total)
 
         parameters, released = train(
-            net, steps, rows, labels, units if request.private else plain, request.streams, report
+            ready.net, steps, ready.rows, labels, units, request.streams, report
         )
         if request.private:
             _check(released, steps, units.count)
-        return _outcome(task, request, net, steps, parameters)
+        return _outcome(task, request, ready, steps, parameters)
 
     for request in requests:
         if _key(request) not in prepared:
@@ -296,29 +316,74 @@ def _key(request: Request) -> tuple[str, bytes]:
     return request.settings.model_dump_json(), request.known.tobytes()
 
 
-def _prepared(
-    task: ImageTask, request: Request
-) -> tuple[Net, np.ndarray, np.ndarray, Units, Units]:
-    """Network, rows (n, d), labels (n,), private units, and records as units of their own."""
+@dataclass(frozen=True)
+class _Prepared:
+    """What does not depend on a replica. Where a class is to be replaced, public records follow the
+    n private ones: of no unit, and with labels below -1."""
+
+    net: Net
+    rows: np.ndarray
+    """(n, d) as the network sees them."""
+    labels: np.ndarray
+    unit: np.ndarray
+    """(n,) the private unit of each record; -1: of none."""
+    examples: np.ndarray | None
+    """(K, parts, h, w) uint8 centroids of the parts; black where there are fewer."""
+
+
+def _prepared(task: ImageTask, request: Request) -> _Prepared:
     from private_graphs.datasets.photographs import varied
-    from private_graphs.training.unit_sgd import Units
 
     settings: UnitSettings = request.settings
-    net, copies = network(task, settings), _copies(task, settings)
-    pixels, labels = task.train_pixels, task.train_labels
+    net, copies, shape = network(task, settings), _copies(task, settings), task.shape[1:]
+
+    def copied(pixels: np.ndarray) -> np.ndarray:
+        if copies == 1:
+            return pixels
+        return varied(pixels.reshape(-1, *shape), copies).reshape(len(pixels) * copies, -1)
+
+    pixels, labels = copied(task.train_pixels), task.train_labels
     unit = _unit_of_records(task, settings, request.known)
-    if copies > 1:
-        pictures = varied(pixels.reshape(-1, *task.shape[1:]), copies)
-        pixels = pictures.reshape(len(pixels) * copies, -1)
-        labels, unit = np.repeat(labels, copies), np.repeat(unit, copies)
-    units = Units.of(unit, n_units(task, settings))
-    return net, net.prepared(pixels), labels, units, Units.of(np.arange(len(labels)), len(labels))
+    if settings.replaced:
+        if task.scenario.unit != "class":
+            raise UserError(f"replaced: a {task.scenario.unit} is no class; expected false, or "
+                            "scenario: classes")  # fmt: skip
+        public, known = task.validation_pixels[request.known], request.known
+        pixels = np.concatenate([pixels, copied(public)])
+        labels = np.concatenate([labels, -2 - task.validation_labels[known]])
+        unit = np.concatenate([unit, np.full(len(known), -1)])
+    examples = None
+    if settings.examples:
+        if task.scenario.unit != "subclass" or _hashed(task, settings):
+            raise UserError("examples: only parts by centroids have one; expected scenario: "
+                            "subclasses and cells: centroids")  # fmt: skip
+        examples = np.zeros((task.n_classes, settings.parts, *shape), np.uint8)
+        for label, found in _centroids_of(task, settings, request.known).items():
+            examples[label, : len(found)] = np.round(255 * found).reshape(-1, *shape)
+    return _Prepared(
+        net, net.prepared(pixels), np.repeat(labels, copies), np.repeat(unit, copies), examples
+    )
+
+
+def with_replaced(
+    labels: np.ndarray, unit: np.ndarray, n_classes: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (n,) labels and units after class ``seed`` modulo K got others' records.
+
+    These are the public records of the class after it, whose label k is given as -2 - k.
+    """
+    place = seed % n_classes
+    ours = labels == -2 - (place + 1) % n_classes
+    gone = (labels == place) | ((labels < -1) & ~ours)
+    labels, unit = (np.where(ours, place, np.where(gone, -1, each)) for each in (labels, unit))
+    return labels, unit
 
 
 def _outcome(
-    task: ImageTask, request: Request, net: Net, steps: Steps, parameters: np.ndarray
+    task: ImageTask, request: Request, ready: _Prepared, steps: Steps, parameters: np.ndarray
 ) -> Outcome:
     settings: UnitSettings = request.settings
+    net = ready.net
     pixels = np.concatenate([task.validation_pixels, task.test_pixels])
     classes = net.predict(parameters, pixels)
     events = planned(task, request)
@@ -347,7 +412,9 @@ def _outcome(
         artifacts={
             "parameters": parameters,
             "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-        },
+        }
+        | ({} if ready.examples is None else {"examples": ready.examples}),
+        public_facts=(_PRIVATE,) if settings.examples and task.protocol.parts == "fitted" else (),
         n_units=n_units(task, settings),
         calibrated_for=None if task.protocol.calibration == "published" else "asked",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,6 +21,8 @@ _SMALL = 20
 """Pixels of a side below which the network sees every pixel twice, in both directions."""
 _FLAT = 1e-4
 """Norm of a picture less its mean below which it counts as one grey."""
+_TOGETHER = 512
+"""Records of a step whose arrays are held at a time, about."""
 _SAFE = 1 - 2.0**-30
 """Clipped norms stay that far below the clip norm, whatever rounding does."""
 
@@ -44,6 +46,13 @@ class Groups:
     """(J, m) int64; numbers without a record hold any."""
     weights: np.ndarray
     """(J, m): 1 / records of the group, 0 where there is none."""
+
+    def parts(self) -> Iterator[Groups]:
+        """Yield the groups again, about as many at a time as a cache holds."""
+        each = max(1, _TOGETHER // self.records.shape[1])
+        for begin in range(0, len(self.records), each):
+            part = slice(begin, begin + each)
+            yield Groups(self.records[part], self.weights[part])
 
 
 @dataclass(frozen=True)
@@ -144,14 +153,28 @@ class Softmax(Net):
         """Closed form: the gradient of a group is Σ w x ⊗ (p - y).
 
         Of few records its squared norm is Σ (x·x′ + 1)(e·e′) over their pairs, with e = w (p - y):
-        no record's (d, K) gradient is ever stored.
+        no record's (d, K) gradient is ever stored. Scores are float32; norms and sums, on which
+        the sensitivity rests, are float64.
         """
-        n_groups, m = groups.records.shape
-        flat, k = groups.records.ravel(), self.n_classes
-        matrix = np.asarray(parameters, np.float64).reshape(self.pixels + 1, k)
-        inputs = rows[flat].astype(np.float64)
-        errors = inputs @ matrix[:-1]
-        errors += matrix[-1]
+        total = np.zeros((self.pixels + 1, self.n_classes))
+        matrix = np.asarray(parameters, np.float32).reshape(total.shape)
+        for part in groups.parts():
+            inputs, errors = self._pulls(matrix, rows, labels, part)
+            if math.isfinite(clip_norm):
+                factors = _factors(np.sqrt(_squared(inputs, errors)), clip_norm)
+                errors *= factors[:, None, None]
+            flat = errors.reshape(-1, self.n_classes)
+            total[:-1] += inputs.reshape(len(flat), -1).T @ flat
+            total[-1] += flat.sum(axis=0)
+        return total.ravel() if np.isfinite(total).all() else np.zeros(self.n_parameters)
+
+    def _pulls(
+        self, matrix: np.ndarray, rows: np.ndarray, labels: np.ndarray, groups: Groups
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(J, m, d) records of groups and (J, m, K) weighted errors of their scores."""
+        flat = groups.records.ravel()
+        inputs = rows[flat]
+        errors = (inputs @ matrix[:-1] + matrix[-1]).astype(np.float64)
         usable = np.isfinite(errors).all(axis=1) & (labels[flat] >= 0)
         errors[~usable] = 0.0
         errors -= errors.max(axis=1, keepdims=True)
@@ -159,20 +182,8 @@ class Softmax(Net):
         errors /= errors.sum(axis=1, keepdims=True)
         errors[np.arange(len(flat)), np.maximum(labels[flat], 0)] -= 1
         errors *= np.where(usable, groups.weights.ravel(), 0.0)[:, None]
-        if math.isfinite(clip_norm):
-            a = inputs.reshape(n_groups, m, -1)
-            e = errors.reshape(n_groups, m, k)
-            if m > k:  # the gradient of a group is smaller than its matrix of pairs
-                gradients = a.transpose(0, 2, 1) @ e
-                squared = np.square(gradients).sum(axis=(1, 2)) + np.square(e.sum(axis=1)).sum(1)
-            else:
-                pairs = (a @ a.transpose(0, 2, 1) + 1) * (e @ e.transpose(0, 2, 1))
-                # what cancels in the sum leaves rounding errors: the norm is never too small
-                squared = np.maximum(pairs.sum(axis=(1, 2)), 0.0)
-                squared += np.abs(pairs).sum(axis=(1, 2)) * 2.0**-40
-            errors *= np.repeat(_factors(np.sqrt(squared), clip_norm), m)[:, None]
-        total = np.concatenate([inputs.T @ errors, errors.sum(axis=0, keepdims=True)])
-        return total.ravel() if np.isfinite(total).all() else np.zeros(self.n_parameters)
+        shape = groups.records.shape
+        return inputs.astype(np.float64).reshape(*shape, -1), errors.reshape(*shape, -1)
 
     def _matrix(self, parameters: np.ndarray) -> np.ndarray:
         return parameters.reshape(len(parameters), self.pixels + 1, self.n_classes)
@@ -247,24 +258,38 @@ class Cnn(Net):
             parts.append(generator.uniform(-bound, bound, size=math.prod(shape)))
         return np.concatenate(parts).astype(np.float32)
 
-    def _one(self, flat: torch.Tensor, pictures: torch.Tensor) -> torch.Tensor:
-        """(m, K) logits of (m, d) ready pictures by one model."""
-        from torch.nn.functional import conv2d, linear, max_pool2d
+    def _layers(self, parameters: torch.Tensor, pictures: torch.Tensor) -> list[torch.Tensor]:
+        """Return what the four layers see and give, of (R, P) models and (R, n, d) ready pictures.
 
+        Input and scores in turns: (n, R, h, w), (n, R·16, …), (n, R·16, …), (n, R·32, …),
+        (R, n, flat), (R, n, 32), (R, n, 32), (R, n, K). Models are groups of a convolution.
+        """
+        import torch
+        from torch.nn.functional import conv2d, max_pool2d
+
+        models, n = pictures.shape[:2]
         tensors, begin = [], 0
         for shape in self._shapes().values():
             end = begin + math.prod(shape)
-            tensors.append(flat[begin:end].reshape(shape))
+            tensors.append(parameters[:, begin:end].reshape(models, *shape))
             begin = end
-        images = pictures.reshape(-1, 1, self.height, self.width)
+        images = pictures.transpose(0, 1).reshape(n, models, self.height, self.width)
         if self._scale > 1:
             images = images.repeat_interleave(self._scale, -1).repeat_interleave(self._scale, -2)
-        hidden = conv2d(images, tensors[0], tensors[1], stride=2, padding=3).tanh()
-        hidden = max_pool2d(hidden, 2, 1)
-        hidden = conv2d(hidden, tensors[2], tensors[3], stride=2).tanh()
-        hidden = max_pool2d(hidden, 2, 1).flatten(1)
-        hidden = linear(hidden, tensors[4], tensors[5]).tanh()
-        return linear(hidden, tensors[6], tensors[7])
+        found, seen = [], images
+        for number, padding in ((0, 3), (2, 0)):
+            filters, biases = (each.flatten(0, 1) for each in tensors[number : number + 2])
+            scores = conv2d(seen, filters, biases, 2, padding, groups=models)
+            scores = scores.contiguous(memory_format=torch.channels_last)  # maxima are faster
+            found += [seen, scores]
+            seen = max_pool2d(scores.tanh(), 2, 1)
+        seen = seen.reshape(n, models, -1).transpose(0, 1)
+        for number in (4, 6):
+            weights, biases = tensors[number : number + 2]
+            scores = torch.baddbmm(biases[:, None], seen, weights.transpose(1, 2))
+            found += [seen, scores]
+            seen = scores.tanh()
+        return found
 
     def _ready(self, pictures: torch.Tensor) -> torch.Tensor:
         """Pictures as the network sees them; differentiable."""
@@ -277,30 +302,24 @@ class Cnn(Net):
         return self.norm * centred / norms
 
     def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
-        """Return (R, T, K), model by model."""
+        """Return (R, T, K)."""
         import torch
 
         with torch.no_grad():
-            return np.stack([
-                self._one(torch.from_numpy(one), self._ready(torch.from_numpy(rows))).numpy()
-                for one, rows in zip(parameters, pictures, strict=True)
-            ])  # fmt: skip
+            ready = self._ready(torch.from_numpy(pictures))
+            return self._layers(torch.from_numpy(parameters), ready)[-1].numpy()
 
     def pulled(
         self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
     ) -> tuple[np.ndarray, np.ndarray]:
-        """By automatic differentiation, model by model."""
+        """By automatic differentiation, all models at once."""
         import torch
 
-        costs, gradients = [], []
-        for one, rows in zip(parameters, pictures, strict=True):
-            inputs = torch.from_numpy(rows).requires_grad_()
-            logits = self._one(torch.from_numpy(one), self._ready(inputs))
-            found, by_logits = cost(logits.detach().numpy()[None])
-            (gradient,) = torch.autograd.grad(logits, inputs, torch.from_numpy(by_logits[0]))
-            costs.append(found[0])
-            gradients.append(gradient.numpy())
-        return np.stack(costs), np.stack(gradients)
+        inputs = torch.from_numpy(pictures).requires_grad_()
+        logits = self._layers(torch.from_numpy(parameters), self._ready(inputs))[-1]
+        costs, by_logits = cost(logits.detach().numpy())
+        (gradient,) = torch.autograd.grad(logits, inputs, torch.from_numpy(by_logits))
+        return costs, gradient.numpy()
 
     def gradient_sum(
         self,
@@ -310,27 +329,84 @@ class Cnn(Net):
         groups: Groups,
         clip_norm: float = math.inf,
     ) -> np.ndarray:
-        """By automatic differentiation, all groups of a step at once (padded to one size)."""
+        """By automatic differentiation up to what each layer gives; then as products.
+
+        Gradients of the convolutions are one product per group, of which norms and sums are
+        float64; those of the other layers are never stored (as in ``Softmax``).
+        """
         import torch
-        from torch.nn.functional import cross_entropy
 
-        weights = torch.from_numpy(groups.weights * (labels[groups.records] >= 0)).float()
-        truth = torch.from_numpy(np.maximum(labels[groups.records], 0))
-        pictures = torch.from_numpy(rows[groups.records])
-        flat = torch.from_numpy(np.asarray(parameters, np.float32))
+        total = np.zeros(self.n_parameters)
+        flat = torch.from_numpy(np.asarray(parameters, np.float32))[None].requires_grad_()
+        for part in groups.parts():
+            records = part.records.ravel()
+            layers = self._layers(flat, torch.from_numpy(rows[records])[None])
+            truth = torch.from_numpy(labels[records])
+            weights = part.weights.ravel() * (truth.numpy() >= 0)
+            errors = layers[-1].detach().softmax(-1)[0]
+            errors[torch.arange(len(truth)), truth.clamp(min=0)] -= 1
+            errors *= torch.from_numpy(weights)[:, None]
+            if math.isfinite(clip_norm):
+                pulls = torch.autograd.grad(layers[-1], layers[1:7:2], errors[None])
+                seen = [layer.detach() for layer in layers[::2]]
+                total += self._clipped(seen, [*pulls, errors[None]], len(part.records), clip_norm)
+            else:
+                total += torch.autograd.grad(layers[-1], flat, errors[None])[0][0].double().numpy()
+        return total
 
-        def loss(flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, w: torch.Tensor):
-            return (cross_entropy(self._one(flat, x), y, reduction="none") * w).sum()
+    def _clipped(
+        self,
+        seen: list[torch.Tensor],
+        pulls: list[torch.Tensor],
+        n_groups: int,
+        clip_norm: float,
+    ) -> np.ndarray:
+        """(P,) sum of clipped gradients of groups: what each layer saw, and how its scores pull."""
+        from torch.nn.functional import pad
 
-        if not math.isfinite(clip_norm):
-            x, y, w = pictures.flatten(0, 1), truth.flatten(), weights.flatten()
-            return torch.func.grad(loss)(flat, x, y, w).double().numpy()
-        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0, 0))
-        gradients = each(flat, pictures, truth, weights).double().numpy()
-        factors = _factors(np.linalg.norm(gradients, axis=1), clip_norm)
-        if not factors.all():  # what is not finite stays so times 0
-            gradients = np.where(factors[:, None] > 0, gradients, 0.0)
-        return factors @ gradients
+        products, squared = [], 0.0
+        images_of = pad(seen[0], (3, 3, 3, 3)), seen[1]
+        shapes = (*self._shapes().values(),)[:4:2]
+        for images, pull, shape in zip(images_of, pulls[:2], shapes, strict=True):
+            side = shape[-1]
+            patches = images.permute(0, 2, 3, 1).unfold(1, side, 2).unfold(2, side, 2)
+            patches = patches.permute(0, 1, 2, 4, 5, 3).reshape(n_groups, -1, math.prod(shape[1:]))
+            pull = pull.permute(0, 2, 3, 1).reshape(n_groups, -1, shape[0])
+            product = (pull.transpose(1, 2) @ patches).flatten(1)  # (J, out·h·w·in)
+            parts = [each.double().numpy() for each in (product, pull.sum(1))]
+            squared = squared + sum(np.einsum("jp,jp->j", each, each) for each in parts)
+            products.append((*parts, side))
+        dense = [
+            tuple(each[0].double().numpy().reshape(n_groups, -1, each.shape[2]) for each in pair)
+            for pair in zip(seen[2:], pulls[2:], strict=True)
+        ]
+        squared = squared + sum(_squared(*pair) for pair in dense)
+        factors = _factors(np.sqrt(squared), clip_norm)
+        kept = factors > 0  # what is not finite stays so times 0
+        factors, total = factors[kept], []
+        for product, biases, side in products:
+            summed = np.tensordot(factors, product[kept], 1).reshape(len(biases[0]), side, side, -1)
+            total += [summed.transpose(0, 3, 1, 2), factors @ biases[kept]]
+        for inputs, errors in dense:
+            errors = errors[kept] * factors[:, None, None]
+            total += [
+                np.tensordot(errors, inputs[kept], ((0, 1), (0, 1))), errors.sum(axis=(0, 1))
+            ]  # fmt: skip
+        return np.concatenate([each.ravel() for each in total])
+
+
+def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """(J,) squared norms of Σ x ⊗ e and Σ e over the records of groups, (J, m, d) and (J, m, K)."""
+    m, k = errors.shape[1:]
+    if m == 1:
+        norms = np.einsum("jmd,jmd->j", inputs, inputs) + 1
+        return norms * np.square(errors).sum(axis=(1, 2))
+    if m > k:  # the gradient of a group is smaller than its matrix of pairs
+        gradients = inputs.transpose(0, 2, 1) @ errors
+        return np.square(gradients).sum(axis=(1, 2)) + np.square(errors.sum(axis=1)).sum(1)
+    pairs = (inputs @ inputs.transpose(0, 2, 1) + 1) * (errors @ errors.transpose(0, 2, 1))
+    # what cancels in the sum leaves rounding errors: the norm is never too small
+    return np.maximum(pairs.sum(axis=(1, 2)), 0.0) + np.abs(pairs).sum(axis=(1, 2)) * 2.0**-40
 
 
 def _factors(norms: np.ndarray, clip_norm: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Class level without training in steps: accuracy of one release, and how much is possible at all.
+"""Class level: accuracy of one release and of training in steps, and how much is possible at all.
 
 Let a be the accuracy on one class, p0 that on the same pictures of a model trained after the class
 was replaced by another. (ε, δ)-DP at class level means a <= e^ε p0 + δ: accuracy on every class and
@@ -25,9 +25,12 @@ NOTES = (
     "possible: min(1, e^ε p0 + δ) with the upper 99.95 % Clopper-Pearson bound of p0: no method "
     "with this ε is right more often about a class of which a method without its images is right "
     "with probability p0.",
-    "shown: ln((a - δ) / p0) with the lower bound of a and the upper one of p0: an audit, whose "
-    "ε these runs show at 99.9 %; it may not exceed what is proved.",
+    "needed: ln((a - δ) / p0), the ε without which nobody reaches these shares; unknown where the "
+    "other world was never right.",
+    "shown: the same with the lower bound of a and the upper one of p0: an audit, whose ε these "
+    "runs show at 99.9 %; it may not exceed what is proved.",
 )
+_STEPS = "training in steps"
 
 
 def own_class(results: Any, rows: pd.DataFrame) -> tuple[int, int]:
@@ -41,8 +44,19 @@ def own_class(results: Any, rows: pd.DataFrame) -> tuple[int, int]:
     return hits, runs
 
 
+def needed(share: float, other: float, delta: float) -> float | None:
+    """Return ln((a - δ) / p0), not below 0; None where p0 is 0."""
+    if other == 0:
+        return None
+    return math.log(max(1.0, (share - delta) / other))
+
+
 def build(results: Any) -> list[Block]:
     """Return the table, a panel per dataset."""
+    rows = results.rows
+    if "release" not in rows:
+        rows = rows.assign(release=None)
+    results = results.with_rows(rows.assign(release=rows["release"].fillna(_STEPS)))
     by = ["dataset", "release", "replaced", "epsilon", "job"]
     points = results.points(by, score="test_accuracy")
     lines, runs = [], results.runs
@@ -50,7 +64,8 @@ def build(results: Any) -> list[Block]:
         alike = runs[(runs["dataset"] == row["dataset"]) & (runs["release"] == row["release"])
                      & (runs["epsilon"] == row["epsilon"])]  # fmt: skip
         worlds = [alike[alike["replaced"].astype(bool) == other] for other in (False, True)]
-        row = row | {"own_class": None, "p0": None, "possible": None, "shown": None}
+        empty = dict.fromkeys(("own_class", "p0", "possible", "needed", "shown"))
+        row = row | empty
         if len(worlds[1]):
             own, other = (own_class(results, each) for each in worlds)
             delta = results.statement(row["statement_id"])["delta"]
@@ -59,6 +74,7 @@ def build(results: Any) -> list[Block]:
             row |= {"own_class": own[0] / own[1], "p0": other[0] / other[1]}
             if math.isfinite(row["epsilon"]):
                 row["possible"] = min(1.0, math.exp(row["epsilon"]) * high + delta)
+                row["needed"] = needed(row["own_class"], row["p0"], delta)
                 row["shown"] = two_point_epsilon(errors, delta, _CONFIDENCE)
         lines.append(row)
     frame = pd.DataFrame(lines).sort_values(
@@ -72,22 +88,22 @@ def build(results: Any) -> list[Block]:
         Column("own class", lambda row: number(row["own_class"], 3)),
         Column("replaced", lambda row: number(row["p0"], 3)),
         Column("possible", lambda row: number(row["possible"], 3)),
-        Column("shown ε", _shown),
+        Column("needed ε", lambda row: _bound(row["needed"])),
+        Column("shown ε", lambda row: _bound(row["shown"])),
         Column("ε proved", guarantee),
     ]
     notes = (*NOTES, *privacy_notes(frame))
-    return [Table("One release per class", frame, columns, notes, "dataset")]
+    return [Table("Class level", frame, columns, notes, "dataset")]
 
 
-def _shown(row: dict[str, Any]) -> Cell:
-    value = row["shown"]
+def _bound(value: float | None) -> Cell:
     return Cell() if value is None or math.isnan(value) else Cell(bound(value))
 
 
 EXHIBIT = Exhibit(
     "class_reports",
-    "Class level with one release, and what is possible",
-    ("faces_codes",),
+    "Class level: one release, training in steps, and what is possible",
+    ("faces_codes", "faces_class_worlds"),
     build,
     meaning="How right anybody can be about a class whose images are protected as a whole, and how "
     "near one report per class comes to that.",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from private_graphs.exhibits.inversion.attacked import STAND_IN_NOTE, distance_table
+from private_graphs.exhibits.inversion.attacked import FACES, STAND_IN_NOTE, distance_table
 from private_graphs.report.exhibit import Block, Exhibit
 
 
 def build(results: Any) -> list[Block]:
     """Return the table, a panel per dataset."""
-    faces = ("att-faces", "faces")
-    blocks = distance_table(results, "table4_2", "Table 4.2. Distances of faces, no DP", faces)
+    blocks = distance_table(results, "table4_2", "Table 4.2. Distances of faces, no DP", FACES)
     return [*blocks, STAND_IN_NOTE]
 
 

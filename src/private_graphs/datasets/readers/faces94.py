@@ -1,0 +1,105 @@
+"""Faces94 (Spacek): 153 people before a green curtain, 20 colour photographs each of 180 x 200.
+
+A zip of JPEG files ``.../PERSON/NAME.NUMBER.jpg``; made grey, and 60 x 70 pixels by means. People
+are numbered in the order of their folders' paths.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from private_graphs.datasets.image_dataset import ParsedImages
+from private_graphs.datasets.photographs import split
+from private_graphs.datasets.spec import DatasetSpec, GraphSize
+from private_graphs.datasets.views import DataView
+from private_graphs.errors import UserError
+
+_PEOPLE, _PHOTOGRAPHS, _WIDTH, _HEIGHT = 153, 20, 180, 200
+_SMALL_WIDTH, _SMALL_HEIGHT = 60, 70
+_COPIES = 11
+"""Of each photograph, itself among them: 220 per person, as in Zhang 2021, §4.5.1."""
+_LARGEST = 1_000_000
+"""Bytes of a photograph at most."""
+
+
+def read_photograph(content: bytes, where: str) -> np.ndarray:
+    """Return (70, 60) uint8 of a JPEG file of 180 x 200 pixels; UserError for anything else."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
+            if image.size != (_WIDTH, _HEIGHT):
+                raise UserError(
+                    f"{where}: {image.size[0]} x {image.size[1]} pixels; expected {_WIDTH} x "
+                    f"{_HEIGHT}: supply the published file"
+                )
+            grey = image.convert("L")
+    except (OSError, UnidentifiedImageError) as error:
+        raise UserError(
+            f"{where}: no JPEG file ({error}); supply the published file again"
+        ) from None
+    return np.asarray(grey.resize((_SMALL_WIDTH, _SMALL_HEIGHT), Image.Resampling.BOX))
+
+
+def read_faces(path: Path, view: DataView) -> ParsedImages:
+    """Read the first 20 photographs of each of the 153 folders of a zip."""
+    people: dict[PurePosixPath, dict[int, zipfile.ZipInfo]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                name = PurePosixPath(member.filename)
+                found = re.fullmatch(r".*?(\d+)\.jpg", name.name, re.IGNORECASE)
+                if found:
+                    people.setdefault(name.parent, {})[int(found[1])] = member
+            photographs = np.array([
+                [_photograph(archive, member, path) for member in _first(numbers, person, path)]
+                for person, numbers in sorted(people.items())
+            ])  # fmt: skip
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: cannot be read ({error}); supply the zip of Faces94") from None
+    if len(photographs) != _PEOPLE:
+        raise UserError(
+            f"{path}: photographs of {len(photographs)} people; expected {_PEOPLE} folders with "
+            "JPEG files: supply the zip of Faces94"
+        )
+    return split(photographs, view, _COPIES)
+
+
+def _first(
+    numbers: dict[int, zipfile.ZipInfo], person: PurePosixPath, path: Path
+) -> list[zipfile.ZipInfo]:
+    """The first 20 photographs of a person, by their numbers."""
+    if len(numbers) < _PHOTOGRAPHS:
+        raise UserError(
+            f"{path}: {len(numbers)} photographs in {person}; expected {_PHOTOGRAPHS}: supply the "
+            "zip of Faces94"
+        )
+    return [numbers[number] for number in sorted(numbers)[:_PHOTOGRAPHS]]
+
+
+def _photograph(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> np.ndarray:
+    where = f"{path}: {member.filename}"
+    if member.file_size > _LARGEST:
+        raise UserError(f"{where}: {member.file_size} bytes; expected at most {_LARGEST}")
+    return read_photograph(archive.read(member), where)
+
+
+_PIXELS = _SMALL_WIDTH * _SMALL_HEIGHT
+_IMAGES = _PEOPLE * _PHOTOGRAPHS
+DATASETS = (
+    DatasetSpec(
+        "faces94",
+        "Faces94, 153 people",
+        "faces94/faces94.zip",
+        tuple(f"person {person}" for person in range(1, _PEOPLE + 1)),
+        GraphSize(_IMAGES, 0, _IMAGES * _PIXELS, _PIXELS, _PEOPLE, _PEOPLE * 16),
+        views=("released", "paper", "sound"),
+        data="images",
+        read=read_faces,
+    ),
+)

@@ -1,0 +1,71 @@
+"""Claims and tables of model inversion, on rows made by hand."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from private_graphs.exhibits.inversion import claims, figure4_3
+from private_graphs.exhibits.inversion.class_reports import needed
+
+
+def runs(*rows: dict):
+    """Results with these rows, of two seeds each."""
+    frame = [
+        {"method": "unit_gradients", "attack": None, "penalty": None, **row, "seed": seed}
+        for row in rows
+        for seed in (0, 1)
+    ]
+    return SimpleNamespace(runs=pd.DataFrame(frame))
+
+
+def model(group: str, scenario: str, epsilon: float, accuracy: float, **more) -> dict:
+    return {"group": group, "scenario": scenario, "epsilon": epsilon, "test_accuracy": accuracy,
+            **more}  # fmt: skip
+
+
+def test_pairs_are_of_the_models_that_the_thesis_compares_alone():
+    results = runs(
+        model("mnist_record", "records", 6.0, 0.9),
+        model("mnist_subclass", "subclasses", 18.6, 0.8),
+        model("mnist_parts", "subclasses", 18.6, 0.1, parts=1),
+        model("mnist_examples", "subclasses", 18.6, 0.3),
+    )
+    assert claims.matched(results, None).value == pytest.approx(-0.1)
+    attacks = [
+        {"method": "model_inversion", "attack": "enhanced", "penalty": "l1_sum", "group": "x",
+         "scenario": scenario, "epsilon": epsilon, "distance": distance}
+        for scenario, epsilon, distance in (("records", 6.0, 5.0), ("subclasses", 18.6, 5.5))
+    ]  # fmt: skip
+    assert claims.farther(runs(*attacks), None).value == pytest.approx(0.5)
+
+
+def test_parts_are_ranked_within_a_seed():
+    rows = [
+        model("mnist_parts", "subclasses", 18.6, 0.5 + parts / 500, parts=parts)
+        for parts in (1, 10, 200)
+    ]
+    found = claims.more_parts(runs(*rows), None, "mnist_parts", "test_accuracy")
+    assert found.value == pytest.approx(1)
+    assert claims.more_parts(runs(*rows[:2]), None, "mnist_parts", "test_accuracy") is None
+
+
+def test_what_shares_of_both_worlds_need():
+    assert needed(0.99, 1 / 40, 0) == pytest.approx(math.log(0.99 * 40))
+    assert needed(0.02, 0.025, 1e-3) == 0
+    assert needed(0.9, 0.0, 1e-3) is None
+
+
+def test_a_grid_of_parts_has_a_row_per_digit_and_says_whose_pictures_they_are():
+    pictures = np.full((10, 50, 2, 3), 51, np.uint8)
+    frame = pd.DataFrame({"dataset": ["mnist"] * 2, "protocol": ["paper", "sound"]})
+    results = SimpleNamespace(runs=frame, artifacts=lambda rows, name: [pictures, pictures])
+    paper, sound = figure4_3.build(results)
+    assert paper.images.shape == (10, 50, 2, 3) and paper.images.max() == pytest.approx(0.2)
+    assert "private" in paper.notes[0] and "private" not in sound.notes[0]
+    results.artifacts = lambda rows, name: [None, None]
+    assert figure4_3.build(results) == ["No picture of a part has been kept."]
