@@ -71,8 +71,8 @@ INTRODUCTION = """\
 # Benchmarks
 
 Speed and memory of reading data and of making features, at full size, and of training ProGAP and
-PATE's teachers. How fast training on graphs is, against a plain PyTorch loop, and how its time grows: [pages of their
-own](benchmarks/README.md).
+PATE's teachers. How fast training on graphs is, against a plain PyTorch loop, and how its time
+grows: [pages of their own](benchmarks/README.md).
 
 This page is written by `python benchmarks/full_size.py --out docs/benchmarks.md`; each section
 below is what its command printed. Run it on a machine that does nothing else.
