@@ -15,7 +15,7 @@ from private_graphs.errors import UserError
 from private_graphs.graphs.metis import metis_partition
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
-from private_graphs.methods.appr import Data, Sample
+from private_graphs.methods.appr import Data, Sample, batches_of
 from private_graphs.methods.appr_attack import layer_attack
 from private_graphs.methods.appr_budget import (
     PROTOCOLS,
@@ -133,6 +133,51 @@ def test_proved_noise_proves_what_was_asked_and_hardly_less(kind, epsilon):
     plan = replace(SOUND, kind=kind, per_batch=kind == "exact")
     found = _proved(plan, proved_noise(plan, epsilon))
     assert 0.9999 * epsilon < found <= epsilon
+
+
+@pytest.mark.parametrize("kind, others", [("gaussian", 1), ("one_hot", 0), ("random", 4)])
+@pytest.mark.parametrize("rate", [0.09, 1.0])
+def test_noise_of_sampled_roots_proves_what_was_asked_and_hardly_less(kind, others, rate):
+    plan = replace(SOUND, kind=kind, others=others, rate=rate, root_rate=0.2)
+    noise = proved_noise(plan, 4.0)
+    released = events(plan, noise)
+    if rate < 1:
+        (released,) = (each.releases for each in released)
+    sums = released[-1]
+    assert (sums.terms, sums.rate, sums.count) == (others + 1, 0.2, 100)
+    if rate < 1:
+        assert 0.999 * 4 < _proved(plan, noise) <= 4
+    # fewer roots in a step cost less than all of them: what a step reads stays secret
+    assert noise.multiplier < proved_noise(replace(plan, root_rate=None), 4.0).multiplier
+
+
+def test_every_root_joins_every_step_by_itself_at_the_rate_that_is_priced():
+    plan = replace(SOUND, kind="one_hot", others=0, n_roots=40, batch=40, steps=4000, root_rate=0.3)
+    usable = np.arange(40) > 0
+    batches = batches_of(plan, PROTOCOLS["sound"], usable, np.random.default_rng(2))
+    joined = np.array([np.bincount(step[step >= 0], minlength=40) for step in batches])
+    assert joined.max() == 1 and not joined[:, 0].any()
+    assert abs(joined[:, 1:].mean(axis=0) - 0.3).max() < 4.5 * math.sqrt(0.21 / 4000)
+    assert abs(np.corrcoef(joined[:, 1:].T) - np.eye(39)).max() < 5 / math.sqrt(4000)
+    assert plan.divisor == pytest.approx(12)
+
+
+def test_a_run_with_sampled_roots_is_priced_for_them_and_others_are_refused():
+    def job(method, protocol="sound", **settings):
+        return job_of(
+            method, protocol=protocol, delta=1e-3, epsilons=(2.0,),
+            settings={**SHORT, "root_rate": 0.25, **settings},
+        )  # fmt: skip
+
+    result = execute(job("appr_gaussian"), GRAPH)
+    assert (result.rows["epsilon_proved"] <= 2).all()
+    for statement in result.statements.values():
+        sampling = [each["sampling"] for each in statement["mechanisms"]]
+        assert any("poisson(0.25)" in each for each in sampling)
+    for method, protocol in (("appr_chosen", "sound"), ("appr_exact", "sound"),
+                             ("appr_gaussian", "paper")):  # fmt: skip
+        with pytest.raises(UserError, match="root_rate"):
+            execute(job(method, protocol), GRAPH)
 
 
 @pytest.mark.parametrize(

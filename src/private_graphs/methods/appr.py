@@ -23,6 +23,7 @@ from private_graphs.errors import UserError
 from private_graphs.methods.appr_attack import layer_attack, picture
 from private_graphs.methods.appr_budget import (
     PROTOCOLS,
+    SAMPLED_KINDS,
     ApprProtocol,
     Kind,
     Noise,
@@ -73,6 +74,9 @@ class ApprSettings(Settings):
     """Sampled nodes that get rows of several nodes, M; None: all."""
     batch: int = Field(default=60, ge=1)
     """Roots of a step, B; of protocols with batches alone."""
+    root_rate: float | None = Field(default=None, gt=0, le=1)
+    """Probability with which each root joins a step by itself (Poisson sampling); None: batches as
+    the protocol has them. Of proved noise alone, and not of chosen rows."""
     epochs: int = Field(default=200, ge=1)
     """With full batches: steps."""
     learning_rate: float = Field(default=0.005, gt=0)
@@ -277,6 +281,12 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings, sample: Sample) 
     full = protocol.batches == "full"
     batch = n_roots if full else min(settings.batch, n_roots)
     per_epoch = -(-n_roots // batch)
+    if settings.root_rate is not None and not (full and kind in SAMPLED_KINDS):
+        raise UserError(
+            f"root_rate is {settings.root_rate:g} under {protocol.name} with {kind} rows; expected "
+            f"none, or sound with rows that are {', '.join(SAMPLED_KINDS)}: of others no bound of "
+            "use is proved"
+        )
     others: int | None = settings.others if protocol.truncates else None
     return Plan(
         kind=kind, rate=sample.rate, n_sampled=sample.size, private_roots=n_rooted,
@@ -285,6 +295,7 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings, sample: Sample) 
         entry_clip=settings.entry_clip, clip_norm=settings.clip,
         others={"one_hot": 0, "exact": None}.get(kind, others), per_batch=kind == "exact",
         overlaps=protocol.batches == "fixed_cycle" and n_roots % batch > 0, delta=task.delta,
+        root_rate=settings.root_rate,
     )  # fmt: skip
 
 
@@ -309,6 +320,8 @@ def batches_of(
     """Return (T, B) roots of every step, -1 where a batch is smaller or a root has no label."""
     n, size = plan.n_roots, plan.batch
     per_epoch = -(-n // size)
+    if plan.root_rate is not None:
+        return _labelled(_poisson(plan.steps, n, plan.root_rate, generator), usable)
     if protocol.batches == "full":
         epochs = np.arange(n)[None]
     elif protocol.batches == "fixed_cycle":
@@ -321,6 +334,15 @@ def batches_of(
             order[:n] = generator.permutation(n)
         return _labelled(orders.reshape(-1, size), usable)
     return _labelled(np.tile(epochs, (plan.epochs, 1)), usable)
+
+
+def _poisson(steps: int, n_roots: int, rate: float, generator: np.random.Generator) -> np.ndarray:
+    """Return (steps, widest batch): the roots that join each step, -1 behind them."""
+    sizes = generator.binomial(n_roots, rate, steps)
+    batches = np.full((steps, max(1, sizes.max(initial=0))), -1)
+    for batch, size in zip(batches, sizes, strict=True):
+        batch[:size] = generator.permutation(n_roots)[:size]
+    return batches
 
 
 def _labelled(batches: np.ndarray, usable: np.ndarray) -> np.ndarray:
@@ -430,7 +452,7 @@ class _Run:
         how = roots.Plan(
             batches=batches_of(plan, protocol, usable, streams.generator("batches")),
             noise_std=std,
-            divisor=plan.batch,
+            divisor=plan.divisor,
             learning_rate=settings.learning_rate,
             clip_norm=math.inf if bare else settings.clip,
             adam=settings.optimizer == "adam",

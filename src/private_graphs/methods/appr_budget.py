@@ -17,12 +17,13 @@ from scipy.optimize import brentq
 from private_graphs.datasets import views
 from private_graphs.methods.method import Claim
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.calibration import renyi_scale
+from private_graphs.privacy.calibration import renyi_scale, scale_noise
 from private_graphs.privacy.events import (
     Event,
     ExponentialChoice,
     GaussianQuery,
     LaplaceQuery,
+    PoissonSums,
     Query,
     SecretSample,
 )
@@ -32,6 +33,9 @@ from private_graphs.protocols import Protocol
 
 Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]
 """What stands in the rows."""
+SAMPLED_KINDS = ("gaussian", "one_hot", "random")
+"""Kinds of rows beside which roots may be sampled for each step: there is no zCDP of Poisson sums,
+with which choices compose, and exact rows let all of a step change."""
 _UP = 1 + 1e-9
 """Noise is rounded up by so much, that the price stays below what was asked for."""
 
@@ -129,6 +133,13 @@ class Plan:
     overlaps: bool
     """Whether a root can be in two batches of an epoch."""
     delta: float
+    root_rate: float | None = None
+    """Probability with which a root joins a step; None: batches are parts of the roots."""
+
+    @property
+    def divisor(self) -> float:
+        """What divides the noisy sum of a step: a public constant."""
+        return self.batch if self.root_rate is None else self.root_rate * self.n_roots
 
     @property
     def has_rows(self) -> bool:
@@ -237,12 +248,16 @@ def proved_noise(plan: Plan, epsilon: float) -> Noise:
             values=values,
             multiplier=_multiplier(plan, math.sqrt(rho)),
         )
-    mu = gdp_mu(inner, plan.inner_delta) / _UP
+    mu, std = gdp_mu(inner, plan.inner_delta) / _UP, None
     if plan.kind == "gaussian":
         mu /= math.sqrt(2)
         std = math.sqrt(2 * plan.private_roots) * plan.row_clip / mu
+    if plan.root_rate is None:
         return Noise(std, multiplier=_multiplier(plan, mu))
-    return Noise(multiplier=_multiplier(plan, mu))
+    multiplier = scale_noise(
+        inner / _UP, plan.inner_delta, lambda scale: _releases(plan, Noise(std, multiplier=scale))
+    )
+    return Noise(std, multiplier=multiplier)
 
 
 def _rho(epsilon: float, delta: float) -> float:
@@ -279,6 +294,12 @@ _WORDS = {"unit": "node", "relation": "replace"}
 
 def events(plan: Plan, noise: Noise) -> tuple[Event, ...]:
     """Return what a run released, with what one replaced node moves."""
+    found = _releases(plan, noise)
+    return found if plan.rate == 1 else (SecretSample(found, plan.rate),)
+
+
+def _releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
+    """Return what is released of the sampled nodes."""
     found: list[Query] = []
     rows, top = plan.private_roots, plan.top
     if noise.row_std is not None:
@@ -319,19 +340,28 @@ def events(plan: Plan, noise: Noise) -> tuple[Event, ...]:
                 **_WORDS,
             )
         )
+    return (*found, _steps(plan, noise))
+
+
+def _steps(plan: Plan, noise: Noise) -> GaussianQuery | PoissonSums:
+    words = {"reason": _training_reason(plan), "clipping": "per_record", **_WORDS}
+    if plan.root_rate is not None:
+        return PoissonSums(
+            count=plan.steps,
+            noise_multiplier=noise.multiplier,
+            clip_norm=plan.clip_norm,
+            rate=plan.root_rate,
+            terms=min(plan.others + 1, plan.n_roots),
+            **words,
+        )
     moved, count = _training(plan)
     unit = plan.clip_norm * (plan.batch if plan.per_batch else 1)
-    found.append(
-        GaussianQuery(
-            count=count,
-            sensitivity=moved * plan.clip_norm,
-            noise_std=noise.multiplier * unit,
-            reason=_training_reason(plan),
-            clipping="per_record",
-            **_WORDS,
-        )
+    return GaussianQuery(
+        count=count,
+        sensitivity=moved * plan.clip_norm,
+        noise_std=noise.multiplier * unit,
+        **words,
     )
-    return tuple(found) if plan.rate == 1 else (SecretSample(tuple(found), plan.rate),)
 
 
 def _training_reason(plan: Plan) -> str:
