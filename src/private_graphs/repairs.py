@@ -16,7 +16,7 @@ from private_graphs.exhibits import claims_module, exhibits_by_name
 from private_graphs.files import MANIFEST, changed_file, sha256_of
 from private_graphs.jobs import JOB_FILE, Job, finished_folders, read_job
 from private_graphs.report.rows import labels_in, read_job_folder
-from private_graphs.study import study_ids
+from private_graphs.study import load_study, study_ids
 from private_graphs.verify import stale_input
 from private_graphs.workflow import (
     PROCESSED,
@@ -91,7 +91,8 @@ def shown_jobs(work: Workflow, repairs: Repairs) -> list[str]:
 
 
 def shown_exhibits(work: Workflow, repairs: Repairs) -> list[tuple[str, str]]:
-    """Return (study, name) of the exhibits to write, those that read jobs where one is shown.
+    """Return (study, name) of the exhibits to write, those that read jobs where one is shown, or
+    where all are made on request alone.
 
     Beside those asked for these are the ones that earlier runs have made: a run may repeat a job
     that they read, and they may not keep its old scores.
@@ -102,8 +103,10 @@ def shown_exhibits(work: Workflow, repairs: Repairs) -> list[tuple[str, str]]:
         asked = {exhibit.name for exhibit in work.plan.exhibits.get(study_id, ())}
         for name, exhibit in exhibits_by_name(study_id).items():
             made = work.results / "exhibits" / study_id / f"{name}.md"
-            reads = exhibit.reads(study_id)
-            if (name in asked or made.is_file()) and (groups & set(reads) or not reads):
+            any_run = groups & set(exhibit.reads(study_id))
+            if (name in asked or made.is_file()) and (
+                any_run or load_study(study_id).on_request(exhibit.groups)
+            ):
                 shown.append((study_id, name))
     return shown
 

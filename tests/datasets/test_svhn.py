@@ -16,9 +16,11 @@ from private_graphs.datasets.votes import read_votes
 from private_graphs.errors import UserError
 from private_graphs.exhibits.pate.claims import CLAIMS
 from private_graphs.exhibits.pate.table3_4 import ABSENT, EXHIBIT
+from private_graphs.files import resource
 from private_graphs.report.claims import judged
 from private_graphs.report.results import Results
 from private_graphs.report.rows import tidy
+from private_graphs.report.shelf import recorded_shelf
 from private_graphs.run import execute
 from private_graphs.study import Run, group_jobs, load_study
 
@@ -182,3 +184,5 @@ def test_without_the_files_the_table_says_so_and_nothing_stands_in_for_them():
     (table,) = Results.of(study, "reduced", tidy([]), {}).build(EXHIBIT)
     shown = [table.columns[-1].show(row).text for row in table.frame.to_dict("records")]
     assert shown == [ABSENT] * 8
+    there = {exhibit.name for exhibit in recorded_shelf(resource("recorded/pate")).exhibits}
+    assert "table3_4" in there

@@ -178,7 +178,7 @@ def recorded_shelf(folder: Path, read: Callable[[Path], Recorded] = read_recorde
     missing = {name: texts for name, texts in missing.items() if texts}
     shelf = Shelf("recorded", results, (), found.made, missing)
     there = [exhibit for exhibit in _exhibits(study)
-             if not exhibit.groups or len(shelf.rows_of(exhibit, rows))]  # fmt: skip
+             if study.on_request(exhibit.groups) or len(shelf.rows_of(exhibit, rows))]  # fmt: skip
     return replace(shelf, exhibits=there)
 
 
