@@ -526,7 +526,7 @@ def test_audits_cover_every_protocol_and_both_schedules_of_sound() -> None:
         assert len(job.epsilons) == 1 and Job.model_validate_json(job.model_dump_json()) == job
     narrow = jobs(protocols="paper", exhibits="audit")
     assert axes(narrow, "protocol", "splits") == [("paper", 1), ("paper", 10)]
-    assert len({job.id for job in of_group("audit", scale="full")}) == 26
+    assert len({job.id for job in of_group("audit", scale="full")}) == 24
 
 
 def test_an_audit_of_a_study_runs_as_its_job_says(monkeypatch) -> None:

@@ -302,8 +302,8 @@ class ImageTask:
     test_pixels: np.ndarray
     """(M, c·h·w); known to who asks for a prediction."""
     votes: np.ndarray | None = None
-    """(V+M, K) numbers of votes of teachers that were trained elsewhere on the training images, on
-    validation then test images; private. None: no such teachers."""
+    """(V+M, K) numbers of votes of teachers that were trained elsewhere, on training images among
+    others, on validation then test images; private. None: no such teachers."""
 
 
 Task = GraphTask | NodeTask | ImageTask

@@ -77,7 +77,7 @@ def test_gradients_of_stars_are_those_of_autograd(unit_rows):
         found = torch.stack(found)
         torch.testing.assert_close(squares[replica], found.square().sum(1), rtol=1e-4, atol=1e-7)
         torch.testing.assert_close(
-            add(coefficients)[replica],
+            add(coefficients)[replica].float(),
             (coefficients[replica][:, None] * found).sum(0), rtol=1e-4, atol=1e-6,
         )  # fmt: skip
 

@@ -31,6 +31,7 @@ from private_graphs.attacks.release_tasks import (
     SECRET,
     TASKS,
     ChoiceTask,
+    LabelCountsTask,
     Task,
     make_requests,
 )
@@ -168,17 +169,18 @@ def audit_noise(task: Task, size: Size) -> ReleaseAudit:
     )
 
 
-def audit_choice(task: ChoiceTask, size: Size) -> ReleaseAudit:
-    """Compare the frequencies of the noisy choice with its exact probabilities, and neighbours."""
-    findings, draws = _of_price(task), size.choices
-    counts = [task.counts(arm, draws) for arm in (0, 1)]
+def audit_choice(task: ChoiceTask | LabelCountsTask, size: Size) -> ReleaseAudit:
+    """Compare how often each answer is given with its exact probability, and neighbours."""
+    findings = _of_price(task)
+    counts = [task.counts(arm, size.choices) for arm in (0, 1)]
+    draws = int(counts[0].sum())
     for arm in (0, 1):
         expected = task.probabilities(arm) * draws
         if chisquare(counts[arm], expected).pvalue < _ALARM:
             findings.append(f"chosen {counts[arm].tolist()}, expected {expected.round(1).tolist()}")
-    tail = (1 - AUDIT_CONFIDENCE) / 2 / (2 * task.classes)
+    tail = (1 - AUDIT_CONFIDENCE) / 2 / (2 * len(counts[0]))
     for first, second in ((0, 1), (1, 0)):
-        for option in range(task.classes):
+        for option in range(len(counts[0])):
             seldom = rate_upper_bound(int(counts[second][option]), draws, tail)
             often = 1 - rate_upper_bound(draws - int(counts[first][option]), draws, tail)
             if often > 0 and math.log(often / seldom) > task.epsilon:
@@ -195,9 +197,11 @@ def audit_release(
     """Audit one method with one number of classes."""
     size = size or Size()
     with threadpool_limits(limits=1):
-        if method == CHOICE:
-            return audit_choice(ChoiceTask(classes, epsilon), size)
-        return audit_noise(TASKS[method](method, classes, epsilon), size)
+        task = ChoiceTask(classes, epsilon) if method == CHOICE else None
+        task = task or TASKS[method](method, classes, epsilon)
+        if isinstance(task, ChoiceTask | LabelCountsTask):
+            return audit_choice(task, size)
+        return audit_noise(task, size)
 
 
 def audit_releases(

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.stats import laplace
 
 from private_graphs.attacks.method_canary import MethodDesign, canary_task
 from private_graphs.methods import (
@@ -25,6 +26,7 @@ from private_graphs.methods import (
     dp_mlp,
     edge_votes,
     gcn_tuned,
+    label_counts,
     method_named,
 )
 from private_graphs.methods.choice import choose
@@ -556,6 +558,64 @@ class ChoiceTask:
         return np.bincount(chosen, minlength=self.classes)
 
 
+@dataclass(frozen=True)
+class LabelCountsTask:
+    """The noisy count of one class in the row of a node that is asked, by where it lies.
+
+    Arm 1 has one edge more, from that node to a training node of the class.
+    """
+
+    method: str
+    classes: int
+    epsilon: float
+    copies: int = 1000
+    """Asked nodes of one release, each with a canary of its own."""
+
+    @property
+    def _graph(self) -> GraphTask:
+        design = MethodDesign(self.method, "edges", self.epsilon, classes=self.classes)
+        return canary_task(design, 0)
+
+    def _counts(self, arm: int) -> np.ndarray:
+        base = self._graph
+        n, asked = base.n_train, np.arange(self.copies)
+        ends = np.full(self.copies, int((base.train_labels == 1).argmax())), n + asked
+        both = np.concatenate(ends), np.concatenate(ends[::-1])
+        size, ones = n + self.copies, np.full(2 * self.copies, arm)
+        adjacency = sp.csr_matrix((ones, both), (size, size))
+        return label_counts.label_counts(replace(base, adjacency=adjacency))
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """As the method itself reports them of a run."""
+        request = _one_request(self, self.epsilon)
+        return method_named(self.method).run(self._graph, [request])[0].events
+
+    @property
+    def _bounds(self) -> np.ndarray:
+        return np.array([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0]) / min(1.0, self.epsilon)
+
+    def probabilities(self, arm: int) -> np.ndarray:
+        """(8,) exact, but for the lattice of 1/65,536: Laplace of scale 1/ε around ``arm``."""
+        below = laplace.cdf(self._bounds, arm, 1 / self.epsilon)
+        return np.diff(np.r_[0.0, below, 1.0])
+
+    def counts(self, arm: int, draws: int) -> np.ndarray:
+        """(8,) how often the count lay where, in ``draws`` noisy rows."""
+        counts, found = self._counts(arm), np.zeros(len(self._bounds) + 1, np.int64)
+        n = len(counts) - self.copies
+        for seed in range(-(-draws // self.copies)):
+            secret = SECRET if seed % 2 else None
+            (request,) = make_requests(
+                self.method, self.classes, self.epsilon, arm, seed, 1, secret=secret
+            )
+            noisy = label_counts.noisy_counts(
+                counts, n, self.epsilon, request.streams.generator("noise")
+            )[n:, 1]
+            found += np.bincount(np.searchsorted(self._bounds, noisy), minlength=len(found))
+        return found
+
+
 METHOD_SCENARIOS = {
     "class_sums": "graph",
     "class_sums_text": "graph",
@@ -570,5 +630,6 @@ TASKS: dict[str, Callable[[str, int, float], Task]] = {
     "gcn_epoch_sum": GcnTask,
     "gcn_poisson": GcnTask,
     "edge_votes": EdgeVotesTask,
+    "label_counts": LabelCountsTask,
 }
 """How each method that reads private data is audited."""

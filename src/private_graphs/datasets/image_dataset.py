@@ -59,8 +59,8 @@ class ImageDataset(LabelledDataset):
     """(n, c, h, w) uint8."""
     info: ImageInfo
     votes: np.ndarray | None = None
-    """(n, K) int32 numbers of votes of teachers that were trained elsewhere on the training images;
-    private; 0 on these. None: no such teachers."""
+    """(n, K) int32 numbers of votes of teachers that were trained elsewhere, on training images
+    among others; private; 0 on these. None: no such teachers."""
     tensors_file: ClassVar[str] = IMAGES_FILE
 
     def __post_init__(self) -> None:

@@ -24,6 +24,8 @@ from private_graphs.errors import UserError
 
 RAW = "products/raw"
 N_CLASSES, N_FEATURES, SMALLEST = 47, 100, 100_000
+MOST_NODES, MOST_EDGES = 5_000_000, 200_000_000
+"""Bounds on what is read; the published graph has 2,449,029 nodes and 61,859,140 edges."""
 BLOCK_BYTES = 1 << 22
 """Text of a table that is parsed at a time."""
 
@@ -63,7 +65,8 @@ class _Tables:
 
     def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
         self._archive, self._path = archive, path
-        self.n_nodes, self.n_edges = (self._count(f"num-{what}-list") for what in ("node", "edge"))
+        self.n_nodes = self._count("num-node-list", MOST_NODES)
+        self.n_edges = self._count("num-edge-list", MOST_EDGES)
 
     def _where(self, table: str) -> str:
         return f"{self._path}: {RAW}/{table}.csv.gz"
@@ -105,13 +108,17 @@ class _Tables:
                 "beside it say; supply the original file"
             )
 
-    def _count(self, table: str) -> int:
+    def _count(self, table: str, most: int) -> int:
         """Return the one number of a table."""
-        found = np.concatenate([np.zeros((0, 1), np.int64), *self._blocks(table, 1, "int64")])
-        if found.shape != (1, 1) or found[0, 0] < 1:
+        found = np.zeros((0, 1), np.int64)
+        for block in self._blocks(table, 1, "int64"):
+            found = np.concatenate([found, block])
+            if len(found) > 1:
+                break
+        if len(found) != 1 or not 1 <= found[0, 0] <= most:
             raise UserError(
                 f"{self._where(table)}: found {found.ravel().tolist()[:5]}, expected one number "
-                "above 0; supply the original file"
+                f"from 1 to {most:,}; supply the original file"
             )
         return int(found[0, 0])
 

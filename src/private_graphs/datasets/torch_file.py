@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.datasets.unpickle import MAX_BYTES, Called, Mentioned, unpickled
-from private_graphs.datasets.zipped import member, opened, readable
+from private_graphs.datasets.zipped import MAX_MEMBER_BYTES, member, opened, readable
 from private_graphs.errors import UserError
 
 _TYPES = {
@@ -65,7 +65,7 @@ def _naturals(values: Any) -> bool:
 
 
 def _rebuilt(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Tensor:
-    """Stand-in for ``_rebuild_tensor_v2``: a copy of numbers that are all in the storage."""
+    """Stand-in for ``_rebuild_tensor_v2``: a view of numbers that are all in the storage."""
     if not (
         isinstance(storage, _Numbers)
         and _naturals((offset,))
@@ -83,8 +83,7 @@ def _rebuilt(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _T
     if not size:
         return _Tensor(np.zeros(shape, numbers.dtype))
     steps = [stride * numbers.itemsize for stride in strides]
-    view = np.lib.stride_tricks.as_strided(numbers[offset:], shape, steps, writeable=False)
-    return _Tensor(np.ascontiguousarray(view))
+    return _Tensor(np.lib.stride_tricks.as_strided(numbers[offset:], shape, steps, writeable=False))
 
 
 def _no_hooks(*arguments: Any) -> dict:
@@ -112,6 +111,7 @@ class _Storages:
     def __init__(self, archive: zipfile.ZipFile, folder: str, where: str) -> None:
         self._archive, self._folder, self._where = archive, folder, where
         self._read: dict[tuple[str, str], _Numbers] = {}
+        self._left = MAX_MEMBER_BYTES  # of all members together
 
     def __call__(self, reference: Any) -> _Numbers:
         """Return what a reference ('storage', type, key, device, count) stands for."""
@@ -130,6 +130,9 @@ class _Storages:
                     f"{found.filename} has {found.file_size} bytes, expected {count} numbers of "
                     f"{dtype.itemsize} bytes"
                 )
+            self._left -= found.file_size
+            if self._left < 0:
+                raise pickle.UnpicklingError(f"more than {MAX_MEMBER_BYTES} bytes of numbers")
             self._read[name, key] = _Numbers(np.frombuffer(self._archive.read(found), dtype))
         return self._read[name, key]
 
@@ -156,7 +159,9 @@ def graph_tensors(path: Path) -> dict[str, np.ndarray]:
             )
         folder = pickles[0].removesuffix("data.pkl")
         if f"{folder}byteorder" in archive.namelist():
-            order = archive.read(member(archive, f"{folder}byteorder", str(path)))
+            told = member(archive, f"{folder}byteorder", str(path))
+            with readable(str(path)), archive.open(told) as stream:
+                order = stream.read(16)
             if order != b"little":
                 raise UserError(f"{path}: numbers are in the order {order!r}, expected b'little'")
         with readable(str(path)):

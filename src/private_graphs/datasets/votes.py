@@ -22,7 +22,7 @@ def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
     """
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # a malformed header has errors of many kinds
         raise UserError(
             f"{path}: cannot be read as an .npy file of numbers ({error}); supply the raw file "
             "again"
@@ -43,6 +43,8 @@ def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
     """
     found = read_integers(path, 2)
     if found.shape == (n_queries, n_classes):
+        if found.max() >= 2**31:
+            raise _wrong(path, f"{found.max()} votes for a class", "less than 2^31")
         votes = np.asarray(found, np.int64)
         totals = votes.sum(axis=1)
         if votes.min() < 0 or totals[0] < 1 or (totals != totals[0]).any():
@@ -51,7 +53,7 @@ def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
                 "as many of every teacher on every query, none negative",
             )  # fmt: skip
         return votes.astype(np.int32)
-    if found.shape[1] != n_queries:
+    if found.shape[1] != n_queries or not len(found):
         raise _wrong(
             path, f"shape {found.shape}",
             f"({n_queries} queries, {n_classes} classes) or (teachers, {n_queries} queries)",

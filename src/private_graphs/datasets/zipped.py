@@ -19,7 +19,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive; UserError where it is none or cannot be read."""
     try:
         archive = zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # names and versions of a malformed one have errors of their own
         raise UserError(
             f"{path}: cannot be opened as a zip archive ({error}); supply the original file"
         ) from error

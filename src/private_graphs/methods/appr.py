@@ -473,6 +473,7 @@ class _Run:
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
         released = events(plan, noise) if request.private else ()
+        generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
             if request.private:
@@ -492,7 +493,7 @@ class _Run:
             claim=None if proved or not request.private else claim(plan, *parts),
             measured=measured,
             majority=self.data.majority,
-            noise_generator="numpy+philox_float64" if proved else "philox_float32",
+            noise_generator=generator if proved else "philox_float32",
             assumptions=(ANCHORED,) if settings.anchor else (),
         )
 

@@ -290,7 +290,7 @@ def row_sums(
     inputs = stacks.Inputs(rows)
 
     def sums(stack: stacks.Stack, drawn: Sequence[np.ndarray]) -> torch.Tensor:
-        total = torch.zeros_like(stack.flat)
+        total = torch.zeros_like(stack.flat, dtype=torch.float64)
         for replica, batch in enumerate(drawn):
             if not len(batch):
                 continue
@@ -414,6 +414,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             events=planned(task, request),
             claim=Claim(budget.printed(scale), words) if published else None,
             measured={"epochs": settings.epochs, "noise_multiplier": scale},
+            noise_generator="numpy_float32",
             assumptions=(VALIDATION_READ,) if chooses and private else (),
         )
         for index, (request, scale) in enumerate(zip(requests, scales, strict=True))

@@ -263,6 +263,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             validation_predictions=predicted[index, data.validation],
             events=planned(task, request),
             measured={"epochs": settings.epochs},
+            noise_generator="flips",
         )
         if request.private and task.protocol.calibration == "published":
             claim = Claim(request.epsilon, "randomised response of every pair, once")

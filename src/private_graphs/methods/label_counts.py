@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.errors import UserError
-from private_graphs.methods.method import ALONE, Canary, Context, Method, Outcome, Request
+from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
 from private_graphs.methods.text_only import fit_probabilities, fit_text_model
 from private_graphs.privacy.events import LaplaceQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask
@@ -141,6 +141,8 @@ def _events(task: GraphTask, request: Request) -> tuple[LaplaceQuery, ...]:
 def _predict(task: GraphTask, rows: np.ndarray) -> np.ndarray:
     """Return classes (V+M,) by a logistic regression that training rows are fitted with."""
     n = task.n_train
+    if not n:
+        return np.zeros(len(rows), np.int64)
     centre, spread = rows[:n].mean(axis=0), rows[:n].std(axis=0)
     units = scipy.sparse.csr_matrix((rows - centre) / np.where(spread > 0, spread, 1))
     fitted = fit_probabilities(
@@ -157,6 +159,5 @@ METHODS = (
         ("edges",),
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
-        canary=Canary(words=1, units=0),
     ),
 )

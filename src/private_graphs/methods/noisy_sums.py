@@ -301,6 +301,7 @@ class NoisySums:
                 "once, in order: the price does not hold"
             )
         self.count += 1
+        rows = rows.astype(np.float64)  # in float32 one row could move how others are rounded
         norms = np.sqrt(np.square(rows).sum(-1, keepdims=True))
         unit = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
         if len(self.receiving) == 1:
@@ -312,7 +313,7 @@ class NoisySums:
         for part, std, generator in zip(sums, self.stds, self.generators, strict=True):
             if std > 0:
                 part += std * generator.standard_normal(part.shape, dtype=np.float32)
-        return sums
+        return sums.astype(np.float32)
 
 
 def budget_of(task: NodeTask, settings: SumsSettings, stages: int) -> Budget:
@@ -465,6 +466,7 @@ class Trainer:
                     if private
                     else None,
                     measured={"epochs": settings.epochs, "noise_multiplier": scale},
+                    noise_generator="numpy_float32",
                     curves={"validation_micro_f1": curves[:, index]} if len(curves) else {},
                     artifacts=self._artifacts(index),
                     assumptions=self._assumptions if private else (),

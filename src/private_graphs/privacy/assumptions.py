@@ -26,6 +26,14 @@ _NUMPY = (
     "noise is continuous: Gaussian float64 numbers by NumPy's ziggurat, added to float64 sums of "
     "which float32 parameters are made; its bits come from "
 )
+_NUMPY_SINGLE = (
+    "noise is continuous: Gaussian float32 numbers by NumPy's ziggurat, added to float64 sums that "
+    "are rounded to float32; its bits come from "
+)
+_FLIPS = (
+    "a density gets continuous Laplace noise, and pairs are drawn, by NumPy with uniform float64 "
+    "numbers; their bits come from "
+)
 _BOX_MULLER = (
     "noise is continuous: Gaussian numbers by Box-Muller with a radius of 40 bits, rounded to "
     "{}; its bits come from "
@@ -41,6 +49,14 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
     "numpy": {
         "seeded": f"{_NUMPY}{_PCG64}{_CONTINUOUS}",
         "os_entropy": f"{_NUMPY}{_CHACHA}{_CONTINUOUS}",
+    },
+    "numpy_float32": {
+        "seeded": f"{_NUMPY_SINGLE}{_PCG64}{_CONTINUOUS}",
+        "os_entropy": f"{_NUMPY_SINGLE}{_CHACHA}{_CONTINUOUS}",
+    },
+    "flips": {
+        "seeded": f"{_FLIPS}{_PCG64}; not hardened against floating-point attacks",
+        "os_entropy": f"{_FLIPS}{_CHACHA}; not hardened against floating-point attacks",
     },
     "choices": {"seeded": f"{_CHOICES}{_PCG64}", "os_entropy": f"{_CHOICES}{_CHACHA}"},
     "discrete_gaussian": {

@@ -380,7 +380,8 @@ def _predictions(
 
 
 def _artifacts(folder: Path, runs: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the artifacts of jobs that no other job of the study needs, less learning curves."""
+    """Return the artifacts of jobs that no other job of the study needs, less learning curves and
+    the parameters of models, which no exhibit reads."""
     plans = {name: read_job(path / JOB_FILE) for name, path in finished_folders(folder).items()}
     needed = {other for job in plans.values() if job for other in job.needs.values()}
     names = sorted(
@@ -391,7 +392,7 @@ def _artifacts(folder: Path, runs: pd.DataFrame) -> dict[str, np.ndarray]:
         for name in names
         if plans[name].id not in needed
         for key, array in read_artifacts(folder / name).items()
-        if f"/{CURVE}" not in key
+        if f"/{CURVE}" not in key and not key.endswith("/parameters")
     }
 
 

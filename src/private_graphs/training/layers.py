@@ -28,7 +28,7 @@ from private_graphs.training.simd import (
 )
 
 _f, _i = np.float32, np.int32
-_BLOCK = 128
+_BLOCK = 64
 """Rows whose sums are added in float32; sums of blocks are added in float64."""
 SCALE, ALPHA = _f(1.0507009873554805), _f(1.0507009873554805 * 1.6732632423543772)
 """Of SELU (Klambauer et al., NeurIPS 2017): its slope above 0, and minus its limit below."""
@@ -77,6 +77,18 @@ def scatter(lanes, start, columns, values, index, grad, out):
         rows, g, o = index[r % index.shape[0]], grad[r], out[r]
         for i in range(grad.shape[1]):
             scatter_row(lanes, start[rows[i]], start[rows[i] + 1], columns, values, g, i, o)
+
+
+@njit(nogil=True, cache=True)
+def scatter_exactly(start, columns, values, index, grad, out):
+    """As ``scatter``, into float64: in float32 one row could move how others are rounded."""
+    for r in range(grad.shape[0]):
+        rows, g, o = index[r % index.shape[0]], grad[r], out[r]
+        for i in range(grad.shape[1]):
+            for k in range(start[rows[i]], start[rows[i] + 1]):
+                column, value = columns[k], np.float64(values[k])
+                for j in range(grad.shape[2]):
+                    o[column, j] += value * np.float64(g[i, j])
 
 
 @njit(fastmath=FAST, nogil=True, cache=True)

@@ -132,11 +132,15 @@ class View:
         )
         return found
 
-    def sums(self, output: torch.Tensor) -> torch.Tensor:
-        """Return (R, d, h): the transposed features times (R, n, h)."""
+    def sums(self, output: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Return (R, d, h): the transposed features times (R, n, h), added up in ``dtype``."""
         rows, (replicas, _, outputs) = self.inputs.rows, output.shape
-        total = torch.zeros(replicas, rows.matrix.shape[1], outputs)
-        layers.scatter(lanes(outputs), *rows.arrays, self.rows, _array(output), total.numpy())
+        total = torch.zeros(replicas, rows.matrix.shape[1], outputs, dtype=dtype)
+        given = (*rows.arrays, self.rows, _array(output), total.numpy())
+        if dtype == torch.float64:
+            layers.scatter_exactly(*given)
+        else:
+            layers.scatter(lanes(outputs), *given)
         return total
 
 
@@ -444,6 +448,11 @@ def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, t
     return found
 
 
+CLIP_MARGIN = 1 - 1e-3
+"""Gradients are clipped to this share of the norm that is priced. Norms are float32 sums of at most
+some ten thousand squares, off by less than 3e-4 of themselves; sums over examples are float64, but
+for blocks of 64 rows of norms and biases (``layers.column_sums``), which one example moves by
+less than 6e-4 more than its gradient: together less than what the margin leaves (§3)."""
 Step = tuple[str, str, torch.Tensor | None, torch.Tensor]
 """Of one layer: name, kind, inputs, and the gradient of the loss in its outputs."""
 
@@ -481,8 +490,12 @@ def _steps(
 def _added(
     stack: Stack, view: View, steps: Sequence[Step], coefficients: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return (R, P): gradients of all parameters, those of row i times ``coefficients`` (R, n)."""
-    flat = torch.empty_like(stack.flat)
+    """Return (R, P): gradients of all parameters, those of row i times ``coefficients`` (R, n).
+
+    With coefficients, which clip, they are added up in float64 (``CLIP_MARGIN``).
+    """
+    dtype = torch.float32 if coefficients is None else torch.float64
+    flat = torch.empty_like(stack.flat, dtype=dtype)
     parts = stack.named(flat)
     for name, kind, inputs, grad in steps:
         weight, bias = parts[f"{name}.weight"], parts[f"{name}.bias"]
@@ -493,10 +506,10 @@ def _added(
         if coefficients is not None:
             grad = grad * _by_row(coefficients, grad)[:, None, :, None]
         if kind == "features":
-            weight.copy_(view.sums(grad[:, 0]))
+            weight.copy_(view.sums(grad[:, 0], dtype))
         elif kind == "linear":
             for each in zip(weight, inputs.transpose(-1, -2), grad, strict=True):
-                each[0].copy_(torch.bmm(*each[1:]))
+                each[0].copy_(torch.bmm(each[1].to(dtype), each[2].to(dtype)))
         else:
             weight.copy_(_column_sums(grad, inputs))
         bias.copy_(_column_sums(grad).view(bias.shape))
@@ -504,8 +517,9 @@ def _added(
 
 
 def _column_sums(values: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-    """Return (R, k, h): sums over the rows of (R, k, n, h), maybe of products."""
-    of, out = _array(values), torch.empty(*values.shape[:2], values.shape[-1])
+    """Return float64 (R, k, h): sums over the rows of (R, k, n, h), maybe of products."""
+    of = _array(values)
+    out = torch.empty(*values.shape[:2], values.shape[-1], dtype=torch.float64)
     other = of if factors is None else _array(factors)
     layers.column_sums(lanes(out.shape[-1]), of, other, factors is not None, out.numpy())
     return out
@@ -535,6 +549,11 @@ def example_gradients(
         ]  # fmt: skip
         squares = torch.where(finite, squares, 0.0)
     return squares, lambda coefficients: _added(stack, view, steps, coefficients)
+
+
+def clip_factors(squares: torch.Tensor, clip_norm: float) -> torch.Tensor:
+    """Return what gradients with these squared norms are multiplied by to have ``clip_norm``."""
+    return (CLIP_MARGIN * clip_norm / squares.sqrt().clamp(min=1e-12)).clamp(max=1.0)
 
 
 def _by_row(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -694,7 +713,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple
     """
     n, replicas = len(fit.labels), len(fit.rates)
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    scale = torch.tensor(noisy.noise_multipliers, dtype=torch.float32)[:, None] * noisy.clip_norm
+    scale = torch.tensor(noisy.noise_multipliers, dtype=torch.float64)[:, None] * noisy.clip_norm
     buffer = np.empty((replicas, stack.flat.shape[1]), np.float32)
     # One width for all steps: how sums are cut, and their last bits, follows from it.
     usual = min(n, noisy.lot + 6 * math.isqrt(noisy.lot))
@@ -707,7 +726,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple
             index[replica, : len(rows)], present[replica, : len(rows)] = rows, True
         chosen = torch.from_numpy(index)
         squares, add = example_gradients(network, stack, fit.train.view(chosen), labels[chosen])
-        clip = (noisy.clip_norm / squares.sqrt().clamp(min=1e-12)).clamp(max=1.0)
+        clip = clip_factors(squares, noisy.clip_norm)
         return add(torch.where(torch.from_numpy(present), clip, 0.0))
 
     def step() -> None:
@@ -716,7 +735,8 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple
         gradient = clipped(drawn) if noisy.clipped is None else noisy.clipped(stack, drawn)
         for row, generator in zip(buffer, noisy.noise, strict=True):
             generator.standard_normal(dtype=np.float32, out=row)
-        adam.step((gradient + scale * torch.from_numpy(buffer)) / noisy.lot)
+        noise = scale * torch.from_numpy(buffer).double()
+        adam.step(((gradient + noise) / noisy.lot).float())
         taken += 1
 
     def epochs() -> Iterator[None]:

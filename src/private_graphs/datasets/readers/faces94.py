@@ -17,6 +17,7 @@ from private_graphs.datasets.image_dataset import ParsedImages
 from private_graphs.datasets.photographs import split
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import DataView
+from private_graphs.datasets.zipped import opened, readable
 from private_graphs.errors import UserError
 
 _PEOPLE, _PHOTOGRAPHS, _WIDTH, _HEIGHT = 153, 20, 180, 200
@@ -29,7 +30,7 @@ _LARGEST = 1_000_000
 
 def read_photograph(content: bytes, where: str) -> np.ndarray:
     """Return (70, 60) uint8 of a JPEG file of 180 x 200 pixels; UserError for anything else."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
@@ -39,7 +40,9 @@ def read_photograph(content: bytes, where: str) -> np.ndarray:
                     f"{_HEIGHT}: supply the published file"
                 )
             grey = image.convert("L")
-    except (OSError, UnidentifiedImageError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # what a malformed picture causes has no common base
         raise UserError(
             f"{where}: no JPEG file ({error}); supply the published file again"
         ) from None
@@ -49,8 +52,8 @@ def read_photograph(content: bytes, where: str) -> np.ndarray:
 def read_faces(path: Path, view: DataView) -> ParsedImages:
     """Read the first 20 photographs of each of the 153 folders of a zip."""
     people: dict[PurePosixPath, dict[int, zipfile.ZipInfo]] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
+    with opened(path) as archive:
+        with readable(str(path)):
             for member in archive.infolist():
                 name = PurePosixPath(member.filename)
                 found = re.fullmatch(r".*?(\d+)\.jpg", name.name, re.IGNORECASE)
@@ -60,8 +63,6 @@ def read_faces(path: Path, view: DataView) -> ParsedImages:
                 [_photograph(archive, member, path) for member in _first(numbers, person, path)]
                 for person, numbers in sorted(people.items())
             ])  # fmt: skip
-    except (OSError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: cannot be read ({error}); supply the zip of Faces94") from None
     if len(photographs) != _PEOPLE:
         raise UserError(
             f"{path}: photographs of {len(photographs)} people; expected {_PEOPLE} folders with "

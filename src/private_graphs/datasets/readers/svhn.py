@@ -44,7 +44,9 @@ def read_svhn(folder: Path) -> ParsedImages:
             "the training images are those of the published training file, all of them; the first "
             f"{POOL:,} images of the published test file are validation images, the others test "
             "images",
-            "the teachers are not trained here: their votes are the published ones",
+            "the teachers are not trained here: their votes are the published ones; their authors' "
+            "code trains them on the extra images of SVHN too, so that the private records are "
+            "more than the training images that are counted here",
         ),
     )
 

@@ -46,6 +46,7 @@ def read_wenet(path: Path) -> ParsedGraph:
     n_nodes = len(labels)
     check("y", n_nodes > 0 and spans(labels, N_CLASSES), f"classes from 0 to {N_CLASSES - 1}")
     right = features.ndim == 2 and len(features) == n_nodes and features.dtype.kind in "fiub"
+    features = features.astype(np.float32)
     check("x", right and np.all(np.isfinite(features)), f"{n_nodes} rows of finite numbers")
     right = ends.ndim == 2 and len(ends) == 2 and ends.size > 0
     check("edge_index", right and spans(ends, n_nodes), f"two rows of numbers below {n_nodes}")
@@ -53,7 +54,7 @@ def read_wenet(path: Path) -> ParsedGraph:
         labels.astype(np.int64),
         N_CLASSES,
         undirected_edges(ends[0], ends[1], n_nodes),
-        lambda tied: features[tied].astype(np.float32),
+        lambda tied: features[tied],
         (
             "nodes without an edge are dropped, and neighbours are defined after that; how the "
             "authors made features and classes is outside every guarantee",
