@@ -89,6 +89,8 @@ _STYLE = {
     "lines.linewidth": 1.4, "lines.markersize": 4.8, "lines.markeredgewidth": 1.2,
 }  # fmt: skip
 
+_MOST_MARKERS = 40
+"""Of a line: the markers of a curve of hundreds of epochs would hide it."""
 _Block = tuple[float, Callable[[Figure, float], None]]
 """A part of a picture: its height in inches, and what draws it below a height of the figure."""
 _Entry = tuple[Mapping[str, Any], str]
@@ -634,8 +636,9 @@ def _points(
         apart = mine["place"] > places.get(math.inf, math.inf) - most
         for part in () if chart.categories else (mine[~apart], mine[apart]):
             draw(part["place"], part[chart.y], **{**style, "marker": ""}, zorder=3)
-        hollow = _hollow(mine)
-        for part, fill in ((mine[~hollow], style["markerfacecolor"]), (mine[hollow], _PAPER)):
+        shown = mine.iloc[:: 1 + len(mine) // _MOST_MARKERS]
+        hollow = _hollow(shown)
+        for part, fill in ((shown[~hollow], style["markerfacecolor"]), (shown[hollow], _PAPER)):
             look = {**style, "linestyle": "none", "markerfacecolor": fill, "gid": _name(line)}
             draw(part["place"], part[chart.y], **look, zorder=4)
     printed = [chart.x, chart.printed] if chart.printed else []
