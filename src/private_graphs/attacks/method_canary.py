@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Canary, Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
-from private_graphs.privacy.events import GaussianQuery, LaplaceQuery, NoisyGradients
+from private_graphs.privacy.events import GaussianQuery, NoisyGradients
 from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
 from private_graphs.training.streams import Streams
 
@@ -169,7 +169,7 @@ def guesses(found: Sequence[Outcome]) -> np.ndarray:
 
 def method_errors(
     design: MethodDesign, progress: Progress | None = None
-) -> tuple[Errors, NoisyGradients | GaussianQuery | LaplaceQuery]:
+) -> tuple[Errors, NoisyGradients | GaussianQuery]:
     """Run both arms and count how often the prediction names the wrong neighbour.
 
     Returns what a run released, too: the event that the method itself reports.
@@ -187,9 +187,8 @@ def method_errors(
     return Errors(wrong[0], design.runs, wrong[1], design.runs), event
 
 
-def noise_of(event: NoisyGradients | GaussianQuery | LaplaceQuery) -> tuple[float, int]:
+def noise_of(event: NoisyGradients | GaussianQuery) -> tuple[float, int]:
     """Return the noise of a release in units of its sensitivity or clip norm, and how many."""
     if isinstance(event, NoisyGradients):
         return event.noise_multiplier, event.releases
-    noise = event.scale if isinstance(event, LaplaceQuery) else event.noise_std
-    return noise / event.sensitivity, event.count
+    return event.noise_std / event.sensitivity, event.count

@@ -197,11 +197,11 @@ def audit_release(
     """Audit one method with one number of classes."""
     size = size or Size()
     with threadpool_limits(limits=1):
-        task = ChoiceTask(classes, epsilon) if method == CHOICE else None
-        task = task or TASKS[method](method, classes, epsilon)
-        if isinstance(task, ChoiceTask | LabelCountsTask):
-            return audit_choice(task, size)
-        return audit_noise(task, size)
+        if method == CHOICE:
+            return audit_choice(ChoiceTask(classes, epsilon), size)
+        task = TASKS[method](method, classes, epsilon)
+        audit = audit_choice if isinstance(task, LabelCountsTask) else audit_noise
+        return audit(task, size)
 
 
 def audit_releases(

@@ -621,7 +621,7 @@ METHOD_SCENARIOS = {
     "class_sums_text": "graph",
     "class_sums_public": "text",
 }
-TASKS: dict[str, Callable[[str, int, float], Task]] = {
+TASKS: dict[str, Callable[[str, int, float], Task | LabelCountsTask]] = {
     "class_sums": ClassSumsTask,
     "class_sums_text": ClassSumsTask,
     "class_sums_public": ClassSumsTask,

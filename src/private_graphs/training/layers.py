@@ -28,7 +28,7 @@ from private_graphs.training.simd import (
 )
 
 _f, _i = np.float32, np.int32
-_BLOCK = 64
+_BLOCK = 128
 """Rows whose sums are added in float32; sums of blocks are added in float64."""
 SCALE, ALPHA = _f(1.0507009873554805), _f(1.0507009873554805 * 1.6732632423543772)
 """Of SELU (Klambauer et al., NeurIPS 2017): its slope above 0, and minus its limit below."""
@@ -81,19 +81,32 @@ def scatter(lanes, start, columns, values, index, grad, out):
 
 @njit(nogil=True, cache=True)
 def scatter_exactly(start, columns, values, index, grad, out):
-    """As ``scatter``, into float64: in float32 one row could move how others are rounded."""
+    """As ``scatter``, of float64: in float32 one row could move how others are rounded."""
     for r in range(grad.shape[0]):
         rows, g, o = index[r % index.shape[0]], grad[r], out[r]
         for i in range(grad.shape[1]):
             for k in range(start[rows[i]], start[rows[i] + 1]):
                 column, value = columns[k], np.float64(values[k])
                 for j in range(grad.shape[2]):
-                    o[column, j] += value * np.float64(g[i, j])
+                    o[column, j] += value * g[i, j]
 
 
-@njit(fastmath=FAST, nogil=True, cache=True)
-def scatter_squares(lanes, start, columns, values, index, grad, total, out):
-    """Set ``out`` (R, e) to squared norms of what ``scatter`` would add up for each of e examples.
+@njit(nogil=True, cache=True)
+def column_sums_exactly(values, factors, is_product, out):
+    """As ``column_sums``, of float64 ``values``, row by row."""
+    out[:] = 0
+    for r in range(values.shape[0]):
+        for b in range(values.shape[1]):
+            v, f, o = values[r, b], factors[r, b], out[r, b]
+            for i in range(values.shape[2]):
+                for j in range(values.shape[3]):
+                    o[j] += v[i, j] * np.float64(f[i, j]) if is_product else v[i, j]
+
+
+@njit(nogil=True, cache=True)
+def scatter_squares(start, columns, values, index, grad, total, out):
+    """Set ``out`` (R, e) to squared norms of what ``scatter_exactly`` would add up for each of e
+    examples.
 
     The rows of an example are neighbours among the n; ``total`` (d, h) is zero, and so it is left.
     """
@@ -102,11 +115,14 @@ def scatter_squares(lanes, start, columns, values, index, grad, total, out):
         rows, g = index[r], grad[r]
         for e in range(out.shape[1]):
             for i in range(e * width, (e + 1) * width):
-                scatter_row(lanes, start[rows[i]], start[rows[i] + 1], columns, values, g, i, total)
-            found = _f(0)
+                for k in range(start[rows[i]], start[rows[i] + 1]):
+                    column, value = columns[k], np.float64(values[k])
+                    for j in range(grad.shape[2]):
+                        total[column, j] += value * g[i, j]
+            found = 0.0
             for i in range(e * width, (e + 1) * width):
                 for k in range(start[rows[i]], start[rows[i] + 1]):
-                    for j in range(len(lanes)):
+                    for j in range(grad.shape[2]):
                         found += total[columns[k], j] ** 2
                         total[columns[k], j] = 0
             out[r, e] = found

@@ -124,20 +124,17 @@ class View:
     def example_squares(self, output: torch.Tensor, examples: int) -> torch.Tensor:
         """Return (R, examples): squared norms of the transposed features times (R, n, h), each over
         the rows of one example."""
-        rows, outputs = self.inputs.rows, output.shape[-1]
-        found = torch.empty(len(output), examples)
-        total = np.zeros((rows.matrix.shape[1], outputs), np.float32)
-        layers.scatter_squares(
-            lanes(outputs), *rows.arrays, self.rows, _array(output), total, found.numpy()
-        )
+        rows, found = self.inputs.rows, torch.empty(len(output), examples)
+        total = np.zeros((rows.matrix.shape[1], output.shape[-1]))
+        layers.scatter_squares(*rows.arrays, self.rows, _array(output), total, found.numpy())
         return found
 
-    def sums(self, output: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Return (R, d, h): the transposed features times (R, n, h), added up in ``dtype``."""
+    def sums(self, output: torch.Tensor) -> torch.Tensor:
+        """Return (R, d, h): the transposed features times (R, n, h), float32 or float64."""
         rows, (replicas, _, outputs) = self.inputs.rows, output.shape
-        total = torch.zeros(replicas, rows.matrix.shape[1], outputs, dtype=dtype)
+        total = torch.zeros(replicas, rows.matrix.shape[1], outputs, dtype=output.dtype)
         given = (*rows.arrays, self.rows, _array(output), total.numpy())
-        if dtype == torch.float64:
+        if output.dtype == torch.float64:
             layers.scatter_exactly(*given)
         else:
             layers.scatter(lanes(outputs), *given)
@@ -450,9 +447,8 @@ def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, t
 
 CLIP_MARGIN = 1 - 1e-3
 """Gradients are clipped to this share of the norm that is priced. Norms are float32 sums of at most
-some ten thousand squares, off by less than 3e-4 of themselves; sums over examples are float64, but
-for blocks of 64 rows of norms and biases (``layers.column_sums``), which one example moves by
-less than 6e-4 more than its gradient: together less than what the margin leaves (§3)."""
+some ten thousand squares, off by less than 3e-4 of themselves; what is clipped is multiplied and
+added up in float64."""
 Step = tuple[str, str, torch.Tensor | None, torch.Tensor]
 """Of one layer: name, kind, inputs, and the gradient of the loss in its outputs."""
 
@@ -504,12 +500,12 @@ def _added(
             bias.copy_(inputs[1])
             continue
         if coefficients is not None:
-            grad = grad * _by_row(coefficients, grad)[:, None, :, None]
+            grad = grad.double() * _by_row(coefficients, grad)[:, None, :, None]
         if kind == "features":
-            weight.copy_(view.sums(grad[:, 0], dtype))
+            weight.copy_(view.sums(grad[:, 0]))
         elif kind == "linear":
             for each in zip(weight, inputs.transpose(-1, -2), grad, strict=True):
-                each[0].copy_(torch.bmm(each[1].to(dtype), each[2].to(dtype)))
+                each[0].copy_(torch.bmm(each[1].to(dtype), each[2]))
         else:
             weight.copy_(_column_sums(grad, inputs))
         bias.copy_(_column_sums(grad).view(bias.shape))
@@ -517,11 +513,15 @@ def _added(
 
 
 def _column_sums(values: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-    """Return float64 (R, k, h): sums over the rows of (R, k, n, h), maybe of products."""
+    """Return (R, k, h): sums over the rows of (R, k, n, h), maybe of products."""
     of = _array(values)
-    out = torch.empty(*values.shape[:2], values.shape[-1], dtype=torch.float64)
+    out = torch.empty(*values.shape[:2], values.shape[-1], dtype=values.dtype)
     other = of if factors is None else _array(factors)
-    layers.column_sums(lanes(out.shape[-1]), of, other, factors is not None, out.numpy())
+    given = of, other, factors is not None, out.numpy()
+    if values.dtype == torch.float64:
+        layers.column_sums_exactly(*given)
+    else:
+        layers.column_sums(lanes(out.shape[-1]), *given)
     return out
 
 
@@ -589,8 +589,9 @@ def _star_squares(
     """As ``_squares`` where the gradient of an example adds up over several rows."""
 
     def by_example(values: torch.Tensor) -> torch.Tensor:
-        return values.unflatten(-2, (examples, -1)).sum(-2).square().sum((1, -1))
+        return values.unflatten(-2, (examples, -1)).sum(-2).square().sum((1, -1)).float()
 
+    grad = grad.double()  # large terms may cancel
     if kind == "features":
         return view.example_squares(grad[:, 0], examples) + by_example(grad)
     if kind == "affine":

@@ -161,12 +161,15 @@ def distance_table(
 def grids(results: Any, title: str, attack: str = "") -> list[Block]:
     """Return a grid per dataset and protocol: real pictures, then what attacks made of models.
 
-    ``attack`` keeps one attack, by its words.
+    ``attack`` keeps one attack, by its words. Under ``paper`` the models are those whose ε is
+    printed: others fill the curves between them.
     """
     own = attacks(results)
     rows = own.runs.sort_values("epsilon", ascending=False, kind="stable")
     if attack:
         rows = rows[rows["attack_words"] == attack]
+    printed = rows["epsilon"].isin(results.published("models")["epsilon"])
+    rows = rows[printed | (rows["protocol"] != "paper")]
     order = {name: place for place, name in enumerate(["records", "subclasses", "classes"])}
     rows = rows.assign(
         place=rows["scenario"].map(order).where(np.isfinite(rows["epsilon"]), -1),

@@ -11,6 +11,8 @@ from private_graphs.exhibits.pate.scores import network_note
 from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number
 
+MOST_EPOCHS = 100
+"""Epochs of a run that are drawn, at equal distances."""
 LINES = {
     "released_1": "first classifier, against released labels",
     "released_2": "second classifier, against released labels",
@@ -45,13 +47,14 @@ def build(results: Any) -> list[Block]:
     frame["wrong"] = frame["wrong_among_them"] / frame["disagreements"].where(
         frame["disagreements"] > 0
     )
+    frame["apart"] = -(-frame.groupby("dataset")["epoch"].transform("max") // MOST_EPOCHS)
     frame["all_wrong"] = 1 - frame["label_accuracy"]
     blocks: list[Block] = []
     for title, names, label in (
         ("accuracy on the labelled images", LINES, "accuracy, %"),
         ("where the classifiers disagree", SHARES, "share, %"),
     ):
-        long = frame.melt(
+        long = frame[frame["epoch"] % frame["apart"] == 0].melt(
             ["dataset", "epoch", "all_wrong", "statement_id", "status"], list(names), "line", "mean"
         )
         blocks.append(
