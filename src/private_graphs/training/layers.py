@@ -28,7 +28,7 @@ from private_graphs.training.simd import (
 )
 
 _f, _i = np.float32, np.int32
-_BLOCK = 128
+_BLOCK = 64
 """Rows whose sums are added in float32; sums of blocks are added in float64."""
 SCALE, ALPHA = _f(1.0507009873554805), _f(1.0507009873554805 * 1.6732632423543772)
 """Of SELU (Klambauer et al., NeurIPS 2017): its slope above 0, and minus its limit below."""
