@@ -117,6 +117,22 @@ def test_ssim_is_that_of_a_blur_and_symmetric():
     assert ssim(one, one) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    ("change", "value"),  # scikit-image 0.26: gaussian_weights, sigma 1.5, no sample covariance
+    [("shifted", -0.26241791933324193), ("negative", -0.646403401368384),
+     ("spotted", 0.7168458014646213)],
+)  # fmt: skip
+def test_ssim_is_that_of_scikit_image(change, value):
+    y, x = np.mgrid[:30, :25]
+    picture = (np.sin(x / 3) + np.cos(y / 4) + 2) / 4
+    other = {
+        "shifted": (np.sin(x / 3 + 0.5) * np.cos(y / 5) + 1) / 2,
+        "negative": 1 - picture,
+        "spotted": (picture + (x * 7 + y * 13) % 11 / 40).clip(0, 1),
+    }
+    assert ssim(picture, other[change]) == pytest.approx(value, abs=1e-9)
+
+
 def test_random_pictures_are_recognised_as_often_as_by_guessing():
     references = References("euclidean", RNG.random((200, 4, 4)), np.arange(200))
     assert references.identified(RNG.random((200, 4, 4))).mean() < 0.03

@@ -152,6 +152,19 @@ def wrong_share(results: Results, _: Place) -> Measured | None:
     return interval(found)
 
 
+def rises_then_falls(results: Results, _: Place) -> Measured | None:
+    """Wrong labels among the middle third of all disagreements of the long run, minus the larger
+    share of the first and the last third, in points: above 0 where the share rises, then falls."""
+    curve = _long(results)
+    if curve is None or curve["disagreements"].sum() < 3:
+        return None
+    counts = curve[["disagreements", "wrong_among_them"]]
+    part = (3 * counts["disagreements"].cumsum() / counts["disagreements"].sum()).clip(upper=2.9)
+    sums = counts.groupby(part.astype(int)).sum()
+    first, middle, last = 100 * sums["wrong_among_them"] / sums["disagreements"]
+    return exact(float(middle - max(first, last)))
+
+
 def label_noise(group: str) -> Callable[[Results, Place], Measured | None]:
     """Return the rule of the share of wrong labels at the smaller budget, in percent."""
 
@@ -177,6 +190,8 @@ CLAIMS = (
     Claim("removal_best", removal_best, within=0.001, exhibit="table3_3", protocols=("paper",)),
     Claim("few_disagree", few_disagree, most=49, exhibit="figure3_3", protocols=("paper",)),
     Claim("wrong_share", wrong_share, least=0, exhibit="table3_1", protocols=PROVING),
+    Claim("rises_then_falls", rises_then_falls, least=0.01, exhibit="figure3_3",
+          protocols=("paper",)),
     Claim("label_noise", label_noise("labels"), within=SHARE, exhibit="table3_1",
           protocols=PROVING),
     Claim("label_noise_unchecked", label_noise("unchecked"), within=SHARE, exhibit="table3_1",

@@ -1,0 +1,38 @@
+"""Claims of PATE on planted curves: a share of wrong labels that turns, or does not."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from private_graphs.exhibits.pate.claims import CLAIMS, rises_then_falls
+
+EPOCHS = 500
+FALLING = np.linspace(150, 2, EPOCHS).astype(int)
+"""Disagreements that become few, as in a real run."""
+PASSED = FALLING.cumsum() / FALLING.sum()
+"""Share of all disagreements that have happened, 0 to 1."""
+
+
+def difference(share: np.ndarray) -> float:
+    curve = {"disagreements": FALLING.tolist(), "wrong_among_them": (share * FALLING).tolist()}
+    runs = pd.DataFrame({"group": ["long"], "curve": [json.dumps(curve)]})
+    return rises_then_falls(SimpleNamespace(runs=runs), None).value
+
+
+@pytest.mark.parametrize(
+    ("share", "turns"),
+    [
+        (0.6 + 0.2 * np.sin(np.pi * PASSED), True),
+        (0.5 + 0.3 * PASSED, False),
+        (0.8 - 0.3 * PASSED, False),
+        (np.full(EPOCHS, 0.7), False),
+    ],
+)
+def test_a_share_rises_and_falls_only_where_its_middle_is_above_both_ends(share, turns):
+    (least,) = [claim.least for claim in CLAIMS if claim.id == "rises_then_falls"]
+    assert (difference(share) >= least) == turns
