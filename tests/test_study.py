@@ -418,6 +418,9 @@ def test_a_group_for_other_datasets_takes_none_of_the_studys_own() -> None:
     study, run = load_study("inversion", "full"), run_of(scale="full", datasets="att-faces,faces")
     assert {job.dataset for job in group_jobs(study, "mnist_plain", run)} <= {"faces"}
     assert {job.dataset for job in group_jobs(study, "faces_codes", run)} == {"att-faces", "faces"}
+    digits = run_of(scale="full", datasets="mnist")
+    assert group_jobs(study, "faces_plain", digits) == []
+    assert {job.dataset for job in group_jobs(study, "mnist_plain", digits)} == {"mnist"}
 
 
 def test_a_dataset_that_a_study_does_not_list_is_left_out_with_a_line(small) -> None:

@@ -363,7 +363,8 @@ def left_out(study: Study, run: Run) -> list[str]:
 def group_datasets(study: Study, group: str, run: Run) -> list[str]:
     """Return the datasets of a run group: those that the run names, else its own.
 
-    A group whose list has none of the study's datasets is for others, and never takes those.
+    A group whose list has none of the study's datasets is for others, and never takes those; nor
+    do groups for the study's datasets take what such a list names.
     """
     definition = study.groups[group]
     own = definition.datasets or study.datasets
@@ -371,7 +372,12 @@ def group_datasets(study: Study, group: str, run: Run) -> list[str]:
         return [name for name in own if name in (run.datasets or ())]
     if not run.datasets:
         return list(own)
-    elsewhere = [] if set(own) & set(study.datasets) else study.datasets
+    apart = [
+        group.datasets
+        for group in study.groups.values()
+        if group.datasets and not set(group.datasets) & set(study.datasets)
+    ]
+    elsewhere = set(chain(*apart)) if set(own) & set(study.datasets) else set(study.datasets)
     found = [name for name in accepted(study, run) if name not in elsewhere]
     return [name for name in found if not (definition.metis_parts and dataset_spec(name).own)]
 
