@@ -8,6 +8,8 @@ from private_graphs.exhibits.inversion.attacked import MODEL
 from private_graphs.methods import method_named
 from private_graphs.report.exhibit import Block, Exhibit, Pictures
 
+SHOWN = 12
+"""Parts of each digit that are shown: all of them would be too small to see."""
 NOTES = {
     "fitted": "Means of private training pictures: k-means follows them, and no guarantee covers "
     "what is shown.",
@@ -23,12 +25,14 @@ def build(results: Any) -> list[Block]:
     rows = rows[rows["examples"].notna()]
     blocks: list[Block] = []
     for (dataset, protocol), part in rows.groupby(["dataset", "protocol"], sort=True):
-        pictures = part["examples"].iloc[0] / 255
+        examples = part["examples"].iloc[0] / 255
+        pictures, n_parts = examples[:, :SHOWN], examples.shape[1]
         blocks.append(
             Pictures(
                 f"Figure 4.3: {dataset}, {protocol}", pictures,
                 [str(label) for label in range(len(pictures))], [""] * pictures.shape[1],
-                [NOTES[method_named(MODEL).protocols[protocol].parts]],
+                [NOTES[method_named(MODEL).protocols[protocol].parts],
+                 f"The first {pictures.shape[1]} of {n_parts} parts of each digit."],
             )
         )  # fmt: skip
     return blocks or ["No picture of a part has been kept."]
