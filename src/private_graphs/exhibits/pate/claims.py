@@ -156,11 +156,13 @@ def rises_then_falls(results: Results, _: Place) -> Measured | None:
     """Wrong labels among the middle third of all disagreements of the long run, minus the larger
     share of the first and the last third, in points: above 0 where the share rises, then falls."""
     curve = _long(results)
-    if curve is None or curve["disagreements"].sum() < 3:
+    if curve is None or not curve["disagreements"].sum():
         return None
     counts = curve[["disagreements", "wrong_among_them"]]
     part = (3 * counts["disagreements"].cumsum() / counts["disagreements"].sum()).clip(upper=2.9)
     sums = counts.groupby(part.astype(int)).sum()
+    if len(sums) < 3:  # one epoch of a short run may be more than a third
+        return None
     first, middle, last = 100 * sums["wrong_among_them"] / sums["disagreements"]
     return exact(float(middle - max(first, last)))
 
