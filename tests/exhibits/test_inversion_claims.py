@@ -65,7 +65,9 @@ def test_a_grid_of_parts_has_a_row_per_digit_and_says_whose_pictures_they_are():
     frame = pd.DataFrame({"dataset": ["mnist"] * 2, "protocol": ["paper", "sound"]})
     results = SimpleNamespace(runs=frame, artifacts=lambda rows, name: [pictures, pictures])
     paper, sound = figure4_3.build(results)
-    assert paper.images.shape == (10, 50, 2, 3) and paper.images.max() == pytest.approx(0.2)
+    assert paper.images.shape == (10, figure4_3.SHOWN, 2, 3)
+    assert paper.images.max() == pytest.approx(0.2)
     assert "private" in paper.notes[0] and "private" not in sound.notes[0]
+    assert all("of 50 parts" in grid.notes[1] for grid in (paper, sound))
     results.artifacts = lambda rows, name: [None, None]
     assert figure4_3.build(results) == ["No picture of a part has been kept."]
