@@ -161,15 +161,13 @@ def distance_table(
 def grids(results: Any, title: str, attack: str = "") -> list[Block]:
     """Return a grid per dataset and protocol: real pictures, then what attacks made of models.
 
-    ``attack`` keeps one attack, by its words. Under ``paper`` the models are those whose ε is
-    printed: others fill the curves between them.
+    ``attack`` keeps one attack, by its words.
     """
     own = attacks(results)
     rows = own.runs.sort_values("epsilon", ascending=False, kind="stable")
     if attack:
         rows = rows[rows["attack_words"] == attack]
-    printed = rows["epsilon"].isin(results.published("models")["epsilon"])
-    rows = rows[printed | (rows["protocol"] != "paper")]
+    rows = _with_printed_budget(results, rows)
     order = {name: place for place, name in enumerate(["records", "subclasses", "classes"])}
     rows = rows.assign(
         place=rows["scenario"].map(order).where(np.isfinite(rows["epsilon"]), -1),
@@ -192,29 +190,53 @@ def grids(results: Any, title: str, attack: str = "") -> list[Block]:
 
 
 def target_charts(results: Any, title: str) -> list[Block]:
-    """Return a chart per dataset and protocol: distance by target, a line per model."""
+    """Return a chart per dataset and protocol: distance by target, a facet per level of DP.
+
+    The first ten targets; every facet has the models without DP beside the private ones.
+    """
     own = attacks(results)
+    own = own.with_rows(_with_printed_budget(results, own.rows))
     frame = distances(own)
     if frame.empty:
         return ["No attack has been run."]
     own_words = ["enhanced", "enhanced, mean ℓ1"]
     chosen = next((name for name in own_words if name in set(frame["attack_words"])), "")
     frame = frame[(frame["attack_words"] == chosen) & (frame["target"] < 10)]
-    frame = frame.assign(line=[model_words(row) for row in frame.to_dict("records")])
-    keys = ["dataset", "protocol", "line", "target"]
-    groups = frame.groupby(keys, as_index=False, sort=False)
-    points = groups.agg(
+    keys = ["dataset", "protocol", "scenario", "epsilon", "target"]
+    points = frame.groupby(keys, as_index=False).agg(
         mean=("distance", "mean"), std=("distance", "std"), no_model=("no_model", "mean")
     )
+    points = points.sort_values(["epsilon", "target"], ascending=[False, True], kind="stable")
     points["target"] += points["dataset"].isin(FACES)  # people count from 1
+    private = np.isfinite(points["epsilon"])
+    plain = points[~private].drop(columns="scenario")
+    levels = points.loc[private, ["dataset", "protocol", "scenario"]].drop_duplicates()
+    points = pd.concat([plain.merge(levels), points[private]], ignore_index=True)
+    points["level"] = pd.Categorical(
+        points["scenario"].map(lambda name: f"{LEVELS[name]}-DP"),
+        [f"{level}-DP" for level in LEVELS.values()],
+    )
+    points["line"] = [
+        "without DP" if math.isinf(epsilon) else f"ε = {number(epsilon)}"
+        for epsilon in points["epsilon"]
+    ]
     return [
         Chart(
-            f"{title}: {dataset}, {protocol}", part, x="target",
-            line="line", references={"no model": "no_model"}, x_label="target",
-            y_label="distance", steps=True, notes=[LINE_NOTE],
+            f"{title}: {dataset}, {protocol}", part, x="target", line="line", row="level",
+            references={"no model": "no_model"}, y_label="distance", steps=True,
+            x_label="person (the first ten)" if dataset in FACES else "digit", notes=[LINE_NOTE],
         )
         for (dataset, protocol), part in points.groupby(["dataset", "protocol"], sort=True)
     ]  # fmt: skip
+
+
+def _with_printed_budget(results: Any, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows without those under ``paper`` whose ε is not printed.
+
+    These fill curves between printed models.
+    """
+    printed = rows["epsilon"].isin(results.published("models")["epsilon"])
+    return rows[(printed | (rows["protocol"] != "paper")).to_numpy()]
 
 
 def leakage_table(results: Any, title: str) -> Table:
