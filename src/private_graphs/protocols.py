@@ -35,6 +35,9 @@ class Protocol:
     random_baseline: Literal["without_last_class", "all_classes"] = "all_classes"
     """Classes that the uniform random baseline can draw (§4.5)."""
 
+    prepares: str = ""
+    """What it does to features beyond the method, in words, for the privacy statement."""
+
 
 RELEASED = Protocol(
     name="released",

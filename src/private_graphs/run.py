@@ -306,6 +306,8 @@ class _Runner:
                 words = f"{words}; {self.search.words}"
             elif n_configurations == 1:
                 words = "nothing: the settings are fixed in advance"
+                if self.method.assumptions:
+                    words += "; how the method's constants were set stands among the assumptions"
         n_known, size = len(request.known), len(self.task.validation_labels)
         facts = [*self.task.scenario.public_facts, *outcome.public_facts]
         if self.method.one_run and n_known:
@@ -339,7 +341,10 @@ class _Runner:
                 else True,
             ),
             facts=(*facts, "all settings of the run"),
-            assumptions=(*outcome.assumptions, *(self.method.assumptions if noisy else ())),
+            assumptions=(
+                *outcome.assumptions,
+                *(self.method.assumptions if request.private else ()),
+            ),
             noise_generator=outcome.noise_generator,
             n_units=outcome.n_units or self.task.n_units,
             calibrated_for=(request.epsilon if given == "asked" else given) if noisy else None,
@@ -440,7 +445,9 @@ class _Runner:
         return price_file(claim, groups, without)
 
     def _preprocessing(self) -> str:
-        sentences = (*self.dataset.info.preprocessing, self.method.prepares)
+        sentences = (
+            *self.dataset.info.preprocessing, self.method.prepares, self.protocol.prepares,
+        )  # fmt: skip
         return " ".join(f"{s[0].upper()}{s[1:].rstrip('.')}." for s in sentences if s)
 
     # --- rows ---

@@ -163,13 +163,17 @@ SCENARIOS: dict[str, Scenario] = {
                     "classes",
                     "class level: all training images of a class at once",
                     "class",
-                    "how many training images each class has",
+                    "how many training images each class has, and that nobody moves to another "
+                    "class: an image that does changes two units, which this epsilon does not "
+                    "cover",
                 ),
                 (
                     "subclasses",
                     "subclass level: all training images of a part of a class at once",
                     "subclass",
-                    "the rule that says to which part of its class an image belongs",
+                    "the rule that says to which part of its class an image belongs, how many "
+                    "training images each part has, and that none moves to another part: an image "
+                    "that does changes two units, which this epsilon does not cover",
                 ),
             )
         ),

@@ -85,6 +85,14 @@ def test_a_stage_without_the_seed_is_an_error_and_not_trained_again(stages):
         execute(job("pate_labels"), DATASET, artifacts={"teachers": some})
 
 
+@pytest.mark.parametrize("change", [{"delta": 1e-3}, {"settings": SETTINGS | {"answers": 6}}])
+def test_labels_that_were_released_at_another_price_are_refused(stages, change):
+    other = job("pate_labels").model_copy(update=change)
+    labels = execute(other, DATASET, artifacts={"teachers": stages[0].artifacts})
+    with pytest.raises(UserError, match="priced for"):
+        execute(job("pate_student"), DATASET, artifacts={"labels": labels.artifacts})
+
+
 def test_curves_tell_every_epoch(stages):
     for framework, result in stages[-1].items():
         for text in result.rows["curve"]:

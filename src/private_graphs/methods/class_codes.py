@@ -91,7 +91,7 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
                 validation_predictions=classes[:n_validation],
                 events=events,
                 measured={"noise_multiplier": _noise(events)},
-                noise_generator="choices" if request.settings.release == "codes" else "numpy",
+                noise_generator="choices" if request.settings.release == "codes" else "argmax",
             )
         )
         context.report(len(outcomes), len(requests))

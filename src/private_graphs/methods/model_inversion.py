@@ -31,6 +31,14 @@ _MANY = 20
 """Public pictures of a class that are enough for a judge without copies."""
 _KERNEL, _RIDGE = 4.0, 0.01
 """Of the judge: exponent of the kernel on unit rows, and the ridge."""
+_COMPARED = (
+    "exponent and contrast of the attack with a prior were compared on models without DP of AT&T's "
+    "faces; on these faces that choice is not priced"
+)
+_SAME_MODEL = (
+    "the model that is attacked may be released beside: a picture is computed from it and public "
+    "pictures alone, and reveals nothing more"
+)
 _PRIVATE = (
     "distances to private training pictures evaluate the attack: they are a query that no "
     "guarantee covers"
@@ -112,6 +120,10 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
     ]
 
 
+def _assumptions(settings: InversionSettings) -> tuple[str, ...]:
+    return (_SAME_MODEL, *([_COMPARED] if settings.attack == "prior" else []))
+
+
 def _without_pictures(outcome: Outcome) -> Outcome:
     return replace(outcome, artifacts={"distances": outcome.artifacts["distances"]})
 
@@ -158,6 +170,7 @@ def _attacked(
                     "real": scale.real[:_SHOWN],
                 },
                 public_facts=(_PRIVATE,) if evaluated else (),
+                assumptions=_assumptions(settings) if request.private else (),
                 n_units=model.n_units,
                 calibrated_for=None if task.protocol.calibration == "published" else "asked",
             )
@@ -251,5 +264,6 @@ METHODS = (
         protocols={protocol.name: protocol for protocol in PROTOCOLS},
         data="images",
         named=("attack", "penalty"),
+        prepares="pictures are shown to the model as those that it was trained on",
     ),
 )

@@ -27,9 +27,6 @@ RANK = 50
 """Principal coordinates of the public images."""
 RIDGE = 0.03
 """Added to second moments."""
-CHOSEN_BY = (
-    "nothing: the settings are fixed in advance, the bound of the norm follows from public images"
-)
 _MARGIN = 1 - 1e-12
 """Rounding leaves no norm above the bound."""
 CONSTANTS = (
@@ -90,7 +87,6 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
                 test_predictions=(test @ weights).argmax(axis=1),
                 validation_predictions=(public @ weights).argmax(axis=1),
                 events=events,
-                chosen_by=CHOSEN_BY,
                 measured={"noise_multiplier": events[0].noise_std / bound if events else 0.0},
                 n_units=n_units,
             )

@@ -7,9 +7,10 @@ plurality of the teachers, without privacy, and its votes are kept for other job
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -144,7 +145,7 @@ def priced(task: ImageTask, request: Request, *, shared: bool = True) -> dict[st
     if task.protocol.accountant == "theorem":
         words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
         claim = Claim(simple_epsilon(noise.mu, task.delta), words)
-    return {"events": planned(task, request), "claim": claim,
+    return {"events": planned(task, request), "claim": claim, "noise_generator": "argmax",
             "assumptions": (POST_PROCESSING,) if shared else ()}  # fmt: skip
 
 
@@ -229,12 +230,27 @@ class Stage:
         """Return the (V,) released labels of a request, ``REFUSED`` where there is none."""
         kept = self.kept("labels", _name(request, "labels"))
         if kept is not None:
+            self._check_price(request)
             return kept
         noise, votes = noise_of(self.task, request), self.votes(request).pool
         if noise is None:
             first = np.arange(len(votes)) < request.settings.answers
             return np.where(first, votes.argmax(axis=1), REFUSED)
         return released_labels(votes, noise, request.streams.generator("noise"))
+
+    def _check_price(self, request: Request) -> None:
+        """Raise UserError where labels of another job were released with another noise or δ."""
+        told = json.loads(bytes(self.kept("labels", _name(request, "price"))))
+        expected = _price(self.task, request)
+        # machines differ in the last digits of a calibrated noise
+        if told.keys() != expected.keys() or not all(
+            math.isclose(told[name], expected[name], rel_tol=1e-9) for name in told
+        ):
+            raise UserError(
+                f"labels: the job that is needed released them with {told}; expected {expected}, "
+                "which this job is priced for: give both groups the same protocol, delta and "
+                "settings of votes"
+            )
 
     def start(self, request: Request) -> np.ndarray:
         """Return the key of first weights and orders that all students of these labels share."""
@@ -253,6 +269,12 @@ class Stage:
         right = (labels == truth)[got & (truth != UNKNOWN)]
         accuracy = right.mean() if len(right) else math.nan
         return {"labels": int(got.sum()), "label_accuracy": accuracy}
+
+
+def _price(task: ImageTask, request: Request) -> dict[str, float]:
+    """Return the numbers that the price of released labels follows from."""
+    noise = noise_of(task, request)
+    return {"delta": task.delta, **(asdict(noise) if noise else {})}
 
 
 def _name(request: Request, what: str) -> str:
@@ -326,7 +348,13 @@ def _release(stage: Stage, request: Request) -> Outcome:
             "noise_multiplier": noise_of(task, request).answer_std,
             **stage.told(request, labels),
         },
-        artifacts={_name(request, "labels"): labels, _name(request, "start"): start},
+        artifacts={
+            _name(request, "labels"): labels,
+            _name(request, "start"): start,
+            _name(request, "price"): np.frombuffer(
+                json.dumps(_price(task, request)).encode(), np.uint8
+            ),
+        },
     )
 
 

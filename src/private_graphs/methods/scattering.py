@@ -44,7 +44,6 @@ CONSTANTS = (
     "images of Fashion-MNIST that the others did not learn from; on that dataset the choice is not "
     "priced"
 )
-CHOSEN_BY = "nothing: the settings follow from the public sizes and the budget by a fixed rule"
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +155,6 @@ def run(
                 test_predictions=answers[0][place],
                 validation_predictions=answers[1][place],
                 events=_events(task, noises[place]),
-                chosen_by=CHOSEN_BY,
                 measured={"noise_multiplier": noises[place]},
             )
     return [found[index] for index in range(len(requests))]
@@ -249,5 +247,6 @@ METHODS = (
         reads_private=False,
         fits_validation_labels=True,
         prepares=_PREPARES,
+        assumptions=(CONSTANTS,),
     ),
 )

@@ -100,6 +100,8 @@ PROTOCOLS = (
         standardise=True,
         makes_copies=True,
         parts="public",
+        prepares="each picture is taken less its own mean and scaled to norm 1; where the settings "
+        "ask for copies of a photograph, they are made of it alone and count as one record with it",
     ),
 )
 

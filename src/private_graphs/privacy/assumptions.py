@@ -26,6 +26,10 @@ _NUMPY = (
     "noise is continuous: Gaussian float64 numbers by NumPy's ziggurat, added to float64 sums of "
     "which float32 parameters are made; its bits come from "
 )
+_ARGMAX = (
+    "noise is continuous: Gaussian float64 numbers by NumPy's ziggurat, added to float64 numbers "
+    "of which the largest or nearest is named; its bits come from "
+)
 _NUMPY_SINGLE = (
     "noise is continuous: Gaussian float32 numbers by NumPy's ziggurat, added to float64 sums that "
     "are rounded to float32; its bits come from "
@@ -49,6 +53,10 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
     "numpy": {
         "seeded": f"{_NUMPY}{_PCG64}{_CONTINUOUS}",
         "os_entropy": f"{_NUMPY}{_CHACHA}{_CONTINUOUS}",
+    },
+    "argmax": {
+        "seeded": f"{_ARGMAX}{_PCG64}{_CONTINUOUS}",
+        "os_entropy": f"{_ARGMAX}{_CHACHA}{_CONTINUOUS}",
     },
     "numpy_float32": {
         "seeded": f"{_NUMPY_SINGLE}{_PCG64}{_CONTINUOUS}",

@@ -44,8 +44,14 @@ _UNITS = {
         "features and labels are not covered",
     ),
     "record": ("record", "records", "one record"),
-    "class": ("class", "classes", "all records of one class together"),
-    "subclass": ("subclass", "subclasses", "all records of one subclass together"),
+    "class": (
+        "class", "classes", "all records of one class together, replaced by as many others of that "
+        "class; a record that changes its class changes two units",
+    ),
+    "subclass": (
+        "subclass", "subclasses", "all records of one subclass together, replaced by as many "
+        "others of that subclass; a record that changes its subclass changes two units",
+    ),
 }  # fmt: skip
 """One, several, and what is meant by it, for each unit."""
 
