@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from command_line import Outcome
+from hypothesis import settings
 
+settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of an example
+settings.load_profile("untimed")
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # on small arrays threads only wait
     os.environ.setdefault(_name, "1")
 ROOT = Path(__file__).resolve().parents[1]

@@ -149,7 +149,7 @@ def graphs(draw) -> GraphDataset:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(dataset=graphs())
 def test_any_graph_survives_a_round_trip(tmp_path_factory, dataset):
     folder = tmp_path_factory.mktemp("graph")
@@ -219,7 +219,7 @@ def test_dense_features_must_be_finite(tmp_path, value):
         four_nodes(dense=True, features=matrix)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(dataset=graphs(), data=st.data())
 def test_any_graph_broken_anywhere_is_refused(tmp_path_factory, dataset, data):
     folder = tmp_path_factory.mktemp("graph")

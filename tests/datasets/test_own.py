@@ -254,7 +254,7 @@ def test_lines_are_those_of_the_file_where_texts_have_several_and_some_are_blank
 any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), ending=st.sampled_from(["\n", "\r\n"]))
 def test_any_text_is_read_as_written_and_any_row_is_found_by_its_line(
     tmp_path_factory, data, ending
@@ -334,7 +334,7 @@ def test_unlabelled_nodes_outside_the_training_nodes_are_kept(graph):
 words = st.text(alphabet='abc," \n<é', min_size=1, max_size=6).filter(str.strip)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), seed=st.integers(0, 5))
 def test_masks_depend_on_ids_and_seed_alone(tmp_path_factory, data, seed):
     ids = data.draw(st.lists(words.map(str.strip), min_size=4, max_size=25, unique=True))

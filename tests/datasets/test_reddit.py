@@ -155,7 +155,6 @@ def test_the_largest_classes_have_a_split_of_their_own(tmp_path, monkeypatch):
         read_reddit_classes(tmp_path / "reddit.zip")
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(0, 300), st.sampled_from([0.1, 0.25, 1.0]))
 def test_every_class_keeps_the_floor_of_its_training_nodes(data, n_nodes, fraction):
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -329,9 +328,7 @@ def test_a_full_disk_is_said_as_such(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.data())
 def test_a_damaged_archive_is_an_error_for_the_user_or_reads_the_same(tmp_path, data):
     """Bytes flipped or cut anywhere: a checksum of the archive or a check of the reader sees it."""

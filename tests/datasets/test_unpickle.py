@@ -191,7 +191,7 @@ def test_malformed_pickles_are_errors_for_the_user(tmp_path, content):
     refused(tmp_path, content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_damaged_pickles_never_raise_anything_but_a_user_error(tmp_path_factory, data):
     original = bytearray(pickled_csr(scipy.sparse.csr_matrix(np.eye(3))))
@@ -283,7 +283,7 @@ def test_the_writer_is_understood_by_the_plain_unpickler():
     assert graph == {0: [1, 1], 1: [0, 0], 2: []} and graph.default_factory is list
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     rows=st.integers(1, 6), columns=st.integers(1, 6), seed=st.integers(0, 1000),
     density=st.floats(0, 1),

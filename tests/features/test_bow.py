@@ -38,7 +38,7 @@ def words_of(row: tuple[str | None, ...]) -> list[str]:
 
 
 @given(TEXTS, st.integers(0, 2), st.sampled_from([RELEASED, SOUND]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_same_as_counting_with_dictionaries(rows, low, view):
     graph = text_graph({"first": [a for a, _ in rows], "second": [b for _, b in rows]})
     users = [words_of(row) for row in rows]
@@ -55,7 +55,7 @@ def test_same_as_counting_with_dictionaries(rows, low, view):
 
 
 @given(TEXTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_counts_of_words_are_exact(rows):
     found = count_words(pa.table({"a": pa.array([a for a, _ in rows], pa.string())}))
     assert found.words == sorted(found.words)

@@ -9,7 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -109,7 +109,6 @@ def slow_subgraph(entries: list[tuple[int, int]], kept: set[int]) -> list[tuple[
     return [(number[a], number[b]) for a, b in entries if a in kept and b in kept]
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(1, 12), st.integers(1, 7), st.sampled_from(["i4", "i8", "u4", "u1"]))
 def test_the_induced_subgraph_is_that_of_a_loop_over_sets(data, n_nodes, chunk, dtype):
     node = st.integers(0, n_nodes - 1)

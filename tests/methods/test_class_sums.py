@@ -61,7 +61,7 @@ def test_the_sensitivity_is_attained(n_classes):
         assert class_sums.bias_square(n_classes) == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=st.integers(0, 2), node=st.integers(0, 79), rank=st.integers(1, 20), data=st.data())
 def test_replacing_a_training_node_moves_the_sum_by_at_most_the_sensitivity(case, node, rank, data):
     scenario, name = NAMES[case]

@@ -58,7 +58,7 @@ def draw_case(seed: int, n_nodes: int = 7, n_classes: int = 3, sharp: float = 3.
     return Voters(asked, labels), beliefs, every, kept
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6), which=st.integers(0, 20), sharp=st.sampled_from([0.5, 3.0, 30.0])
 )

@@ -97,7 +97,7 @@ def _check_safe_side(epsilon_of, noise: float, target: float) -> None:
     assert noise <= 0.001 or epsilon_of(noise - 0.001) > target
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.floats(0.05, 100),
     st.integers(1, 5000),
@@ -111,14 +111,14 @@ def test_gdp_noise_is_the_smallest_that_holds(
     _check_safe_side(lambda x: epsilon_for("gdp", x, epochs, 1, delta, relation), noise, epsilon)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(0.4, 100), st.integers(1, 5000), st.floats(0.01, 1))
 def test_moments_noise_is_the_smallest_that_holds(epsilon: float, steps: int, rate: float) -> None:
     noise = moments_noise(epsilon, steps, rate, DELTA)
     _check_safe_side(lambda x: moments_epsilon(x, steps, rate, DELTA), noise, epsilon)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(st.floats(0.5, 15), st.integers(100, 3000), st.floats(0.05, 0.9))
 def test_pld_noise_is_the_smallest_that_holds(epsilon: float, steps: int, rate: float) -> None:
     noise = pld_noise(epsilon, steps, rate, DELTA, "replace")

@@ -285,7 +285,7 @@ def made(draw: st.DrawFn) -> PrivacyStatement:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(made())
 def test_every_statement_has_words_without_a_trace_of_code(statement: PrivacyStatement) -> None:
     parts, text = explain(statement), paragraph(statement)
@@ -317,7 +317,7 @@ def test_every_statement_has_words_without_a_trace_of_code(statement: PrivacySta
         assert isinstance(parts[name], str)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(made())
 def test_headline_and_terminal_say_no_more_than_the_statement(statement: PrivacyStatement) -> None:
     line, text = headline(statement), " ".join(terminal(statement).split())

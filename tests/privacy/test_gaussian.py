@@ -36,7 +36,7 @@ def _exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
         return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1e-3, 60), st.floats(0, 1500))
 def test_delta_agrees_with_sixty_digits(mu: float, epsilon: float) -> None:
     exact = _exact_delta(mu, epsilon)
@@ -46,7 +46,7 @@ def test_delta_agrees_with_sixty_digits(mu: float, epsilon: float) -> None:
         assert gdp_delta(mu, epsilon) == pytest.approx(float(exact), rel=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1e-3, 50), st.floats(1e-14, 0.5))
 def test_epsilon_spends_exactly_delta(mu: float, delta: float) -> None:
     epsilon = gdp_epsilon(mu, delta)
@@ -56,7 +56,7 @@ def test_epsilon_spends_exactly_delta(mu: float, delta: float) -> None:
         assert float(_exact_delta(mu, epsilon)) == pytest.approx(delta, rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1e-3, 300), st.floats(1e-14, 0.5))
 def test_mu_inverts_epsilon(epsilon: float, delta: float) -> None:
     assert gdp_epsilon(gdp_mu(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-6, abs=1e-9)

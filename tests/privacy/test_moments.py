@@ -32,7 +32,7 @@ def test_log_moment(rate: float, noise: float, order: int, alpha: float) -> None
     assert moments_log(rate, noise, order) == pytest.approx(alpha, rel=5e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1e-3, 1), st.floats(0.5, 500), st.integers(1, 32))
 def test_log_moment_agrees_with_sixty_digits(rate: float, noise: float, order: int) -> None:
     with mpmath.workdps(60):
@@ -101,7 +101,7 @@ def test_epsilon_never_falls_below_its_floor() -> None:
     assert moments_epsilon(1e8, 1, 1, DELTA) == pytest.approx(math.log(1e5) / 32, rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.01, 1), st.floats(1, 300), st.integers(1, 5000), st.floats(1.01, 3))
 def test_epsilon_falls_with_noise_and_grows_with_steps_and_rate(
     rate: float, noise: float, steps: int, more: float
@@ -113,7 +113,7 @@ def test_epsilon_falls_with_noise_and_grows_with_steps_and_rate(
     assert moments_epsilon(noise, steps, min(1.0, rate * more), DELTA) >= epsilon - slack
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.01, 1), st.floats(1, 300), st.integers(2, 32))
 def test_log_moment_is_positive_and_convex_in_the_order(
     rate: float, noise: float, order: int
@@ -123,7 +123,7 @@ def test_log_moment_is_positive_and_convex_in_the_order(
     assert below + above - 2 * here >= -1e-12 * max(1.0, above)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1, 300), st.integers(1, 5000))
 def test_formula_bounds_the_exact_value_at_rate_one(noise: float, steps: int) -> None:
     assert moments_epsilon(noise, steps, 1, DELTA) >= gdp_epsilon(math.sqrt(steps) / noise, DELTA)

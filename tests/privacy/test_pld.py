@@ -86,7 +86,7 @@ def test_one_replaced_step_agrees_with_quadrature(noise: float, rate: float) -> 
     assert _one_step_delta(noise, rate, epsilon - 3e-4) >= DELTA
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(0.1, 0.9), st.floats(2, 60), st.integers(500, 4000), st.booleans())
 def test_library_never_undercuts_the_independent_route(
     rate: float, noise: float, steps: int, replaced: bool

@@ -159,7 +159,7 @@ def test_exact_composition_of_pure_releases_by_enumeration(epsilon0: float, step
     assert pld_of((PureLoss(epsilon0, steps, 0.5),), 1e-3) == pytest.approx(epsilon, abs=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(0.01, 1), st.integers(1, 200))
 def test_loss_distributions_never_undercut_the_exact_composition(
     epsilon0: float, steps: int
@@ -226,7 +226,7 @@ def test_pure_releases_never_cost_more_than_their_sum(event: Query, epsilon: flo
 # --- zCDP ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.floats(1e-3, 100), st.floats(1e-9, 1e-2))
 def test_concentrated_privacy_by_two_routes(rho: float, delta: float) -> None:
     own, library = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
@@ -396,7 +396,7 @@ FIELDS = {
 }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(sorted(FIELDS)), st.floats(1.05, 2), st.integers(1, 50))
 def test_epsilon_falls_with_noise_and_grows_with_count_sensitivity_and_rate(
     name: str, factor: float, more: int

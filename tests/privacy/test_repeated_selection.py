@@ -100,7 +100,7 @@ def test_an_exact_example_stays_below_the_bound(target: float, mean: float) -> N
     assert _best_of_random_delta(mu, target, 1 / mean, mean) > delta  # selecting is not free
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.floats(0.02, 1.5), st.floats(1.5, 60), st.sampled_from([0.0, 0.5, 1.0, 2.0, POISSON]),
     st.floats(1e-8, 1e-3), st.floats(1.05, 2),

@@ -171,7 +171,7 @@ def graphs(draw):
     )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(dataset=graphs(), name=st.sampled_from(list(PROTOCOLS)), data=st.data())
 def test_both_backends_agree_on_any_small_graph(dataset, name, data):
     most = int(dataset.train_mask.sum())
