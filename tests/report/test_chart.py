@@ -267,7 +267,7 @@ def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -
     assert np.argsort(shades).tolist() == [3, 0, 2, 1]
     images = np.random.default_rng(0).random((2, 3, 4, 4))
     figure = draw_pictures(Pictures("Digits", images, ["real", "private"], ["0", "1", "2"]))
-    drawn = [axis.images[0].get_array() for axis in figure.axes]
+    drawn = [image.get_array() for image in figure.axes[0].images]
     assert np.array_equal(np.stack(drawn).reshape(images.shape), images)
     files = save(figure, tmp_path / "digits")
     assert all(path.stat().st_size for path in files)

@@ -86,6 +86,7 @@ _STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "font.size": TEXT, "text.parse_math": False, "text.hinting": "none", "svg.fonttype": "none",
     "pdf.fonttype": 42, "xtick.color": _SOFT, "ytick.color": _SOFT, "axes.facecolor": "none",
+    "image.composite_image": False,  # pixels stay what they are
     "lines.linewidth": 1.4, "lines.markersize": 4.8, "lines.markeredgewidth": 1.2,
 }  # fmt: skip
 
@@ -169,14 +170,16 @@ def draw_pictures(pictures: Pictures) -> Figure:
     def paint(figure: Figure, top: float) -> None:
         for column, lines in enumerate(heads):
             _write(figure, left + (column + 0.47) * side, top, lines, ha="center")
+        low = top - above - n_rows * tall
+        axis = _axes(figure, left, low, n_columns * side, n_rows * tall)
         for row, name in enumerate(pictures.rows):
-            low = top - above - (row + 1) * tall
-            _write(figure, left - 0.08, low + (tall + LINE) / 2, [name], ha="right")
+            middle = low + (n_rows - row - 0.5) * tall + LINE / 2
+            _write(figure, left - 0.08, middle, [name], ha="right")
             for column in range(n_columns):
-                axis = _axes(figure, left + column * side, low, 0.94 * side, 0.94 * tall)
                 axis.imshow(pictures.images[row, column], cmap="gray", vmin=0, vmax=1,
-                            interpolation="none", aspect="auto")  # fmt: skip
-                axis.set(xticks=[], yticks=[])
+                            interpolation="none", aspect="auto",
+                            extent=(column, column + 0.94, row + 1, row + 0.06))  # fmt: skip
+        axis.set(xticks=[], yticks=[], xlim=(0, n_columns), ylim=(n_rows, 0))
 
     with mpl.rc_context(_STYLE):
         return _stack(pictures.title, [(above + n_rows * tall, paint)])
