@@ -372,16 +372,24 @@ def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
     ("raw", "words"),
     [
         ({"exhibits": "table9"}, "exhibits.*'table9'.*table"),
-        ({"exhibits": "lrec2022.tabel1"}, "exhibits.*tabel1"),
+        ({"exhibits": "lrec2022.tabel1"}, "exhibits.*tabel1.*did you mean 'table1'"),
+        ({"exhibits": "pat.table3_1"}, "'pat'.*did you mean 'pate.table3_1'"),
+        ({"exhibits": "pate.tabel3_1"}, "of pate; expected figure3_3.*'table3_1'"),
+        ({"scale": "full", "exhibits": "table3_1"}, "studies=pate"),
+        ({"studies": "pate", "datasets": "mnist"}, "datasets: .*mnist.*'mnist-students'"),
+        (
+            {"studies": "inversion", "protocols": "released"},
+            "protocols: .*released; expected paper",
+        ),
         (
             {"exhibits": "lrec2022.table2", "datasets": "synthetic-npz"},
-            "lrec2022.table2 has no run",
+            "datasets: lrec2022.table2 has no run of synthetic-npz; expected",
         ),
         ({"exhibits": "lrec2022.figure1", "splits": "4,10"}, "lrec2022.figure1"),
         ({"splits": "1,7"}, "no run has 7"),
         (
             {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "mnist"},
-            "lrec2022.table1 has no run",
+            "lrec2022.table1 has no run of mnist; expected cora",
         ),
     ],
 )
@@ -415,12 +423,23 @@ def test_datasets_of_a_group_hold_where_the_run_names_none() -> None:
 
 
 def test_a_group_for_other_datasets_takes_none_of_the_studys_own() -> None:
-    study, run = load_study("inversion", "full"), run_of(scale="full", datasets="att-faces,faces")
-    assert {job.dataset for job in group_jobs(study, "mnist_plain", run)} <= {"faces"}
-    assert {job.dataset for job in group_jobs(study, "faces_codes", run)} == {"att-faces", "faces"}
-    digits = run_of(scale="full", datasets="mnist")
-    assert group_jobs(study, "faces_plain", digits) == []
-    assert {job.dataset for job in group_jobs(study, "mnist_plain", digits)} == {"mnist"}
+    run = run_of(datasets="att-faces,faces94,faces,mnist,digits")
+    for scale in ("demo", "full"):
+        study = load_study("inversion", scale)
+        for group in study.groups:
+            faces, digits = {"att-faces", "faces94", "faces"}, {"mnist", "digits"}
+            taken = {job.dataset for job in group_jobs(study, group, run)}
+            assert taken == (digits if group.startswith("mnist") else faces), group
+    students = run_of(scale="full", datasets="mnist-students")
+    pate = load_study("pate", "full")
+    assert group_jobs(pate, "svhn_labels", students) == []
+    assert {job.dataset for job in group_jobs(pate, "labels", students)} == {"mnist-students"}
+
+
+def test_without_kinds_a_group_for_other_datasets_takes_none_of_the_studys_own() -> None:
+    study, run = load_study("lrec2022", "full"), run_of(scale="full", datasets="cora,mnist")
+    assert {job.dataset for job in group_jobs(study, "table4", run)} == {"mnist"}
+    assert {job.dataset for job in group_jobs(study, "A", run)} == {"cora"}
 
 
 def test_a_dataset_that_a_study_does_not_list_is_left_out_with_a_line(small) -> None:

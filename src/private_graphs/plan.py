@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from private_graphs.errors import UsageError
+from private_graphs.errors import UsageError, suggest
 from private_graphs.exhibits import exhibits_by_name, named
 from private_graphs.jobs import Job
 from private_graphs.report.exhibit import Exhibit
@@ -99,16 +100,44 @@ class Plan:
         """UsageError for exhibits without jobs, and for a number of splits that no run has."""
         empty = self._without_jobs(jobs)
         if empty and (self.run.exhibits is not None or not jobs):
-            raise UsageError(
-                f"configuration: exhibit {empty[0]} has no run with the datasets, features, "
-                "protocols and splits that are named; leave it out, or name others"
-            )
+            raise UsageError(f"configuration: {self._why_empty(*empty[0].split('.'))}")
         there = {job.settings["splits"] for job in jobs if "splits" in job.settings}
         if unused := sorted(set(self.run.splits or ()) - there):
             raise UsageError(
                 f"configuration: splits: no run has {', '.join(map(str, unused))}; leave it out, "
                 "or name others"
             )
+
+    def _why_empty(self, owner: str, name: str) -> str:
+        """The keys that leave no run of an exhibit: what they name, and what it has without them."""
+        reads = next(each for each in self.exhibits[owner] if each.name == name).reads(owner)
+        studies = {study_id: load_study(study_id, self.run.scale) for study_id, _ in reads}
+        values: dict[str, Callable[[Job], object]] = {
+            "datasets": lambda job: job.dataset,
+            "protocols": lambda job: job.protocol,
+            "features": lambda job: job.features,
+            "splits": lambda job: job.settings.get("splits"),
+        }
+        reasons = []
+        for key, value in values.items():
+            if not (given := getattr(self.run, key)):
+                continue
+            free = self.run.model_copy(update={key: None})
+            jobs = (
+                job for study, group in reads for job in group_jobs(studies[study], group, free)
+            )
+            there = [str(each) for each in dict.fromkeys(map(value, jobs)) if each is not None]
+            if there:
+                others = self.studies[owner].other_datasets if key == "datasets" else ()
+                more = set(others) - set(map(str, given))
+                reasons.append(
+                    f"{key}: {owner}.{name} has no run of {', '.join(map(str, given))}; expected "
+                    f"{' or '.join(there)}{suggest(str(given[0]), [*there, *more])}"
+                )
+        return "; ".join(reasons) or (
+            f"{owner}.{name} has no run with all of the datasets, features, protocols and splits "
+            "that are named; name others, or leave it out of exhibits"
+        )
 
     @property
     def left_out(self) -> list[str]:

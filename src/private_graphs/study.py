@@ -144,6 +144,8 @@ class Study(_Strict):
     datasets: _NamesList
     other_datasets: tuple[str, ...] = ()
     """That it runs on where a run names them, beside graphs of users."""
+    alike: tuple[_NamesList, ...] = ()
+    """Lists of datasets of one kind: a run group takes datasets of the kind of its own alone."""
     seeds: int = Field(ge=1)
     delta: float = Field(gt=0, lt=1)
     default_scales: tuple[ScaleName, ...] = ("demo",)
@@ -209,7 +211,7 @@ def _check_names(study: Study, where: str) -> None:
     for name in (SELECTION, ALL):
         if name in study.groups:
             raise UserError(f"{where}groups.{name}: the name has a meaning of its own; rename it")
-    named = [*_datasets(study), *study.other_datasets]
+    named = [*_datasets(study), *study.other_datasets, *chain(*study.alike)]
     _known("datasets", named, dataset_names(), where, UserError)
     audited = [key for key, method in all_methods().items() if method.canary is not None]
     for name, group in study.groups.items():
@@ -363,8 +365,9 @@ def left_out(study: Study, run: Run) -> list[str]:
 def group_datasets(study: Study, group: str, run: Run) -> list[str]:
     """Return the datasets of a run group: those that the run names, else its own.
 
-    A group whose list has none of the study's datasets is for others, and never takes those; nor
-    do groups for the study's datasets take what such a list names.
+    A group takes what is of one kind with its own (``Study.alike``). Without kinds, a group whose
+    list has none of the study's datasets is for others, and never takes those; nor do groups for
+    the study's datasets take what such a list names.
     """
     definition = study.groups[group]
     own = definition.datasets or study.datasets
@@ -372,13 +375,19 @@ def group_datasets(study: Study, group: str, run: Run) -> list[str]:
         return [name for name in own if name in (run.datasets or ())]
     if not run.datasets:
         return list(own)
-    apart = [
-        group.datasets
-        for group in study.groups.values()
-        if group.datasets and not set(group.datasets) & set(study.datasets)
-    ]
-    elsewhere = set(chain(*apart)) if set(own) & set(study.datasets) else set(study.datasets)
-    found = [name for name in accepted(study, run) if name not in elsewhere]
+    found = accepted(study, run)
+    if study.alike:
+        kinds = {name: place for place, kind in enumerate(study.alike) for name in kind}
+        taken = {kinds.get(name) for name in own}
+        found = [name for name in found if kinds.get(name) in taken]
+    else:
+        apart = [
+            group.datasets
+            for group in study.groups.values()
+            if group.datasets and not set(group.datasets) & set(study.datasets)
+        ]
+        elsewhere = set(chain(*apart)) if set(own) & set(study.datasets) else set(study.datasets)
+        found = [name for name in found if name not in elsewhere]
     return [name for name in found if not (definition.metis_parts and dataset_spec(name).own)]
 
 

@@ -60,10 +60,26 @@ def named(words: tuple[str, ...], study_ids: list[str]) -> list[tuple[str, str]]
             raise UsageError(f"configuration: exhibits: {word!r} is an exhibit of two studies: "
                              f"write {both}")  # fmt: skip
         if not fitting:
-            names = list(dict.fromkeys(name for _, name in pairs))
-            raise UsageError(
-                f"configuration: exhibits: unknown name {word!r}; expected {', '.join(names)}"
-                f"{suggest(word, names)}"
-            )
+            raise UsageError(f"configuration: exhibits: {_unknown(word, pairs, study_ids)}")
         chosen += fitting
     return list(dict.fromkeys(chosen))
+
+
+def _unknown(word: str, pairs: list[tuple[str, str]], study_ids: list[str]) -> str:
+    """What is wrong with the name of an exhibit, and what names there are."""
+    study, _, name = word.rpartition(".")
+    if study and study not in study_ids:
+        full = [".".join(pair) for pair in pairs]
+        return (
+            f"unknown study {study!r} of {word!r}; expected one of this run's studies: "
+            f"{', '.join(study_ids)}{suggest(word, full)}"
+        )
+    names = list(dict.fromkeys(name for owner, name in pairs if study in ("", owner)))
+    elsewhere = [
+        package.name for package in pkgutil.iter_modules(__path__)
+        if package.ispkg and not study and name in exhibits_by_name(package.name)
+    ]  # fmt: skip
+    if elsewhere:
+        return f"{name!r} is an exhibit of {elsewhere[0]}: add studies={elsewhere[0]}"
+    of = f" of {study}" if study else ""
+    return f"unknown name {name!r}{of}; expected {', '.join(names)}{suggest(name, names)}"
