@@ -7,6 +7,7 @@ import importlib.util
 import pkgutil
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from private_graphs.errors import UsageError, suggest
@@ -75,9 +76,10 @@ def _unknown(word: str, pairs: list[tuple[str, str]], study_ids: list[str]) -> s
             f"{', '.join(study_ids)}{suggest(word, full)}"
         )
     names = list(dict.fromkeys(name for owner, name in pairs if study in ("", owner)))
+    folders = (path.name for path in sorted(Path(__path__[0]).iterdir()) if path.is_dir())
     elsewhere = [
-        package.name for package in pkgutil.iter_modules(__path__)
-        if package.ispkg and not study and name in exhibits_by_name(package.name)
+        owner for owner in folders
+        if not study and owner[0] != "_" and name in exhibits_by_name(owner)
     ]  # fmt: skip
     if elsewhere:
         return f"{name!r} is an exhibit of {elsewhere[0]}: add studies={elsewhere[0]}"
