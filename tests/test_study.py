@@ -379,7 +379,7 @@ def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
         ({"studies": "pate", "datasets": "mnist"}, "datasets: .*mnist.*'mnist-students'"),
         (
             {"studies": "inversion", "protocols": "released"},
-            "protocols: .*released; expected paper",
+            "released; expected paper",
         ),
         (
             {"exhibits": "lrec2022.table2", "datasets": "synthetic-npz"},

@@ -109,7 +109,7 @@ class Plan:
             )
 
     def _why_empty(self, owner: str, name: str) -> str:
-        """The keys that leave no run of an exhibit: what they name, and what it has without them."""
+        """The keys that leave no run of an exhibit: what they name, and what it has."""
         reads = next(each for each in self.exhibits[owner] if each.name == name).reads(owner)
         studies = {study_id: load_study(study_id, self.run.scale) for study_id, _ in reads}
         values: dict[str, Callable[[Job], object]] = {
