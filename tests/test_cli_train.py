@@ -246,6 +246,8 @@ def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
     rows.assign(epsilon_proved=1.0).to_parquet(tmp_path / "runs.parquet")
     (tmp_path / "manifest.json").unlink()
     refused(run("explain", tmp_path), 1, "runs.parquet", "epsilon_proved 1.0 in the row")
+    (tmp_path / "runs.parquet").unlink()
+    refused(run("explain", tmp_path), 1, "manifest.json", "not finished")
 
 
 def test_explain_tells_every_budget_of_a_job_apart_and_knows_its_audits(run, train, tmp_path):

@@ -64,7 +64,7 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
     a row is not what its statement is about, and where a file is not what the ``manifest.json``
     beside it says.
     """
-    from private_graphs.files import check_manifest
+    from private_graphs.files import MANIFEST, check_manifest
     from private_graphs.report.rows import read_runs, read_statements, remedy
     from private_graphs.report.statement import runs_of
 
@@ -85,6 +85,11 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
         names = list(dict.fromkeys(rows.loc[rows["selected"], "statement_id"]))
         statements = _with_audits(file.parent, rows, statements)
     else:
+        if run.is_dir() and not (run / MANIFEST).is_file():
+            raise UserError(
+                f"{run}: there is no {MANIFEST}, which is written last: the run was not finished, "
+                "or files were taken away; run it again"
+            )
         with remedy(_ANEW):
             check_manifest(file.parent)
         statements = read_statements(file)

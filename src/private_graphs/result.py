@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import safetensors.numpy
+from safetensors import SafetensorError
 
 from private_graphs import __version__
+from private_graphs.errors import UserError
 from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, sha256_of, write_json
 from private_graphs.privacy.assumptions import NoiseSource
 
@@ -81,7 +83,8 @@ class JobResult:
 
         Under ``os_entropy`` rows without DP get a folder of their own inside, ``without_dp``,
         where other rows of the job are private: what protects these would be of no use beside
-        them. A job that has no other rows keeps them in ``folder``.
+        them. A job that has no other rows keeps them in ``folder``. Raises UserError where the disk
+        is full or the folder cannot be written; then there is no manifest.
         """
         folder = Path(folder)
         revealing = np.array(
@@ -94,11 +97,17 @@ class JobResult:
         )
         if (folder / WITHOUT_DP).is_dir():  # of an earlier result
             shutil.rmtree(folder / WITHOUT_DP)
-        if revealing.all() or not revealing.any():
-            self._write(folder)
-            return
-        self._of(revealing)._write(folder / WITHOUT_DP)
-        self._of(~revealing)._write(folder, [f"{WITHOUT_DP}/{MANIFEST}"])
+        try:
+            if revealing.all() or not revealing.any():
+                self._write(folder)
+                return
+            self._of(revealing)._write(folder / WITHOUT_DP)
+            self._of(~revealing)._write(folder, [f"{WITHOUT_DP}/{MANIFEST}"])
+        except (OSError, SafetensorError) as error:
+            raise UserError(
+                f"{folder}: the results cannot be written ({error}); make room or change the "
+                "permissions, then run again"
+            ) from error
 
     def _of(self, rows: np.ndarray) -> JobResult:
         """The part with some rows (R,), a mask."""
