@@ -304,7 +304,7 @@ def test_a_name_resolution_without_end_is_given_up(monkeypatch):
 
 def test_what_the_mirror_has_is_kept_although_another_file_is_missing(tmp_path, folder, offline):
     (folder / "planetoid/ind.tiny.x").unlink()
-    with pytest.raises(UserError, match="1 raw files are missing") as raised:
+    with pytest.raises(UserError, match="1 raw file is missing") as raised:
         supply(["tiny"], tmp_path / "raw", folder)
     assert "ind.tiny.y" not in str(raised.value)
     assert files_below(tmp_path / "raw") == sorted(set(CONTENTS) - {"planetoid/ind.tiny.x"})

@@ -327,7 +327,7 @@ def test_records_of_generated_and_of_missing_files(raw):
     assert [record.file for record in records] == ["citation-npz/synthetic.npz"]
     assert records[0].url is None
     assert records[0].sha256 == sha((raw / "citation-npz/synthetic.npz").read_bytes())
-    with pytest.raises(UserError, match="tiny: 1 raw files are missing below .*supply"):
+    with pytest.raises(UserError, match="tiny: 1 raw file is missing below .*supply"):
         raw_records("tiny", raw)
     with pytest.raises(UserError, match="unknown dataset 'tinny'.*did you mean 'tiny'"):
         raw_records("tinny", raw)

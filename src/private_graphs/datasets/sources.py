@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -297,7 +297,7 @@ def raw_records(name: str, raw_dir: str | os.PathLike[str]) -> list[RawFile]:
     missing = [source.file for source in files if not (raw_dir / source.file).is_file()]
     if missing:
         raise UserError(
-            f"{name}: {len(missing)} raw files are missing below {raw_dir}: "
+            f"{name}: {_counted(missing)} missing below {raw_dir}: "
             f"{', '.join(missing)}; supply the raw files first"
         )
     records = []
@@ -417,6 +417,10 @@ def _unwritable(path: Path, error: OSError) -> UserError:
     )
 
 
+def _counted(files: Collection[object]) -> str:
+    return "1 raw file is" if len(files) == 1 else f"{len(files)} raw files are"
+
+
 def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Path) -> str:
     """One message for all files that are wrong or missing."""
     lines = []
@@ -428,8 +432,13 @@ def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Pa
             f"them by hand below {raw_dir}."
         )
     if missing:
-        lines.append(f"{len(missing)} raw files are missing:")
-        lines += [f"  {source.file}  {source.url or NO_SOURCE}" for source in missing]
+        lines.append(f"{_counted(missing)} missing:")
+        at: dict[str, list[str]] = {}
+        for source in missing:
+            at.setdefault(source.url or NO_SOURCE, []).append(source.file)
+        for place, files in at.items():  # one archive may hold hundreds
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            lines.append(f"  {files[0]}{more}  {place}")
         # Files fail for few reasons; each is said once.
         reasons = dict.fromkeys(reason for each in missing.values() for reason in each)
         lines.append("Why: " + "; ".join(reasons) + ".")
