@@ -19,11 +19,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from private_graphs.cost import Costs, duration_on
+from private_graphs.cost import Costs, duration_on, recorded_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.errors import UserError
@@ -369,13 +368,13 @@ def plan_table() -> str:
     for name in study_ids():
         made = ",".join(f"{name}.{each}" for each in exhibits_by_name(name))
         jobs = Plan(Run.parse({"scale": "full", "studies": name, "exhibits": made})).jobs
-        recorded = recorded_seconds(name)
-        costs = Costs((job, recorded[job.id]) for job in jobs if job.id in recorded)
+        recorded = list(recorded_times(jobs, ROOT / "recorded"))
+        costs = Costs(recorded=recorded)
         audits = [job for job in jobs if job.attack]
         hours = duration_on(map(costs.seconds, jobs), 2) / 3600
         runs = sum(job.n_replicas for job in jobs if not job.attack)
         rows.append(
-            (name, len(jobs) - len(audits), runs, len(audits), costs.n_finished, f"{hours:.0f}")
+            (name, len(jobs) - len(audits), runs, len(audits), len(recorded), f"{hours:.0f}")
         )
     heads = ("study", "jobs", "runs", "audits", "jobs that were measured", "hours on 2 cores")
     return _markdown(heads, rows)
@@ -391,16 +390,6 @@ def gpu_table() -> str:
         rows.append((row["case"], row["device"], rate, f"{row['plain_ratio']:.0f} x", share))
     heads = ("case", "device", "per second", "of a plain loop there", "of the bandwidth")
     return _markdown(heads, rows)
-
-
-def recorded_seconds(study: str) -> dict[str, float]:
-    """Return the seconds of the recorded jobs of a study."""
-    path = ROOT / "recorded" / study / "rows.parquet"
-    if not path.is_file():
-        return {}
-    rows = pd.read_parquet(path, columns=["study", "group", "job", "seconds"]).dropna()
-    sums = rows.groupby(["study", "group", "job"])["seconds"].sum()
-    return {"/".join(names): float(seconds) for names, seconds in sums.items()}
 
 
 def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:

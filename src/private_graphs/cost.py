@@ -1,10 +1,11 @@
-"""About how long jobs take: as finished jobs of the same kind did, else by a rough rule."""
+"""About how long jobs take: as finished jobs did, else as recorded ones, else by a rough rule."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -47,27 +48,62 @@ def likeness(job: Job) -> list[tuple]:
 class Costs:
     """Seconds of jobs, learned from finished ones."""
 
-    def __init__(self, finished: Iterable[tuple[Job, float]] = ()):
-        """``finished`` are jobs with their seconds."""
-        self.n_finished = 0
-        ratios: dict[tuple, list[float]] = {}
-        for job, seconds in finished:
-            self.n_finished += 1
-            for kind in likeness(job):
-                ratios.setdefault(kind, []).append(seconds / rough_seconds(job))
-        self._ratios = {kind: statistics.median(values) for kind, values in ratios.items()}
+    def __init__(
+        self,
+        finished: Iterable[tuple[Job, float]] = (),
+        recorded: Iterable[tuple[Job, float]] = (),
+    ):
+        """``finished`` are jobs with their seconds here, ``recorded`` with those elsewhere."""
+        self._finished, here = _ratios(finished)
+        self._recorded, there = _ratios(recorded)
+        self._of_kind = there | here
 
     def seconds(self, job: Job) -> float:
         """Estimate the seconds of a job: the rough rule, corrected by the most alike jobs."""
-        ratio = next((self._ratios[k] for k in likeness(job) if k in self._ratios), 1.0)
+        ratio = next((self._of_kind[k] for k in likeness(job) if k in self._of_kind), 1.0)
         return rough_seconds(job) * ratio
 
     @property
     def source(self) -> str:
         """Where estimates come from, in words."""
-        if not self.n_finished:
-            return "by a rough rule, as nothing like it has finished here"
-        return f"from {counted(self.n_finished, 'finished job')} on this machine"
+        places = {"finished job": ("on this machine", self._finished),
+                  "recorded job": ("on another one", self._recorded)}  # fmt: skip
+        known = [f"{counted(n, job)} {place}" for job, (place, n) in places.items() if n]
+        if known:
+            return f"from {' and '.join(known)}"
+        return (
+            "by a rough rule that knows sizes alone and may be wrong by a factor of ten, as "
+            "nothing like it has finished here"
+        )
+
+
+def _ratios(timed: Iterable[tuple[Job, float]]) -> tuple[int, dict[tuple, float]]:
+    """Return how many jobs have seconds, and by likeness the median ratio to the rough rule."""
+    number, ratios = 0, defaultdict(list)
+    for job, seconds in timed:
+        number += 1
+        for kind in likeness(job):
+            ratios[kind].append(seconds / rough_seconds(job))
+    return number, {kind: statistics.median(values) for kind, values in ratios.items()}
+
+
+def recorded_times(jobs: Iterable[Job], recorded: Path) -> Iterator[tuple[Job, float]]:
+    """Yield those of ``jobs`` that are recorded, with the seconds that as many runs took."""
+    import pandas as pd
+
+    of_study = defaultdict(list)
+    for job in jobs:
+        of_study[job.study].append(job)
+    for study, listed in of_study.items():
+        path = recorded / study / "rows.parquet"
+        if not path.is_file():
+            continue
+        rows = pd.read_parquet(path, columns=["group", "job", "seconds"]).dropna()
+        means = rows.groupby(["group", "job"])["seconds"].mean()
+        seconds = {f"{study}/{group}/{name}": mean for (group, name), mean in means.items()}
+        for job in listed:
+            if job.id in seconds and not job.attack:
+                yield job, START_SECONDS + seconds[job.id] * job.n_replicas
 
 
 def finished_times(results: Path) -> Iterator[tuple[Job, float]]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from private_graphs.cost import (
+    START_SECONDS,
     Costs,
     counted,
     duration,
     duration_on,
     finished_times,
+    recorded_times,
     rough_seconds,
     times_file,
 )
@@ -65,6 +68,22 @@ def test_times_of_finished_jobs_are_read_and_secret_or_broken_ones_are_not(tmp_p
     write_text(times_file(scale, jobs[2]), "s\n")
     write_text(times_file(scale, jobs[3]), "s\ninf\n")
     assert list(finished_times(tmp_path)) == [(jobs[0], 12.5)]
+
+
+def test_recorded_jobs_tell_as_many_seconds_as_their_runs_took(tmp_path: Path) -> None:
+    recorded, other = changed(name="a"), changed(name="b")
+    rows = pd.DataFrame({"group": [recorded.group] * 3, "job": ["a", "a", "gone"], "seconds": 4.0})
+    (tmp_path / recorded.study).mkdir()
+    rows.to_parquet(tmp_path / recorded.study / "rows.parquet")
+    more = recorded.model_copy(update={"seeds": tuple(range(30))})
+    ((found, seconds),) = recorded_times([more, other], tmp_path)
+    assert found == more and seconds == START_SECONDS + 4 * more.n_replicas
+    costs = Costs([(changed(settings={}), 1.0)], [(more, seconds)])
+    assert costs.seconds(more) == pytest.approx(seconds), "the very job before like ones"
+    like = changed(settings={"epochs": 7})
+    ratio = rough_seconds(like) / rough_seconds(changed(settings={}))
+    assert costs.seconds(like) == pytest.approx(ratio), "here before elsewhere"
+    assert "1 finished job on this machine and 1 recorded job on another" in costs.source
 
 
 def test_jobs_share_cores_and_none_is_shorter_than_the_longest() -> None:
