@@ -50,7 +50,7 @@ from private_graphs.privacy.selection import POISSON, selection_epsilon
 from private_graphs.report.claims import claims_table, judged, reasons
 from private_graphs.report.shelf import recorded_shelf
 from private_graphs.report.table import markdown
-from private_graphs.study import Run, study_ids, write_schemas
+from private_graphs.study import Run, load_study, study_ids, write_schemas
 
 ROOT = Path(__file__).resolve().parents[1]
 DELTA = 1e-5
@@ -380,6 +380,32 @@ def plan_table() -> str:
     return _markdown(heads, rows)
 
 
+def studies_table() -> str:
+    """Every study with its datasets and exhibits at full scale: what a run may name."""
+    rows = []
+    for name in study_ids():
+        study, demo = load_study(name), load_study(name, "demo")
+        further = [each for each in study.other_datasets if each not in study.datasets]
+        made = exhibits_by_name(name)
+        others = [each for each in made if each not in study.exhibits]
+        rows.append(
+            (
+                f"`{name}`",
+                _names(study.datasets),
+                _names(further),
+                _names(demo.datasets),
+                _names(study.exhibits),
+                _names(others),
+            )
+        )
+    heads = ("study", "datasets", "others it takes", "at `demo`", "exhibits", "others, named alone")
+    return _markdown(heads, rows)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def gpu_table() -> str:
     """What ``benchmarks/gpu.py`` printed on a GPU."""
     rows = []
@@ -430,6 +456,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "one_run": one_run_table,
     },
     "docs/data.md": {"sources": sources},
+    "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},
     **claim_pages(),
 }
