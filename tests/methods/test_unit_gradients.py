@@ -147,6 +147,16 @@ def test_drawn_records_are_of_their_own_unit_and_an_empty_unit_has_no_weight():
     assert groups.weights.sum(axis=1).tolist() == [1, 0, 1]
 
 
+@pytest.mark.parametrize("net", [Softmax(12, 12, 3), Cnn(12, 12, 3)])
+@pytest.mark.parametrize("draws", [0, 4])
+def test_without_any_record_a_step_is_zero_before_its_noise(net, draws):
+    task, units = image_task(), Units.of(np.full(60, -1), 3)
+    rows, labels = net.prepared(task.train_pixels), np.full(60, -1)
+    groups = units.groups(np.arange(3), draws, np.random.default_rng(0))
+    parameters = np.ones(net.n_parameters, np.float32)
+    assert not net.gradient_sum(parameters, rows, labels, groups, 0.4).any()
+
+
 def test_joins_are_coins_of_the_rate_and_noise_has_its_size():
     net, task = Softmax(12, 12, 3), image_task()
     rows = np.zeros((60, 144), np.float32)

@@ -59,8 +59,9 @@ class Units:
             offsets = np.tile(np.arange(most), (len(joined), 1))
             weights = np.where(offsets < sizes[:, None], 1 / np.maximum(sizes, 1)[:, None], 0.0)
             offsets = np.minimum(offsets, np.maximum(sizes - 1, 0)[:, None])
-        places = np.minimum(begins[:, None] + offsets, len(self.records) - 1)
-        return Groups(self.records[places], weights)
+        records = self.records if len(self.records) else np.zeros(1, np.int64)  # of weight 0
+        places = np.minimum(begins[:, None] + offsets, len(records) - 1)
+        return Groups(records[places], weights)
 
 
 @dataclass(frozen=True)
