@@ -19,7 +19,7 @@ EXHIBIT = Exhibit(
     (
         "faces_plain_attacks", "faces_record_attacks", "faces_class_attacks",
         "faces_class_sound_attacks", "mnist_plain_attacks", "mnist_record_attacks",
-        "mnist_subclass_attacks",
+        "mnist_record_between_attacks", "mnist_subclass_attacks",
     ),
     build,
     meaning="Whether a model gives its classes away is told by who can be recognised, not by the "

@@ -16,7 +16,7 @@ def build(results: Any) -> list[Block]:
 EXHIBIT = Exhibit(
     "figure4_7",
     "Digits, record-DP: accuracy, distance and recognition against ε",
-    ("mnist_record_attacks",),
+    ("mnist_record_attacks", "mnist_record_between_attacks"),
     build,
     meaning="Whether record-level noise keeps an attack from showing digits.",
 )

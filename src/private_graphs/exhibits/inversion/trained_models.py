@@ -71,6 +71,7 @@ EXHIBIT = Exhibit(
         "faces_class_sound",
         "mnist_plain",
         "mnist_record",
+        "mnist_record_between",
         "mnist_subclass",
     ),
     build,
