@@ -368,14 +368,12 @@ def plan_table() -> str:
     for name in study_ids():
         made = ",".join(f"{name}.{each}" for each in exhibits_by_name(name))
         jobs = Plan(Run.parse({"scale": "full", "studies": name, "exhibits": made})).jobs
-        recorded = list(recorded_times(jobs, ROOT / "recorded"))
+        recorded = list(recorded_times(jobs, ROOT / "recorded", "full"))
         costs = Costs(recorded=recorded)
         audits = [job for job in jobs if job.attack]
-        hours = duration_on(map(costs.seconds, jobs), 2) / 3600
+        hours = f"{duration_on(map(costs.seconds, jobs), 2) / 3600:.0f}" if recorded else "–"
         runs = sum(job.n_replicas for job in jobs if not job.attack)
-        rows.append(
-            (name, len(jobs) - len(audits), runs, len(audits), len(recorded), f"{hours:.0f}")
-        )
+        rows.append((name, len(jobs) - len(audits), runs, len(audits), len(recorded), hours))
     heads = ("study", "jobs", "runs", "audits", "jobs that were measured", "hours on 2 cores")
     return _markdown(heads, rows)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.errors import UserError
 from private_graphs.jobs import JOB_FILE, Job, read_job
+from private_graphs.study import load_study
 
 START_SECONDS = 1.0
 """Of every job: its process, the dataset, the price."""
@@ -87,8 +88,11 @@ def _ratios(timed: Iterable[tuple[Job, float]]) -> tuple[int, dict[tuple, float]
     return number, {kind: statistics.median(values) for kind, values in ratios.items()}
 
 
-def recorded_times(jobs: Iterable[Job], recorded: Path) -> Iterator[tuple[Job, float]]:
-    """Yield those of ``jobs`` that are recorded, with the seconds that as many runs took."""
+def recorded_times(jobs: Iterable[Job], recorded: Path, scale: str) -> Iterator[tuple[Job, float]]:
+    """Yield those of ``jobs`` that are recorded, with the seconds that as many runs took.
+
+    ``scale`` is theirs: jobs of another scale than the recorded one have the same names.
+    """
     import pandas as pd
 
     of_study = defaultdict(list)
@@ -96,7 +100,7 @@ def recorded_times(jobs: Iterable[Job], recorded: Path) -> Iterator[tuple[Job, f
         of_study[job.study].append(job)
     for study, listed in of_study.items():
         path = recorded / study / "rows.parquet"
-        if not path.is_file():
+        if not path.is_file() or load_study(study).recorded_scale != scale:
             continue
         rows = pd.read_parquet(path, columns=["group", "job", "seconds"]).dropna()
         means = rows.groupby(["group", "job"])["seconds"].mean()

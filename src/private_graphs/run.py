@@ -306,7 +306,7 @@ class _Runner:
                 words = f"{words}; {self.search.words}"
             elif n_configurations == 1:
                 words = "nothing: the settings are fixed in advance"
-                if self.method.assumptions:
+                if self.method.assumptions and request.private:
                     words += "; how the method's constants were set stands among the assumptions"
         n_known, size = len(request.known), len(self.task.validation_labels)
         facts = [*self.task.scenario.public_facts, *outcome.public_facts]

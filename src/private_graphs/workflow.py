@@ -28,7 +28,7 @@ from private_graphs.kept import finished_jobs, followers, linked, widened
 from private_graphs.methods import module_of
 from private_graphs.plan import Plan
 from private_graphs.protocols import PROTOCOLS
-from private_graphs.study import Run, accepted, data_view, load_study
+from private_graphs.study import Run, accepted, data_view
 
 RESULTS = Path("results")
 RAW = Path("data/raw")
@@ -189,11 +189,8 @@ class Workflow:
     @cached_property
     def costs(self) -> Costs:
         """What finished jobs of any scale, and recorded ones, tell of the seconds of others."""
-        as_recorded = [
-            job for job in self.jobs.values()
-            if load_study(job.study, self.run.scale).recorded_scale == self.run.scale
-        ]  # fmt: skip
-        return Costs(finished_times(RESULTS), recorded_times(as_recorded, RECORDED))
+        recorded = recorded_times(self.jobs.values(), RECORDED, self.run.scale)
+        return Costs(finished_times(RESULTS), recorded)
 
     def megabytes(self, identifier: str) -> int:
         """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per run."""

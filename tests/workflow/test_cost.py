@@ -71,12 +71,13 @@ def test_times_of_finished_jobs_are_read_and_secret_or_broken_ones_are_not(tmp_p
 
 
 def test_recorded_jobs_tell_as_many_seconds_as_their_runs_took(tmp_path: Path) -> None:
-    recorded, other = changed(name="a"), changed(name="b")
+    recorded, other = (changed(study="pate", name=name) for name in "ab")
     rows = pd.DataFrame({"group": [recorded.group] * 3, "job": ["a", "a", "gone"], "seconds": 4.0})
     (tmp_path / recorded.study).mkdir()
     rows.to_parquet(tmp_path / recorded.study / "rows.parquet")
     more = recorded.model_copy(update={"seeds": tuple(range(30))})
-    ((found, seconds),) = recorded_times([more, other], tmp_path)
+    ((found, seconds),) = recorded_times([more, other], tmp_path, "reduced")
+    assert not [*recorded_times([more], tmp_path, "full")], "the same name at another scale"
     assert found == more and seconds == START_SECONDS + 4 * more.n_replicas
     costs = Costs([(changed(settings={}), 1.0)], [(more, seconds)])
     assert costs.seconds(more) == pytest.approx(seconds), "the very job before like ones"
