@@ -44,6 +44,18 @@ def test_pairs_are_of_the_models_that_the_thesis_compares_alone():
     assert claims.farther(runs(*attacks), None).value == pytest.approx(0.5)
 
 
+def test_the_smallest_budget_is_one_of_those_that_have_all_seeds():
+    rows = [
+        {"method": "model_inversion", "attack": "prior", "penalty": "none", "group": group,
+         "scenario": "records", "epsilon": epsilon, "re_identification": share}
+        for group, epsilon, share in (
+            ("mnist_plain_attacks", math.inf, 0.9), ("mnist_record_attacks", 6.0, 0.8),
+            ("mnist_record_attacks", 0.5, 0.6), ("mnist_record_between_attacks", 0.333, 0.1),
+        )
+    ]  # fmt: skip
+    assert claims.at_smallest(runs(*rows), None, "prior").value == pytest.approx(0.6)
+
+
 def test_parts_are_ranked_within_a_seed():
     rows = [
         model("mnist_parts", "subclasses", 18.6, 0.5 + parts / 500, parts=parts)
