@@ -20,7 +20,6 @@ from private_graphs.errors import UserError
 from private_graphs.files import WITHOUT_DP, sha256_of
 from private_graphs.jobs import Chosen
 from private_graphs.methods import all_methods, method_named
-from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.method import Outcome
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
@@ -110,8 +109,10 @@ def test_every_row_has_its_statement(case, finished):
         private = noisy and statement.status != "not_private"
         assert (ONLY_THIS_FILE in statement.assumptions) == private
         assert (SECRET_SEED in statement.assumptions) == private
-        if CONSTANTS in all_methods()[case[0]].assumptions:
-            assert (CONSTANTS in statement.assumptions) == private
+        chosen = set(all_methods()[case[0]].assumptions)
+        finite = statement.status != "not_private"
+        assert chosen.isdisjoint(statement.assumptions) == (not chosen or not finite)
+        assert finite or "among the assumptions" not in statement.selection.data
 
 
 def test_no_two_claims_share_a_statement(finished):
