@@ -299,6 +299,7 @@ class _Runner:
     def run_of(self, request: Request, outcome: Outcome) -> _Run:
         """What the statement of a request says of its run."""
         n_configurations, words = outcome.n_configurations, outcome.chosen_by
+        promises = request.private or not self.method.reads_private  # a finite ε, or ε = 0
         if not self.method.one_run:  # the runner compares what was trained
             n_configurations = len(self.job.candidates(request.epsilon))
             if self.search and request.private:
@@ -306,7 +307,7 @@ class _Runner:
                 words = f"{words}; {self.search.words}"
             elif n_configurations == 1:
                 words = "nothing: the settings are fixed in advance"
-                if self.method.assumptions and request.private:
+                if self.method.assumptions and promises:
                     words += "; how the method's constants were set stands among the assumptions"
         n_known, size = len(request.known), len(self.task.validation_labels)
         facts = [*self.task.scenario.public_facts, *outcome.public_facts]
@@ -343,7 +344,7 @@ class _Runner:
             facts=(*facts, "all settings of the run"),
             assumptions=(
                 *outcome.assumptions,
-                *(self.method.assumptions if request.private else ()),
+                *(self.method.assumptions if promises else ()),
             ),
             noise_generator=outcome.noise_generator,
             n_units=outcome.n_units or self.task.n_units,
