@@ -23,8 +23,16 @@ from private_graphs.datasets.registry import declared_graphs
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
+from private_graphs.mechanisms.door import UNSEEN, Door, Watch
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import (
+    VALIDATION_LABELS,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+)
 from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import Unnoised
@@ -79,6 +87,7 @@ def execute(
     code_fingerprint: str = "",
     unlabelled: bool = False,
     secret: bytes | None = None,
+    watch: Watch = UNSEEN,
 ) -> JobResult:
     """Run every replica of ``job`` and return rows, statements, predictions and artifacts.
 
@@ -102,7 +111,7 @@ def execute(
     started = time.perf_counter()
     # How BLAS cuts a product, and with it the last bits, follows from the number of threads.
     with threadpool_limits(limits=threads):
-        outcomes = runner.outcomes(context)
+        outcomes = runner.outcomes(context, watch)
     seconds = (time.perf_counter() - started) / len(outcomes)
     runs = [runner.run_of(*pair) for pair in zip(runner.requests, outcomes, strict=True)]
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
@@ -269,10 +278,23 @@ class _Runner:
             unlabelled, requests, search, noise_source, fingerprint,
         )  # fmt: skip
 
-    def outcomes(self, context: Context) -> list[Outcome]:
+    def outcomes(self, context: Context, watch: Watch) -> list[Outcome]:
+        """Answer all requests through one door."""
+        door = Door.of([request.streams for request in self.requests], watch)
+        outcomes = self._answers(door, context)
+        door.close()
+        apart = door.part(VALIDATION_LABELS).events()
+        return [
+            replace(outcome, events=events, validation_events=theirs) if planned else outcome
+            for outcome, events, theirs, planned in zip(
+                outcomes, door.events(), apart, door.planned(), strict=True
+            )
+        ]
+
+    def _answers(self, door: Door, context: Context) -> list[Outcome]:
         """Answer all requests: together, or those of each seed on the nodes that it draws."""
         if self.job.test_share is None:
-            return self.method.run(self.task, self.requests, context)
+            return self.method.run(self.task, self.requests, door, context)
         found: dict[int, Outcome] = {}
         for seed in self.job.seeds:
             task, evaluation = _cut(self.job, self.dataset, seed, self.unlabelled)
@@ -283,7 +305,8 @@ class _Runner:
                 lambda done, _, before=before, total=total: context.report(before + done, total)
             )
             part = replace(context, progress=progress)
-            answers = self.method.run(task, [self.requests[i] for i in places], part)
+            asked = [self.requests[i] for i in places]
+            answers = self.method.run(task, asked, door.batch(asked), part)
             found |= zip(places, answers, strict=True)
         return [found[index] for index in range(len(self.requests))]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
+from answers import answers
 from small_graphs import make_graph
 
 from private_graphs.methods import method_named
@@ -133,4 +134,4 @@ def many_requests(
 
 def run(name: str, task: GraphTask, requests: Sequence[Request], progress=None) -> list[Outcome]:
     """Answer requests by the method of this name."""
-    return method_named(name).run(task, requests, Context(progress))
+    return answers(method_named(name), task, requests, Context(progress))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from answers import answers
 from test_unit_gradients import image_task
 
 from private_graphs.methods.class_codes import CodeSettings, respond, run, with_replaced
@@ -32,7 +33,7 @@ def test_a_report_is_kept_and_exchanged_with_the_chances_that_epsilon_allows():
 def test_what_is_released_proves_what_was_asked():
     task = image_task("classes")
     for release in ("codes", "means"):
-        (found,) = run(task, [ask(2.0, release=release, dimensions=2)])
+        (found,) = answers(run, task, [ask(2.0, release=release, dimensions=2)])
         epsilon = price(found.events[0], "class", "replace", task.delta).epsilon
         assert 1.9 < epsilon <= 2
 
@@ -40,7 +41,7 @@ def test_what_is_released_proves_what_was_asked():
 def test_classes_are_learned_without_noise_by_both_releases():
     task = image_task("classes")
     for release in ("codes", "means"):
-        (found,) = run(task, [ask(math.inf, release=release, dimensions=4)])
+        (found,) = answers(run, task, [ask(math.inf, release=release, dimensions=4)])
         assert (found.test_predictions == np.arange(9) % 3).mean() > 0.6
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from answers import answers
 from test_noisy_sums import graph_of, proved, request
 from torch.nn import functional
 
@@ -148,14 +149,14 @@ def test_no_other_roots_move_and_each_by_twice_the_clip_at_most():
 def test_what_is_proved_is_what_was_asked_and_what_is_printed_needs_a_bound_that_fails():
     asked = request("dp_gnn", 8.0, epochs=2, lot=16, degree=3)
     method = method_named("dp_gnn")
-    (sound,) = method.run(task_of(), [asked])
+    (sound,) = answers(method, task_of(), [asked])
     steps, answer = sound.events
     assert isinstance(steps, PoissonSums) and isinstance(answer, GaussianQuery)
     assert (steps.terms, steps.count, steps.rate) == (7, 6, 16 / 50)
     assert (answer.sensitivity, answer.count) == (2 * math.sqrt(3), 1)
     assert 7.8 < proved(sound.events, 1e-3) <= 8 and sound.claim is None and not sound.assumptions
     for protocol, moved in (("released", 16 * 4), ("paper", 7)):
-        (other,) = method.run(task_of(protocol), [asked])
+        (other,) = answers(method, task_of(protocol), [asked])
         (event,) = other.events
         assert (
             event.sensitivity == 2 * moved and event == method.planned(task_of(protocol), asked)[0]
@@ -193,8 +194,8 @@ def test_an_answer_does_not_depend_on_the_company(protocol):
         for seed, rate in ((0, 0.01), (1, 0.05))
     ]
     method, task = method_named("dp_gnn"), task_of(protocol)
-    for one, other in zip(asked, method.run(task, asked), strict=True):
-        (alone,) = method.run(task, [one])
+    for one, other in zip(asked, answers(method, task, asked), strict=True):
+        (alone,) = answers(method, task, [one])
         assert np.array_equal(alone.test_predictions, other.test_predictions)
 
 
@@ -202,7 +203,7 @@ def test_it_learns_from_neighbours_without_noise():
     truth = graph_of().labels[70:]
     for protocol in PROTOCOLS:
         asked = request("dp_gnn", math.inf, epochs=60, degree=12, learning_rate=0.03)
-        (answer,) = method_named("dp_gnn").run(task_of(protocol), [asked])
+        (answer,) = answers(method_named("dp_gnn"), task_of(protocol), [asked])
         assert (answer.test_predictions == truth).mean() > 0.6, protocol
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from answers import answers
 from test_noisy_sums import graph_of, request
 
 from private_graphs.methods import edge_rand
@@ -76,7 +77,7 @@ def test_what_is_proved(protocol, chunk, proved, monkeypatch):
     monkeypatch.setattr(edge_rand, "_CHUNK", chunk)
     task = build_task(graph_of(), "links", METHOD.protocols[protocol], 1e-7, max_edges=900)[0]
     asked = [request("edge_rand", epsilon, hops=1, epochs=3) for epsilon in (1.0, math.inf)]
-    private, public = METHOD.run(task, asked)
+    private, public = answers(METHOD, task, asked)
     priced = [price(each, each.unit, each.relation, 1e-7) for each in private.events]
     assert compose_groups([(priced, 1)], 1e-7) == pytest.approx(proved, rel=1e-3)
     assert (private.claim is None) == (protocol == "sound") and not public.events
@@ -85,8 +86,8 @@ def test_what_is_proved(protocol, chunk, proved, monkeypatch):
 def test_a_network_on_the_graph_itself_learns():
     task = build_task(graph_of(), "links", METHOD.protocols["sound"], 1e-7, max_edges=900)[0]
     asked = [request("edge_rand", math.inf, seed, learning_rate=0.05) for seed in (0, 1)]
-    together = METHOD.run(task, asked)
+    together = answers(METHOD, task, asked)
     truth = graph_of().labels[70:]
     assert np.mean(together[0].test_predictions == truth) > 0.8
-    (alone,) = METHOD.run(task, asked[1:])
+    (alone,) = answers(METHOD, task, asked[1:])
     assert np.array_equal(alone.test_predictions, together[1].test_predictions)

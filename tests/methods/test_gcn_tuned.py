@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
+from answers import answers
 from small_graphs import dense_features
 from small_tasks import graph_task, many_requests
 
@@ -60,7 +61,9 @@ def test_labels_of_public_nodes_and_edges_across_change_nothing(name):
     )
     method = short(METHODS[name], splits=10)
     requests = many_requests(task, epsilons=(2.0,), known=(0, 10))
-    for one, two in zip(method.run(task, requests), method.run(other, requests), strict=True):
+    for one, two in zip(
+        answers(method, task, requests), answers(method, other, requests), strict=True
+    ):
         np.testing.assert_array_equal(one.test_predictions, two.test_predictions)
         np.testing.assert_array_equal(one.validation_predictions, two.validation_predictions)
 
@@ -70,7 +73,7 @@ def test_labels_of_public_nodes_and_edges_across_change_nothing(name):
 def test_events_are_what_was_released_and_priced_at_the_request(name, epsilon):
     task = graph_task(unlabelled=3)
     method = short(METHODS[name], splits=12)
-    outcomes = method.run(task, many_requests(task, epsilons=(epsilon,), seeds=2))
+    outcomes = answers(method, task, many_requests(task, epsilons=(epsilon,), seeds=2))
     for outcome in outcomes:
         (event,) = outcome.events
         assert 0.97 * epsilon < price(event, "node", "replace", task.delta).epsilon <= epsilon
@@ -93,7 +96,7 @@ def test_a_release_that_was_not_planned_stops_the_run(monkeypatch):
 
     monkeypatch.setattr(engine, "train", halved)
     with pytest.raises(ReleaseMismatch, match="noise_multiplier"):
-        short(EPOCH_SUM).run(task, many_requests(task))
+        answers(short(EPOCH_SUM), task, many_requests(task))
 
 
 def test_every_node_is_a_part_of_its_own_and_training_edges_then_play_no_part():
@@ -102,7 +105,9 @@ def test_every_node_is_a_part_of_its_own_and_training_edges_then_play_no_part():
     bare = replace(task, train_adjacency=task.train_adjacency * 0)
     requests = many_requests(task, epsilons=(2.0, math.inf), seeds=2)
     for one, two in zip(
-        short(EPOCH_SUM).run(task, requests), short(EPOCH_SUM).run(bare, requests), strict=True
+        answers(short(EPOCH_SUM), task, requests),
+        answers(short(EPOCH_SUM), bare, requests),
+        strict=True,
     ):
         np.testing.assert_array_equal(one.test_predictions, two.test_predictions)
 
@@ -111,11 +116,11 @@ def test_little_signal_takes_fewer_epochs_and_answers_stay_in_order():
     task = graph_task()
     requests = many_requests(task, epsilons=(math.inf, 0.5, 2.0), known=(0,), seeds=2)
     calls = []
-    together = EPOCH_SUM.run(task, requests, Context(lambda *done: calls.append(done)))
+    together = answers(EPOCH_SUM, task, requests, Context(lambda *done: calls.append(done)))
     assert [each.settings["epochs"] for each in together] == [20, 20, 10, 10, 10, 10]
     assert calls[-1] == (6, 6) and all(done <= 6 for done, _ in calls)
     for outcome, request in zip(together, requests, strict=True):
-        (alone,) = EPOCH_SUM.run(task, [request])
+        (alone,) = answers(EPOCH_SUM, task, [request])
         np.testing.assert_array_equal(outcome.test_predictions, alone.test_predictions)
         assert [each.releases for each in outcome.events] == ([10] if request.private else [])
     assert EPOCH_SUM.rule(18_000, 1000.0).epochs == 11 and EPOCH_SUM.rule(900, 1000.0).epochs == 20

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from answers import answers
 from test_noisy_sums import N, graph_of, proved, request, task_of
 
 from private_graphs.methods import method_named
@@ -35,7 +36,7 @@ def test_one_replaced_node_moves_the_sums_by_the_root_of_twice_the_degree():
 def test_the_sum_and_all_steps_are_paid_for():
     task = task_of("lists")
     asked = request("label_sums", 8.0, epochs=3, lot=16, degree=DEGREE)
-    (answer,) = METHOD.run(task, [asked])
+    (answer,) = answers(METHOD, task, [asked])
     assert answer.events == METHOD.planned(task, asked)
     assert [event.count for event in answer.events] == [1, 9]
     assert 7.9 < proved(answer.events, 1e-3) <= 8
@@ -59,10 +60,10 @@ def test_before_it_learns_the_network_names_the_class_of_most_neighbours():
 def test_labels_of_others_are_not_read_and_neighbours_help():
     task, truth = task_of("lists"), graph_of().labels
     asked = [request("label_sums", math.inf, lot=16, degree=60, epochs=5)]
-    (before,) = METHOD.run(task, asked)
+    (before,) = answers(METHOD, task, asked)
     labels = task.graph.labels.copy()
     labels[50:70] = (labels[50:70] + 1) % 3  # validation nodes
     other = replace(task, graph=replace(task.graph, labels=labels))
-    (after,) = METHOD.run(other, asked)
+    (after,) = answers(METHOD, other, asked)
     assert np.array_equal(before.test_predictions, after.test_predictions)
     assert np.mean(before.test_predictions == truth[70:]) > 0.8

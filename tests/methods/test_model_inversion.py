@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from answers import answers
 from scipy.ndimage import gaussian_filter
 from test_unit_gradients import ask, image_task
 
@@ -172,13 +173,13 @@ def attacked(epsilon: float, scenario: str = "records", **settings):
 
 def test_an_attack_has_the_price_of_its_model_and_recognises_what_was_learned():
     model, task, request, context = attacked(math.inf, attack="prior", penalty="none", weight=0.1)
-    (found,) = model_inversion.run(task, [request], context)
+    (found,) = answers(model_inversion, task, [request], context)
     assert found.events == () and found.measured["re_identification"] == 1
     np.testing.assert_array_equal(found.test_predictions, model.test_predictions)
     assert found.artifacts["pictures"].shape == (3, 12, 12)
     assert found.artifacts["distances"].shape == (3, 3)
     model, task, request, context = attacked(3.0, "classes")
-    (found,) = model_inversion.run(task, [request], context)
+    (found,) = answers(model_inversion, task, [request], context)
     assert found.events == model.events and found.n_units == 3
 
 
@@ -186,4 +187,4 @@ def test_an_attack_without_its_model_is_an_error():
     _, task, request, context = attacked(math.inf)
     other = Request(2.0, 0, request.known, request.streams, request.settings)
     with pytest.raises(UserError, match="no model at epsilon = 2"):
-        model_inversion.run(task, [other], context)
+        answers(model_inversion, task, [other], context)

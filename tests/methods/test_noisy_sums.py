@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from answers import answers
 from small_graphs import make_graph, with_parts
 
 from private_graphs.errors import UserError
@@ -165,7 +166,7 @@ def test_edges_cost_what_protocols_say(method):
             request(method, 1.0, hops=2, epochs=3),
             request(method, math.inf, hops=2, epochs=3),
         ]
-        private, public = method_named(method).run(task, asked)
+        private, public = answers(method_named(method), task, asked)
         assert low < proved(private.events, 1e-7) <= high
         assert (private.claim is None) == (protocol == "sound") and not public.events
         assert private.events == method_named(method).planned(task, asked[0])
@@ -187,7 +188,7 @@ def test_theorem_noise_claims_what_was_asked():
 def test_nodes_cost_all_steps_and_sums(method, settings, steps):
     task = task_of("lists")
     asked = request(method, 8.0, epochs=2, lot=16, degree=3, **settings)
-    (answer,) = method_named(method).run(task, [asked])
+    (answer,) = answers(method_named(method), task, [asked])
     assert 7.9 < proved(answer.events, 1e-3) <= 8
     *sums, gradients = answer.events
     assert gradients.count == steps and gradients.rate == 16 / 50
@@ -195,7 +196,7 @@ def test_nodes_cost_all_steps_and_sums(method, settings, steps):
         assert event.sensitivity == 2 * math.sqrt(3) and event.count == settings["hops"]
         assert event.noise_std == gradients.noise_multiplier * math.sqrt(3)
     assert not answer.assumptions, "no validation node is read"
-    released = method_named(method).run(task_of("lists", "released"), [asked])[0]
+    released = answers(method_named(method), task_of("lists", "released"), [asked])[0]
     assert released.claim.epsilon <= 8 < proved(released.events, 1e-3)
     assert released.assumptions
 
@@ -210,9 +211,9 @@ def test_an_answer_does_not_depend_on_the_company(method, scenario):
         for epsilon in (8.0, math.inf)
         for seed, rate in ((0, 0.01), (1, 0.05))
     ]
-    together = method_named(method).run(task, asked)
+    together = answers(method_named(method), task, asked)
     for one, other in zip(asked, together, strict=True):
-        (alone,) = method_named(method).run(task, [one])
+        (alone,) = answers(method_named(method), task, [one])
         assert np.array_equal(alone.test_predictions, other.test_predictions)
         assert np.array_equal(alone.validation_predictions, other.validation_predictions)
 
@@ -220,8 +221,8 @@ def test_an_answer_does_not_depend_on_the_company(method, scenario):
 def test_neighbours_help_where_features_say_little():
     task, truth = task_of("links"), graph_of().labels
     asked = request("progap", math.inf, hops=2, learning_rate=0.05)
-    found = method_named("progap").run(task, [asked])[0].test_predictions
-    alone = method_named("mlp").run(task, [request("mlp", 0.0, learning_rate=0.05)])[0]
+    found = answers(method_named("progap"), task, [asked])[0].test_predictions
+    alone = answers(method_named("mlp"), task, [request("mlp", 0.0, learning_rate=0.05)])[0]
     score, without = (np.mean(each == truth[70:]) for each in (found, alone.test_predictions))
     assert score > 0.8 > without + 0.1
 
@@ -231,15 +232,18 @@ def test_labels_of_test_nodes_and_edges_of_private_nodes_stay_unread_by_the_perc
     other = with_parts(graph, edges=[(0, 1)])
     asked = [request("mlp", 0.0, epochs=5)]
     first, second = (
-        method_named("mlp").run(task_of("links", graph=each), asked)[0] for each in (graph, other)
+        answers(method_named("mlp"), task_of("links", graph=each), asked)[0]
+        for each in (graph, other)
     )
     assert np.array_equal(first.test_predictions, second.test_predictions) and not first.events
 
 
 def test_more_noise_than_there_is_fails_before_training():
     with pytest.raises(UserError):
-        method_named("progap").run(
-            replace(task_of("lists"), delta=0.0), [request("progap", 1.0, hops=1)]
+        answers(
+            method_named("progap"),
+            replace(task_of("lists"), delta=0.0),
+            [request("progap", 1.0, hops=1)],
         )
 
 
@@ -248,18 +252,20 @@ def test_a_staged_search_pays_for_its_sums_whatever_it_tries():
     method = method_named("progap_staged")
     many = request("progap_staged", 1.0, hops=2, epochs=3)
     one = request("progap_staged", 1.0, hops=2, epochs=3, layers=(1,), learning_rates=(0.01,))
-    (first,), (second,) = (method.run(task, [each]) for each in (many, one))
+    (first,), (second,) = (answers(method, task, [each]) for each in (many, one))
     assert first.events == second.events == method.planned(task, many)
     assert 0.999 < proved(first.events, 1e-7) <= 1
     assert (first.n_configurations, second.n_configurations) == (12, 3)
     assert first.settings["depth"] in (0, 1, 2)
     # one configuration alone is ProGAP itself, at the depth with the best validation score
-    (plain,) = method_named("progap").run(
-        task, [replace(one, settings=method_named("progap").settings(hops=2, epochs=3))]
+    (plain,) = answers(
+        method_named("progap"),
+        task,
+        [replace(one, settings=method_named("progap").settings(hops=2, epochs=3))],
     )
     if second.settings["depth"] == 2:
         assert np.array_equal(plain.test_predictions, second.test_predictions)
-    together = method.run(task, [many, request("progap_staged", 1.0, 1, hops=2, epochs=3)])
+    together = answers(method, task, [many, request("progap_staged", 1.0, 1, hops=2, epochs=3)])
     assert np.array_equal(together[0].test_predictions, first.test_predictions)
     assert together[0].settings == first.settings
 
@@ -268,16 +274,16 @@ def test_a_staged_search_pays_for_its_sums_whatever_it_tries():
 def test_accuracies_by_epoch_are_kept_where_they_may_be_told_and_are_those_of_the_answers(protocol):
     graph, method = graph_of(), method_named("progap")
     asked = request("progap", 8.0, hops=1, epochs=3, lot=16, curves=True)
-    (answer,) = method.run(task_of("links", protocol, graph), [asked])
+    (answer,) = answers(method, task_of("links", protocol, graph), [asked])
     told = answer.artifacts
     assert told["stages"].tolist() == [3, 3] and len(told["training_accuracy"]) == 6
     right = (answer.validation_predictions == graph.labels[50:70]).mean()
     assert max(told["validation_accuracy"][3:]) == pytest.approx(right), "the best epoch is kept"
     plain = replace(asked, settings=method.settings(hops=1, epochs=3, lot=16))
-    (without,) = method.run(task_of("links", protocol, graph), [plain])
+    (without,) = answers(method, task_of("links", protocol, graph), [plain])
     assert not without.artifacts
     assert np.array_equal(without.test_predictions, answer.test_predictions)
-    (private,) = method.run(task_of("lists", protocol, graph), [asked])
+    (private,) = answers(method, task_of("lists", protocol, graph), [asked])
     assert (
         bool(private.artifacts) == (protocol == "released") == (CURVES_KEPT in private.assumptions)
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from answers import answers
 from test_mlp_records import images
 
 from private_graphs.methods import method_named, scattering
@@ -30,7 +31,7 @@ TASK = task_of()
 def ask(name: str, epsilon: float, task: ImageTask = TASK, seed: int = 0):
     known = np.arange(len(task.validation_labels))
     request = Request(epsilon, seed, known, Streams.of({"seed": seed}))
-    (found,) = method_named(name).run(task, [request])
+    (found,) = answers(method_named(name), task, [request])
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from answers import answers
 
 from private_graphs.errors import UserError
 from private_graphs.methods.method import Request
@@ -173,7 +174,7 @@ def test_joins_are_coins_of_the_rate_and_noise_has_its_size():
 def test_what_is_released_proves_what_was_asked(scenario):
     task = image_task(scenario)
     request = ask(4.0, parts=4, steps=20, rate=0.3)
-    (outcome,) = run(task, [request])
+    (outcome,) = answers(run, task, [request])
     (event,) = outcome.events
     assert outcome.events == planned(task, request)
     assert 3.8 < price(event, task.scenario.unit, "replace", 1e-3).epsilon <= 4
@@ -182,7 +183,7 @@ def test_what_is_released_proves_what_was_asked(scenario):
 
 def test_parts_fitted_on_private_images_prove_nothing():
     task = image_task("subclasses", "paper")
-    (outcome,) = run(task, [ask(7.0, parts=3, printed={"7": (1.0, 5)}, rate=0.5)])
+    (outcome,) = answers(run, task, [ask(7.0, parts=3, printed={"7": (1.0, 5)}, rate=0.5)])
     assert price(outcome.events[0], "subclass", "replace", 1e-3).epsilon is None
     assert outcome.claim.epsilon == 7
 
@@ -205,7 +206,9 @@ def test_a_replaced_class_is_learned_as_another_and_nothing_else_changes():
     settings = {"plain_steps": 80, "plain_lot": 30, "learning_rate": 3.0}
     for seed in range(3):
         found = [
-            run(task, [ask(math.inf, seed, replaced=other, **settings)])[0].test_predictions[:3]
+            answers(run, task, [ask(math.inf, seed, replaced=other, **settings)])[
+                0
+            ].test_predictions[:3]
             for other in (False, True)
         ]
         other, next_one = np.arange(3), (seed + 1) % 3
@@ -224,7 +227,9 @@ def test_in_the_other_world_one_unit_has_other_records():
     assert found.tolist() == [-1, -1, 1, 2, -1, 0, -1, 0]
     assert units.tolist() == found.tolist()
     task = image_task()
-    (one,), (two,) = (run(task, [ask(4.0, replaced=other, steps=9)]) for other in (False, True))
+    (one,), (two,) = (
+        answers(run, task, [ask(4.0, replaced=other, steps=9)]) for other in (False, True)
+    )
     assert one.events == two.events
     with pytest.raises(UserError, match="replaced"):
         run(image_task("records"), [ask(4.0, replaced=True, steps=9)])
@@ -247,7 +252,7 @@ def test_classes_are_learned_without_noise_and_runs_repeat(network):
     task = image_task("records")
     rate = 3.0 if network == "softmax" else 0.3
     request = ask(math.inf, network=network, plain_steps=60, plain_lot=30, learning_rate=rate)
-    one, two = (run(task, [request])[0] for _ in range(2))
+    one, two = (answers(run, task, [request])[0] for _ in range(2))
     assert (one.test_predictions == np.arange(9) % 3).mean() > 0.8
     np.testing.assert_array_equal(one.artifacts["parameters"], two.artifacts["parameters"])
     (model,) = models({f"x/{name}": array for name, array in one.artifacts.items()})

@@ -19,12 +19,13 @@ Section numbers refer to ``docs/privacy.md``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Canary, Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
@@ -159,7 +160,13 @@ def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -
         Request(design.epsilon, design.seed, known, Streams.of(identity | {"replica": replica}))
         for replica in range(design.runs)
     ]
-    return method_named(design.method).run(task, requests, Context(progress))
+    door = Door.of([request.streams for request in requests])
+    found = method_named(design.method).run(task, requests, door, Context(progress))
+    door.close()
+    return [
+        replace(each, events=events or each.events)
+        for each, events in zip(found, door.events(), strict=True)
+    ]
 
 
 def guesses(found: Sequence[Outcome]) -> np.ndarray:

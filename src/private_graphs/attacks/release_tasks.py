@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from scipy.stats import laplace
 
 from private_graphs.attacks.method_canary import MethodDesign, canary_task
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods import (
     class_sums,
     dp_linear,
@@ -67,6 +68,14 @@ class Releases:
     """One for each canary: above 0 where the release is nearer to the sums of arm 1."""
     joined: np.ndarray | None = None
     """(n, parts) steps that each part joined, where parts toss coins."""
+
+
+def released(method: str, task: GraphTask, requests: Sequence[Request]) -> tuple[Event, ...]:
+    """Return what a method releases for the first of ``requests``."""
+    door = Door.of([request.streams for request in requests])
+    outcomes = method_named(method).run(task, requests, door)
+    door.close()
+    return door.events()[0] or outcomes[0].events
 
 
 class Task(Protocol):
@@ -184,7 +193,7 @@ class ClassSumsTask:
     def events(self) -> tuple[Event, ...]:
         """As the method itself reports them of a run."""
         task = self._arms[0][0]
-        return method_named(self.method).run(task, [_one_request(self, self.epsilon)])[0].events
+        return released(self.method, task, [_one_request(self, self.epsilon)])
 
     @property
     def mu(self) -> float:
@@ -473,7 +482,7 @@ class EdgeVotesTask:
     def events(self) -> tuple[Event, ...]:
         """As the method itself reports them of a run."""
         request = _one_request(self, self.epsilon)
-        return method_named(self.method).run(self._problems[0], [request])[0].events
+        return released(self.method, self._problems[0], [request])
 
     @property
     def mu(self) -> float:
@@ -589,7 +598,7 @@ class LabelCountsTask:
     def events(self) -> tuple[Event, ...]:
         """As the method itself reports them of a run."""
         request = _one_request(self, self.epsilon)
-        return method_named(self.method).run(self._graph, [request])[0].events
+        return released(self.method, self._graph, [request])
 
     @property
     def _bounds(self) -> np.ndarray:

@@ -20,6 +20,7 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.appr_attack import layer_attack, picture
 from private_graphs.methods.appr_budget import (
     PROTOCOLS,
@@ -508,7 +509,7 @@ class _Run:
 
 
 def run(
-    kind: Kind, task: NodeTask, requests: Sequence[Request], context: Context = ALONE
+    kind: Kind, task: NodeTask, requests: Sequence[Request], door: Door, context: Context = ALONE
 ) -> list[Outcome]:
     """Answer every request, in order."""
     data: dict[bool, Data] = {}

@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.datasets.photographs import varied
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PureQuery
@@ -67,7 +68,9 @@ def with_replaced(
     )
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Answer every request with one release."""
     book = Codebook.of(task.validation_pixels.reshape(-1, *task.shape[1:]))
     everyone = np.concatenate([task.validation_pixels, task.test_pixels])

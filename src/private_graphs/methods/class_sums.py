@@ -23,6 +23,7 @@ import scipy.linalg
 import scipy.sparse
 
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS, choose
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.method import (
@@ -290,7 +291,12 @@ def releases(
 
 
 def run(
-    task: GraphTask, requests: Sequence[Request], context: Context = ALONE, *, neighbours: bool
+    task: GraphTask,
+    requests: Sequence[Request],
+    door: Door,
+    context: Context = ALONE,
+    *,
+    neighbours: bool,
 ) -> list[Outcome]:
     """Answer every request, in order. Raises UserError for fewer than two classes.
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.class_sums import (
     Released,
@@ -73,7 +74,9 @@ def _combined(
     )
 
 
-def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Answer every request, in order. Raises UserError for fewer than two classes.
 
     Without a known validation label it is the class sums.

@@ -32,6 +32,7 @@ import numpy as np
 import scipy.sparse
 from scipy.special import logsumexp
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
@@ -178,7 +179,9 @@ def release(
     return lattice.noisy(sums, generator)
 
 
-def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Answer every request; the text model is fitted once for all."""
     text = fit_text_model(task) if task.shards is None else TextModel(**task.shards.first)
     outcomes = []

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_budget import (
     GcnSettings,
     calibrated_for,
@@ -33,7 +34,9 @@ _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
 """Settings that, beside those of the job, noise, learning rate and seed, tell replicas apart."""
 
 
-def run(task: NodeTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: NodeTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Train every request, in order; those that differ in noise, rate and seed as one batch.
 
     Raises UserError for more splits than training nodes and a budget that cannot be calibrated.

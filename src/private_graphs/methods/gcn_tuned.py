@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND, SOUND_POISSON, GcnProtocol
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
@@ -56,7 +57,7 @@ class ProvedGcn:
     """Settings by the number of training nodes and the signal n·μ/K (``text_gradients``)."""
 
     def run(
-        self, task: GraphTask, requests: Sequence[Request], context: Context = ALONE
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         groups: dict[Tuning, list[int]] = {}

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
 from private_graphs.methods.text_only import fit_probabilities, fit_text_model
 from private_graphs.privacy.events import LaplaceQuery
@@ -93,7 +94,9 @@ def evidence(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.hstack([logs - logs.mean(axis=1, keepdims=True), shares, np.log1p(votes)])
 
 
-def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Answer every request; the text model is fitted and edges are counted once for all."""
     text, counts = fit_text_model(task), label_counts(task)
     outcomes = []

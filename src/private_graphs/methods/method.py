@@ -20,6 +20,8 @@ from private_graphs.protocols import SOUND, Protocol
 if TYPE_CHECKING:
     from private_graphs.training.streams import Streams
 
+VALIDATION_LABELS = "validation labels"
+"""Name of the part of the units that choices of settings read (``Door.part``)."""
 Progress = Callable[[int, int], None]
 """Called with (work done, all work)."""
 
@@ -140,7 +142,8 @@ class Method:
     title: str
     """As in tables and legends."""
     run: Callable[..., list[Outcome]]
-    """``run(task, requests, context)``: all replicas of a job together, answered in order."""
+    """``run(task, requests, door, context)``: all replicas of a job together, answered in order;
+    what is private leaves through the door alone."""
     scenarios: tuple[str, ...]
     """What may be private and public (``tasks.SCENARIOS``); the first is the default."""
     settings: type[Settings] = Settings

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.errors import UsageError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.emitted import check_records
 from private_graphs.methods.method import (
     ALONE,
@@ -153,7 +154,9 @@ def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
     return Claim(formula, moments_formula(rate, steps), printed if differs else None)
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Train every request; those with the same settings as one batch.
 
     Raises UsageError for lots that the records cannot be cut into; UserError where the protocol

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
 from private_graphs.methods.unit_gradients import Model, models
 from private_graphs.protocols import Protocol
@@ -84,7 +85,9 @@ PROTOCOLS = (
 )
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Attack the model of every request; UserError where the needed job has none for it."""
     known = {
         (model.epsilon, model.seed): model

@@ -21,6 +21,7 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import ALONE, Claim, Context, Outcome, Request, Settings
 from private_graphs.privacy.accountants import gdp_mu
@@ -503,7 +504,11 @@ def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.
 
 
 def answer_alike(
-    answer: Answer, task: NodeTask, requests: Sequence[Request], context: Context = ALONE
+    answer: Answer,
+    task: NodeTask,
+    requests: Sequence[Request],
+    door: Door,
+    context: Context = ALONE,
 ) -> list[Outcome]:
     """Answer every request: ``answer`` gets those that train together, in parts that fit into
     memory. These differ in ε, learning rate and seed alone."""

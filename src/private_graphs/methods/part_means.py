@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import Field
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
 from private_graphs.methods.scattering import Axes
 from private_graphs.methods.unit_gradients import hashed_parts
@@ -43,7 +44,9 @@ class PartSettings(Settings):
     """Of a class."""
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Answer every request with one release; features are computed once for all."""
     import torch
 

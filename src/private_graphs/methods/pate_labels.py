@@ -19,6 +19,7 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import (
     ALONE,
     Claim,
@@ -308,6 +309,7 @@ def one_by_one(
     answer: Callable[[Stage, Request], Outcome],
     task: ImageTask,
     requests: Sequence[Request],
+    door: Door,
     context: Context = ALONE,
 ) -> list[Outcome]:
     """Answer requests in turn; they share the votes and labels of a stage."""

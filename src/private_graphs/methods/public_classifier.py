@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
 from private_graphs.tasks import ImageTask
 
@@ -26,7 +27,9 @@ class ClassifierSettings(Settings):
     learning_rate: float = Field(default=0.001, gt=0)
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Train one classifier for every request."""
     import torch
 

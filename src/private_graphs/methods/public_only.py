@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.class_sums import class_codes, propagated
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
 from private_graphs.methods.public_text import (
@@ -234,7 +235,9 @@ def cross_validated(
     return sorted(hits, key=lambda index: (-hits[index], errors[index], index))
 
 
-def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Answer every request, in order; one fit for each set of known labels."""
     fits = public_fits(task)
     outcomes = []

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
 from private_graphs.methods.node_gradients import Linear, clipped_total, predict
 from private_graphs.privacy.accountants import gdp_mu
@@ -118,6 +119,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 def run(
     task: ImageTask,
     requests: Sequence[Request],
+    door: Door,
     context: Context = ALONE,
     *,
     private: bool = True,

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Outcome, Request
 from private_graphs.methods.node_gradients import Model, Steps, descend, predict
 from private_graphs.methods.public_text import PublicText
@@ -78,7 +79,7 @@ class TextGradients:
     """Settings by the signal n·μ/K, before the rank is cut to the public directions."""
 
     def run(
-        self, task: GraphTask, requests: Sequence[Request], context: Context = ALONE
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         text = PublicText.of(task, _HOPS)

@@ -18,6 +18,7 @@ import scipy.optimize
 import scipy.sparse
 from scipy.special import log_softmax, softmax
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
 from private_graphs.tasks import UNIT_ROWS, GraphTask, unit_rows
@@ -209,7 +210,9 @@ def fit_text_model(task: GraphTask) -> TextModel:
     return TextModel(np.maximum(probabilities, _FLOOR), settings)
 
 
-def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Answer every request alike: nothing is drawn and no budget is spent."""
     model = fit_text_model(task)
     predictions = model.probabilities.argmax(axis=1)[task.n_train :]

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import ALONE, Claim, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
@@ -277,7 +278,9 @@ def network(task: ImageTask, settings: UnitSettings) -> Net:
     return kind(height, width, task.n_classes, task.protocol.standardise)
 
 
-def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
+def run(
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+) -> list[Outcome]:
     """Train every request by itself; what does not depend on it is prepared once."""
     from private_graphs.training.unit_sgd import Units, train
 

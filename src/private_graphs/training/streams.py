@@ -9,6 +9,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+PUBLIC = {
+    "dropout": "dropout",
+    "guess": "guess",
+    "initial": "initial",
+    "lists": "lists",
+    "partition": "partition",
+    "random_baseline": "random_baseline",
+    "random_rows": "rows",
+    "records": "records",
+    "start": "start",
+    "teachers": "teachers",
+    "test": "test",
+    "train_sample": "sample",
+    "validation": "validation",
+    "voters": "voters",
+}
+"""Purposes (their first words) whose draws need not be secret, since nothing that is proved rests
+on them, and the names under which version 0.1 drew them. All others, noise and coins, are drawn by
+the door (``mechanisms.door``)."""
+
 
 @dataclass(frozen=True)
 class Streams:
@@ -36,6 +56,11 @@ class Streams:
         """Name of the replica in tables: 16 hexadecimal digits that reveal no key."""
         return self._digest("name").hex()[:16]
 
+    @property
+    def public(self) -> PublicStreams:
+        """The streams that a method holds: those whose draws need not be secret."""
+        return PublicStreams(self)
+
     def _digest(self, purpose: str) -> bytes:
         return hashlib.sha256(f"{self.identity}/{purpose}".encode()).digest()
 
@@ -55,3 +80,38 @@ class Streams:
         """
         digest = self._digest(purpose)
         return np.frombuffer(digest if self.secret else digest[:16], dtype="<u4").copy()
+
+
+@dataclass(frozen=True)
+class PublicStreams:
+    """The streams of one replica whose draws need not be secret; ValueError for any other."""
+
+    _all: Streams
+
+    @property
+    def secret(self) -> bool:
+        """See :class:`Streams`."""
+        return self._all.secret
+
+    @property
+    def public_id(self) -> str:
+        """See :class:`Streams`."""
+        return self._all.public_id
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """See :class:`Streams`."""
+        return self._all.generator(_checked(purpose))
+
+    def key(self, purpose: str) -> np.ndarray:
+        """See :class:`Streams`."""
+        return self._all.key(_checked(purpose))
+
+
+def _checked(purpose: str) -> str:
+    first, *rest = purpose.split()
+    if first not in PUBLIC:
+        raise ValueError(
+            f"the stream {purpose} is secret: the door draws it; expected one of "
+            f"{', '.join(PUBLIC)}"
+        )
+    return " ".join([PUBLIC[first], *rest])

@@ -1,0 +1,512 @@
+"""The door: the one object through which private data leave a run.
+
+A method writes down once what it is going to release: its *plan*, the events that calibration
+prices. Every call of the door takes an exact value and the planned event. The event says how much
+noise is added, and the door counts how often it was used; what is not planned, or more than
+planned, is refused, and ``close`` refuses what was planned and not released. So the code that adds
+noise and the code that prices it cannot differ.
+
+A *lane* is one replica with its secret streams, which nothing else has. A door is some lanes;
+``batch`` is a door of fewer lanes, which are shared, so that no noise is drawn twice. Arrays are
+(R, …) for R lanes; queries are one for each lane, and None for a lane without DP, to which nothing
+is added. Draws come from named streams; a stream is opened once and then continued, so that two
+calls never have the same noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from private_graphs.privacy.events import (
+    Event,
+    ExponentialChoice,
+    GaussianQuery,
+    LaplaceQuery,
+    NoisyGradients,
+    PoissonSums,
+    PureQuery,
+    SecretSample,
+    Unnoised,
+)
+from private_graphs.training.streams import Streams
+
+WITHOUT_NOISE = 2.0**-40
+"""Spacing of the lattice of sums to which no noise is added."""
+
+Array = np.ndarray
+
+
+class ReleaseMismatch(RuntimeError):
+    """A run released something else than its plan says: a bug, not a user's."""
+
+
+@dataclass(eq=False)
+class Ledger:
+    """What one replica planned to release about one public part of the units, and released."""
+
+    plan: tuple[Event, ...] | None = None
+    """None: nothing may pass."""
+    uses: Counter[Event] = field(default_factory=Counter)
+    capped: set[Event] = field(default_factory=set)
+    """Events of which fewer may be used than are paid for."""
+    sampled: bool = False
+    unnoised: dict[str, Unnoised] = field(default_factory=dict)
+
+    @property
+    def flat(self) -> tuple[Event, ...]:
+        """The planned events, with those inside a secret sample."""
+        if self.plan is None:
+            return ()
+        parts = (e.releases if isinstance(e, SecretSample) else (e,) for e in self.plan)
+        return tuple(event for part in parts for event in part)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is priced: the plan, and whatever was read without noise."""
+        return (*(self.plan or ()), *self.unnoised.values())
+
+    def spend(self, query: Event, count: int = 1) -> None:
+        """Count ``count`` uses; ReleaseMismatch for more than is planned."""
+        if query not in self.flat:
+            raise ReleaseMismatch(f"{query} is released; planned {self.plan}")
+        self.uses[query] += count
+        if self.uses[query] > _count(query):
+            raise ReleaseMismatch(
+                f"{self.uses[query]} releases of {query}; planned {_count(query)}"
+            )
+
+    def close(self) -> None:
+        """ReleaseMismatch where less was released than was planned."""
+        for query in self.flat:
+            missing = self.uses[query] < _count(query) and query not in self.capped
+            if missing or self.uses[query] > _count(query):
+                raise ReleaseMismatch(
+                    f"{self.uses[query]} releases of {query}; planned {_count(query)}"
+                )
+        samples = any(isinstance(event, SecretSample) for event in self.plan or ())
+        if samples != self.sampled:
+            raise ReleaseMismatch(
+                f"a secret sample was {'planned' if samples else 'drawn'}, and not "
+                f"{'drawn' if samples else 'planned'}"
+            )
+
+
+def _count(query: Event) -> int:
+    """How often a planned event is used."""
+    return query.releases if isinstance(query, NoisyGradients) else query.count
+
+
+@dataclass(eq=False)
+class Lane:
+    """One replica: its secret streams, and what it released about each part of the units."""
+
+    streams: Streams
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    _opened: dict[str, np.random.Generator] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+
+    def ledger(self, part: str) -> Ledger:
+        """Return the ledger of a part of the units, "" for those that no part names."""
+        return self.ledgers.setdefault(part, Ledger())
+
+    def generator(self, stream: str) -> np.random.Generator:
+        """Return the generator of a stream, which goes on where the last call ended."""
+        if stream not in self._opened:
+            self._take(stream)
+            self._opened[stream] = self.streams.generator(stream)
+        return self._opened[stream]
+
+    def key(self, stream: str) -> Array:
+        """Return the key of a counter-based stream; ReleaseMismatch for a second time."""
+        self._take(stream)
+        return self.streams.key(stream)
+
+    def _take(self, stream: str) -> None:
+        if stream in self._taken:
+            raise ReleaseMismatch(f"the stream {stream} is opened twice: its noise would repeat")
+        self._taken.add(stream)
+
+
+class Watch:
+    """What sees the calls of a door; this one sees nothing. ``replay`` has others."""
+
+    active = False
+
+    def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
+        """Return what is released in place of ``noisy``."""
+        return noisy
+
+    def joined(self, lane: Lane, positions: Array, population: int) -> Array:
+        """Return the positions that join a step, of those that tossed heads."""
+        return positions
+
+    def sampled(self, lane: Lane, order: Array, size: int) -> Array:
+        """Return the positions in a secret sample: the first ``size`` of a random order."""
+        return order[:size]
+
+    def terms(
+        self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[Array], total: Any,
+        population: int,
+    ) -> None:  # fmt: skip
+        """See the terms of a step."""
+
+    def public(self, lane: Lane, name: str, value: Array) -> None:
+        """See a value that follows from what passed."""
+
+
+UNSEEN = Watch()
+
+
+@dataclass(frozen=True, eq=False)
+class Door:
+    """The door of R lanes, about one public part of the units."""
+
+    lanes: Sequence[Lane]
+    watch: Watch = UNSEEN
+    name: str = ""
+    """Of the part of the units that is released about."""
+
+    @classmethod
+    def of(cls, streams: Sequence[Streams], watch: Watch = UNSEEN) -> Door:
+        """Make the door of replicas with these secret streams."""
+        return cls([Lane(each) for each in streams], watch)
+
+    def batch(self, requests: Sequence[Any]) -> Door:
+        """Return the door of the replicas of some requests."""
+        lanes = {lane.streams.public_id: lane for lane in self.lanes}
+        return Door([lanes[each.streams.public_id] for each in requests], self.watch, self.name)
+
+    def of_lanes(self, places: Sequence[int]) -> Door:
+        """Return the door of the lanes at ``places``."""
+        return Door([self.lanes[place] for place in places], self.watch, self.name)
+
+    def part(self, name: str) -> Door:
+        """Return the door about a part of the units that no other part's calls read.
+
+        Parts are a public partition of the units; the costliest part is what a run costs.
+        """
+        return Door(self.lanes, self.watch, name)
+
+    # --- plans ---
+
+    def plan(self, events: Sequence[Sequence[Event]]) -> None:
+        """Write down what each lane is going to release, once, before anything is read."""
+        for lane, planned in zip(self.lanes, events, strict=True):
+            ledger = lane.ledger(self.name)
+            if ledger.plan is not None:
+                raise ReleaseMismatch("a plan is made once, before the first release")
+            ledger.plan = tuple(planned)
+
+    def events(self) -> list[tuple[Event, ...]]:
+        """Return what each lane released about this part of the units."""
+        return [lane.ledger(self.name).events for lane in self.lanes]
+
+    def planned(self) -> list[bool]:
+        """Whether each lane has a plan."""
+        return [lane.ledger(self.name).plan is not None for lane in self.lanes]
+
+    def inherit(self, events: Sequence[Sequence[Event]]) -> None:
+        """Plan what another job released, whose artifacts the lanes read: nothing more passes."""
+        self.plan(events)
+        for lane, planned in zip(self.lanes, events, strict=True):
+            for query in planned:
+                lane.ledger(self.name).spend(query, _count(query))
+
+    def close(self) -> None:
+        """ReleaseMismatch where a lane released something else than it planned."""
+        for lane in self.lanes:
+            for ledger in lane.ledgers.values():
+                ledger.close()
+
+    # --- releases ---
+
+    def gaussian(
+        self,
+        exact: Array,
+        queries: Sequence[GaussianQuery | None],
+        *,
+        stream: str = "noise",
+        dtype: type = np.float64,
+    ) -> Array:
+        """Return (R, …) float64: ``exact`` plus the Gaussian noise of each query.
+
+        Float sums are overwritten; ``dtype`` is that of the normals which are drawn. Integers are
+        whole numbers of the query's spacing, and get discrete noise (docs/privacy.md §0.6).
+        """
+        lattice = np.issubdtype(exact.dtype, np.integer)
+        released = np.empty(exact.shape) if lattice else exact
+        for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
+            kept = row.copy() if self.watch.active else row
+            if query is not None:
+                if lattice != (query.spacing > 0):
+                    raise ReleaseMismatch("whole numbers and a spacing belong together")
+                lane.ledger(self.name).spend(query)
+            if lattice:
+                out[...] = self._discrete(lane, row, query, stream)
+            elif query is not None:
+                noise = lane.generator(stream).standard_normal(row.shape, dtype=dtype)
+                out += dtype(query.noise_std) * noise
+            if self.watch.active:
+                out[...] = self.watch.passed(lane, self.name, "gaussian", query, kept, out)
+        return released
+
+    def _discrete(self, lane: Lane, row: Array, query: GaussianQuery | None, stream: str) -> Array:
+        if query is None:
+            return row * WITHOUT_NOISE
+        from private_graphs.training.exact import discrete_gaussian  # numba: half a second
+
+        steps = round(query.noise_std / query.spacing)
+        return (row + discrete_gaussian(lane.generator(stream), steps, row.shape)) * query.spacing
+
+    def laplace(
+        self,
+        exact: Array,
+        queries: Sequence[LaplaceQuery | None],
+        *,
+        spacing: float = 0.0,
+        weights: Array | float = 1,
+        stream: str = "noise",
+    ) -> Array:
+        """Return (R, …) float64: ``exact`` plus Laplace noise of scale · ``weights``.
+
+        The sensitivity of a query is that of exact / ``weights`` in L1. Integers are whole numbers
+        of ``spacing`` and get discrete noise, of whole ``weights`` (rows by their first axis).
+        """
+        released = np.empty(exact.shape)
+        for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
+            lattice = np.issubdtype(row.dtype, np.integer)
+            out[...] = row * spacing if lattice else row
+            if query is not None:
+                lane.ledger(self.name).spend(query)
+                draw = lane.generator(stream)
+                if lattice:
+                    out[...] = (
+                        row + _discrete_laplace(draw, query, spacing, weights, row)
+                    ) * spacing
+                else:
+                    out += draw.laplace(0, query.scale * np.asarray(weights), row.shape)
+            if self.watch.active:
+                kept = (row * spacing if lattice else row) / weights
+                out[...] = self.watch.passed(lane, self.name, "laplace", query, kept, out)
+        return released
+
+    def respond(
+        self,
+        cells: Sequence[Array],
+        n_cells: int,
+        queries: Sequence[PureQuery | None],
+        *,
+        stream: str = "noise",
+    ) -> list[Array]:
+        """Return randomised responses to ``cells`` (n,) of ``n_cells`` answers.
+
+        A cell is kept with probability e^ε / (e^ε + n_cells - 1), and is any other one otherwise.
+        """
+        released = []
+        for own, lane, query in zip(cells, self.lanes, queries, strict=True):
+            told = own
+            if query is not None:
+                lane.ledger(self.name).spend(query)
+                draw = lane.generator(stream)
+                keep = math.exp(query.epsilon) / (math.exp(query.epsilon) + n_cells - 1)
+                others = draw.integers(0, n_cells - 1, size=len(own))
+                others += others >= own
+                told = np.where(draw.random(len(own)) < keep, own, others)
+            released.append(self.watch.passed(lane, self.name, "respond", query, own, told))
+        return released
+
+    def choose(
+        self,
+        scores: Sequence[Array],
+        queries: Sequence[ExponentialChoice | None],
+        *,
+        stream: str = "choice",
+    ) -> list[int]:
+        """Return one index of each lane's whole-number ``scores`` by the exponential mechanism.
+
+        Drawn exactly; without DP the first of the largest.
+        """
+        released = []
+        for own, lane, query in zip(scores, self.lanes, queries, strict=True):
+            index = int(own.argmax())
+            if query is not None:
+                from private_graphs.training.exact import exponential_choice  # numba
+
+                lane.ledger(self.name).spend(query)
+                index = exponential_choice(lane.generator(stream), own, query.scale)
+            released.append(int(self.watch.passed(lane, self.name, "choose", query, own, index)))
+        return released
+
+    def sample(self, population: int, size: int, *, stream: str = "sample") -> list[Array]:
+        """Return positions of a secret sample in random order: who is in it is told to nobody."""
+        released = []
+        for lane in self.lanes:
+            lane.ledger(self.name).sampled = True
+            order = lane.generator(stream).permutation(population)
+            released.append(self.watch.sampled(lane, order, size))
+        return released
+
+    def descent(
+        self,
+        queries: Sequence[Any],
+        *,
+        noise: str = "noise",
+        coins: str = "lots",
+        dtype: type = np.float64,
+        toss: Literal["each", "count"] = "each",
+    ) -> Descent:
+        """Return the noisy steps of one training; ``noise`` and ``coins`` are names of streams."""
+        return Descent(self, list(queries), noise, coins, dtype, toss)
+
+    def unnoised(self, reason: str, values: Sequence[Any]) -> Sequence[Any]:
+        """Return ``values``, read from private data without noise: nothing is proved then."""
+        for lane, value in zip(self.lanes, values, strict=True):
+            event = Unnoised(reason)
+            lane.ledger(self.name).unnoised[reason] = event
+            self.watch.passed(lane, self.name, "unnoised", event, value, value)
+        return values
+
+    def public(self, name: str, values: Sequence[Any]) -> None:
+        """Show a watch what follows from what passed: equal to the bit in a replay."""
+        if self.watch.active:
+            for lane, value in zip(self.lanes, values, strict=True):
+                self.watch.public(lane, name, np.asarray(value))
+
+
+def _discrete_laplace(
+    draw: np.random.Generator,
+    query: LaplaceQuery,
+    spacing: float,
+    weights: Array | float,
+    row: Array,
+) -> Array:
+    """Discrete Laplace noise in spacings; rows of equal weight are drawn together."""
+    from private_graphs.training.exact import discrete_laplace  # numba
+
+    steps = round(query.scale / spacing)
+    if np.ndim(weights) == 0:
+        return discrete_laplace(draw, steps * int(weights), row.shape)
+    noise = np.empty(row.shape, np.int64)
+    flat = np.asarray(weights).reshape(len(row), -1)[:, 0]
+    edges = np.flatnonzero(np.diff(flat)) + 1
+    for begin, end in zip([0, *edges], [*edges, len(row)], strict=True):
+        noise[begin:end] = discrete_laplace(draw, steps * int(flat[begin]), row[begin:end].shape)
+    return noise
+
+
+@dataclass(eq=False)
+class Descent:
+    """The noisy steps of one training of R replicas."""
+
+    door: Door
+    queries: list[Any]
+    noise: str
+    coins: str
+    dtype: type
+    toss: Literal["each", "count"]
+
+    def __post_init__(self) -> None:
+        self.stds = np.array([_std(query) for query in self.queries])
+        """(R,) standard deviation of the noise of a sum; 0 without DP."""
+        self._buffer: Array | None = None
+
+    def join(self, population: int, rate: float = 1.0) -> list[Array]:
+        """Toss the coins of one step: positions of those of ``population`` who join it.
+
+        The rate is that of each query; ``rate`` is that of lanes without DP. Coins belong to public
+        positions, whether or not somebody with a label stands there.
+        """
+        found = []
+        for lane, query in zip(self.door.lanes, self.queries, strict=True):
+            rate = rate if query is None else _rate(query)
+            if rate == 1:
+                rows = np.arange(population)
+            elif self.toss == "each":
+                rows = np.flatnonzero(lane.generator(self.coins).random(population) < rate)
+            else:
+                draw = lane.generator(self.coins)
+                rows = draw.choice(
+                    population, draw.binomial(population, rate), False, shuffle=False
+                )
+            found.append(self.door.watch.joined(lane, rows, population))
+        return found
+
+    def orders(self) -> list[np.random.Generator]:
+        """Return a generator for each lane: of orders and lots that amplify nothing.
+
+        ReleaseMismatch where a plan counts on coins, which ``join`` tosses.
+        """
+        if any(_rate(query) < 1 for query in self.queries if query is not None):
+            raise ReleaseMismatch("the plan counts on the coins of the door; expected join")
+        return [lane.generator(self.coins) for lane in self.door.lanes]
+
+    def step(self, clipped: Callable[[Sequence[Array]], Any], population: int) -> Any:
+        """Return the noisy sum of one step; ``clipped(positions)`` gives (R, P) exact sums."""
+        joined = self.join(population)
+        total = clipped(joined)
+        if self.door.watch.active:
+            self.door.watch.terms(self, clipped, joined, total, population)
+        return self.add(total)
+
+    def add(self, sums: Any) -> Any:
+        """Add the noise of one step to (R, P) float64 ``sums``, NumPy or PyTorch, in place."""
+        array = sums.numpy() if hasattr(sums, "numpy") else sums
+        watch = self.door.watch
+        before = array.copy() if watch.active else array
+        if self._buffer is None or self._buffer.shape != array.shape:
+            self._buffer = np.zeros(array.shape, self.dtype)
+        for row, lane, query in zip(self._buffer, self.door.lanes, self.queries, strict=True):
+            if query is not None:
+                lane.ledger(self.door.name).spend(query)
+                lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)
+        array += self.stds[:, None] * self._buffer.astype(np.float64, copy=False)
+        if watch.active:
+            for row, lane, query, exact in zip(
+                array, self.door.lanes, self.queries, before, strict=True
+            ):
+                row[...] = watch.passed(lane, self.door.name, "step", query, exact, row)
+        return sums
+
+    def public(self, name: str, values: Sequence[Any]) -> None:
+        """As ``Door.public``."""
+        self.door.public(name, values)
+
+    def of_lanes(self, places: Sequence[int]) -> Descent:
+        """Return the steps of some replicas, which one thread takes."""
+        return Descent(
+            self.door.of_lanes(places), [self.queries[place] for place in places], self.noise,
+            self.coins, self.dtype, self.toss,
+        )  # fmt: skip
+
+    # --- compiled and GPU code, which draws the noise from counters ---
+
+    def keys(self) -> Array:
+        """Return (R, 4) or (R, 8) uint32 keys of counter-based noise."""
+        return np.stack([lane.key(self.noise) for lane in self.door.lanes])
+
+    def taken(self, places: Sequence[int], count: int = 1) -> None:
+        """Count ``count`` noisy steps that compiled code took of the lanes at ``places``."""
+        for place in places:
+            query = self.queries[place]
+            if query is not None:
+                self.door.lanes[place].ledger(self.door.name).spend(query, count)
+
+
+def _std(query: PoissonSums | NoisyGradients | GaussianQuery | None) -> float:
+    """Standard deviation of the noise of one sum."""
+    if query is None:
+        return 0.0
+    if isinstance(query, GaussianQuery):
+        return query.noise_std
+    return query.noise_multiplier * query.clip_norm
+
+
+def _rate(query: PoissonSums | NoisyGradients | GaussianQuery | None) -> float:
+    """Probability with which a term joins a step."""
+    return float(getattr(getattr(query, "sampling", query), "rate", 1.0))

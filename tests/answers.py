@@ -1,0 +1,43 @@
+"""Runs of a method through a door, as the runner makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from private_graphs.mechanisms.door import UNSEEN, Door, Watch
+from private_graphs.methods.method import ALONE, VALIDATION_LABELS, Context, Outcome, Request
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """An outcome, and what was released for it; fields of the outcome are its own."""
+
+    outcome: Outcome
+    events: tuple
+    validation_events: tuple
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.outcome, name)
+
+
+def answers(
+    method: Any,
+    task: Any,
+    requests: Sequence[Request],
+    context: Context = ALONE,
+    watch: Watch = UNSEEN,
+) -> list[Answer]:
+    """Answer requests by a method, or by its ``run``, through a new door, which is closed then."""
+    run: Callable[..., list[Outcome]] = getattr(method, "run", method)
+    door = Door.of([request.streams for request in requests], watch)
+    outcomes = run(task, requests, door, context)
+    door.close()
+    private = door.part(VALIDATION_LABELS).events()
+    return [
+        Answer(outcome, events if planned else outcome.events, apart)
+        for outcome, events, apart, planned in zip(
+            outcomes, door.events(), private, door.planned(), strict=True
+        )
+    ]
