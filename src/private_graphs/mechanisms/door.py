@@ -89,17 +89,13 @@ class Ledger:
                 raise ReleaseMismatch(
                     f"{self.uses[query]} releases of {query}; planned {_count(query)}"
                 )
-        samples = any(isinstance(event, SecretSample) for event in self.plan or ())
-        if samples != self.sampled:
-            raise ReleaseMismatch(
-                f"a secret sample was {'planned' if samples else 'drawn'}, and not "
-                f"{'drawn' if samples else 'planned'}"
-            )
+        if any(isinstance(event, SecretSample) for event in self.plan or ()) and not self.sampled:
+            raise ReleaseMismatch("a secret sample was planned and none was drawn")
 
 
 def _count(query: Event) -> int:
     """How often a planned event is used."""
-    return query.releases if isinstance(query, NoisyGradients) else query.count
+    return query.releases if isinstance(query, NoisyGradients) else query.calls or query.count
 
 
 @dataclass(eq=False)
@@ -267,16 +263,18 @@ class Door:
     def laplace(
         self,
         exact: Array,
-        queries: Sequence[LaplaceQuery | None],
+        queries: Sequence[LaplaceQuery | PureQuery | None],
         *,
+        sensitivity: float | None = None,
         spacing: float = 0.0,
         weights: Array | float = 1,
         stream: str = "noise",
     ) -> Array:
         """Return (R, …) float64: ``exact`` plus Laplace noise of scale · ``weights``.
 
-        The sensitivity of a query is that of exact / ``weights`` in L1. Integers are whole numbers
-        of ``spacing`` and get discrete noise, of whole ``weights`` (rows by their first axis).
+        The sensitivity of a query is that of exact / ``weights`` in L1; where the plan says an ε
+        alone, it is ``sensitivity``, and the scale sensitivity / ε. Integers are whole numbers of
+        ``spacing`` and get discrete noise, of whole ``weights`` (rows by their first axis).
         """
         released = np.empty(exact.shape)
         for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
@@ -285,7 +283,9 @@ class Door:
             if query is not None:
                 lane.ledger(self.name).spend(query)
                 draw = lane.generator(stream)
-                if lattice:
+                if isinstance(query, PureQuery):
+                    out += draw.laplace(0, sensitivity / query.epsilon, row.shape)
+                elif lattice:
                     out[...] = (
                         row + _discrete_laplace(draw, query, spacing, weights, row)
                     ) * spacing
@@ -295,6 +295,28 @@ class Door:
                 kept = (row * spacing if lattice else row) / weights
                 out[...] = self.watch.passed(lane, self.name, "laplace", query, kept, out)
         return released
+
+    def rows(
+        self, exact: Array, query: GaussianQuery | None, asked: Array, *, stream: str = "noise"
+    ) -> Array:
+        """Return the ``asked`` rows of ``exact`` (n, …) with noise, NaN elsewhere, for one lane.
+
+        Every asked row is a release of the query, whose count is a cap that is paid in full: which
+        rows are asked may follow from releases before. Noise is drawn for all rows, so that what
+        one is told does not move the draws of another; ``query`` None adds none.
+        """
+        [lane] = self.lanes
+        noise = lane.generator(stream).standard_normal(exact.shape)
+        noisy = np.full(exact.shape, np.nan)
+        noisy[asked] = exact[asked]
+        if query is not None:
+            ledger = lane.ledger(self.name)
+            ledger.capped.add(query)
+            ledger.spend(query, int(asked.sum()))
+            noisy[asked] += query.noise_std * noise[asked]
+            told = self.watch.passed(lane, self.name, "rows", query, exact[asked], noisy[asked])
+            noisy[asked] = told
+        return noisy
 
     def respond(
         self,
@@ -321,6 +343,44 @@ class Door:
             released.append(self.watch.passed(lane, self.name, "respond", query, own, told))
         return released
 
+    def flip(
+        self,
+        codes: Array,
+        total: int,
+        keep: float,
+        make: float,
+        query: PureQuery,
+        sample: Callable[[np.random.Generator, int], Array],
+        *,
+        stream: str = "noise",
+    ) -> Array:
+        """Return the codes of bits that a randomised response sets, for a door of one lane.
+
+        ``codes`` are those set among ``total`` bits; a set bit stays with probability ``keep``, and
+        any other is set with probability ``make``. ``sample(generator, size)`` draws about as many
+        codes uniformly. Nothing of the size of all bits is made: how many others appear is
+        binomial, and which of them is uniform. ReleaseMismatch for probabilities that cost more
+        than the query.
+        """
+        [lane] = self.lanes
+        cost = 0.0 if keep == make else math.inf
+        if 0 < make < keep < 1:
+            cost = math.log(max(keep / make, (1 - make) / (1 - keep)))
+        if cost > query.epsilon * (1 + 1e-9):
+            raise ReleaseMismatch(f"flips with {keep} and {make} cost {cost}: {query}")
+        lane.ledger(self.name).spend(query)
+        draw = lane.generator(stream)
+        stay = codes[draw.random(len(codes)) < keep]
+        wanted = draw.binomial(total - len(codes), make)
+        others = np.empty(0, np.int64)
+        while len(others) < wanted:
+            more = sample(draw, wanted - len(others) + 64)
+            others = np.concatenate([others, more[~np.isin(more, codes)]])
+            _, first = np.unique(others, return_index=True)
+            others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
+        told = np.concatenate([stay, others[:wanted]])
+        return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), told)
+
     def choose(
         self,
         scores: Sequence[Array],
@@ -343,13 +403,43 @@ class Door:
             released.append(int(self.watch.passed(lane, self.name, "choose", query, own, index)))
         return released
 
-    def sample(self, population: int, size: int, *, stream: str = "sample") -> list[Array]:
-        """Return positions of a secret sample in random order: who is in it is told to nobody."""
+    def sample(
+        self, population: int, size: int, *, stream: str = "sample", shared: Streams | None = None
+    ) -> list[Array]:
+        """Return positions of a secret sample in random order: who is in it is told to nobody.
+
+        ``shared``: streams of a sample that runs of a kept seed share.
+        """
         released = []
         for lane in self.lanes:
             lane.ledger(self.name).sampled = True
-            order = lane.generator(stream).permutation(population)
-            released.append(self.watch.sampled(lane, order, size))
+            draw = lane.generator(stream) if shared is None else shared.generator(stream)
+            released.append(self.watch.sampled(lane, draw.permutation(population), size))
+        return released
+
+    def choose_top(
+        self,
+        scores: Sequence[Array],
+        top: int,
+        queries: Sequence[ExponentialChoice | None],
+        *,
+        without: float,
+        stream: str = "choice",
+    ) -> list[Array]:
+        """Return (n, top) sorted places in each row of a lane's (n, m) ``scores``.
+
+        The exponential mechanism, ``top`` times without replacement: the largest of scores plus
+        Gumbel noise (Durfee & Rogers 2019). All choices are one call. ``without``: scale of the
+        noise that breaks ties without DP.
+        """
+        released = []
+        for own, lane, query in zip(scores, self.lanes, queries, strict=True):
+            if query is not None:
+                lane.ledger(self.name).spend(query)
+            scale = without if query is None else query.scale
+            noisy = own + lane.generator(stream).gumbel(0, scale, own.shape)
+            places = np.sort(np.argpartition(-noisy, top - 1, axis=1)[:, :top], axis=1)
+            released.append(self.watch.passed(lane, self.name, "choose_top", query, own, places))
         return released
 
     def descent(
@@ -425,9 +515,7 @@ class Descent:
         found = []
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
             rate = rate if query is None else _rate(query)
-            if rate == 1:
-                rows = np.arange(population)
-            elif self.toss == "each":
+            if self.toss == "each":
                 rows = np.flatnonzero(lane.generator(self.coins).random(population) < rate)
             else:
                 draw = lane.generator(self.coins)
@@ -435,6 +523,16 @@ class Descent:
                     population, draw.binomial(population, rate), False, shuffle=False
                 )
             found.append(self.door.watch.joined(lane, rows, population))
+        return found
+
+    def join_steps(self, steps: int, population: int) -> list[list[Array]]:
+        """Toss the coins of all ``steps`` in advance: as many lists of positions for each lane."""
+        found = []
+        for lane, query in zip(self.door.lanes, self.queries, strict=True):
+            draw = lane.generator(self.coins)
+            sizes = draw.binomial(population, _rate(query), steps)
+            rows = (draw.permutation(population)[:size] for size in sizes)
+            found.append([self.door.watch.joined(lane, each, population) for each in rows])
         return found
 
     def orders(self) -> list[np.random.Generator]:
@@ -446,9 +544,19 @@ class Descent:
             raise ReleaseMismatch("the plan counts on the coins of the door; expected join")
         return [lane.generator(self.coins) for lane in self.door.lanes]
 
-    def step(self, clipped: Callable[[Sequence[Array]], Any], population: int) -> Any:
-        """Return the noisy sum of one step; ``clipped(positions)`` gives (R, P) exact sums."""
-        joined = self.join(population)
+    def step(
+        self, clipped: Callable[[Sequence[Array]], Any], population: int, rate: float = 1.0
+    ) -> Any:
+        """Return the noisy sum of one step; ``clipped(positions)`` gives (R, P) exact sums.
+
+        ``population`` and ``rate`` as in ``join``.
+        """
+        return self.take(clipped, self.join(population, rate), population)
+
+    def take(
+        self, clipped: Callable[[Sequence[Array]], Any], joined: Sequence[Array], population: int
+    ) -> Any:
+        """Return the noisy sum of a step of those who ``joined``, by coins or by a public order."""
         total = clipped(joined)
         if self.door.watch.active:
             self.door.watch.terms(self, clipped, joined, total, population)
@@ -489,6 +597,11 @@ class Descent:
     def keys(self) -> Array:
         """Return (R, 4) or (R, 8) uint32 keys of counter-based noise."""
         return np.stack([lane.key(self.noise) for lane in self.door.lanes])
+
+    def passed(self, place: int, kind: str, exact: Array, after: Array) -> Array:
+        """Show a watch a step of compiled code: its exact sum, and the state ``after`` it."""
+        lane = self.door.lanes[place]
+        return self.door.watch.passed(lane, self.door.name, kind, self.queries[place], exact, after)
 
     def taken(self, places: Sequence[int], count: int = 1) -> None:
         """Count ``count`` noisy steps that compiled code took of the lanes at ``places``."""

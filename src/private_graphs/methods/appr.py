@@ -9,7 +9,7 @@ the test graph, which is public, and read no training node. What it costs: ``app
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -20,7 +20,7 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.errors import UserError
-from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.methods.appr_attack import layer_attack, picture
 from private_graphs.methods.appr_budget import (
     PROTOCOLS,
@@ -33,6 +33,7 @@ from private_graphs.methods.appr_budget import (
     events,
     proved_noise,
     published_noise,
+    releases,
 )
 from private_graphs.methods.appr_rows import (
     chosen_rows,
@@ -45,12 +46,12 @@ from private_graphs.methods.appr_rows import (
     random_rows,
     truncated,
 )
-from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
+from private_graphs.privacy.events import Query
 from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
 from private_graphs.tasks import NodeTask, unit_rows
-from private_graphs.training.streams import Streams
+from private_graphs.training.streams import PublicStreams, Streams
 
 _RESTART = 0.25
 """Weight of a node's own output in every step of prediction (Equation 5.19)."""
@@ -104,6 +105,11 @@ class ApprSettings(Settings):
     """Whether hidden layers are drawn too."""
 
 
+def sampled_nodes(n_train: int, share: float) -> int:
+    """Return how many of the training nodes are sampled."""
+    return math.ceil(round(share * n_train, 9))
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """The sampled training nodes in random order, and their induced graph."""
@@ -115,14 +121,15 @@ class Sample:
     rate: float
 
     @classmethod
-    def of(cls, data: Data, share: float, generator: np.random.Generator) -> Sample:
+    def of(cls, data: Data, share: float, draw: Callable[[int, int], np.ndarray]) -> Sample:
         """Draw ceil(share · n) of the n training nodes: the first of a random order.
 
-        The order matters: sorted by number, one exchanged node would shift all places.
+        ``draw`` gives places of a sample in random order by (nodes, sampled ones). The order
+        matters: sorted by number, one exchanged node would shift all places.
         """
         train = np.flatnonzero(data.task.graph.train_mask)
-        size = math.ceil(round(share * len(train), 9))
-        nodes = generator.permutation(train)[:size]
+        size = sampled_nodes(len(train), share)
+        nodes = train[draw(len(train), size)]
         place = np.full(data.task.graph.n_nodes, -1)
         place[nodes] = np.arange(size)
         ends = place[data.task.graph.edge_index]
@@ -177,16 +184,22 @@ class Data:
         )
         return cls(task, unit_rows(matrix) if unit else matrix)
 
-    def sample(self, request: Request) -> Sample:
+    def sample(self, request: Request, door: Door) -> Sample:
         """Return the sample of a request: of its own where it is priced, else of its seed."""
-        streams, share = request.streams, request.settings.sample
-        if streams.secret or self.task.protocol.calibration == "proved":
-            return Sample.of(self, share, streams.generator("sample"))
-        key = request.seed, share
-        if key not in self._samples:
+        shared, share = None, request.settings.sample
+        if not (request.streams.secret or self.task.protocol.calibration == "proved"):
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
-            self._samples[key] = Sample.of(self, share, shared.generator("sample"))
-        return self._samples[key]
+        places: list[np.ndarray] = []
+
+        def draw(nodes: int, size: int) -> np.ndarray:
+            places[:] = door.sample(nodes, size, shared=shared)
+            return places[0]
+
+        if shared is None or share == 1:
+            return Sample.of(self, share, draw)
+        sample = Sample.of(self, share, draw)
+        key = request.seed, share, places[0].tobytes()
+        return self._samples.setdefault(key, sample)  # which knows its PageRank
 
     @cached_property
     def majority(self) -> int:
@@ -274,11 +287,13 @@ def outputs(
     return _dropped(first, dropout, generator) @ second.astype(np.float64)
 
 
-def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings, sample: Sample) -> Plan:
+def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
     """Return what a run is going to release, up to noise."""
     protocol: ApprProtocol = task.protocol
-    n_rooted = min(settings.roots or sample.size, sample.size)
-    n_roots = sample.size if protocol.unrooted == "one_hot" else n_rooted
+    n_train = int(task.graph.train_mask.sum())
+    size = sampled_nodes(n_train, settings.sample)
+    n_rooted = min(settings.roots or size, size)
+    n_roots = size if protocol.unrooted == "one_hot" else n_rooted
     full = protocol.batches == "full"
     batch = n_roots if full else min(settings.batch, n_roots)
     per_epoch = -(-n_roots // batch)
@@ -290,8 +305,8 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings, sample: Sample) 
         )
     others: int | None = settings.others if protocol.truncates else None
     return Plan(
-        kind=kind, rate=sample.rate, n_sampled=sample.size, private_roots=n_rooted,
-        n_roots=n_roots, top=min(settings.top, sample.size), epochs=settings.epochs,
+        kind=kind, rate=size / n_train, n_sampled=size, private_roots=n_rooted,
+        n_roots=n_roots, top=min(settings.top, size), epochs=settings.epochs,
         steps=settings.epochs * per_epoch, batch=batch, row_clip=settings.row_clip,
         entry_clip=settings.entry_clip, clip_norm=settings.clip,
         others={"one_hot": 0, "exact": None}.get(kind, others), per_batch=kind == "exact",
@@ -316,13 +331,15 @@ def parts_of(plan: Plan, request: Request) -> tuple[float, float]:
 
 
 def batches_of(
-    plan: Plan, protocol: ApprProtocol, usable: np.ndarray, generator: np.random.Generator
+    plan: Plan, protocol: ApprProtocol, usable: np.ndarray, descent: Descent
 ) -> np.ndarray:
     """Return (T, B) roots of every step, -1 where a batch is smaller or a root has no label."""
     n, size = plan.n_roots, plan.batch
     per_epoch = -(-n // size)
     if plan.root_rate is not None:
-        return _labelled(_poisson(plan.steps, n, plan.root_rate, generator), usable)
+        [joined] = descent.join_steps(plan.steps, n)
+        return _labelled(_table(joined), usable)
+    [generator] = descent.orders()
     if protocol.batches == "full":
         epochs = np.arange(n)[None]
     elif protocol.batches == "fixed_cycle":
@@ -337,12 +354,11 @@ def batches_of(
     return _labelled(np.tile(epochs, (plan.epochs, 1)), usable)
 
 
-def _poisson(steps: int, n_roots: int, rate: float, generator: np.random.Generator) -> np.ndarray:
+def _table(joined: Sequence[np.ndarray]) -> np.ndarray:
     """Return (steps, widest batch): the roots that join each step, -1 behind them."""
-    sizes = generator.binomial(n_roots, rate, steps)
-    batches = np.full((steps, max(1, sizes.max(initial=0))), -1)
-    for batch, size in zip(batches, sizes, strict=True):
-        batch[:size] = generator.permutation(n_roots)[:size]
+    batches = np.full((len(joined), max(1, *map(len, joined))), -1)
+    for batch, roots in zip(batches, joined, strict=True):
+        batch[: len(roots)] = roots
     return batches
 
 
@@ -354,26 +370,31 @@ def rows_of(
     plan: Plan,
     protocol: ApprProtocol,
     sample: Sample,
-    noise: Noise,
-    streams: Streams,
+    streams: PublicStreams,
+    door: Door,
+    queries: Sequence[Query],
     anchor: float = 0.0,
 ) -> scipy.sparse.csr_matrix:
-    """Return (roots, m): the rows of all roots, after the rules of their columns."""
-    generator, n = streams.generator("rows"), plan.private_roots
+    """Return (roots, m): the rows of all roots, after the rules of their columns.
+
+    ``queries`` are those of the rows; none without DP.
+    """
+    n, none = plan.private_roots, (None, None)
     if plan.kind == "one_hot":
         rows = one_hot_rows(0, sample.size)[:n]
     elif plan.kind == "random":
-        rows = random_rows(n, sample.size, plan.top, generator)
+        rows = random_rows(n, sample.size, plan.top, streams.generator("random_rows"))
     elif plan.kind == "exact":
         rows = exact_rows(sample.pagerank(n), plan.top)
     elif plan.kind == "gaussian":
-        std = noise.row_std or 0.0
-        rows = gaussian_rows(sample.pagerank(n), plan.top, plan.row_clip, std, generator)
+        query = (*queries, *none)[0]
+        rows = gaussian_rows(sample.pagerank(n), plan.top, plan.row_clip, door, query)
     else:
-        choice, values = noise.choice or math.inf, noise.values
-        if plan.kind == "chosen_values" and values is None:
-            values = math.inf
-        rows = chosen_rows(sample.pagerank(n), plan.top, plan.entry_clip, choice, generator, values)
+        choice, values = (*queries, *none)[:2]
+        rows = chosen_rows(
+            sample.pagerank(n), plan.top, plan.entry_clip, door, choice, values,
+            "entries" if plan.kind == "chosen_values" else "alike",
+        )  # fmt: skip
     if anchor:
         rows = anchor * one_hot_rows(0, sample.size)[:n] + (1 - anchor) * rows
     if plan.n_roots > n:
@@ -428,6 +449,7 @@ class _Run:
     data: Data
     kind: Kind
     request: Request
+    door: Door
 
     def outcome(self) -> Outcome:
         """Train and predict."""
@@ -435,10 +457,13 @@ class _Run:
 
         request, task = self.request, self.data.task
         settings, protocol, streams = request.settings, task.protocol, request.streams
-        sample = self.data.sample(request)
-        plan = plan_of(self.kind, task, settings, sample)
+        plan = plan_of(self.kind, task, settings)
         noise, parts = self.noise(plan)
-        rows = rows_of(plan, protocol, sample, noise, streams, settings.anchor)
+        queries = releases(plan, noise) if request.private else ()
+        self.door.plan([events(plan, noise) if request.private else ()])
+        sample = self.data.sample(request, self.door)
+        rows = rows_of(plan, protocol, sample, streams, self.door, queries[:-1], settings.anchor)
+        descent = self.door.descent([queries[-1] if queries else None], coins="batches")
         if plan.others is not None and most_rows(rows) > plan.others:
             raise ReleaseMismatch(
                 f"a node stands in {most_rows(rows)} rows beside its own; {plan.others} are priced"
@@ -447,12 +472,10 @@ class _Run:
         start = roots.initial(
             sample.features.shape[1], task.n_classes, streams.generator("initial")
         )
-        std = (noise.multiplier or 0.0) * settings.clip * (plan.batch if plan.per_batch else 1)
         bare = noise.multiplier is None
         usable = sample.labels[: plan.n_roots] >= 0
         how = roots.Plan(
-            batches=batches_of(plan, protocol, usable, streams.generator("batches")),
-            noise_std=std,
+            batches=batches_of(plan, protocol, usable, descent),
             divisor=plan.divisor,
             learning_rate=settings.learning_rate,
             clip_norm=math.inf if bare else settings.clip,
@@ -465,15 +488,12 @@ class _Run:
             np.float64 if proved else np.float32,
         )  # fmt: skip
         seed = int(streams.generator("dropout").integers(2**62))
-        theta, noisy = roots.train(shared, start, how, streams.key("noise"), seed)
-        if request.private and noisy != plan.steps:
-            raise ReleaseMismatch(f"{noisy} steps had noise; {plan.steps} are priced")
+        theta = roots.train(shared, start, how, descent, seed)
         validation, test = (
             side.predict(theta, settings.propagations, protocol.dropout, streams.generator(purpose))
             for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
-        released = events(plan, noise) if request.private else ()
         generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
@@ -490,7 +510,6 @@ class _Run:
         return Outcome(
             test_predictions=test,
             validation_predictions=validation,
-            events=released,
             claim=None if proved or not request.private else claim(plan, *parts),
             measured=measured,
             majority=self.data.majority,
@@ -517,7 +536,10 @@ def run(
         unit = request.settings.unit_rows
         if unit not in data:
             data[unit] = Data.of(task, unit)
-    runs = [_Run(data[each.settings.unit_rows], kind, each) for each in requests]
+    runs = [
+        _Run(data[each.settings.unit_rows], kind, each, door.of_lanes([place]))
+        for place, each in enumerate(requests)
+    ]
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(context.threads) as pool:
         for outcome in pool.map(_Run.outcome, runs):

@@ -255,7 +255,7 @@ def proved_noise(plan: Plan, epsilon: float) -> Noise:
     if plan.root_rate is None:
         return Noise(std, multiplier=_multiplier(plan, mu))
     multiplier = scale_noise(
-        inner / _UP, plan.inner_delta, lambda scale: _releases(plan, Noise(std, multiplier=scale))
+        inner / _UP, plan.inner_delta, lambda scale: releases(plan, Noise(std, multiplier=scale))
     )
     return Noise(std, multiplier=multiplier)
 
@@ -294,11 +294,11 @@ _WORDS = {"unit": "node", "relation": "replace"}
 
 def events(plan: Plan, noise: Noise) -> tuple[Event, ...]:
     """Return what a run released, with what one replaced node moves."""
-    found = _releases(plan, noise)
+    found = releases(plan, noise)
     return found if plan.rate == 1 else (SecretSample(found, plan.rate),)
 
 
-def _releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
+def releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
     """Return what is released of the sampled nodes."""
     found: list[Query] = []
     rows, top = plan.private_roots, plan.top
@@ -319,6 +319,7 @@ def _releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
         found.append(
             ExponentialChoice(
                 count=rows * top,
+                calls=1,
                 sensitivity=plan.entry_clip,
                 scale=plan.entry_clip / noise.choice,
                 reason=f"one node may move all entries of each of {rows} rows, clipped to "
@@ -331,6 +332,7 @@ def _releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
         found.append(
             LaplaceQuery(
                 count=rows,
+                calls=1,
                 sensitivity=top * plan.entry_clip,
                 scale=top * plan.entry_clip / noise.values,
                 dimension=top,
@@ -358,6 +360,7 @@ def _steps(plan: Plan, noise: Noise) -> GaussianQuery | PoissonSums:
     unit = plan.clip_norm * (plan.batch if plan.per_batch else 1)
     return GaussianQuery(
         count=count,
+        calls=plan.steps,
         sensitivity=moved * plan.clip_norm,
         noise_std=noise.multiplier * unit,
         **words,

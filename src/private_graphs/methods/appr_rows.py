@@ -8,19 +8,24 @@ included, and in float64: ties are broken by noise alone. docs/privacy.md §9.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import scipy.sparse
 
+from private_graphs.mechanisms.door import Door
+from private_graphs.privacy.events import ExponentialChoice, GaussianQuery, LaplaceQuery
+
 
 def gaussian_rows(
-    p: np.ndarray, top: int, clip: float, std: float, generator: np.random.Generator
+    p: np.ndarray, top: int, clip: float, door: Door, query: GaussianQuery | None
 ) -> scipy.sparse.csr_matrix:
     """Return (M, m): of rows p clipped to norm ``clip``, with noise, the ``top`` largest entries.
 
     Rows are not negative, so that one node moves each by at most sqrt 2 · ``clip``.
     """
     norms = np.sqrt(np.square(p).sum(axis=1, keepdims=True))
-    noisy = p / np.maximum(1, norms / clip) + std * generator.standard_normal(p.shape)
+    (noisy,) = door.gaussian((p / np.maximum(1, norms / clip))[None], [query], stream="rows")
     return _largest(noisy, noisy, top)
 
 
@@ -28,22 +33,23 @@ def chosen_rows(
     p: np.ndarray,
     top: int,
     clip: float,
-    epsilon: float,
-    generator: np.random.Generator,
-    epsilon_values: float | None = None,
+    door: Door,
+    choice: ExponentialChoice | None,
+    values: LaplaceQuery | None,
+    weighs: Literal["alike", "entries"],
 ) -> scipy.sparse.csr_matrix:
     """Return (M, m): of entries min(p, ``clip``) the ``top`` that the exponential mechanism picks.
 
-    The largest of entries plus Gumbel(``clip`` / ``epsilon``) noise, one after the other without
-    replacement; each weighs 1/``top``, or its entry plus Laplace(``top``·``clip`` /
-    ``epsilon_values``) noise. At infinite ``epsilon`` ties are broken at random.
+    The largest of entries plus Gumbel noise, one after the other without replacement. A chosen one
+    weighs 1/``top``, or its entry plus Laplace noise. Without DP ties are broken at random.
     """
-    entries = np.minimum(p, clip)
-    scale = clip * max(1 / epsilon, 1e-9)
-    weights = np.full(p.shape, 1 / top)
-    if epsilon_values is not None:
-        weights = entries + generator.laplace(0, top * clip / epsilon_values, p.shape)
-    return _largest(entries + generator.gumbel(0, scale, p.shape), weights, top)
+    entries, top = np.minimum(p, clip), min(top, p.shape[1])
+    (nodes,) = door.choose_top([entries], top, [choice], without=clip * 1e-9, stream="rows")
+    weights = np.full(nodes.shape, 1 / top)
+    if weighs == "entries":
+        chosen = np.take_along_axis(entries, nodes, axis=1)
+        (weights,) = door.laplace(chosen[None], [values], stream="rows")
+    return _rows(nodes, weights, p.shape)
 
 
 def exact_rows(p: np.ndarray, top: int) -> scipy.sparse.csr_matrix:
@@ -68,9 +74,15 @@ def _largest(scores: np.ndarray, weights: np.ndarray, top: int) -> scipy.sparse.
     """(M, m) with the ``weights`` of the ``top`` largest ``scores`` of each row."""
     top = min(top, scores.shape[1])
     nodes = np.sort(np.argpartition(-scores, top - 1, axis=1)[:, :top], axis=1)
-    values = np.take_along_axis(weights, nodes, axis=1)
-    starts = top * np.arange(len(scores) + 1)
-    rows = scipy.sparse.csr_matrix((values.ravel(), nodes.ravel(), starts), scores.shape)
+    return _rows(nodes, np.take_along_axis(weights, nodes, axis=1), scores.shape)
+
+
+def _rows(
+    nodes: np.ndarray, weights: np.ndarray, shape: tuple[int, ...]
+) -> scipy.sparse.csr_matrix:
+    """(M, m) with ``weights`` (M, top) at the places ``nodes`` (M, top) of each row."""
+    starts = nodes.shape[1] * np.arange(len(nodes) + 1)
+    rows = scipy.sparse.csr_matrix((weights.ravel(), nodes.ravel(), starts), shape)
     rows.eliminate_zeros()
     return rows
 

@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from private_graphs.methods.method import Request
-from private_graphs.privacy.events import Event, ExponentialChoice
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.method import VALIDATION_LABELS, Request
+from private_graphs.privacy.events import ExponentialChoice
 from private_graphs.tasks import GraphTask
 
 CONSTANTS = (
@@ -29,25 +30,25 @@ def _choice_scale(epsilon: float) -> float:
 
 
 def choose(
-    task: GraphTask, request: Request, predictions: np.ndarray
-) -> tuple[int, tuple[Event, ...], str]:
+    task: GraphTask, request: Request, predictions: np.ndarray, door: Door
+) -> tuple[int, str]:
     """Choose among C candidates by their (C, V) predictions of the validation nodes.
 
     With public validation labels: the most hits on them, ties to the first; free. Without any, all
     V validation labels are private: the exponential mechanism on the hits, with the request's ε. It
     reads no training node but through what was released of them, so it protects other people than
-    that release: a node is in one of the two. Returns the index, the events of the choice, and in
-    words what it read. Order candidates from the most to the least likely.
+    that release: a node is in one of the two. ``door`` is that of the request. Returns the index,
+    and in words what it read. Order candidates from the most to the least likely.
     """
     if len(predictions) == 1:
-        return 0, (), "nothing: the settings are fixed in advance"
+        return 0, "nothing: the settings are fixed in advance"
     nodes = request.known if len(request.known) else np.arange(len(task.validation_labels))
     hits = (predictions[:, nodes] == task.validation_labels[nodes]).sum(axis=1)
     if len(request.known):
-        return int(hits.argmax()), (), f"hits on {len(nodes)} public validation labels"
+        return int(hits.argmax()), f"hits on {len(nodes)} public validation labels"
     words = f"hits on {len(nodes)} private validation labels, by the exponential mechanism"
     if not request.private:
-        return int(hits.argmax()), (), f"hits on {len(nodes)} private validation labels"
+        return int(hits.argmax()), f"hits on {len(nodes)} private validation labels"
     event = ExponentialChoice(
         unit=task.scenario.unit,
         relation=task.scenario.relation,
@@ -60,10 +61,7 @@ def choose(
         sensitivity=1.0,
         scale=_choice_scale(request.epsilon),
     )
-    from private_graphs.training.exact import exponential_choice  # numba: half a second
-
-    return (
-        exponential_choice(request.streams.generator("choice"), hits, event.scale),
-        (event,),
-        words,
-    )
+    private = door.part(VALIDATION_LABELS)
+    private.plan([(event,)])
+    (index,) = private.choose([hits], [event], stream="choice")
+    return index, words

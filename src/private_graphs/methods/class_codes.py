@@ -13,7 +13,6 @@ noise; all images of a class at once move one mean by at most 2. Proofs: docs/st
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -25,7 +24,7 @@ from private_graphs.datasets.photographs import varied
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import Event, GaussianQuery, PureQuery
+from private_graphs.privacy.events import GaussianQuery, PureQuery
 from private_graphs.tasks import ImageTask
 from private_graphs.training.picture_nets import standardised
 
@@ -85,15 +84,17 @@ def run(
         if request.settings.replaced:
             public = public_of[request.settings.release], task.validation_labels
             rows, labels = with_replaced(rows, labels, public, task.n_classes, request.seed)
-        cells, events = _released(task, request, book, rows, labels)
+        query = _query(task, request, book)
+        own = door.batch([request])
+        own.plan([(query,) if query else ()])
+        cells = _released(task, request, book, rows, labels, own, query)
         classes = near[:, cells].argmax(axis=1)
         n_validation = len(task.validation_pixels)
         outcomes.append(
             Outcome(
                 test_predictions=classes[n_validation:],
                 validation_predictions=classes[:n_validation],
-                events=events,
-                measured={"noise_multiplier": _noise(events)},
+                measured={"noise_multiplier": _noise(query)},
                 noise_generator="choices" if request.settings.release == "codes" else "argmax",
             )
         )
@@ -156,51 +157,50 @@ def _by_class(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarra
 
 
 def _released(
-    task: ImageTask, request: Request, book: Codebook, rows: np.ndarray, labels: np.ndarray
-) -> tuple[np.ndarray, tuple[Event, ...]]:
-    """(K,) cells of the classes, and what was released.
+    task: ImageTask,
+    request: Request,
+    book: Codebook,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    door: Door,
+    query: PureQuery | GaussianQuery | None,
+) -> np.ndarray:
+    """(K,) cells of the classes.
 
     ``rows`` are of n training pictures: nearness to the cells for codes, features for means.
     """
-    scenario = task.scenario
-    claim = {"unit": scenario.unit, "relation": scenario.relation, "count": 1}
     if request.settings.release == "codes":
         nearest = _by_class(rows, labels, task.n_classes).argmax(axis=1)
-        if not request.private:
-            return nearest, ()
-        noise = request.streams.generator("noise")
-        cells = respond(nearest, len(book.cells), request.epsilon, noise)
-        reason = f"each class reports one of {len(book.cells)} public cells by randomised response"
-        return cells, (PureQuery(epsilon=request.epsilon, reason=reason, **claim),)
+        return door.respond([nearest], len(book.cells), [query])[0]
     public = book.cells.mean(axis=1)
     centre = public.mean(axis=0)
-    count = min(request.settings.dimensions, len(public) - 1)
+    count = _dimensions(request, book)
     axes = np.linalg.svd(public - centre, full_matrices=False)[2][:count]
     scale = np.linalg.norm((public - centre) @ axes.T, axis=1).mean()
     means = _by_class(rows, labels, task.n_classes)
     cut, cells = (_in_ball((each - centre) @ axes.T / scale) for each in (means, public))
-    events: tuple[Event, ...] = ()
-    if request.private:
-        std = 2 * gdp_noise(request.epsilon, 1, task.delta, "zero_out")
-        cut = cut + std * request.streams.generator("noise").standard_normal(cut.shape)
-        events = (
-            GaussianQuery(
-                sensitivity=2.0, noise_std=std, dimension=cut.size, clipping="per_class",
-                reason="the mean of one class, of norm at most 1, becomes any other", **claim,
-            ),
-        )  # fmt: skip
+    (cut,) = door.gaussian(cut[None], [query])
     distances = np.square(cut[:, None] - cells).sum(axis=-1)
-    return distances.argmin(axis=1), events
+    return distances.argmin(axis=1)
 
 
-def respond(
-    cells: np.ndarray, n_cells: int, epsilon: float, generator: np.random.Generator
-) -> np.ndarray:
-    """Return (K,) reports: the cell, or with probability (B - 1) / (e^ε + B - 1) any other."""
-    keep = math.exp(epsilon) / (math.exp(epsilon) + n_cells - 1)
-    others = generator.integers(0, n_cells - 1, size=len(cells))
-    others += others >= cells
-    return np.where(generator.random(len(cells)) < keep, cells, others)
+def _dimensions(request: Request, book: Codebook) -> int:
+    return min(request.settings.dimensions, len(book.cells) - 1)
+
+
+def _query(task: ImageTask, request: Request, book: Codebook) -> PureQuery | GaussianQuery | None:
+    """What is released; None without DP."""
+    if not request.private:
+        return None
+    claim = {"unit": task.scenario.unit, "relation": task.scenario.relation, "count": 1}
+    if request.settings.release == "codes":
+        reason = f"each class reports one of {len(book.cells)} public cells by randomised response"
+        return PureQuery(epsilon=request.epsilon, reason=reason, **claim)
+    return GaussianQuery(
+        sensitivity=2.0, noise_std=2 * gdp_noise(request.epsilon, 1, task.delta, "zero_out"),
+        dimension=task.n_classes * _dimensions(request, book), clipping="per_class",
+        reason="the mean of one class, of norm at most 1, becomes any other", **claim,
+    )  # fmt: skip
 
 
 def _in_ball(rows: np.ndarray) -> np.ndarray:
@@ -208,10 +208,9 @@ def _in_ball(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
 
 
-def _noise(events: Sequence[Event]) -> float:
+def _noise(query: PureQuery | GaussianQuery | None) -> float:
     """Noise of a mean in units of its sensitivity; 0 of reports."""
-    return sum(event.noise_std / event.sensitivity for event in events
-               if isinstance(event, GaussianQuery))  # fmt: skip
+    return query.noise_std / query.sensitivity if isinstance(query, GaussianQuery) else 0.0
 
 
 METHODS = (

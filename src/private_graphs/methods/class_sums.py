@@ -251,18 +251,20 @@ class Ranked:
         return cls(lattice, class_sums(task, text, rank, lattice), rows, moment, variance)
 
 
-def noisy_sums(shared: Ranked, requests: Sequence[Request]) -> np.ndarray:
-    """Return (requests, rank + 1, K): one release for each request, all that is ever released."""
-    return np.stack(
-        [shared.lattice.noisy(shared.sums, r.streams.generator("class_sums")) for r in requests]
+def noisy_sums(task: GraphTask, shared: Ranked, door: Door) -> np.ndarray:
+    """Return (R, rank + 1, K): one release for each lane, all that is ever released."""
+    query = shared.lattice.query(
+        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
     )
+    queries = [query] * len(door.lanes)
+    door.plan([(each,) if each else () for each in queries])
+    exact = np.broadcast_to(shared.sums, (len(queries), *shared.sums.shape))
+    return door.gaussian(exact, queries, stream="class_sums")
 
 
-def release(
-    task: GraphTask, text: PublicText, shared: Ranked, requests: Sequence[Request]
-) -> Released:
-    """Release the sums once for each of ``requests``, all at one ε, and score nodes."""
-    noisy = np.hstack(list(noisy_sums(shared, requests)))
+def release(task: GraphTask, text: PublicText, shared: Ranked, door: Door) -> Released:
+    """Release the sums once for each lane, all at one ε, and score nodes."""
+    noisy = np.hstack(list(noisy_sums(task, shared, door)))
     candidates = []
     for prior in PRIOR_VARIANCES:
         weights = posterior_weights(
@@ -272,13 +274,13 @@ def release(
             scores = shared.rows @ weights
             if text.smoothing is not None:
                 scores = propagated(scores, text.smoothing, steps)
-            cut = scores.reshape(len(scores), len(requests), task.n_classes)
+            cut = scores.reshape(len(scores), len(door.lanes), task.n_classes)
             candidates.append(Candidate(prior, steps, cut.transpose(1, 0, 2)))
     return Released(len(shared.sums) - 1, shared.lattice, candidates)
 
 
 def releases(
-    task: GraphTask, text: PublicText, requests: Sequence[Request]
+    task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door
 ) -> Iterator[tuple[list[int], Released]]:
     """Yield positions of requests at one ε, few at a time to bound memory, with their release."""
     for epsilon in sorted({request.epsilon for request in requests}):
@@ -287,7 +289,7 @@ def releases(
         size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * task.n_classes)))
         for start in range(0, len(positions), size):
             some = positions[start : start + size]
-            yield some, release(task, text, shared, [requests[i] for i in some])
+            yield some, release(task, text, shared, door.of_lanes(some))
 
 
 def run(
@@ -304,9 +306,11 @@ def run(
     """
     text = public_text(task, neighbours)
     outcomes: dict[int, Outcome] = {}
-    for positions, released in releases(task, text, requests):
+    for positions, released in releases(task, text, requests, door):
         for row, position in enumerate(positions):
-            outcomes[position] = choose_outcome(task, text, requests[position], released, row)
+            outcomes[position] = choose_outcome(
+                task, text, requests[position], released, row, door.of_lanes([position])
+            )
         context.report(len(outcomes), len(requests))
     return [outcomes[i] for i in range(len(requests))]
 
@@ -319,23 +323,16 @@ def public_text(task: GraphTask, neighbours: bool) -> PublicText:
 
 
 def choose_outcome(
-    task: GraphTask, text: PublicText, request: Request, released: Released, row: int
+    task: GraphTask, text: PublicText, request: Request, released: Released, row: int, door: Door
 ) -> Outcome:
-    """Choose among the candidates of the ``row``-th request of one release."""
+    """Choose among the candidates of the ``row``-th request of one release; ``door`` is its own."""
     n_validation = len(task.validation_labels)
     predictions = np.stack([c.scores[row].argmax(axis=1) for c in released.candidates])
-    index, events, words = choose(task, request, predictions[:, :n_validation])
+    index, words = choose(task, request, predictions[:, :n_validation], door)
     best = released.candidates[index]
     return Outcome(
         test_predictions=predictions[index, n_validation:],
         validation_predictions=predictions[index, :n_validation],
-        events=released.lattice.events(
-            unit=task.scenario.unit,
-            relation=task.scenario.relation,
-            reason=_REASON,
-            clipping="row",
-        ),
-        validation_events=events,
         settings={
             "rank": released.rank,
             "prior_variance": best.prior_variance,

@@ -83,10 +83,10 @@ def run(
     """
     text, fits = public_text(task, neighbours=True), public_fits(task)
     outcomes: dict[int, Outcome] = {}
-    for positions, released in releases(task, text, requests):
+    for positions, released in releases(task, text, requests, door):
         for row, position in enumerate(positions):
             request = requests[position]
-            outcome = choose_outcome(task, text, request, released, row)
+            outcome = choose_outcome(task, text, request, released, row, door.of_lanes([position]))
             if len(request.known):
                 fit = fits(request.known)
                 outcome = _combined(task, request, released, row, outcome, fit)

@@ -10,7 +10,7 @@ docs/methods.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal
@@ -20,8 +20,8 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.datasets import views
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.edge_rand import Sage
-from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import Claim, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     VALIDATION_READ,
@@ -315,32 +315,7 @@ def row_sums(
     return sums
 
 
-def _shuffled(
-    generator: np.random.Generator, n: int, lot: int, population: int
-) -> Iterator[np.ndarray]:
-    """Yield the whole batches of one order after the other; rows from ``n`` on have no label."""
-    while True:
-        order = generator.permutation(population)
-        for start in range(0, max(1, population // lot) * lot, lot):
-            rows = order[start : start + lot]
-            yield rows[rows < n]
-
-
-def _fixed(
-    generator: np.random.Generator, n: int, lot: int, population: int
-) -> Iterator[np.ndarray]:
-    while True:
-        rows = generator.choice(population, min(lot, population), replace=False, shuffle=False)
-        yield rows[rows < n]
-
-
-def _lots(kind: str) -> Callable[..., Iterator[np.ndarray]]:
-    from private_graphs.training.stacks import poisson_lots
-
-    return {"poisson": poisson_lots, "fixed": _fixed, "shuffled": _shuffled}[kind]
-
-
-def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests with the same settings but for ε, learning rate and seed."""
     import torch
 
@@ -351,6 +326,8 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     budget, private = budget_of(task, settings), requests[0].private
     scales = [noise_scale(budget, each.epsilon) if private else 0.0 for each in requests]
     streams = [each.streams for each in requests]
+    plans = [planned(task, each) for each in requests]
+    door.plan(plans)
     lists = [owned_lists(data.adjacency, settings.degree, each) for each in streams]
     received = [each.T.tocsr() for each in lists]
     if protocol.reads == "received":
@@ -377,30 +354,23 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         validation_labels=labels[data.validation] if chooses else None,
         validation_rows=data.validation if chooses else None,
     )
-    taken = 0
     if private:
-        draw = partial(
-            _lots(protocol.lots), n=len(data.train), lot=settings.lot, population=budget.population
-        )
         noisy = stacks.Noisy(
-            settings.lot, budget.population, [budget.noise_std(scale) for scale in scales],
-            [draw(each.generator("lots")) for each in streams],
-            [each.generator("gradients") for each in streams],
-            clipped=row_sums(
+            settings.lot, data.places, stacks.steps(door, [plan[0] for plan in plans]),
+            protocol.lots, clipped=row_sums(
                 data.rows, data.train, labels[data.train], network, settings.lot
             ) if protocol.clips == "rows" else None,
         )  # fmt: skip
         stars = whole if noisy.clipped else stars_of(data.rows, reading, data.train)
-        _, taken = stacks.train_noisy(network, stack, fit(stars), noisy)
+        stacks.train_noisy(network, stack, fit(stars), noisy)
     else:
         stacks.train_whole(network, stack, fit(whole, train_rows=data.train))
-    sums = NoisySums(received, [budget.sum_std(scale) for scale in scales], streams)
     if network.unit_rows:
+        queries = [plan[1] if private else None for plan in plans]
+        sums = NoisySums(received, door, queries)
         with torch.no_grad():
             sent = network.base(stacks.Forward(stack, whole.view(), training=False))[:, 0].numpy()
         whole = stacks.Inputs(data.rows, torch.from_numpy(sums.release(1, sent))[:, None])
-    if private and taken != budget.steps:
-        raise ReleaseMismatch(f"{taken} steps were taken; {budget.steps} are priced")
     predicted = stacks.predictions(network, stack, whole)
     words = (
         f"Daigavane et al. 2021, Theorem 1, {budget.accounted} steps, {budget.occurrences} "
@@ -411,13 +381,12 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         Outcome(
             test_predictions=predicted[index, data.test],
             validation_predictions=predicted[index, data.validation],
-            events=planned(task, request),
             claim=Claim(budget.printed(scale), words) if published else None,
             measured={"epochs": settings.epochs, "noise_multiplier": scale},
             noise_generator="numpy_float32",
             assumptions=(VALIDATION_READ,) if chooses and private else (),
         )
-        for index, (request, scale) in enumerate(zip(requests, scales, strict=True))
+        for index, scale in enumerate(scales)
     ]
 
 

@@ -13,12 +13,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
 from pydantic import Field
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Claim, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS as SUMS,
@@ -37,6 +38,7 @@ from private_graphs.tasks import NodeTask
 if TYPE_CHECKING:
     from private_graphs.training import stacks
 
+_STREAM = "pairs"
 SHARE = 0.9
 """Of the budget for the pairs; the rest is for the density."""
 _CHUNK = 500
@@ -71,30 +73,35 @@ def keeping(epsilon: float, density: float) -> tuple[float, float]:
     return p * s, (1 - p) * s
 
 
-def noisy_density(share: float, scale: float, generator: np.random.Generator) -> float:
-    """Return a share of pairs that are edges plus Laplace noise, at most ½."""
-    return min(share + generator.laplace(scale=scale), 0.5)
+def noisy_density(share: float, moves: float, door: Door, query: PureQuery) -> float:
+    """Return a share of pairs that are edges, which one edge ``moves``, plus noise; at most ½."""
+    (noisy,) = door.laplace(np.array([share]), [query], sensitivity=moves, stream=_STREAM)
+    return min(float(noisy), 0.5)
 
 
 def randomised(
-    edges: np.ndarray, n_nodes: int, epsilon: float, generator: np.random.Generator
+    edges: np.ndarray, n_nodes: int, door: Door, plan: Sequence[PureQuery]
 ) -> np.ndarray:
-    """Return (2, E') pairs i < j: each of all pairs drawn once, given the (2, E) ``edges``."""
-    n_pairs = n_nodes * (n_nodes - 1) // 2
-    scale = 1 / (n_pairs * (1 - SHARE) * epsilon)
-    density = max(noisy_density(edges.shape[1] / n_pairs, scale, generator), 1 / n_pairs)
+    """Return (2, E') pairs i < j: each of all pairs drawn once, given the (2, E) ``edges``.
 
-    def sample(size: int) -> np.ndarray:
+    ``plan``: the queries of the density and of the pairs.
+    """
+    n_pairs = n_nodes * (n_nodes - 1) // 2
+    density = noisy_density(edges.shape[1] / n_pairs, 1 / n_pairs, door, plan[0])
+
+    def sample(generator: np.random.Generator, size: int) -> np.ndarray:
         ends = generator.integers(0, n_nodes, (2, size))
         low, high = ends.min(0), ends.max(0)
         return (low * n_nodes + high)[low < high]
 
     codes = edges[0] * n_nodes + edges[1]
-    return _decoded(_drawn(codes, n_pairs, density, epsilon, sample, generator), n_nodes)
+    return _decoded(
+        _drawn(codes, n_pairs, max(density, 1 / n_pairs), door, plan[1], sample), n_nodes
+    )
 
 
 def randomised_rows(
-    edges: np.ndarray, n_nodes: int, epsilon: float, generator: np.random.Generator
+    edges: np.ndarray, n_nodes: int, door: Door, plan: Sequence[PureQuery]
 ) -> np.ndarray:
     """Return (2, E') ordered pairs (i, j), i not j, as the authors' code draws them.
 
@@ -102,19 +109,24 @@ def randomised_rows(
     ``_CHUNK`` rows have their own noisy density, under noise that suits the density of all rows.
     """
     both = np.concatenate([edges, edges[::-1]], axis=1)
-    scale, drawn = 1 / (n_nodes**2 * (1 - SHARE) * epsilon), []
+    last, drawn = n_nodes % _CHUNK or _CHUNK, []
     for start in range(0, n_nodes, _CHUNK):
         stop = min(start + _CHUNK, n_nodes)
         rows = both[:, (both[0] >= start) & (both[0] < stop)]
-        density = noisy_density(rows.shape[1] / ((stop - start) * n_nodes), scale, generator)
+        # the noise of all chunks is that of the last one, whose density an edge moves most
+        density = noisy_density(
+            rows.shape[1] / ((stop - start) * n_nodes), 1 / (last * n_nodes), door, plan[0]
+        )
 
-        def sample(size: int, start: int = start, stop: int = stop) -> np.ndarray:
+        def sample(
+            generator: np.random.Generator, size: int, start: int = start, stop: int = stop
+        ) -> np.ndarray:
             row, column = generator.integers((start, 0), (stop, n_nodes), (size, 2)).T
             return (row * n_nodes + column)[row != column]
 
         n_pairs = (stop - start) * (n_nodes - 1)
         codes = rows[0] * n_nodes + rows[1]
-        drawn.append(_drawn(codes, n_pairs, max(density, 0.0), epsilon, sample, generator))
+        drawn.append(_drawn(codes, n_pairs, max(density, 0.0), door, plan[1], sample))
     return _decoded(np.concatenate(drawn), n_nodes)
 
 
@@ -122,25 +134,16 @@ def _drawn(
     codes: np.ndarray,
     n_pairs: int,
     density: float,
-    epsilon: float,
-    sample: Callable[[int], np.ndarray],
-    generator: np.random.Generator,
+    door: Door,
+    query: PureQuery,
+    sample: Callable[[np.random.Generator, int], np.ndarray],
 ) -> np.ndarray:
     """Return the codes of the pairs that a run sees, given those of the edges among ``n_pairs``.
 
-    ``sample`` draws about as many pairs as it is asked, uniformly. Nothing of the size of all pairs
-    is made: how many other pairs appear is binomial, and which of them is uniform.
+    ``sample`` draws about as many pairs as it is asked, uniformly.
     """
-    kept, made = keeping(SHARE * epsilon, density)
-    stay = codes[generator.random(len(codes)) < kept]
-    wanted = generator.binomial(n_pairs - len(codes), made)
-    others = np.empty(0, np.int64)
-    while len(others) < wanted:
-        drawn = sample(wanted - len(others) + 64)
-        others = np.concatenate([others, drawn[~np.isin(drawn, codes)]])
-        _, first = np.unique(others, return_index=True)
-        others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
-    return np.concatenate([stay, others[:wanted]])
+    kept, made = keeping(query.epsilon, density)
+    return door.flip(codes, n_pairs, kept, made, query, sample, stream=_STREAM)
 
 
 def _decoded(codes: np.ndarray, n_nodes: int) -> np.ndarray:
@@ -210,7 +213,7 @@ def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
     """Return the events of a request, before training."""
     if not request.private:
         return ()
-    words = {"unit": "edge_undirected", "relation": "add_remove"}
+    words: dict[str, Any] = {"unit": "edge_undirected", "relation": "add_remove"}
     pairs, density = SHARE * request.epsilon, (1 - SHARE) * request.epsilon
     if task.protocol.pairs == "once":
         return (
@@ -221,32 +224,36 @@ def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
         )  # fmt: skip
     n = task.graph.n_nodes
     chunk = density * n / (n % _CHUNK or _CHUNK)  # the last one may be smaller
+    words |= {"count": 2, "calls": -(-n // _CHUNK)}
     return (
-        PureQuery(epsilon=chunk, count=2, reason="one edge moves the densities of two chunks of "
+        PureQuery(epsilon=chunk, reason="one edge moves the densities of two chunks of "
                   "rows, whose noise is that of a density of the whole graph", **words),
-        PureQuery(epsilon=pairs, count=2, reason="both directions of an edge are drawn by "
+        PureQuery(epsilon=pairs, reason="both directions of an edge are drawn by "
                   "themselves, each by randomised response", **words),
     )  # fmt: skip
 
 
-def _graph(data: Data, request: Request) -> scipy.sparse.csr_matrix:
+def _graph(data: Data, request: Request, door: Door) -> scipy.sparse.csr_matrix:
     """Return the means over neighbours of the graph that a run sees."""
     edges, n = data.task.graph.edge_index, data.task.graph.n_nodes
-    draw = request.streams.generator("pairs")
+    plan = planned(data.task, request)
+    door.plan([plan])
     if not request.private:
         return _means(np.r_[edges[0], edges[1]], np.r_[edges[1], edges[0]], n)
     if data.task.protocol.pairs == "once":
-        first, second = randomised(edges, n, request.epsilon, draw)
+        first, second = randomised(edges, n, door, plan)
         return _means(np.r_[first, second], np.r_[second, first], n)
-    return _means(*randomised_rows(edges, n, request.epsilon, draw), n)
+    return _means(*randomised_rows(edges, n, door, plan), n)
 
 
-def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     from private_graphs.training import stacks
 
     task, settings = data.task, requests[0].settings
-    shared = requests[:1] if not requests[0].private else requests
-    matrices = [_graph(data, request) for request in shared]
+    matrices = [
+        _graph(data, request, door.of_lanes([place])) for place, request in enumerate(requests)
+    ]
+    matrices = matrices if requests[0].private else matrices[:1]
     network = Sage(task.graph.n_features, task.n_classes, settings.hops, matrices)
     inputs, labels = stacks.Inputs(data.rows), task.graph.labels
     stack = started(network, [request.streams for request in requests])
@@ -261,7 +268,6 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         outcome = Outcome(
             test_predictions=predicted[index, data.test],
             validation_predictions=predicted[index, data.validation],
-            events=planned(task, request),
             measured={"epochs": settings.epochs},
             noise_generator="flips",
         )

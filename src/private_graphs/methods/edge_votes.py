@@ -41,6 +41,7 @@ from private_graphs.methods.text_only import (
     TextModel,
     fit_text_model,
 )
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask, Shards
 
 ROUNDS = 3
@@ -172,11 +173,12 @@ def release(
     voters: Voters,
     beliefs: np.ndarray,
     lattice: LatticeGaussian,
-    generator: np.random.Generator,
+    door: Door,
+    query: GaussianQuery | None,
 ) -> np.ndarray:
     """Return (A, K): noisy sums of the A nodes that are asked. The only reader of the edges."""
     sums = vote_sums(edges, voters, beliefs, lattice)
-    return lattice.noisy(sums, generator)
+    return door.gaussian(sums[None], [query])[0]
 
 
 def run(
@@ -185,8 +187,8 @@ def run(
     """Answer every request; the text model is fitted once for all."""
     text = fit_text_model(task) if task.shards is None else TextModel(**task.shards.first)
     outcomes = []
-    for request in requests:
-        outcomes.append(_answer(task, request, text))
+    for place, request in enumerate(requests):
+        outcomes.append(_answer(task, request, text, door.of_lanes([place])))
         context.report(len(outcomes), len(requests))
     return outcomes
 
@@ -205,11 +207,18 @@ class Votes:
     """(A, K) after the last round."""
 
 
-def collect_votes(task: GraphTask, request: Request, text: TextModel) -> Votes:
+def collect_votes(task: GraphTask, request: Request, text: TextModel, door: Door) -> Votes:
     """Ask in ROUNDS rounds, each with the beliefs that follow from those before."""
     voters = draw_voters(task, request.streams.generator("voters"))
     lattice = calibrated(task, request.epsilon, int(voters.asked.sum()))
-    noise = request.streams.generator("noise")
+    query = lattice.query(
+        unit=task.scenario.unit,
+        relation=task.scenario.relation,
+        reason=_REASON,
+        clipping="per_record",
+        count=ROUNDS,
+    )
+    door.plan([(query,) if query else ()])
     beliefs = [np.asarray(text.probabilities[voters.asked])]
     logs = np.log(beliefs[0])
     scores = [logs - logs.mean(axis=1, keepdims=True)]
@@ -217,7 +226,7 @@ def collect_votes(task: GraphTask, request: Request, text: TextModel) -> Votes:
     labels = task.train_labels[fitting]
     edges = task.adjacency if task.shards is None else task.shards
     for _ in range(ROUNDS):
-        scores.append(release(edges, voters, beliefs[-1], lattice, noise))
+        scores.append(release(edges, voters, beliefs[-1], lattice, door, query))
         stacked = np.stack(scores)
         weights = fit_weights(stacked[:, : len(fitting)], labels)
         total = np.tensordot(weights, stacked, axes=1)
@@ -225,21 +234,14 @@ def collect_votes(task: GraphTask, request: Request, text: TextModel) -> Votes:
     return Votes(voters, lattice, beliefs[:-1], scores[1:], total)
 
 
-def _answer(task: GraphTask, request: Request, text: TextModel) -> Outcome:
-    votes = collect_votes(task, request, text)
+def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> Outcome:
+    votes = collect_votes(task, request, text, door)
     asked_training = int(votes.voters.asked[: task.n_train].sum())
     predictions = votes.scores.argmax(axis=1)[asked_training:]
     n_validation = len(task.validation_labels)
     return Outcome(
         test_predictions=predictions[n_validation:],
         validation_predictions=predictions[:n_validation],
-        events=votes.lattice.events(
-            unit=task.scenario.unit,
-            relation=task.scenario.relation,
-            reason=_REASON,
-            clipping="per_record",
-            count=ROUNDS,
-        ),
         settings={
             **text.configuration,
             "rounds": ROUNDS,

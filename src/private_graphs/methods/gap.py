@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -23,10 +24,13 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
+    of_kind,
+    plan_alike,
     planner,
     scales_of,
     started,
 )
+from private_graphs.privacy.events import PoissonSums
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks
@@ -103,7 +107,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
 
-def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests with the same settings but for ε, learning rate and seed."""
     import torch
 
@@ -113,8 +117,9 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     budget = _budget(task, settings)
     scales = scales_of(budget, task.protocol, requests)
     streams = [request.streams for request in requests]
-    trainer = Trainer(data, requests, scales)
-    sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
+    plans = plan_alike(budget, scales, requests, door)
+    trainer = Trainer(data, requests, scales, door, of_kind(PoissonSums, plans))
+    sums = data.sums(door, plans, requests)
     norm = "none" if trainer.lists else "batch"
     encoder = Encoder(task.graph.n_features, task.n_classes, norm)
     stack, inputs = started(encoder, streams, 0), stacks.Inputs(data.rows)
@@ -128,7 +133,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     classifier = Classifier(settings.hops + 1, task.n_classes, norm)
     stack = started(classifier, streams, 1)
     trainer.fit(classifier, stack, inputs)
-    return trainer.outcomes(stacks.predictions(classifier, stack, inputs), budget, sums)
+    return trainer.outcomes(stacks.predictions(classifier, stack, inputs), budget)
 
 
 METHODS = (

@@ -51,7 +51,8 @@ def run(
     for indices in batches.values():
         batch = [requests[index] for index in indices]
         report = _shifted(context.progress, done, total)
-        outcomes |= zip(indices, _train(task, batch, context, report), strict=True)
+        own = door.of_lanes(indices)
+        outcomes |= zip(indices, _train(task, batch, own, context, report), strict=True)
         done += sum(request.settings.epochs for request in batch)
     return [outcomes[index] for index in range(len(requests))]
 
@@ -72,10 +73,13 @@ def planned(task: NodeTask, request: Request) -> tuple[NoisyGradients, ...]:
 
 
 def _train(
-    task: NodeTask, requests: Sequence[Request], context: Context, progress: Progress | None
+    task: NodeTask,
+    requests: Sequence[Request],
+    door: Door,
+    context: Context,
+    progress: Progress | None,
 ) -> list[Outcome]:
     """Train requests that are all private or all not, as one batch."""
-    from private_graphs.methods.emitted import check_released
     from private_graphs.training import engine
     from private_graphs.training.blocks import build_structure
 
@@ -113,24 +117,21 @@ def _train(
         ),
     )
     replicas = [
-        engine.ReplicaSpec(request.streams, request.settings.learning_rate, noise)
-        for request, noise in zip(requests, noises, strict=True)
+        engine.ReplicaSpec(request.streams, request.settings.learning_rate) for request in requests
     ]
+    events = [planned(task, request) for request in requests]
+    door.plan(events)
+    descent = door.descent([each[0] if each else None for each in events], coins="order")
     trained = engine.train(
-        structure, protocol, batch, replicas, threads=context.threads, progress=progress
+        structure, protocol, batch, replicas, descent, threads=context.threads, progress=progress
     )
     outcomes = []
     for index, (request, noise) in enumerate(zip(requests, noises, strict=True)):
-        events: tuple[NoisyGradients, ...] = ()
-        if private:
-            (event,) = planned(task, request)
-            events = (check_released(event, trained.released[index]),)
         epochs = int(trained.epochs[index])
         outcomes.append(
             Outcome(
                 test_predictions=trained.test_predictions[index],
                 validation_predictions=trained.validation_predictions[index],
-                events=events,
                 claim=claim(settings, protocol, noise, task.delta) if private else None,
                 settings={"visits": protocol.visits if settings.splits > 1 else "full_graph"},
                 chosen_by=_chosen_by(protocol, private),

@@ -67,7 +67,8 @@ class ProvedGcn:
         found: dict[int, Outcome] = {}
         for tuning, indices in groups.items():
             report = _per_request(context.progress, tuning, len(found), len(requests))
-            outcomes = self._train(task, tuning, [requests[i] for i in indices], report)
+            batch = [requests[i] for i in indices]
+            outcomes = self._train(task, tuning, batch, door.of_lanes(indices), report)
             found.update(zip(indices, outcomes, strict=True))
         return [found[index] for index in range(len(requests))]
 
@@ -76,13 +77,12 @@ class ProvedGcn:
         task: GraphTask,
         tuning: Tuning,
         requests: Sequence[Request],
+        door: Door,
         progress: Progress | None,
     ) -> list[Outcome]:
         """Answer requests with equal settings, as one batch."""
-        from private_graphs.methods.emitted import check_released
-
         structure = self.structure(task, tuning, requests)
-        trained, planned = self.fit(structure, tuning, requests, task.delta, progress=progress)
+        trained = self.fit(structure, tuning, requests, door, task.delta, progress=progress)
         first_test = len(task.validation_labels)
         return [
             Outcome(
@@ -90,13 +90,12 @@ class ProvedGcn:
                 validation_predictions=trained.test_predictions[index, :first_test].astype(
                     np.int64
                 ),
-                events=(check_released(event, trained.released[index]),) if event else (),
                 settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
                 chosen_by=_CHOSEN_BY,
                 public_facts=(_PARTITION,),
                 noise_generator=f"philox_{_TYPE}",
             )
-            for index, event in enumerate(planned)
+            for index in range(len(requests))
         ]
 
     def fit(
@@ -104,26 +103,22 @@ class ProvedGcn:
         structure: Structure,
         tuning: Tuning,
         requests: Sequence[Request],
+        door: Door,
         delta: float,
         *,
         start: np.ndarray | None = None,
         progress: Progress | None = None,
-    ) -> tuple[Trained, list[NoisyGradients | None]]:
-        """Train a batch; return it and, for each request, the event that is planned.
+    ) -> Trained:
+        """Train a batch.
 
         ``start`` (P,) are the parameters before the first step, by default those of each stream.
         """
         from private_graphs.training import engine
 
         planned = [self._event(tuning, request, delta) for request in requests]
+        door.plan([(event,) if event else () for event in planned])
         replicas = [
-            engine.ReplicaSpec(
-                request.streams,
-                tuning.learning_rate,
-                event.noise_multiplier if event else 0.0,
-                start,
-            )
-            for request, event in zip(requests, planned, strict=True)
+            engine.ReplicaSpec(request.streams, tuning.learning_rate, start) for request in requests
         ]
         settings = engine.Settings(
             optimizer=tuning.optimizer,
@@ -134,8 +129,10 @@ class ProvedGcn:
             dropout=0.0,
             dtype=_TYPE,
         )
-        trained = engine.train(structure, self.protocol, settings, replicas, progress=progress)
-        return trained, planned
+        descent = door.descent(planned, coins="order")
+        return engine.train(
+            structure, self.protocol, settings, replicas, descent, progress=progress
+        )
 
     def structure(self, task: GraphTask, tuning: Tuning, requests: Sequence[Request]) -> Structure:
         """Blocks of all replicas; where every node is a part of its own they share them."""

@@ -23,7 +23,7 @@ from private_graphs.methods.method import ALONE, Context, Method, Outcome, Reque
 from private_graphs.methods.text_only import fit_probabilities, fit_text_model
 from private_graphs.privacy.events import LaplaceQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask
-from private_graphs.training.exact import LARGEST_STEPS, discrete_laplace
+from private_graphs.training.exact import LARGEST_STEPS
 
 NOISE_GENERATOR = "discrete_laplace"
 """Key of ``privacy.assumptions.NOISE_GENERATORS``."""
@@ -71,16 +71,13 @@ def steps_of(epsilon: float) -> int:
 
 
 def noisy_counts(
-    counts: np.ndarray, n_train: int, epsilon: float, generator: np.random.Generator
+    counts: np.ndarray, n_train: int, door: Door, queries: Sequence[LaplaceQuery | None]
 ) -> np.ndarray:
-    """Return float64 ``counts`` (N, K) with discrete Laplace noise, of twice the scale in the first
-    ``n_train`` rows; the counts themselves where ``epsilon`` is infinite."""
-    if math.isinf(epsilon):
-        return counts.astype(np.float64)
-    steps, total = steps_of(epsilon), counts * STEPS_OF_ONE
-    total[:n_train] += discrete_laplace(generator, 2 * steps, total[:n_train].shape)
-    total[n_train:] += discrete_laplace(generator, steps, total[n_train:].shape)
-    return total / STEPS_OF_ONE
+    """Return (R, N, K) float64 ``counts`` (N, K) with discrete Laplace noise of each query, of
+    twice the scale in the first ``n_train`` rows."""
+    total = np.broadcast_to(counts * STEPS_OF_ONE, (len(queries), *counts.shape))
+    weights = np.where(np.arange(len(counts)) < n_train, 2, 1)[:, None]
+    return door.laplace(total, queries, spacing=1 / STEPS_OF_ONE, weights=weights)
 
 
 def evidence(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -100,17 +97,16 @@ def run(
     """Answer every request; the text model is fitted and edges are counted once for all."""
     text, counts = fit_text_model(task), label_counts(task)
     outcomes = []
-    for request in requests:
-        noisy = noisy_counts(
-            counts, task.n_train, request.epsilon, request.streams.generator("noise")
-        )
+    queries = [_query(task, request) for request in requests]
+    door.plan([(query,) if query else () for query in queries])
+    for place, (request, query) in enumerate(zip(requests, queries, strict=True)):
+        (noisy,) = noisy_counts(counts, task.n_train, door.of_lanes([place]), [query])
         predictions = _predict(task, evidence(text.probabilities, noisy))
         n_validation = len(task.validation_labels)
         outcomes.append(
             Outcome(
                 test_predictions=predictions[n_validation:],
                 validation_predictions=predictions[:n_validation],
-                events=_events(task, request),
                 settings={**text.configuration, "noise_scale": _scale(request.epsilon)},
                 n_configurations=text.n_configurations,
                 chosen_by=text.chosen_by,
@@ -125,19 +121,17 @@ def _scale(epsilon: float) -> float:
     return 0.0 if math.isinf(epsilon) else steps_of(epsilon) / STEPS_OF_ONE
 
 
-def _events(task: GraphTask, request: Request) -> tuple[LaplaceQuery, ...]:
+def _query(task: GraphTask, request: Request) -> LaplaceQuery | None:
     if not request.private:
-        return ()
-    return (
-        LaplaceQuery(
-            unit=task.scenario.unit,
-            relation=task.scenario.relation,
-            count=1,
-            reason=_REASON,
-            sensitivity=1.0,
-            scale=_scale(request.epsilon),
-            dimension=task.adjacency.shape[0] * task.n_classes,
-        ),
+        return None
+    return LaplaceQuery(
+        unit=task.scenario.unit,
+        relation=task.scenario.relation,
+        count=1,
+        reason=_REASON,
+        sensitivity=1.0,
+        scale=_scale(request.epsilon),
+        dimension=task.adjacency.shape[0] * task.n_classes,
     )
 
 

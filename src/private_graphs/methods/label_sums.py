@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -27,11 +28,13 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
+    of_kind,
+    plan_alike,
     planner,
     scales_of,
     started,
 )
-from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -66,12 +69,12 @@ class _LabelBudget(Budget):
         """Standard deviation of the noise of the sum."""
         return scale * RATIO * self.sensitivity
 
-    def events(self, scale: float, hops: int | None = None, steps: int | None = None):
+    def events(self, scale: float) -> tuple[Event, ...]:
         """As in ``Budget``."""
         words = {"unit": self.unit, "relation": "replace"}
         return (
             GaussianQuery(
-                count=self.hops if hops is None else hops,
+                count=self.hops,
                 sensitivity=self.sensitivity,
                 noise_std=self.noise_std(scale),
                 reason=f"a training node adds one to a class of the {self.degree} receivers at "
@@ -81,7 +84,7 @@ class _LabelBudget(Budget):
                 **words,
             ),
             PoissonSums(
-                count=self.steps if steps is None else steps,
+                count=self.steps,
                 noise_multiplier=scale,
                 clip_norm=1.0,
                 rate=self.rate,
@@ -136,7 +139,7 @@ def _budget(task: NodeTask, settings: LabelSettings) -> _LabelBudget:
     return _LabelBudget(**vars(budget_of(task, settings, 1)))
 
 
-def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests with the same settings but for ε, learning rate and seed."""
     import torch
 
@@ -145,18 +148,19 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     task, settings = data.task, requests[0].settings
     budget = _budget(task, settings)
     scales = scales_of(budget, task.protocol, requests)
-    stds = [budget.noise_std(scale) for scale in scales]
-    trainer, sums = Trainer(data, requests, scales), data.sums(stds, requests)
+    plans = plan_alike(budget, scales, requests, door)
+    trainer = Trainer(data, requests, scales, door, of_kind(PoissonSums, plans))
+    sums = data.sums(door, plans, requests)
     sent = np.zeros((len(requests), task.graph.n_nodes, task.n_classes), np.float32)
     sent[:, data.train, task.graph.labels[data.train]] = 1
     noisy = torch.from_numpy(sums.release(1, sent))
-    divisors = [std or _WITHOUT_NOISE * budget.sensitivity for std in stds]
+    divisors = [(budget.noise_std(s) if s else _WITHOUT_NOISE * budget.sensitivity) for s in scales]
     noisy /= torch.tensor(divisors, dtype=torch.float32)[:, None, None]
     inputs = stacks.Inputs(data.rows, noisy[:, None])
     network = Network(task.graph.n_features, task.n_classes)
     stack = network.started([request.streams for request in requests])
     trainer.fit(network, stack, inputs)
-    return trainer.outcomes(stacks.predictions(network, stack, inputs), budget, sums)
+    return trainer.outcomes(stacks.predictions(network, stack, inputs), budget)
 
 
 METHODS = (

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import WITHOUT_NOISE
 from private_graphs.privacy.calibration import lattice_noise
 from private_graphs.privacy.events import LATTICE_RATIO, Bounding, GaussianQuery
 
 NOISE_GENERATOR = "discrete_gaussian"
 """Key of ``privacy.statements.NOISE_GENERATORS``."""
-_WITHOUT_NOISE = 2.0**-40
-"""Spacing where no noise is added."""
 _SMALLEST_SPACING = 2.0**-44
 """Below it, float64 would not compute contributions to within half a spacing."""
 _LARGEST_SUM = 2.0**62
@@ -58,7 +57,7 @@ class LatticeGaussian:
         rounding adds at most contributions · g · sqrt(entries). Infinite ``epsilon``: no noise.
         """
         if math.isinf(epsilon):
-            return cls(_WITHOUT_NOISE, 0, sensitivity, dimension)
+            return cls(WITHOUT_NOISE, 0, sensitivity, dimension)
         multiplier = lattice_noise(epsilon, releases, delta, dimension)
         added = contributions * math.sqrt(entries)  # in spacings
         std = multiplier * sensitivity / (1 - added * multiplier * LATTICE_RATIO)
@@ -94,30 +93,20 @@ class LatticeGaussian:
                 "64-bit integers; expected fewer nodes, or a smaller epsilon"
             )
 
-    def noisy(self, sums: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Return int64 ``sums`` (in spacings) plus noise from ``generator``, in float64 units."""
-        if self.steps:
-            from private_graphs.training.exact import discrete_gaussian  # numba: half a second
-
-            sums = sums + discrete_gaussian(generator, self.steps, sums.shape)
-        return sums * self.spacing
-
-    def events(
+    def query(
         self, *, unit: str, relation: str, reason: str, clipping: Bounding, count: int = 1
-    ) -> tuple[GaussianQuery, ...]:
-        """Return what ``count`` releases are priced for; nothing without DP."""
+    ) -> GaussianQuery | None:
+        """Return what ``count`` releases are priced for; None without DP."""
         if not self.steps:
-            return ()
-        return (
-            GaussianQuery(
-                unit=unit,
-                relation=relation,
-                count=count,
-                reason=reason,
-                clipping=clipping,
-                sensitivity=self.sensitivity,
-                noise_std=self.noise_std,
-                spacing=self.spacing,
-                dimension=self.dimension,
-            ),
+            return None
+        return GaussianQuery(
+            unit=unit,
+            relation=relation,
+            count=count,
+            reason=reason,
+            clipping=clipping,
+            sensitivity=self.sensitivity,
+            noise_std=self.noise_std,
+            spacing=self.spacing,
+            dimension=self.dimension,
         )

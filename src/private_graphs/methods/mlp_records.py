@@ -18,7 +18,6 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UsageError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.emitted import check_records
 from private_graphs.methods.method import (
     ALONE,
     Claim,
@@ -172,7 +171,8 @@ def run(
     done = 0
     for indices in batches.values():
         batch = [requests[index] for index in indices]
-        answers = _train(task, batch, context, lambda epochs, _, done=done: context.report(
+        own = door.of_lanes(indices)
+        answers = _train(task, batch, own, context, lambda epochs, _, done=done: context.report(
             done + epochs, total
         ))  # fmt: skip
         outcomes |= zip(indices, answers, strict=True)
@@ -180,7 +180,9 @@ def run(
     return [outcomes[index] for index in range(len(requests))]
 
 
-def _train(task: ImageTask, requests: Sequence[Request], context: Context, report) -> list[Outcome]:
+def _train(
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context, report
+) -> list[Outcome]:
     """Answer requests that are all private, or all not, with the same settings."""
     settings: MlpSettings = requests[0].settings
     private, protocol = requests[0].private, task.protocol
@@ -192,28 +194,28 @@ def _train(task: ImageTask, requests: Sequence[Request], context: Context, repor
         lots=protocol.lots,
         learning_rate=settings.learning_rate,
         clip_norm=settings.clip_norm if clips else math.inf,
-        noise_std=settings.noise_multiplier * settings.clip_norm if private else 0.0,
         dropout=settings.dropout,
         dropout_epochs=protocol.dropout_epochs,
         microbatch=settings.microbatch,
     )
     hidden = (settings.hidden,) * protocol.hidden_layers
     net = dpsgd.Net((task.train_pixels.shape[1], *hidden, task.n_classes))
-    trained = dpsgd.train(
+    events = [planned(task, request) for request in requests]
+    door.plan(events)
+    parameters = dpsgd.train(
         net, steps, task.train_pixels, task.train_labels,
         [request.streams for request in requests],
+        door.descent([each[0] if each else None for each in events]),
         threads=context.threads, device=context.device, progress=report,
     )  # fmt: skip
     evaluated = np.concatenate([task.validation_pixels, task.test_pixels])
     outcomes = []
-    for request, replica in zip(requests, trained, strict=True):
-        classes = dpsgd.predict(net, replica.parameters, evaluated)
-        events = planned(task, request)
+    for replica in parameters:
+        classes = dpsgd.predict(net, replica, evaluated)
         outcomes.append(
             Outcome(
                 test_predictions=classes[len(task.validation_pixels) :],
                 validation_predictions=classes[: len(task.validation_pixels)],
-                events=tuple(check_records(event, replica.released) for event in events),
                 claim=claim(task, settings) if private else None,
                 measured={
                     "epochs": settings.epochs,

@@ -109,6 +109,12 @@ def run(
                 "epsilons and seeds"
             )
         attacked.append(model)
+    door.inherit(
+        [
+            own.events if request.private else ()
+            for request, own in zip(requests, attacked, strict=True)
+        ]
+    )
     scale = _Scale.of(task, requests[0].settings)
     outcomes: list[Outcome] = []
     each = max(1, _TOGETHER // (task.n_classes * task.train_pixels.shape[1]))
@@ -158,7 +164,6 @@ def _attacked(
             Outcome(
                 test_predictions=classes[n_validation:],
                 validation_predictions=classes[:n_validation],
-                events=model.events if request.private else (),
                 claim=model.claim,
                 measured={
                     "noise_multiplier": model.noise_multiplier,

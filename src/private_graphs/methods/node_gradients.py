@@ -12,11 +12,12 @@ for n² units of rounding of 1e-16 C; in float32 sums of many nodes it would not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+
+from private_graphs.mechanisms.door import Descent
 
 _BLOCK = 500_000
 """Entries of the largest array of one block of rows."""
@@ -93,24 +94,21 @@ def descend(
     rows: np.ndarray,
     labels: np.ndarray,
     steps: Steps,
-    noise_stds: np.ndarray,
-    generators: Sequence[np.random.Generator],
+    descent: Descent,
     *,
     divisor: float,
 ) -> np.ndarray:
     """Train R models from ``start`` (R, P) on n nodes; return (R, P) averaged iterates.
 
-    ``noise_stds`` (R,) is the standard deviation of the noise of each step's sum, 0 for none;
-    ``generators`` draw it. ``divisor`` is public.
+    ``descent`` adds the noise of every step; ``divisor`` is public.
     """
     parameters = start.astype(rows.dtype, copy=True)
     average = np.zeros_like(parameters)
     for step in range(steps.count):
         total = clipped_total(model, parameters, rows, labels, steps.clip_norm)
-        for row, std, generator in zip(total, noise_stds, generators, strict=True):
-            if std > 0:
-                row += std * generator.standard_normal(len(row))
+        total = descent.add(total)
         parameters -= ((steps.learning_rate / divisor) * total).astype(parameters.dtype)
+        descent.public("parameters", parameters)
         if step >= steps.average_from:
             average += parameters
     return average / (steps.count - steps.average_from)

@@ -21,8 +21,7 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.mechanisms.door import Door
-from private_graphs.methods.emitted import ReleaseMismatch
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods.method import ALONE, Claim, Context, Outcome, Request, Settings
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
@@ -148,17 +147,16 @@ class Budget:
         sums = (Releases(scale, self.hops),) if self.hops else ()
         return (*sums, Releases(scale, self.accounted, self.rate))
 
-    def events(self, scale: float, hops: int | None = None, steps: int | None = None):
-        """What the runner prices; ``hops`` and ``steps`` are those that were counted."""
-        hops, steps = self.hops if hops is None else hops, self.steps if steps is None else steps
+    def events(self, scale: float) -> tuple[Event, ...]:
+        """The plan: what the runner prices."""
         edge = self.unit == "edge_undirected"
         words: dict[str, Any] = {"unit": self.unit}
         words["relation"] = "add_remove" if edge else "replace"
         found: list[Event] = []
-        if hops:
+        if self.hops:
             found.append(
                 GaussianQuery(
-                    count=hops,
+                    count=self.hops,
                     sensitivity=math.sqrt(2) if edge else 2 * math.sqrt(self.degree),
                     noise_std=self.noise_std(scale),
                     reason=_EDGE_REASON if edge else _LIST_REASON.format(degree=self.degree),
@@ -166,10 +164,10 @@ class Budget:
                     **words,
                 )
             )
-        if steps:
+        if self.steps:
             found.append(
                 PoissonSums(
-                    count=steps,
+                    count=self.steps,
                     noise_multiplier=scale,
                     clip_norm=1.0,
                     rate=self.rate,
@@ -276,19 +274,24 @@ def owned_lists(
     return scipy.sparse.csr_matrix((ones, (owner[kept], adjacency.indices[kept])), adjacency.shape)
 
 
+def places_of(mask: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return (population,) the place in ``nodes`` of each node of a ``mask``; -1 for others."""
+    place = np.full(len(mask), -1)
+    place[nodes] = np.arange(len(nodes))
+    return place[mask]
+
+
 class NoisySums:
     """The only reader of the edges: each stage is released once."""
 
     def __init__(
         self,
         receiving: Sequence[scipy.sparse.csr_matrix],
-        stds: Sequence[float],
-        streams: Sequence[Streams],
+        door: Door,
+        queries: Sequence[GaussianQuery | None],
     ):
         """``receiving`` (N, N) for each run: row i holds who sends to i; one for all is shared."""
-        self.receiving, self.stds = receiving, stds
-        self.generators = [each.generator("sums") for each in streams]
-        self.count = 0
+        self.receiving, self.door, self.queries, self.count = receiving, door, queries, 0
 
     def release(self, stage: int, rows: np.ndarray) -> np.ndarray:
         """Return (R, N, h): noisy sums of the (R, N, h) ``rows``, scaled to norm 1.
@@ -311,10 +314,8 @@ class NoisySums:
             sums = (self.receiving[0] @ flat).reshape(n, replicas, width).transpose(1, 0, 2).copy()
         else:
             sums = np.stack([a @ b for a, b in zip(self.receiving, unit, strict=True)])
-        for part, std, generator in zip(sums, self.stds, self.generators, strict=True):
-            if std > 0:
-                part += std * generator.standard_normal(part.shape, dtype=np.float32)
-        return sums.astype(np.float32)
+        noisy = self.door.gaussian(sums, self.queries, stream="sums", dtype=np.float32)
+        return noisy.astype(np.float32)
 
 
 def budget_of(task: NodeTask, settings: SumsSettings, stages: int) -> Budget:
@@ -347,6 +348,11 @@ class Data:
     validation: np.ndarray
     test: np.ndarray
 
+    @property
+    def places(self) -> np.ndarray:
+        """(population,) place of each training node in ``train``; -1 for one without a label."""
+        return places_of(self.task.graph.train_mask, self.train)
+
     @classmethod
     def of(cls, task: NodeTask) -> Data:
         """Read the task."""
@@ -363,27 +369,31 @@ class Data:
             *(np.flatnonzero(side & labelled) for side in sides),
         )
 
-    def sums(self, stds: Sequence[float], requests: Sequence[Request]) -> NoisySums:
+    def sums(
+        self, door: Door, plans: Sequence[Sequence[Event]], requests: Sequence[Request]
+    ) -> NoisySums:
         """Return the reader of the edges: all of them, or the lists of each run."""
-        streams = [request.streams for request in requests]
+        queries = of_kind(GaussianQuery, plans)
         if self.task.scenario.unit == "edge_undirected":
-            return NoisySums([self.adjacency], stds, streams)
+            return NoisySums([self.adjacency], door, queries)
         degree = requests[0].settings.degree
-        lists = [owned_lists(self.adjacency, degree, each).T.tocsr() for each in streams]
-        return NoisySums(lists, stds, streams)
+        lists = [owned_lists(self.adjacency, degree, r.streams).T.tocsr() for r in requests]
+        return NoisySums(lists, door, queries)
 
 
 @dataclass(eq=False)
 class Trainer:
-    """Trains the networks of some requests, and counts what that releases."""
+    """Trains the networks of some requests."""
 
     data: Data
     requests: Sequence[Request]
     scales: Sequence[float]
+    door: Door
+    queries: Sequence[PoissonSums | None]
+    """Of the steps of each run, where nodes are private."""
     watches: bool = False
     """Whether accuracies of every epoch are kept, where validation nodes choose the epoch: where
     they do not, nodes are private and nothing may be told of them."""
-    steps: int = 0
     best: np.ndarray | None = None
     """(R,) validation scores of the epochs that the last training kept, if it chose."""
     told: list[np.ndarray] = field(default_factory=list)
@@ -392,8 +402,6 @@ class Trainer:
     """(epochs, R) scores on the training nodes, where they are watched."""
 
     def __post_init__(self) -> None:
-        self.lots = [each.streams.generator("lots") for each in self.requests]
-        self.noise = [each.streams.generator("gradients") for each in self.requests]
         self.watches = self.watches and self.chooses
 
     @property
@@ -427,14 +435,8 @@ class Trainer:
             after_epoch=watch,
         )
         if self.lists and self.requests[0].private:
-            population = int(data.task.graph.train_mask.sum())
-            lots = [
-                stacks.poisson_lots(each, len(data.train), settings.lot, population)
-                for each in self.lots
-            ]
-            noisy = stacks.Noisy(settings.lot, population, self.scales, lots, self.noise)
-            told, taken = stacks.train_noisy(network, stack, fit, noisy)
-            self.steps += taken
+            noisy = stacks.Noisy(settings.lot, data.places, stacks.steps(self.door, self.queries))
+            told = stacks.train_noisy(network, stack, fit, noisy)
         else:
             told = stacks.train_whole(network, stack, fit)
         self.told.append(told.numpy())
@@ -442,17 +444,9 @@ class Trainer:
         if self.watches:
             self.learned.append(np.stack(learned))
 
-    def outcomes(self, predicted: np.ndarray, budget: Budget, sums: NoisySums) -> list[Outcome]:
-        """Return the answers, with the events of what was counted.
-
-        Raises ReleaseMismatch where that is not what was planned.
-        """
+    def outcomes(self, predicted: np.ndarray, budget: Budget) -> list[Outcome]:
+        """Return the answers."""
         data, settings = self.data, self.requests[0].settings
-        if sums.count != budget.hops or self.requests[0].private and self.steps != budget.steps:
-            raise ReleaseMismatch(
-                f"{sums.count} sums and {self.steps} steps were released; {budget.hops} and "
-                f"{budget.steps} are priced"
-            )
         # of all networks, one after the other
         curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
         found = []
@@ -462,7 +456,6 @@ class Trainer:
                 Outcome(
                     test_predictions=predicted[index, data.test],
                     validation_predictions=predicted[index, data.validation],
-                    events=budget.events(scale, sums.count, self.steps) if private else (),
                     claim=claim(budget, data.task.protocol, request.epsilon, scale)
                     if private
                     else None,
@@ -491,7 +484,24 @@ class Trainer:
         }
 
 
-Answer = Callable[[Data, Sequence[Request]], list[Outcome]]
+Answer = Callable[[Data, Sequence[Request], Door], list[Outcome]]
+
+
+def of_kind(kind: type, plans: Sequence[Sequence[Event]]) -> list[Any]:
+    """Return the one event of a kind in each plan; None where it has none."""
+    return [next((each for each in plan if isinstance(each, kind)), None) for plan in plans]
+
+
+def plan_alike(
+    budget: Budget, scales: Sequence[float], requests: Sequence[Request], door: Door
+) -> list[tuple[Event, ...]]:
+    """Plan the releases of requests that train together, and return their events."""
+    plans = [
+        budget.events(scale) if request.private else ()
+        for request, scale in zip(requests, scales, strict=True)
+    ]
+    door.plan(plans)
+    return plans
 
 
 def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.Stack:
@@ -523,7 +533,7 @@ def answer_alike(
             size = max(1, _ACTIVATIONS // (len(data.train) * WIDTH * (settings.hops + 1)))
         for start in range(0, len(group), size):
             part = group[start : start + size]
-            answers = answer(data, [requests[index] for index in part])
+            answers = answer(data, [requests[index] for index in part], door.of_lanes(part))
             outcomes |= zip(part, answers, strict=True)
             context.report(len(outcomes), len(requests))
     return [outcomes[index] for index in range(len(requests))]

@@ -21,7 +21,7 @@ from private_graphs.methods.method import ALONE, Context, Method, Outcome, Reque
 from private_graphs.methods.scattering import Axes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
-from private_graphs.privacy.events import Event, GaussianQuery
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import ImageTask
 
 RANK = 50
@@ -67,30 +67,28 @@ def run(
     for request in requests:
         n_units = task.n_classes * request.settings.parts
         sums = sums_of[request.settings.parts]
-        events: tuple[Event, ...] = ()
+        query = None
         if request.private:
             refuse_large_delta(task.delta, n_units)
-            std = bound * gdp_noise(request.epsilon, 1, task.delta, "replace")
-            sums = sums + std * request.streams.generator("noise").standard_normal(sums.shape)
-            events = (
-                GaussianQuery(
-                    unit=task.scenario.unit,
-                    relation=task.scenario.relation,
-                    count=1,
-                    sensitivity=2 * bound,
-                    noise_std=std,
-                    dimension=sums.size,
-                    clipping="per_class",
-                    reason="the mean of one part of one class, of bounded norm, becomes any other",
-                ),
+            query = GaussianQuery(
+                unit=task.scenario.unit,
+                relation=task.scenario.relation,
+                count=1,
+                sensitivity=2 * bound,
+                noise_std=bound * gdp_noise(request.epsilon, 1, task.delta, "replace"),
+                dimension=sums.size,
+                clipping="per_class",
+                reason="the mean of one part of one class, of bounded norm, becomes any other",
             )
+        own = door.batch([request])
+        own.plan([(query,) if query else ()])
+        (sums,) = own.gaussian(sums[None].copy(), [query])
         weights = (sums / (variances + RIDGE)).T.astype(np.float32)
         outcomes.append(
             Outcome(
                 test_predictions=(test @ weights).argmax(axis=1),
                 validation_predictions=(public @ weights).argmax(axis=1),
-                events=events,
-                measured={"noise_multiplier": events[0].noise_std / bound if events else 0.0},
+                measured={"noise_multiplier": query.noise_std / bound if query else 0.0},
                 n_units=n_units,
             )
         )

@@ -35,6 +35,7 @@ from private_graphs.methods.pate_votes import (
     dependent_epsilon,
     noise_for,
     released_labels,
+    simulated_labels,
 )
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -146,7 +147,7 @@ def priced(task: ImageTask, request: Request, *, shared: bool = True) -> dict[st
     if task.protocol.accountant == "theorem":
         words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
         claim = Claim(simple_epsilon(noise.mu, task.delta), words)
-    return {"events": planned(task, request), "claim": claim, "noise_generator": "argmax",
+    return {"claim": claim, "noise_generator": "argmax",
             "assumptions": (POST_PROCESSING,) if shared else ()}  # fmt: skip
 
 
@@ -197,6 +198,7 @@ class Stage:
 
     task: ImageTask
     context: Context
+    door: Door
 
     def __post_init__(self) -> None:
         self.made: dict[int, Votes] = {}
@@ -229,15 +231,23 @@ class Stage:
 
     def labels(self, request: Request) -> np.ndarray:
         """Return the (V,) released labels of a request, ``REFUSED`` where there is none."""
+        own, plan = self.door.batch([request]), planned(self.task, request)
         kept = self.kept("labels", _name(request, "labels"))
         if kept is not None:
             self._check_price(request)
+            own.inherit([plan])
             return kept
+        own.plan([plan])
         noise, votes = noise_of(self.task, request), self.votes(request).pool
         if noise is None:
             first = np.arange(len(votes)) < request.settings.answers
             return np.where(first, votes.argmax(axis=1), REFUSED)
-        return released_labels(votes, noise, request.streams.generator("noise"))
+        *check, answer = plan
+        return released_labels(
+            votes, noise,
+            lambda exact, asked: own.rows(exact, check[0] if check else None, asked),
+            lambda exact, asked: own.rows(exact, answer, asked),
+        )  # fmt: skip
 
     def _check_price(self, request: Request) -> None:
         """Raise UserError where labels of another job were released with another noise or δ."""
@@ -318,7 +328,7 @@ def one_by_one(
     torch.set_num_threads(context.threads)
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
-    stage, outcomes = Stage(task, context), []
+    stage, outcomes = Stage(task, context, door), []
     for request in requests:
         outcomes.append(answer(stage, request))
         context.report(len(outcomes), len(requests))
@@ -368,7 +378,7 @@ def _plurality(stage: Stage, request: Request) -> Outcome:
         settings.threshold, settings.check_noise, DIAGNOSTIC_NOISE * settings.threshold / 200,
         len(votes.pool), settings.answers,
     )  # fmt: skip
-    labels = released_labels(votes.pool, noise, request.streams.generator("noise"))
+    labels = simulated_labels(votes.pool, noise, request.streams.generator("diagnostic"))
     answered = np.flatnonzero(labels != REFUSED)
     asked = answered[-1] + 1 if len(answered) else len(labels)
     measured = {"noise_multiplier": 0.0, **stage.told(request, votes.pool.argmax(axis=1))}

@@ -10,6 +10,7 @@ capped in advance, and the caps are paid for in full (docs/privacy.md §7).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.special import log_ndtr, logsumexp
 
 from private_graphs.privacy.events import GaussianQuery
 
+Noisy = Callable[[np.ndarray, np.ndarray], np.ndarray]
 REFUSED = -1
 """Stands for the label of an image that was not asked, or not answered."""
 CHECK_REASON = (
@@ -76,21 +78,28 @@ def noise_for(mu: float, threshold: float, check_std: float, queries: int, answe
     return Noise(threshold, check_std, math.ceil(1000 * exact) / 1000, queries, answers)
 
 
-def released_labels(votes: np.ndarray, noise: Noise, generator: np.random.Generator) -> np.ndarray:
+def released_labels(votes: np.ndarray, noise: Noise, checked: Noisy, answered: Noisy) -> np.ndarray:
     """Return (n,) labels of the (n, K) numbers of votes; ``REFUSED`` without an answer.
 
-    Noise is drawn for every image, whether asked, answered or not: what one query is told does not
-    move the draws of another.
+    ``checked`` and ``answered`` add noise to the rows of an array that a (n,) mask asks.
     """
-    n, n_classes = votes.shape
-    checks, answers = generator.standard_normal(n), generator.standard_normal((n, n_classes))
-    asked = np.arange(n) < noise.queries
-    if noise.check_std:
-        passed = asked & (votes.max(axis=1) + noise.check_std * checks >= noise.threshold)
-    else:
-        passed = asked
+    asked = np.arange(len(votes)) < noise.queries
+    largest = checked(votes.max(axis=1).astype(np.float64), asked)
+    passed = asked & (largest >= noise.threshold) if noise.check_std else asked
     passed &= np.cumsum(passed) <= noise.answers
-    return np.where(passed, (votes + noise.answer_std * answers).argmax(axis=1), REFUSED)
+    noisy = answered(votes.astype(np.float64), passed)
+    labels = np.full(len(votes), REFUSED)
+    labels[passed] = noisy[passed].argmax(axis=1)
+    return labels
+
+
+def simulated_labels(votes: np.ndarray, noise: Noise, generator: np.random.Generator) -> np.ndarray:
+    """Return labels as ``released_labels`` for the diagnostic of a run without DP."""
+
+    def with_noise(std: float) -> Noisy:
+        return lambda exact, _: exact + std * generator.standard_normal(exact.shape)
+
+    return released_labels(votes, noise, with_noise(noise.check_std), with_noise(noise.answer_std))
 
 
 # --- the data-dependent diagnostic of the 2018 scripts: a number that itself leaks -----------

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -25,9 +26,12 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
+    of_kind,
+    plan_alike,
     planner,
     scales_of,
 )
+from private_graphs.privacy.events import PoissonSums
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -119,7 +123,7 @@ def _budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Budget:
     return budget_of(task, settings, settings.hops + 1)
 
 
-def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests with the same settings but for ε, learning rate and seed."""
     import torch
 
@@ -128,8 +132,10 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     task, settings = data.task, requests[0].settings
     budget = _budget(task, settings)
     scales = scales_of(budget, task.protocol, requests)
-    trainer = Trainer(data, requests, scales, watches=bool(settings.curves))
-    sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
+    plans = plan_alike(budget, scales, requests, door)
+    steps = of_kind(PoissonSums, plans)
+    trainer = Trainer(data, requests, scales, door, steps, watches=bool(settings.curves))
+    sums = data.sums(door, plans, requests)
     stage, stack, inputs = None, None, stacks.Inputs(data.rows)
     for number in range(settings.hops + 1):
         if stage is not None:
@@ -147,7 +153,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         )
         stack = stage.grown(stack, [request.streams for request in requests])
         trainer.fit(stage, stack, inputs)
-    return trainer.outcomes(stacks.predictions(stage, stack, inputs), budget, sums)
+    return trainer.outcomes(stacks.predictions(stage, stack, inputs), budget)
 
 
 def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -24,6 +25,7 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
+    plan_alike,
     planner,
     scales_of,
 )
@@ -55,7 +57,7 @@ class _Line:
     stack: stacks.Stack | None = None
 
 
-def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests with the same settings but for ε and seed."""
     import torch
 
@@ -69,8 +71,9 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         for rate in settings.learning_rates
         for request in requests
     ]
-    lines = [_Line(layers, Trainer(data, tried, scales)) for layers in settings.layers]
-    sums = data.sums([budget.noise_std(scale) for scale in scales], requests)
+    plans = plan_alike(budget, scales, requests, door)
+    lines = [_Line(layers, Trainer(data, tried, scales, door, ())) for layers in settings.layers]
+    sums = data.sums(door, plans, requests)
     inputs = stacks.Inputs(data.rows)
     best = np.full(n_runs, -1.0)
     predicted = np.zeros((n_runs, len(data.rows)), np.int64)
@@ -107,7 +110,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             new = torch.from_numpy(rows)[:, None].repeat(len(settings.learning_rates), 1, 1, 1)
             hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=1)
             inputs = stacks.Inputs(data.rows, hops)
-    told = Trainer(data, requests, scales)
+    told = Trainer(data, requests, scales, door, ())
     n_tried = (settings.hops + 1) * len(lines) * len(settings.learning_rates)
     return [
         replace(
@@ -116,7 +119,7 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             n_configurations=n_tried,
             chosen_by="accuracy on the public validation labels, from sums that were released once",
         )
-        for outcome, own in zip(told.outcomes(predicted, budget, sums), chosen, strict=True)
+        for outcome, own in zip(told.outcomes(predicted, budget), chosen, strict=True)
     ]
 
 

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
-from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.door import Descent, Door
 from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
 from private_graphs.methods.node_gradients import Linear, clipped_total, predict
 from private_graphs.privacy.accountants import gdp_mu
@@ -149,22 +149,19 @@ def run(
         batch = [requests[index] for index in indices]
         known = batch[0].known if labels else batch[0].known[:0]
         public = axes.rows[known], task.validation_labels[known]
-        noises = [_noise(task, request) for request in batch]
-        weights = _descend(task, batch, axes, model, (rows, truth), public, noises, private)
+        queries = [_query(task, request) if private else None for request in batch]
+        own = door.of_lanes(indices)
+        own.plan([(query,) if query else () for query in queries])
+        descent = own.descent(queries) if private else None
+        weights = _descend(task, batch, axes, model, (rows, truth), public, descent)
         answers = predict(model, weights, test), predict(model, weights, axes.rows)
-        for place, index in enumerate(indices):
+        for place, (index, query) in enumerate(zip(indices, queries, strict=True)):
             found[index] = Outcome(
                 test_predictions=answers[0][place],
                 validation_predictions=answers[1][place],
-                events=_events(task, noises[place]),
-                measured={"noise_multiplier": noises[place]},
+                measured={"noise_multiplier": query.noise_multiplier if query else 0.0},
             )
     return [found[index] for index in range(len(requests))]
-
-
-def _noise(task: ImageTask, request: Request) -> float:
-    """Noise multiplier of each step, in units of the clip norm; 0 without DP."""
-    return gdp_noise(request.epsilon, STEPS, task.delta, "replace") if request.private else 0.0
 
 
 def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarray:
@@ -180,40 +177,41 @@ def _descend(
     model: Linear,
     private: tuple[np.ndarray, np.ndarray],
     public: tuple[np.ndarray, np.ndarray],
-    noises: Sequence[float],
-    reads_private: bool,
+    descent: Descent | None,
 ) -> np.ndarray:
-    """Return (R, P) weights after all steps; the constant column of the model has none."""
+    """Return (R, P) weights after all steps; the constant column of the model has none.
+
+    ``descent`` adds the noise of every step; None where nothing private is read.
+    """
     inverses = [_inverse(task, request, axes.moments) for request in requests]
-    generators = [request.streams.generator("noise") for request in requests]
-    divisor = (task.n_units if reads_private else 0) + len(public[0])
+    divisor = (task.n_units if descent else 0) + len(public[0])
     shape = (model.n_columns + 1, task.n_classes)
     weights = np.zeros((len(requests), math.prod(shape)), np.float32)
-    for _ in range(STEPS if reads_private else _PUBLIC_STEPS):
+    for _ in range(STEPS if descent else _PUBLIC_STEPS):
         totals = clipped_total(model, weights, *private, CLIP_NORM)
-        for total, noise, generator in zip(totals, noises, generators, strict=True):
-            total += noise * CLIP_NORM * generator.standard_normal(len(total))
+        if descent:
+            totals = descent.add(totals)
         totals += clipped_total(model, weights, *public, CLIP_NORM)
         for gradient, inverse in zip(totals.reshape(-1, *shape), inverses, strict=True):
             gradient[:-1] = inverse @ gradient[:-1]
             gradient[-1] = 0.0
         weights -= (RATE / max(divisor, 1) * totals).astype(np.float32)
+        if descent:
+            descent.public("weights", weights)
     return weights
 
 
-def _events(task: ImageTask, noise: float) -> tuple[NoisyGradients, ...]:
-    """One noisy sum per step, in which each image is a part of its own."""
-    if noise == 0:
-        return ()
-    return (
-        NoisyGradients(
-            clipping="per_record",
-            clip_norm=CLIP_NORM,
-            noise_multiplier=noise,
-            releases=STEPS,
-            epochs=STEPS,
-            sampling=FullBatch(parts=task.n_units),
-        ),
+def _query(task: ImageTask, request: Request) -> NoisyGradients | None:
+    """One noisy sum per step, in which each image is a part of its own; None without DP."""
+    if not request.private:
+        return None
+    return NoisyGradients(
+        clipping="per_record",
+        clip_norm=CLIP_NORM,
+        noise_multiplier=gdp_noise(request.epsilon, STEPS, task.delta, "replace"),
+        releases=STEPS,
+        epochs=STEPS,
+        sampling=FullBatch(parts=task.n_units),
     )
 
 

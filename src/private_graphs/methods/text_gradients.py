@@ -89,7 +89,7 @@ class TextGradients:
         found: dict[int, Outcome] = {}
         for configuration, indices in groups.items():
             batch = [requests[index] for index in indices]
-            outcomes = self._release(task, text, configuration, batch)
+            outcomes = self._release(task, text, configuration, batch, door.of_lanes(indices))
             found.update(zip(indices, outcomes, strict=True))
             context.report(len(found), len(requests))
         return [found[index] for index in range(len(requests))]
@@ -107,24 +107,21 @@ class TextGradients:
         text: PublicText,
         configuration: Configuration,
         requests: Sequence[Request],
-    ) -> tuple[np.ndarray, list[tuple[NoisyGradients, ...]]]:
-        """Train one batch on the training nodes.
-
-        Returns the (R, P) averaged iterates and, for each request, what was released of the nodes.
-        """
+        door: Door,
+    ) -> np.ndarray:
+        """Train one batch on the training nodes; return the (R, P) averaged iterates."""
         model, steps = self.model(configuration.rank, task.n_classes), configuration.steps
-        noises = [_noise(request, steps, task.delta) for request in requests]
-        fitted = descend(
+        queries = [_query(task, steps, request) for request in requests]
+        door.plan([(query,) if query else () for query in queries])
+        return descend(
             model,
             np.stack([model.start(each.streams.generator("initial")) for each in requests]),
             _coordinates(text, text.training_rows(task, slice(None)), configuration.rank),
             task.train_labels,
             steps,
-            np.array(noises) * steps.clip_norm,
-            [each.streams.generator("noise") for each in requests],
+            door.descent(queries),
             divisor=task.n_units,
         )
-        return fitted, [_events(task, steps, noise) for noise in noises]
 
     def _release(
         self,
@@ -132,19 +129,19 @@ class TextGradients:
         text: PublicText,
         configuration: Configuration,
         requests: Sequence[Request],
+        door: Door,
     ) -> list[Outcome]:
         """Train one batch on the training nodes and predict."""
         model = self.model(configuration.rank, task.n_classes)
         steps, rank = configuration.steps, configuration.rank
         evaluated = _coordinates(text, text.evaluated_rows(task), rank)
-        fitted, events = self.fit(task, text, configuration, requests)
+        fitted = self.fit(task, text, configuration, requests, door)
         predictions = predict(model, fitted, evaluated)
         cut = len(task.validation_labels)
         return [
             Outcome(
                 test_predictions=predictions[index, cut:],
                 validation_predictions=predictions[index, :cut],
-                events=events[index],
                 settings={"rank": rank, **asdict(steps)},
                 chosen_by=_CHOSEN_BY,
                 assumptions=(_OWN_EDGES if _reads_edges(task) else _NO_EDGE,),
@@ -162,24 +159,15 @@ def _reads_edges(task: GraphTask) -> bool:
     return task.public_adjacency is not None
 
 
-def _noise(request: Request, steps: Steps, delta: float) -> float:
-    """Noise multiplier of each step, in units of the clip norm; 0 without DP."""
+def _query(task: GraphTask, steps: Steps, request: Request) -> NoisyGradients | None:
+    """One noisy sum per step, in which each node is a part of its own; None without DP."""
     if not request.private:
-        return 0.0
-    return gdp_noise(request.epsilon, steps.count, delta, "replace")
-
-
-def _events(task: GraphTask, steps: Steps, noise: float) -> tuple[NoisyGradients, ...]:
-    """One noisy sum per step, in which each node is a part of its own."""
-    if noise == 0:
-        return ()
-    return (
-        NoisyGradients(
-            clipping="per_record",
-            clip_norm=steps.clip_norm,
-            noise_multiplier=noise,
-            releases=steps.count,
-            epochs=steps.count,
-            sampling=FullBatch(parts=task.n_units),
-        ),
+        return None
+    return NoisyGradients(
+        clipping="per_record",
+        clip_norm=steps.clip_norm,
+        noise_multiplier=gdp_noise(request.epsilon, steps.count, task.delta, "replace"),
+        releases=steps.count,
+        epochs=steps.count,
+        sampling=FullBatch(parts=task.n_units),
     )

@@ -20,7 +20,6 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import ALONE, Claim, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
@@ -29,15 +28,13 @@ from private_graphs.tasks import ImageTask
 
 if TYPE_CHECKING:
     from private_graphs.training.picture_nets import Net
-    from private_graphs.training.unit_sgd import Released, Steps
+    from private_graphs.training.unit_sgd import Steps
 
 _PUBLIC_SEED = 20216
 """Of public rules: hashed parts, and where k-means starts."""
 _LLOYD = 30
 """Rounds of k-means at most."""
 _PRIVATE = "the pictures of parts are means of private images: no guarantee covers them"
-_DEVIATIONS = 6
-"""Standard deviations by which the number of joins may miss its mean."""
 
 
 class UnitSettings(Settings):
@@ -190,11 +187,9 @@ def _plan(task: ImageTask, request: Request) -> Steps:
         records = len(task.train_labels) * _copies(task, settings)
         rate = min(1.0, settings.plain_lot / records)
         return Steps(settings.plain_steps, rate, settings.learning_rate)
-    noise, steps = _noise(task, request)
     draws = 0 if task.scenario.unit == "record" else settings.draws
-    return Steps(
-        steps, settings.rate, settings.learning_rate, settings.clip_norm, noise, draws,
-    )  # fmt: skip
+    _, steps = _noise(task, request)
+    return Steps(steps, settings.rate, settings.learning_rate, settings.clip_norm, draws)
 
 
 def _noise(task: ImageTask, request: Request) -> tuple[float, int]:
@@ -244,22 +239,6 @@ def planned(task: ImageTask, request: Request) -> tuple[Event, ...]:
     return (_event(task, request.settings, *_noise(task, request)),) if request.private else ()
 
 
-def _check(released: Released, steps: Steps, count: int) -> None:
-    """Raise ReleaseMismatch where training did something else than its event says."""
-    spread = math.sqrt(steps.count * count * steps.rate * (1 - steps.rate))
-    expected = steps.count * count * steps.rate
-    if (
-        released.bare_steps
-        or released.noisy_steps != steps.count
-        or abs(released.joined - expected) > _DEVIATIONS * spread
-    ):
-        raise ReleaseMismatch(
-            f"{released.noisy_steps} steps with noise, {released.bare_steps} without, "
-            f"{released.joined} joins; expected {steps.count}, none and about {expected:.0f}: the "
-            "price does not hold"
-        )
-
-
 # --- training ----------------------------------------------------------------------------------
 
 
@@ -286,6 +265,8 @@ def run(
 
     prepared: dict[tuple[str, bytes], _Prepared] = {}
     plans = [_plan(task, request) for request in requests]
+    events = [planned(task, request) for request in requests]
+    door.plan(events)
     total, done = sum(plan.count for plan in plans), [0] * len(requests)
 
     def one(place: int) -> Outcome:
@@ -303,11 +284,11 @@ def run(
             done[place] = step
             context.report(sum(done), total)
 
-        parameters, released = train(
-            ready.net, steps, ready.rows, labels, units, request.streams, report
+        own = door.of_lanes([place])
+        descent = own.descent([*events[place][:1]] or [None], coins="joins")
+        parameters = train(
+            ready.net, steps, ready.rows, labels, units, request.streams, descent, report
         )
-        if request.private:
-            _check(released, steps, units.count)
         return _outcome(task, request, ready, steps, parameters)
 
     for request in requests:
@@ -391,8 +372,8 @@ def _outcome(
     net = ready.net
     pixels = np.concatenate([task.validation_pixels, task.test_pixels])
     classes = net.predict(parameters, pixels)
-    events = planned(task, request)
-    claim = None
+    noise = _noise(task, request)[0] if request.private else 0.0
+    events, claim = planned(task, request), None
     if request.private and task.protocol.calibration == "published":
         claim = Claim(request.epsilon, f"as printed; T = {steps.count} gives it by {_BY}")
     about = {
@@ -403,7 +384,7 @@ def _outcome(
         "width": net.width,
         "n_classes": net.n_classes,
         "standardise": net.standardise,
-        "noise_multiplier": steps.noise_multiplier,
+        "noise_multiplier": noise,
         "n_units": n_units(task, settings),
         "claim": asdict(claim) if claim else None,
         "event": {type(each).__name__: asdict(each) for each in events},
@@ -411,9 +392,8 @@ def _outcome(
     return Outcome(
         test_predictions=classes[len(task.validation_pixels) :],
         validation_predictions=classes[: len(task.validation_pixels)],
-        events=events,
         claim=claim,
-        measured={"noise_multiplier": steps.noise_multiplier, "steps_taken": steps.count},
+        measured={"noise_multiplier": noise, "steps_taken": steps.count},
         artifacts={
             "parameters": parameters,
             "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),

@@ -143,6 +143,9 @@ class _Query:
     reason: str
     clipping: Bounding = "none"
     """What is clipped so that the sensitivity holds; none where it follows otherwise."""
+    calls: int = 0
+    """Releases in all, where they are of parts of the data of which one unit moves ``count``
+    numbers or rows; 0: ``count``."""
 
     def _check(self, **numbers: float) -> None:
         _positive("count", self.count)

@@ -14,7 +14,7 @@ from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.graphs.sample import keyed_coin_sample, stratified_sample
 from private_graphs.graphs.split import edges_within, random_partition
 from private_graphs.training.kernels import Blocks, Inputs, padded
-from private_graphs.training.streams import Streams
+from private_graphs.training.streams import PublicStreams
 
 if TYPE_CHECKING:
     from private_graphs.methods.gcn_protocols import GcnProtocol
@@ -136,13 +136,13 @@ def training_labels(dataset: GraphDataset, protocol: GcnProtocol) -> np.ndarray:
 
 
 def sample_training_nodes(
-    dataset: GraphDataset, protocol: GcnProtocol, fraction: float, streams: Streams
+    dataset: GraphDataset, protocol: GcnProtocol, fraction: float, streams: PublicStreams
 ) -> np.ndarray:
     """Return the training nodes that a replica keeps; the others leave the graph."""
     nodes = np.flatnonzero(dataset.train_mask)
     if fraction >= 1:
         return nodes
-    generator = streams.generator("sample")
+    generator = streams.generator("train_sample")
     if protocol.subsampling == "keyed_coin":
         return keyed_coin_sample(nodes, fraction, generator)
     labels = training_labels(dataset, protocol)
@@ -156,7 +156,7 @@ def build_structure(
     splits: int,
     train_fraction: float,
     validation_graph: str,
-    streams: Sequence[Streams],
+    streams: Sequence[PublicStreams],
     hidden: int,
     dtype,
     join_validation: bool = False,
@@ -222,7 +222,9 @@ def build_structure(
     )
 
 
-def _parts_of(dataset: GraphDataset, kept: np.ndarray, splits: int, streams: Streams) -> np.ndarray:
+def _parts_of(
+    dataset: GraphDataset, kept: np.ndarray, splits: int, streams: PublicStreams
+) -> np.ndarray:
     """Part of each kept node. All training nodes are partitioned first, whichever are kept, so
     that a node's part depends on public facts alone (docs/privacy.md §3)."""
     if splits == 1:

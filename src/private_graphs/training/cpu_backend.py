@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from private_graphs.mechanisms.door import Descent
 from private_graphs.training import kernels, updates
 from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
 
@@ -13,7 +14,10 @@ from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
 class CpuBackend:
     """State and work space of one thread's replicas."""
 
-    def __init__(self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State) -> None:
+    def __init__(
+        self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State, descent: Descent
+    ) -> None:
+        self.descent = descent
         self.inputs, self.blocks, self.rule, self.state = inputs, blocks, rule, state
         self.scratch = kernels.make_scratch(
             len(inputs.labels),
@@ -46,11 +50,31 @@ class CpuBackend:
     def train_step(self, step: Step) -> np.ndarray:
         """One step of every replica of ``step``; returns the loss (A,) of rows scored only."""
         scored = np.zeros(len(step.replicas))
-        kernels.train_step(
-            self.inputs, self.blocks, step, self.rule, self.state, self.scratch, scored
-        )
+        parts = (self.inputs, self.blocks, step, self.rule, self.state, self.scratch)
+        if self.descent.door.watch.active and len(step.replicas):
+            self._watched_step(parts, scored)
+        else:
+            kernels.train_step(*parts, scored)
         self.steps = step.number + 1
         return scored
+
+    def _watched_step(self, parts: tuple, scored: np.ndarray) -> None:
+        """Take a step by the same two compiled functions, with a look at the sum between them.
+
+        What is taped is the state after the step, which follows from that before and the noisy sum.
+        """
+        step, state, s = parts[2], self.state, self.scratch
+        for a, r in enumerate(step.replicas):
+            stops, several, drawn = kernels.accumulate(a, *parts, scored)
+            if stops:
+                continue
+            exact = (s.sums if several else s.total).astype(np.float64)
+            kernels.finish(a, several, drawn, *parts)
+            after = [state.parameters[r], state.first_moment[r], state.second_moment[r]]
+            told = self.descent.passed(r, "compiled_step", exact, np.concatenate(after))
+            cuts = np.cumsum([len(each) for each in after])[:-1]
+            for own, new in zip(after, np.split(told, cuts), strict=True):
+                own[:] = new
 
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""

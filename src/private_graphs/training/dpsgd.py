@@ -17,13 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from private_graphs.training.streams import Streams
+from private_graphs.mechanisms.door import Descent
+from private_graphs.training.streams import PublicStreams
 
 _CHUNK = 2048
 """Records whose arrays are held at a time, about."""
@@ -90,8 +92,6 @@ class Steps:
     clip_norm: float
     """Of each record's or microbatch's gradient; infinity: the lot's mean gradient is taken as it
     is, as in training without DP."""
-    noise_std: float
-    """Of the noise on the sum of clipped gradients, or on the lot's mean gradient; 0: none."""
     dropout: float = 0.0
     dropout_epochs: int | None = None
     """The first epochs alone; None: all of them."""
@@ -99,52 +99,19 @@ class Steps:
     """Records whose mean gradient is clipped as one: record i is in group i // microbatch."""
 
 
-@dataclass
-class Released:
-    """What the training of one replica released, counted as it was done."""
-
-    n_groups: int
-    """Records, or groups of them where their gradients are clipped together."""
-    microbatch: int
-    lots: str
-    rate: float
-    """Probability of a group's coin; 1 where each is in every lot."""
-    clip_norm: float
-    noise_std: float
-    noisy_steps: int = 0
-    bare_steps: int = 0
-    """Steps without noise."""
-    epochs: int = 0
-    joined: int = 0
-    """Groups in all lots together."""
-    fewest: int = np.iinfo(np.int64).max
-    """Groups of the smallest lot."""
-    most: int = 0
-    visits: set[int] = field(default_factory=set)
-    """How often groups took part in an epoch."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """One replica."""
-
-    parameters: np.ndarray
-    """(P,) float32."""
-    released: Released
-
-
 def train(
     net: Net,
     steps: Steps,
     rows: np.ndarray,
     labels: np.ndarray,
-    streams: Sequence[Streams],
+    streams: Sequence[PublicStreams],
+    descent: Descent,
     *,
     threads: int = 1,
     device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
-) -> list[Trained]:
-    """Train one replica per element of ``streams`` on n records; none depends on another.
+) -> list[np.ndarray]:
+    """Train one replica per element of ``streams`` on n records; return their (P,) parameters.
 
     ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
     is none: such a record contributes nothing.
@@ -155,16 +122,18 @@ def train(
         from private_graphs.training import torch_dpsgd  # imports torch
 
         kind = device.removeprefix("torch-")
-        return torch_dpsgd.train(net, steps, rows, labels, streams, kind, progress)
+        return torch_dpsgd.train(net, steps, rows, labels, streams, descent, kind, progress)
     done = [0] * len(streams)
 
-    def one(number: int) -> Trained:
+    def one(number: int) -> np.ndarray:
         def report(epochs: int) -> None:
             done[number] = epochs
             if progress is not None:
                 progress(sum(done), len(streams) * steps.epochs)
 
-        return _descend(net, steps, rows, labels, streams[number], report)
+        return _descend(
+            net, steps, rows, labels, streams[number], descent.of_lanes([number]), report
+        )
 
     with threadpool_limits(limits=1), ThreadPoolExecutor(max(1, threads)) as pool:
         return list(pool.map(one, range(len(streams))))
@@ -175,89 +144,79 @@ def _descend(
     steps: Steps,
     rows: np.ndarray,
     labels: np.ndarray,
-    streams: Streams,
+    streams: PublicStreams,
+    descent: Descent,
     report: Callable[[int], None],
-) -> Trained:
+) -> np.ndarray:
     """Train one replica."""
-    lots = Lots.of(steps, len(rows), streams.generator("lots"))
-    noise, dropout = streams.generator("noise"), streams.generator("dropout")
+    lots, dropout = Lots(steps, len(rows), descent), streams.generator("dropout")
     clips = math.isfinite(steps.clip_norm)
     parameters = net.start(streams.generator("initial"))
-    released = lots.released
+
+    def clipped(drops: bool, groups: Sequence[np.ndarray]) -> np.ndarray:
+        lot = lots.records(groups[0])
+        total = gradient_sum(
+            net, parameters, rows, labels, lot,
+            clip_norm=steps.clip_norm,
+            dropout=steps.dropout if drops else 0.0,
+            generator=dropout,
+            microbatch=steps.microbatch,
+        )  # fmt: skip
+        return total[None] if clips else total[None] / max(1, len(lot))
+
     for epoch in range(steps.epochs):
         drops = steps.dropout_epochs is None or epoch < steps.dropout_epochs
-        for lot in lots.epoch():
-            total = gradient_sum(
-                net, parameters, rows, labels, lot,
-                clip_norm=steps.clip_norm,
-                dropout=steps.dropout if drops else 0.0,
-                generator=dropout,
-                microbatch=steps.microbatch,
-            )  # fmt: skip
-            if not clips:
-                total /= max(1, len(lot))
-            if steps.noise_std > 0:
-                total += steps.noise_std * noise.standard_normal(len(total))
-                released.noisy_steps += 1
-            else:
-                released.bare_steps += 1
+        for (groups,) in lots.epoch():
+            (total,) = descent.take(partial(clipped, drops), [groups], lots.n_groups)
             divisor = steps.lot_size / steps.microbatch if clips else 1.0
             total *= steps.learning_rate / divisor
             parameters -= total.astype(np.float32)
+            descent.public("parameters", [parameters])
         report(epoch + 1)
-    return Trained(parameters, released)
+    return parameters
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lots:
-    """Draws the lots of one replica and counts them."""
+    """Draws the lots of some replicas: of records, or of groups of a microbatch each."""
 
     steps: Steps
     n_records: int
-    generator: np.random.Generator
-    released: Released
+    descent: Descent
 
-    @classmethod
-    def of(cls, steps: Steps, n_records: int, generator: np.random.Generator) -> Lots:
-        full = steps.lot_size >= n_records
-        released = Released(
-            n_groups=-(-n_records // steps.microbatch),
-            microbatch=steps.microbatch,
-            lots="full" if full else steps.lots,
-            rate=steps.lot_size / n_records if steps.lots == "poisson" and not full else 1.0,
-            clip_norm=steps.clip_norm,
-            noise_std=steps.noise_std,
-        )
-        return cls(steps, n_records, generator, released)
+    @property
+    def n_groups(self) -> int:
+        """Number of records, or of groups of a microbatch."""
+        return -(-self.n_records // self.steps.microbatch)
 
-    def epoch(self) -> Iterator[np.ndarray]:
-        """Yield the records of each lot of an epoch, groups of a microbatch together."""
-        released = self.released
-        visits = np.zeros(released.n_groups, dtype=np.int64)
-        for groups in self._groups():
-            released.joined += len(groups)
-            released.fewest = min(released.fewest, len(groups))
-            released.most = max(released.most, len(groups))
-            visits[groups] += 1
-            if self.steps.microbatch == 1:
-                yield groups
-            else:
-                group = np.arange(self.steps.microbatch)  # the last one may lack members
-                yield (groups[:, None] * self.steps.microbatch + group).ravel()
-        released.epochs += 1
-        released.visits |= set(np.unique(visits).tolist())
+    @property
+    def full(self) -> bool:
+        """Whether every lot holds all records."""
+        return self.steps.lot_size >= self.n_records
 
-    def _groups(self) -> Iterator[np.ndarray]:
-        n_groups, per_lot = self.released.n_groups, self.steps.lot_size // self.steps.microbatch
-        n_lots = -(-self.n_records // self.steps.lot_size)
-        if self.released.lots == "full":
-            yield np.arange(n_groups)
-        elif self.released.lots == "shuffled":
-            order = self.generator.permutation(n_groups)
-            yield from (np.sort(order[at : at + per_lot]) for at in range(0, n_groups, per_lot))
+    def epoch(self) -> Iterator[list[np.ndarray]]:
+        """Yield the groups of each replica's lot, for every step of an epoch."""
+        steps, n_groups = self.steps, self.n_groups
+        if self.full:
+            yield [np.arange(n_groups)] * len(self.descent.queries)
+        elif steps.lots == "shuffled":
+            size = steps.lot_size // steps.microbatch
+            orders = [each.permutation(n_groups) for each in self.descent.orders()]
+            for at in range(0, n_groups, size):
+                yield [np.sort(order[at : at + size]) for order in orders]
         else:
-            for _ in range(n_lots):
-                yield np.flatnonzero(self.generator.random(n_groups) < self.released.rate)
+            for _ in range(-(-self.n_records // steps.lot_size)):
+                yield self.descent.join(n_groups, steps.lot_size / self.n_records)
+
+    def records(self, groups: np.ndarray) -> np.ndarray:
+        """Return the records of some groups, those of a microbatch together.
+
+        The last group may lack members: numbers from n on.
+        """
+        if self.steps.microbatch == 1:
+            return groups
+        members = np.arange(self.steps.microbatch)
+        return (groups[:, None] * self.steps.microbatch + members).ravel()
 
 
 def gradient_sum(

@@ -6,6 +6,7 @@ interpreter lock.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from private_graphs.mechanisms.door import Descent, ReleaseMismatch
+from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
 from private_graphs.training.blocks import Structure
 from private_graphs.training.cpu_backend import CpuBackend
 from private_graphs.training.kernels import Rule, State, Step, aligned_zeros, row_length
-from private_graphs.training.streams import Streams
+from private_graphs.training.streams import PublicStreams
 
 if TYPE_CHECKING:
     from private_graphs.methods.gcn_protocols import GcnProtocol
@@ -55,34 +58,10 @@ class Settings:
 class ReplicaSpec:
     """One replica of a batch."""
 
-    streams: Streams
+    streams: PublicStreams
     learning_rate: float
-    noise_multiplier: float = 0.0
-    """In units of the clip norm; 0 adds no noise."""
     start: np.ndarray | None = None
     """(P,) parameters before the first step; None: ``initial_parameters`` of the streams."""
-
-
-@dataclass(frozen=True)
-class Released:
-    """What the training of one replica released, counted step by step as it was scheduled."""
-
-    noisy_steps: int
-    """Steps taken with noise."""
-    bare_steps: int
-    """Steps taken without noise."""
-    epochs: int
-    visits: str
-    """How the parts of a step were taken: epoch_sum, shuffled or poisson."""
-    parts: int
-    fewest: int
-    """Parts that the smallest step saw; 0 without steps."""
-    most: int
-    """Parts that the largest step saw."""
-    clip_norm: float
-    """Bound of each visit's gradient norm as the backend had it; infinity: none."""
-    noise_std: float
-    """Standard deviation of the noise of one step's sum as the backend had it."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +81,6 @@ class Trained:
     validation_losses: np.ndarray
     """(epochs, R) the same after every epoch, NaN where it was not computed: nothing depended on
     it, or a replica had stopped."""
-    released: tuple[Released, ...]
-    """R counts of what was released."""
     seconds: float
 
 
@@ -130,7 +107,7 @@ def joins_validation(
 
 
 def initial_parameters(
-    streams: Streams, n_features: int, hidden: int, n_classes: int
+    streams: PublicStreams, n_features: int, hidden: int, n_classes: int
 ) -> np.ndarray:
     """Glorot-uniform weights and zero biases, as ``torch_geometric.nn.GCNConv`` starts; (P,)."""
     generator = streams.generator("initial")
@@ -148,13 +125,15 @@ def train(
     protocol: GcnProtocol,
     settings: Settings,
     replicas: Sequence[ReplicaSpec],
+    descent: Descent,
     *,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Trained:
     """Train ``replicas``, whose rows ``structure`` holds in the same order.
 
-    The result of a replica does not depend on the others nor on ``threads``.
+    ``descent`` has the noise of every step, its coins, and counts the noisy steps; it was made with
+    ``coins="order"``. The result of a replica does not depend on the others nor on ``threads``.
     """
     threads = 1 if settings.device == "cuda" else max(1, threads)  # which cuts what does not fit
     chunks = [c for c in np.array_split(np.arange(len(replicas)), threads) if len(c)]
@@ -169,7 +148,7 @@ def train(
 
         batches[number].run(report)
 
-    batches = [_Batch(structure, protocol, settings, replicas, chunk) for chunk in chunks]
+    batches = [_Batch(structure, protocol, settings, replicas, chunk, descent) for chunk in chunks]
     batches[0].backend.prepare()  # compiles, once per machine, outside the measured time
     started = time.perf_counter()
     with threadpool_limits(limits=1):  # the small matrix products gain nothing from BLAS threads
@@ -184,30 +163,11 @@ def train(
         validation_predictions=np.concatenate([predictions for _, predictions in validation]),
         test_predictions=np.concatenate([predictions for _, predictions in test]),
         validation_losses=np.concatenate([batch.losses for batch in batches], axis=1),
-        released=tuple(each for batch in batches for each in batch.released()),
         seconds=time.perf_counter() - started,
     )
 
 
-class _Ledger:
-    """Counts the steps of the replicas of a batch: noisy or not, and how many parts they saw."""
-
-    def __init__(self, noise_std: np.ndarray) -> None:
-        self.noise_std = noise_std
-        self.noisy, self.bare, self.most = np.zeros((3, len(noise_std)), dtype=np.int64)
-        self.fewest = np.full(len(noise_std), np.iinfo(np.int64).max)
-
-    def enter(self, step: Step) -> None:
-        """Take in a step that has been made."""
-        replicas, seen = step.replicas, np.diff(step.visit_start)
-        noisy = self.noise_std[replicas] > 0
-        self.noisy[replicas] += noisy
-        self.bare[replicas] += ~noisy
-        self.fewest[replicas] = np.minimum(self.fewest[replicas], seen)
-        self.most[replicas] = np.maximum(self.most[replicas], seen)
-
-
-class _Watch:
+class _Patience:
     """Early stopping of many replicas on the validation loss."""
 
     def __init__(self, count: int, patience: int | None) -> None:
@@ -245,18 +205,21 @@ class _Batch:
         settings: Settings,
         replicas: Sequence[ReplicaSpec],
         rows: np.ndarray,
+        descent: Descent,
     ) -> None:
+        self.descent = descent.of_lanes(rows)
         self.structure, self.protocol, self.settings = structure, protocol, settings
         self.rows = rows  # rows of the structure
         self.replicas = [replicas[row] for row in rows]
         self.splits = structure.parts.shape[1]
         self.visits = protocol.visits if self.splits > 1 else "epoch_sum"
-        self.orders = [replica.streams.generator("order") for replica in self.replicas]
         self.epochs = np.zeros(len(rows), dtype=np.int64)
         self.losses = np.full((settings.epochs, len(rows)), np.nan, dtype=np.float32)
         self.steps = 0
+        self.taken = np.zeros(len(rows), dtype=np.int64)
+        """(R,) steps of each replica."""
         self.rule, state = self._rule(), self._state()
-        self.ledger = _Ledger(state.noise_std.copy())
+        self._check_plan()
         self.backend = self._backend(state)
 
     def _backend(self, state: State):
@@ -264,7 +227,7 @@ class _Batch:
         structure, settings = self.structure, self.settings
         common = (structure.inputs, structure.blocks, self.rule, state)
         if settings.device == "cpu":
-            return CpuBackend(*common)
+            return CpuBackend(*common, self.descent)
         from private_graphs.training.torch_backend import TorchBackend  # imports torch
 
         return TorchBackend(*common, device=settings.device.removeprefix("torch-"))
@@ -278,18 +241,33 @@ class _Batch:
             start = initial_parameters(each.streams, *sizes) if each.start is None else each.start
             row[: len(start)] = start
         moments = full if settings.optimizer == "adam" else none
-        noise = [each.noise_multiplier * settings.clip_norm for each in replicas]
         return State(
             parameters=parameters,
             first_moment=aligned_zeros(moments, settings.dtype),
             second_moment=aligned_zeros(moments, settings.dtype),
             learning_rate=np.array([each.learning_rate for each in replicas], dtype=np.float64),
-            noise_std=np.array(noise, dtype=np.float64),
-            noise_key=np.stack([each.streams.key("noise") for each in replicas]),
+            noise_std=self.descent.stds.copy(),
+            noise_key=self.descent.keys(),
             dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
             drawn=np.zeros(len(replicas), np.int64),
             noised=np.zeros((len(replicas), inputs.n_features if self._lazy() else 0), np.int64),
         )
+
+    def _check_plan(self) -> None:
+        """ReleaseMismatch where steps are not those that a replica's plan describes."""
+        kinds = {"epoch_sum": FullBatch, "shuffled": Shuffled, "poisson": Poisson}
+        alike = kinds.values() if self.splits == 1 else [kinds[self.visits]]
+        samplings = [kind(1 / self.splits if kind is Poisson else self.splits) for kind in alike]
+        clipped, norm = math.isfinite(self.rule.clip), self.settings.clip_norm
+        for query in self.descent.queries:
+            if query is None:
+                continue
+            planned = query.sampling in samplings and query.clip_norm == norm
+            if not planned or (query.clipping != "none") != clipped:
+                raise ReleaseMismatch(
+                    f"steps by {samplings[0]}, {'clipped' if clipped else 'not clipped'} to "
+                    f"{norm}; planned {query}"
+                )
 
     def _lazy(self) -> bool:
         """Whether noise waits until it is read (``Rule``)."""
@@ -302,7 +280,8 @@ class _Batch:
         # Weights that a step has moved are rounded to float32 before noise that waits arrives; that
         # has no price, so that under secret randomness, where the price counts, no noise waits.
         secret = any(replica.streams.secret for replica in self.replicas)
-        return settings.lazy_noise and possible and not secret
+        watched = self.descent.door.watch.active  # who looks at every step
+        return settings.lazy_noise and possible and not secret and not watched
 
     def _rule(self) -> Rule:
         settings = self.settings
@@ -324,7 +303,7 @@ class _Batch:
         settings = self.settings
         count = len(self.rows)
         active = np.arange(count)
-        watch = _Watch(count, settings.patience)
+        watch = _Patience(count, settings.patience)
         keeps_best = watch.on and self.protocol.stopped_weights == "best_validation"
         for epoch in range(settings.epochs):
             joined = self.structure.joined
@@ -350,6 +329,8 @@ class _Batch:
                 break
         if keeps_best:
             self.backend.restore_best()
+        for place, count in enumerate(self.taken):
+            self.descent.taken([place], int(count))
 
     def _epoch(self, active: np.ndarray, epoch: int, stop_at: np.ndarray) -> np.ndarray:
         """One epoch; returns the validation loss (A,) before it where blocks are joined.
@@ -367,7 +348,7 @@ class _Batch:
         self.backend.begin(steps)
         for step in steps:
             loss = self.backend.train_step(step)
-            self.ledger.enter(step)
+            self.taken[active] += 1
         self.steps += len(steps)
         return loss
 
@@ -377,33 +358,17 @@ class _Batch:
         if self.visits == "epoch_sum":
             return [list(parts)]
         if self.visits == "shuffled":
-            order = np.stack([self.orders[a].permutation(self.splits) for a in active])
+            orders = self.descent.orders()
+            order = np.stack([orders[a].permutation(self.splits) for a in active])
             visited = np.take_along_axis(parts, order, axis=1)
             return [list(visited[:, t : t + 1]) for t in range(self.splits)]
-        joins = np.stack(
-            [self.orders[a].random((self.splits, self.splits)) < 1 / self.splits for a in active]
-        )  # (replicas, steps, parts)
+        joins = self.descent.of_lanes(active)
         return [
-            [row[joined[t]] for row, joined in zip(parts, joins, strict=True)]
-            for t in range(self.splits)
-        ]
-
-    def released(self) -> list[Released]:
-        """What each replica released so far."""
-        ledger = self.ledger
-        return [
-            Released(
-                noisy_steps=int(ledger.noisy[r]),
-                bare_steps=int(ledger.bare[r]),
-                epochs=int(self.epochs[r]),
-                visits=self.visits,
-                parts=self.splits,
-                fewest=int(min(ledger.fewest[r], ledger.most[r])),
-                most=int(ledger.most[r]),
-                clip_norm=float(self.rule.clip),
-                noise_std=float(ledger.noise_std[r]),
-            )
-            for r in range(len(self.rows))
+            [
+                row[joined]
+                for row, joined in zip(parts, joins.join(self.splits, 1 / self.splits), strict=True)
+            ]
+            for _ in range(self.splits)
         ]
 
     def score(self, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

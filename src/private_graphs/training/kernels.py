@@ -473,49 +473,69 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
     ``scored`` (A,) receives the mean cross-entropy of the rows that a replica's last block scores
     only, with the parameters and the dropout of before the update.
     """
+    for a in range(step.replicas.shape[0]):
+        stops, several, drawn = accumulate(a, inputs, blocks, step, rule, state, s, scored)
+        if not stops:
+            finish(a, several, drawn, inputs, blocks, step, rule, state, s)
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def accumulate(a, inputs, blocks, step, rule, state, s, scored):
+    """Sum the clipped gradients of the ``a``-th replica of ``step``: all that is read privately.
+
+    The sum is in ``s.sums`` after several visits, else in ``s.total``. Returns whether the replica
+    stops before this step, whether there were several visits, and the next free noise counter.
+    """
     hidden = inputs.n_hidden
     margin = _CLIP_MARGIN32 if s.total.itemsize == 4 else _CLIP_MARGIN64
-    for a in range(step.replicas.shape[0]):
-        r = step.replicas[a]
-        theta = state.parameters[r]
-        n_weights = inputs.n_features * hidden
-        key, first, stops = state.dropout_key[r], np.int64(0), False
-        limit, drawn, visits = step.stop_at[a], state.drawn[r], 0
-        for position in range(step.visit_start[a], step.visit_start[a + 1]):
-            visits += blocks.n_loss[step.visits[position]] > 0
-        several = visits > 1
-        for position in range(step.visit_start[a], step.visit_start[a + 1]):
-            b = step.visits[position]
-            if blocks.n_loss[b] == 0:
-                continue  # no labelled node: the gradient of an empty sum is zero
-            words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
-            if several:
-                w1 = s.visit[:n_weights].reshape(inputs.n_features, hidden)
-                for word in words:
-                    copy_row(inputs.hidden_lanes, s.zeros, 0, w1, np.int64(word))
-            if rule.lazy:
-                drawn = catch_up(r, step.number, words, drawn, inputs, state, rule, s)
-            gradient = s.visit if several else s.total  # a single visit needs no copy
-            square, scored[a] = _visit(
-                inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
-            )
-            stops = not np.isnan(limit) and not scored[a] < limit
-            factor = 0.0 if stops else _clip_factor(square, rule.clip, margin)
-            if several:
-                _add(words, inputs, factor, s.visit, s.sums)
-            elif factor != 1.0:
-                _scale(words, n_weights, hidden, factor, s.total)
-            n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
-            first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
-        if stops:
-            continue
-        state.drawn[r] = 0
+    r = step.replicas[a]
+    theta = state.parameters[r]
+    n_weights = inputs.n_features * hidden
+    key, first, stops = state.dropout_key[r], np.int64(0), False
+    limit, drawn, visits = step.stop_at[a], state.drawn[r], 0
+    for position in range(step.visit_start[a], step.visit_start[a + 1]):
+        visits += blocks.n_loss[step.visits[position]] > 0
+    several = visits > 1
+    for position in range(step.visit_start[a], step.visit_start[a + 1]):
+        b = step.visits[position]
+        if blocks.n_loss[b] == 0:
+            continue  # no labelled node: the gradient of an empty sum is zero
+        words = blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]
+        if several:
+            w1 = s.visit[:n_weights].reshape(inputs.n_features, hidden)
+            for word in words:
+                copy_row(inputs.hidden_lanes, s.zeros, 0, w1, np.int64(word))
         if rule.lazy:
-            lazy_update(a, r, drawn, blocks, step, inputs, state, rule, several, s)
-        else:
-            if state.noise_std[r] > 0:
-                draw(state.noise_key[r], step.number, drawn, theta.shape[0], s)
-            update(r, step.number, 0, state, rule, several, s)
+            drawn = catch_up(r, step.number, words, drawn, inputs, state, rule, s)
+        gradient = s.visit if several else s.total  # a single visit needs no copy
+        square, scored[a] = _visit(
+            inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
+        )
+        stops = not np.isnan(limit) and not scored[a] < limit
+        factor = 0.0 if stops else _clip_factor(square, rule.clip, margin)
+        if several:
+            _add(words, inputs, factor, s.visit, s.sums)
+        elif factor != 1.0:
+            _scale(words, n_weights, hidden, factor, s.total)
+        n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
+        first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
+    return stops, several, drawn
+
+
+@njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
+def finish(a, several, drawn, inputs, blocks, step, rule, state, s):
+    """Add the noise of the ``a``-th replica of ``step`` to its sum, and update its parameters.
+
+    The noise of ``mechanisms.door``: its standard deviation and its key come from there.
+    """
+    r = step.replicas[a]
+    state.drawn[r] = 0
+    if rule.lazy:
+        lazy_update(a, r, drawn, blocks, step, inputs, state, rule, several, s)
+    else:
+        if state.noise_std[r] > 0:
+            draw(state.noise_key[r], step.number, drawn, state.parameters.shape[1], s)
+        update(r, step.number, 0, state, rule, several, s)
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 from numba import njit
 
+from private_graphs.mechanisms.door import Descent
 from private_graphs.training.noise import FAST, fill_normals
 from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
 
@@ -61,8 +62,6 @@ class Plan:
 
     batches: np.ndarray
     """(T, B) int64 roots of each step, -1 where a batch is smaller."""
-    noise_std: float
-    """Of the sum: noise multiplier times clip norm; 0 for none."""
     divisor: float
     """Public constant that divides the noisy sum."""
     learning_rate: float
@@ -382,44 +381,105 @@ def _update(
 
 
 @njit(error_model="numpy", nogil=True, cache=True)
-def _train(
-    lanes, x, rows, labels, grams, batches, theta, n_features, longest, clip, std, divisor,
-    rate, adam, decay, threshold, scale, key, seed,
-):  # fmt: skip
-    """Train ``theta`` (P,), W1 first, in place; return how many steps had noise."""
+def _started(lanes, x, row_start, theta, n_features, n_batch, adam, fresh):
+    """Return what steps compute in: own features, scratch, the sum and the moments."""
     width, dtype = len(lanes), theta.dtype
-    n_first = n_features * width
-    n_classes = (theta.shape[0] - n_first) // width
-    fresh = threshold > 0
-    own = _own(x, rows.start, n_features, fresh)
-    scratch = _scratch(lanes, x, rows.start, own.start, n_classes, fresh)
-    total, squares = np.zeros_like(theta), np.zeros(batches.shape[1], dtype)
+    n_classes = (theta.shape[0] - n_features * width) // width
+    own = _own(x, row_start, n_features, fresh)
+    scratch = _scratch(lanes, x, row_start, own.start, n_classes, fresh)
+    total, squares = np.zeros_like(theta), np.zeros(n_batch, dtype)
     n_moments = theta.shape[0] if adam else 0
     m, v = np.zeros(n_moments, dtype), np.zeros(n_moments, dtype)
     w2, total2 = np.zeros(n_classes * width, dtype), np.zeros(n_classes * width, dtype)
     n = _CHUNK
     normals, words = np.zeros(4 * n, dtype), np.zeros((4, n), np.uint32)
     exponent, mantissa = np.zeros(n, np.float32), np.zeros(n, np.float32)
+    return own, scratch, (total, squares, w2, total2), (m, v), (normals, words, exponent, mantissa)
+
+
+@njit(error_model="numpy", nogil=True, cache=True)
+def _accumulate(
+    lanes, batch, x, rows, labels, grams, theta, n_features, longest, clip, threshold, scale, seed,
+    counter, own, scratch, sums,
+):  # fmt: skip
+    """Sum the clipped gradients of a batch into the first of ``sums``: all that is read privately.
+
+    Returns the next dropout counter.
+    """
+    total, squares, w2, total2 = sums
+    width = len(lanes)
+    n_first = n_features * width
+    n_classes = (theta.shape[0] - n_first) // width
+    w2.reshape(n_classes, width)[:] = theta[n_first:].reshape(width, n_classes).T
+    drop = (seed, counter, longest + width + 8, threshold, scale)  # more than a node draws
+    counter = _add_roots(
+        lanes, batch, x, rows, labels, theta, w2, clip, grams, threshold > 0, drop, own, scratch,
+        total, total2, squares,
+    )  # fmt: skip
+    total[n_first:].reshape(width, n_classes)[:] = total2.reshape(n_classes, width).T
+    total2[:] = 0
+    return counter
+
+
+@njit(error_model="numpy", nogil=True, cache=True)
+def _finish(theta, total, moments, t, n_first, std, divisor, rate, adam, decay, key, drawn):
+    """Add the noise of step ``t`` and descend: that of ``mechanisms.door``, by its key."""
+    m, v = moments
+    normals, words, exponent, mantissa = drawn
+    if decay > 0:
+        for j in range(n_first):
+            total[j] += theta.dtype.type(decay * divisor) * theta[j]
+    _update(
+        theta, total, m, v, t, std, 1.0 / divisor, rate, adam, key, normals, words, exponent,
+        mantissa,
+    )  # fmt: skip
+
+
+@njit(error_model="numpy", nogil=True, cache=True)
+def _train(
+    lanes, x, rows, labels, grams, batches, theta, n_features, longest, clip, std, divisor,
+    rate, adam, decay, threshold, scale, key, seed,
+):  # fmt: skip
+    """Train ``theta`` (P,), W1 first, in place."""
+    own, scratch, sums, moments, drawn = _started(
+        lanes, x, rows.start, theta, n_features, batches.shape[1], adam, threshold > 0
+    )
     counter = np.int64(0)
-    noisy = 0
     for t in range(batches.shape[0]):
-        w2.reshape(n_classes, width)[:] = theta[n_first:].reshape(width, n_classes).T
-        drop = (seed, counter, longest + width + 8, threshold, scale)  # more than a node draws
-        counter = _add_roots(
-            lanes, batches[t], x, rows, labels, theta, w2, clip, grams, fresh, drop, own, scratch,
-            total, total2, squares,
+        counter = _accumulate(
+            lanes, batches[t], x, rows, labels, grams, theta, n_features, longest, clip, threshold,
+            scale, seed, counter, own, scratch, sums,
         )  # fmt: skip
-        total[n_first:].reshape(width, n_classes)[:] = total2.reshape(n_classes, width).T
-        total2[:] = 0
-        if decay > 0:
-            for j in range(n_first):
-                total[j] += theta.dtype.type(decay * divisor) * theta[j]
-        _update(
-            theta, total, m, v, t, std, 1.0 / divisor, rate, adam, key, normals, words, exponent,
-            mantissa,
+        _finish(
+            theta, sums[0], moments, t, n_features * len(lanes), std, divisor, rate, adam, decay,
+            key, drawn,
         )  # fmt: skip
-        noisy += std > 0
-    return noisy
+
+
+def _train_watched(
+    descent, lanes, x, rows, labels, grams, batches, theta, n_features, longest, clip, std, divisor,
+    rate, adam, decay, threshold, scale, key, seed,
+):  # fmt: skip
+    """As ``_train``, by the same compiled functions, with a look at every sum."""
+    own, scratch, sums, moments, drawn = _started(
+        lanes, x, rows.start, theta, n_features, batches.shape[1], adam, threshold > 0
+    )
+    counter = np.int64(0)
+    for t in range(batches.shape[0]):
+        counter = _accumulate(
+            lanes, batches[t], x, rows, labels, grams, theta, n_features, longest, clip, threshold,
+            scale, seed, counter, own, scratch, sums,
+        )  # fmt: skip
+        exact = sums[0].astype(np.float64)
+        _finish(
+            theta, sums[0], moments, t, n_features * len(lanes), std, divisor, rate, adam, decay,
+            key, drawn,
+        )  # fmt: skip
+        after = [theta, *moments]
+        told = descent.passed(0, "compiled_step", exact, np.concatenate(after))
+        cuts = np.cumsum([len(each) for each in after])[:-1]
+        for own_part, new in zip(after, np.split(told, cuts), strict=True):
+            own_part[:] = new
 
 
 def initial(n_features: int, n_classes: int, generator: np.random.Generator) -> np.ndarray:
@@ -468,23 +528,28 @@ class Roots:
 
 
 def train(
-    roots: Roots, start: np.ndarray, plan: Plan, noise_key: np.ndarray, dropout_seed: int
-) -> tuple[np.ndarray, int]:
-    """Train from the parameters ``start`` (P,); return those at the end, and the noisy steps.
+    roots: Roots, start: np.ndarray, plan: Plan, descent: Descent, dropout_seed: int
+) -> np.ndarray:
+    """Train one replica from the parameters ``start`` (P,); return those at the end.
 
-    ``noise_key`` is that of ``training.noise``; computed in the type of the features.
+    ``descent`` has its noise; computed in the type of the features.
     """
     dtype = roots.features.values.dtype.type
     theta = start.astype(dtype)
     clip = plan.clip_norm * (1 - _ROUNDING * np.finfo(dtype).eps)
-    noisy = _train(
+    arguments = (
         _LANES, roots.features, roots.rows, roots.labels, roots.grams, plan.batches, theta,
-        roots.n_features, roots.longest, clip, plan.noise_std, float(plan.divisor),
+        roots.n_features, roots.longest, clip, float(descent.stds[0]), float(plan.divisor),
         plan.learning_rate, plan.adam, plan.weight_decay,
-        np.uint64(round(plan.dropout * _DROPS)), dtype(1 / (1 - plan.dropout)), noise_key,
-        np.uint64(dropout_seed),
+        np.uint64(round(plan.dropout * _DROPS)), dtype(1 / (1 - plan.dropout)),
+        descent.keys()[0], np.uint64(dropout_seed),
     )  # fmt: skip
-    return theta, noisy
+    if descent.door.watch.active:
+        _train_watched(descent, *arguments)
+    else:
+        _train(*arguments)
+    descent.taken([0], len(plan.batches))
+    return theta
 
 
 def clipped_sum(

@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch.nn import functional
 
+from private_graphs.mechanisms.door import Descent, Door
 from private_graphs.training import layers
-from private_graphs.training.streams import Streams
+from private_graphs.training.streams import PublicStreams
 
 EPSILON, MOMENTUM = 1e-5, 0.1
 """Of batch normalisation."""
@@ -414,7 +415,7 @@ Network = Callable[[Forward], torch.Tensor]
 
 
 def initial(
-    shapes: Mapping[str, tuple[int, ...]], streams: Sequence[Streams], stage: int = 0
+    shapes: Mapping[str, tuple[int, ...]], streams: Sequence[PublicStreams], stage: int = 0
 ) -> dict[str, torch.Tensor]:
     """Return (R, …) parameters of ``shapes``: layers uniform within ±1/sqrt(inputs), norms 1 and 0.
 
@@ -685,42 +686,53 @@ class Noisy:
     """DP-SGD: lots of ``lot`` rows on average, clipped gradients, noise."""
 
     lot: int
-    population: int
-    """Rows that may join a lot: those of the fit, and others without a label, which add nothing."""
-    noise_multipliers: Sequence[float]
-    """Of each replica, in units of ``clip_norm``."""
-    lots: Sequence[Iterator[np.ndarray]]
-    """Of each replica the rows of its next lot."""
-    noise: Sequence[np.random.Generator]
+    rows: np.ndarray
+    """(population,) row of the fit at each place that may join a lot; -1 where nobody with a label
+    is, who adds nothing."""
+    descent: Descent
+    lots: Literal["poisson", "shuffled", "fixed"] = "poisson"
+    """``shuffled``: whole lots of one random order of all places after the other; ``fixed``: so
+    many places, drawn anew for each step without replacement."""
     clip_norm: float = 1.0
     clipped: Callable[[Stack, Sequence[np.ndarray]], torch.Tensor] | None = None
     """From the rows of all lots to (R, P) sums of clipped gradients; None: rows are examples."""
 
 
-def poisson_lots(
-    generator: np.random.Generator, n: int, lot: int, population: int
-) -> Iterator[np.ndarray]:
-    """Yield lots of ``n`` rows: each joins by a coin of its own, of probability lot/population."""
-    rate = min(1.0, lot / population)
+def steps(door: Door, queries: Sequence[Any]) -> Descent:
+    """Return the noisy steps of stacked replicas."""
+    return door.descent(queries, noise="gradients", dtype=np.float32, toss="count")
+
+
+def _lots(noisy: Noisy) -> Iterator[list[np.ndarray]]:
+    """Yield the places of each replica's next lot."""
+    population, lot = len(noisy.rows), min(noisy.lot, len(noisy.rows))
+    while noisy.lots == "poisson":
+        yield noisy.descent.join(population)
+    generators = noisy.descent.orders()
+    while noisy.lots == "fixed":
+        yield [each.choice(population, lot, replace=False, shuffle=False) for each in generators]
     while True:
-        yield generator.choice(n, generator.binomial(n, rate), False, shuffle=False)
+        orders = [each.permutation(population) for each in generators]
+        for start in range(0, max(1, population // noisy.lot) * noisy.lot, noisy.lot):
+            yield [order[start : start + noisy.lot] for order in orders]
 
 
-def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple[torch.Tensor, int]:
-    """Train by DP-SGD with Adam; return scores as ``_best_kept``, and the noisy steps taken.
+def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch.Tensor:
+    """Train by DP-SGD with Adam; return scores as ``_best_kept``.
 
     Gradients of the rows of a lot are clipped over all parameters together, added, given noise and
     divided by ``lot``, whatever the number of rows that joined.
     """
     n, replicas = len(fit.labels), len(fit.rates)
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    scale = torch.tensor(noisy.noise_multipliers, dtype=torch.float64)[:, None] * noisy.clip_norm
-    buffer = np.empty((replicas, stack.flat.shape[1]), np.float32)
     # One width for all steps: how sums are cut, and their last bits, follows from it.
     usual = min(n, noisy.lot + 6 * math.isqrt(noisy.lot))
-    taken = 0
+    lots = _lots(noisy)
 
-    def clipped(drawn: Sequence[np.ndarray]) -> torch.Tensor:
+    def clipped(places: Sequence[np.ndarray]) -> torch.Tensor:
+        drawn = [rows[rows >= 0] for rows in (noisy.rows[each] for each in places)]
+        if noisy.clipped is not None:
+            return noisy.clipped(stack, drawn)
         widest = max(usual, *map(len, drawn))
         index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
         for replica, rows in enumerate(drawn):
@@ -731,22 +743,17 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple
         return add(torch.where(torch.from_numpy(present), clip, 0.0))
 
     def step() -> None:
-        nonlocal taken
-        drawn = [next(each) for each in noisy.lots]
-        gradient = clipped(drawn) if noisy.clipped is None else noisy.clipped(stack, drawn)
-        for row, generator in zip(buffer, noisy.noise, strict=True):
-            generator.standard_normal(dtype=np.float32, out=row)
-        noise = scale * torch.from_numpy(buffer).double()
-        adam.step(((gradient + noise) / noisy.lot).float())
-        taken += 1
+        gradient = noisy.descent.take(clipped, next(lots), len(noisy.rows))
+        adam.step((gradient / noisy.lot).float())
+        noisy.descent.public("parameters", stack.flat)
 
     def epochs() -> Iterator[None]:
         for _ in range(fit.epochs):
-            for _ in range(max(1, noisy.population // noisy.lot)):  # whole lots
+            for _ in range(max(1, len(noisy.rows) // noisy.lot)):  # whole lots
                 step()
             yield
 
-    return _best_kept(network, stack, fit, epochs()), taken
+    return _best_kept(network, stack, fit, epochs())
 
 
 def predictions(network: Network, stack: Stack, inputs: Inputs) -> np.ndarray:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 PUBLIC = {
+    "diagnostic": "noise",
     "dropout": "dropout",
     "guess": "guess",
     "initial": "initial",

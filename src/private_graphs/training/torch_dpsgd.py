@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 
+from private_graphs.mechanisms.door import Descent
 from private_graphs.training import torch_noise
 from private_graphs.training.dpsgd import (
     CANCELLED,
@@ -22,10 +22,9 @@ from private_graphs.training.dpsgd import (
     Lots,
     Net,
     Steps,
-    Trained,
     dropout_threshold,
 )
-from private_graphs.training.streams import Streams
+from private_graphs.training.streams import PublicStreams
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
 _LAYER_BITS = 28
@@ -43,23 +42,25 @@ def train(
     steps: Steps,
     rows: np.ndarray,
     labels: np.ndarray,
-    streams: Sequence[Streams],
+    streams: Sequence[PublicStreams],
+    descent: Descent,
     device: str,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Trained]:
+) -> list[np.ndarray]:
     """Train as ``dpsgd.train``, as many replicas at once as the device's memory holds."""
     kind = torch.device(device)
     data = torch.from_numpy(rows).to(kind), torch.from_numpy(labels).to(kind)
     each = _BYTES_PER_PARAMETER * net.n_parameters
-    trained: list[Trained] = []
+    trained: list[np.ndarray] = []
     for chunk in chunks_that_fit([each] * len(streams), free_bytes(kind) // 2):
-        batch = _Batch(net, steps, *data, streams[chunk])
+        places = range(len(streams))[chunk]
+        batch = _Batch(net, steps, *data, streams[chunk], descent.of_lanes(places))
         for epoch in range(steps.epochs):
             batch.epoch(epoch)
             if progress is not None:
-                done = len(trained) * steps.epochs + (epoch + 1) * len(batch.lots)
+                done = len(trained) * steps.epochs + (epoch + 1) * len(places)
                 progress(done, len(streams) * steps.epochs)
-        trained += batch.trained()
+        trained += list(batch.theta.cpu().numpy())
     return trained
 
 
@@ -72,15 +73,16 @@ class _Batch:
         steps: Steps,
         rows: torch.Tensor,
         labels: torch.Tensor,
-        streams: Sequence[Streams],
+        streams: Sequence[PublicStreams],
+        descent: Descent,
     ) -> None:
+        self.descent = descent
         self.net, self.steps, self.rows, self.labels = net, steps, rows, labels
         self.theta = self._sent([net.start(each.generator("initial")) for each in streams])
-        self.noise_key, self.dropout_key = (
-            self._sent([each.key(name).astype(np.int64) for each in streams])
-            for name in ("noise", "dropout")
-        )
-        self.lots = [Lots.of(steps, len(rows), each.generator("lots")) for each in streams]
+        self.noise_key = self._sent(descent.keys().astype(np.int64))
+        self.dropout_key = self._sent([each.key("dropout").astype(np.int64) for each in streams])
+        self.std = self._sent(descent.stds)[:, None]
+        self.lots = Lots(steps, len(rows), descent)
         self.clock = torch.zeros((), dtype=torch.int64, device=rows.device)
         record = _BYTES_PER_UNIT * len(streams) * (sum(net.sizes) + 2 * steps.microbatch)
         room = free_bytes(rows.device) // 4 // record
@@ -105,32 +107,24 @@ class _Batch:
             divisor: float | torch.Tensor = steps.lot_size / steps.microbatch
             if not math.isfinite(steps.clip_norm):
                 total, divisor = total / sizes.clamp(min=1)[:, None], 1.0
-            if steps.noise_std > 0:
-                total += steps.noise_std * torch_noise.normals(
+            if self.descent.stds.any():
+                total += self.std * torch_noise.normals(
                     self.noise_key, self.clock, total.shape[1], torch.float64
                 )
             self.theta -= (total * (steps.learning_rate / divisor)).float()
             self.clock += 1
-            for each in self.lots:
-                each.released.noisy_steps += steps.noise_std > 0
-                each.released.bare_steps += steps.noise_std <= 0
+            self.descent.taken(range(len(self.theta)))
 
     def _drawn(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the records (R, W) of each step, -1 for nobody, and their numbers (R,)."""
-        with ThreadPoolExecutor() as pool:  # a coin per record and step: NumPy lets go of the lock
-            drawn = list(pool.map(lambda each: list(each.epoch()), self.lots))
-        sizes = np.array([[len(lot) for lot in lots] for lots in drawn]).T
+        drawn = [[self.lots.records(each) for each in lots] for lots in self.lots.epoch()]
+        sizes = np.array([[len(lot) for lot in lots] for lots in drawn])
         filled = _FILLED_TO * self.steps.microbatch
         table = np.full((*sizes.shape, -(-max(1, sizes.max()) // filled) * filled), -1)
-        for replica, lots in enumerate(drawn):
-            for step, lot in enumerate(lots):
+        for step, lots in enumerate(drawn):
+            for replica, lot in enumerate(lots):
                 table[step, replica, : len(lot)] = lot
         yield from zip(self._sent(table), self._sent(sizes), strict=True)
-
-    def trained(self) -> list[Trained]:
-        """Return the replicas."""
-        rows = self.theta.cpu().numpy()
-        return [Trained(row, each.released) for row, each in zip(rows, self.lots, strict=True)]
 
 
 def gradient_sums(

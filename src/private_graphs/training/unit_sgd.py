@@ -11,13 +11,14 @@ Sums are float64, and noise is added before anything is rounded to float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from private_graphs.mechanisms.door import Descent
 from private_graphs.training.picture_nets import Groups, Net
-from private_graphs.training.streams import Streams
+from private_graphs.training.streams import PublicStreams
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,6 @@ class Steps:
     learning_rate: float
     clip_norm: float = math.inf
     """Infinity: mean gradients are taken as they are."""
-    noise_multiplier: float = 0.0
-    """Noise on the sum in units of the clip norm."""
     draws: int = 0
     """Records drawn from each joined unit; 0: all of them."""
 
@@ -84,47 +83,34 @@ class Steps:
         return self.rate * n_units
 
 
-@dataclass
-class Released:
-    """What the training of one replica released, counted as it was done."""
-
-    noisy_steps: int = 0
-    bare_steps: int = 0
-    """Steps without noise."""
-    joined: int = 0
-    """Units of all steps together."""
-
-
 def train(
     net: Net,
     steps: Steps,
     rows: np.ndarray,
     labels: np.ndarray,
     units: Units,
-    streams: Streams,
+    streams: PublicStreams,
+    descent: Descent,
     report: Callable[[int], None] = lambda step: None,
-) -> tuple[np.ndarray, Released]:
-    """Train one replica on n prepared rows; return (P,) float32 parameters and what was released.
+) -> np.ndarray:
+    """Train one replica on n prepared rows; return its (P,) float32 parameters.
 
-    ``labels`` (n,) int64, of which -1 is none. Draws are of ``streams`` alone.
+    ``labels`` (n,) int64, of which -1 is none. ``descent`` tosses the coins of units and adds the
+    noise; ``streams`` draw first weights, and records from units.
     """
-    joins, records, noise = (streams.generator(name) for name in ("joins", "records", "noise"))
-    parameters = net.start(streams.generator("initial"))
-    std = steps.noise_multiplier * steps.clip_norm if steps.noise_multiplier else 0.0
+    records, parameters = streams.generator("records"), net.start(streams.generator("initial"))
     scale = steps.learning_rate / steps.divisor(units.count)
-    released = Released()
+
+    def clipped(joined: Sequence[np.ndarray]) -> np.ndarray:
+        [own] = joined
+        if not len(own):
+            return np.zeros((1, net.n_parameters))
+        groups = units.groups(own, steps.draws, records)
+        return net.gradient_sum(parameters, rows, labels, groups, steps.clip_norm)[None]
+
     for step in range(steps.count):
-        joined = np.flatnonzero(joins.random(units.count) < steps.rate)
-        total = np.zeros(net.n_parameters)
-        if len(joined):
-            groups = units.groups(joined, steps.draws, records)
-            total = net.gradient_sum(parameters, rows, labels, groups, steps.clip_norm)
-        if std > 0:
-            total += std * noise.standard_normal(len(total))
-            released.noisy_steps += 1
-        else:
-            released.bare_steps += 1
-        released.joined += len(joined)
+        (total,) = descent.step(clipped, units.count, steps.rate)
         parameters -= (scale * total).astype(np.float32)
+        descent.public("parameters", [parameters])
         report(step + 1)
-    return parameters, released
+    return parameters
