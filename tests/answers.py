@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from private_graphs.mechanisms.door import UNSEEN, Door, Watch
@@ -32,12 +32,11 @@ def answers(
     """Answer requests by a method, or by its ``run``, through a new door, which is closed then."""
     run: Callable[..., list[Outcome]] = getattr(method, "run", method)
     door = Door.of([request.streams for request in requests], watch)
-    outcomes = run(task, requests, door, context)
+    public = [
+        replace(request, streams=getattr(request.streams, "public", request.streams))
+        for request in requests
+    ]
+    outcomes = run(task, public, door, context)
     door.close()
     private = door.part(VALIDATION_LABELS).events()
-    return [
-        Answer(outcome, events if planned else outcome.events, apart)
-        for outcome, events, apart, planned in zip(
-            outcomes, door.events(), private, door.planned(), strict=True
-        )
-    ]
+    return [Answer(*each) for each in zip(outcomes, door.events(), private, strict=True)]

@@ -23,7 +23,7 @@ from private_graphs.datasets.registry import declared_graphs
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
-from private_graphs.mechanisms.door import UNSEEN, Door, Watch
+from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
 from private_graphs.methods import method_named
 from private_graphs.methods.method import (
     VALIDATION_LABELS,
@@ -35,7 +35,7 @@ from private_graphs.methods.method import (
 )
 from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.privacy.calibration import refuse_large_delta
-from private_graphs.privacy.events import Unnoised
+from private_graphs.privacy.events import Event, Unnoised
 from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
 from private_graphs.privacy.statements import (
     About,
@@ -87,7 +87,6 @@ def execute(
     code_fingerprint: str = "",
     unlabelled: bool = False,
     secret: bytes | None = None,
-    watch: Watch = UNSEEN,
 ) -> JobResult:
     """Run every replica of ``job`` and return rows, statements, predictions and artifacts.
 
@@ -111,9 +110,10 @@ def execute(
     started = time.perf_counter()
     # How BLAS cuts a product, and with it the last bits, follows from the number of threads.
     with threadpool_limits(limits=threads):
-        outcomes = runner.outcomes(context, watch)
-    seconds = (time.perf_counter() - started) / len(outcomes)
-    runs = [runner.run_of(*pair) for pair in zip(runner.requests, outcomes, strict=True)]
+        answers = runner.answers(context)
+    seconds = (time.perf_counter() - started) / len(answers)
+    outcomes = [each.outcome for each in answers]
+    runs = [runner.run_of(each) for each in answers]
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
     rows = [
         runner.row(request, outcome, statements[run], seconds)
@@ -145,6 +145,30 @@ def execute(
         },
         runner.all_seeds("test_labels") if runner.public_labels else None,
     )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method answered to a request, and what it released for it."""
+
+    request: Request
+    outcome: Outcome
+    events: tuple[Event, ...]
+    validation_events: tuple[Event, ...]
+    """About private validation labels. No training record is among them."""
+
+
+def answer(
+    job: Job, dataset: GraphDataset, watch: Watch, task: Task | None = None
+) -> tuple[Task, list[Answer]]:
+    """Return the task of a job and what its method answers under a ``watch``, without statements.
+
+    On another ``task`` in place of the job's own: its streams and settings stay those of the
+    dataset, as a replay needs them.
+    """
+    runner = _Runner.of(job, dataset, None, "seeded", False)
+    with threadpool_limits(limits=1):
+        return runner.task, runner.answers(Context(), watch, task)
 
 
 def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,37 +302,47 @@ class _Runner:
             unlabelled, requests, search, noise_source, fingerprint,
         )  # fmt: skip
 
-    def outcomes(self, context: Context, watch: Watch) -> list[Outcome]:
-        """Answer all requests through one door."""
-        door = Door.of([request.streams for request in self.requests], watch)
-        outcomes = self._answers(door, context)
-        door.close()
-        apart = door.part(VALIDATION_LABELS).events()
-        return [
-            replace(outcome, events=events, validation_events=theirs) if planned else outcome
-            for outcome, events, theirs, planned in zip(
-                outcomes, door.events(), apart, door.planned(), strict=True
-            )
-        ]
+    def answers(
+        self, context: Context, watch: Watch = UNSEEN, task: Task | None = None
+    ) -> list[Answer]:
+        """Answer all requests through one door; on another ``task`` in place of the job's own.
 
-    def _answers(self, door: Door, context: Context) -> list[Outcome]:
-        """Answer all requests: together, or those of each seed on the nodes that it draws."""
+        Raises ReleaseMismatch where something else was released than planned, and where a method
+        planned nothing that reads private data.
+        """
+        door = Door.of([request.streams for request in self.requests], watch)
+        public = [replace(each, streams=each.streams.public) for each in self.requests]
+        outcomes = self._outcomes(public, door, context, task or self.task)
+        door.close()
+        if self.method.reads_private and not all(
+            planned or not request.private
+            for planned, request in zip(door.planned(), public, strict=True)
+        ):
+            raise ReleaseMismatch(f"{self.job.method} planned nothing for a private run")
+        apart = door.part(VALIDATION_LABELS).events()
+        parts = zip(public, outcomes, door.events(), apart, strict=True)
+        return [Answer(*each) for each in parts]
+
+    def _outcomes(
+        self, requests: list[Request], door: Door, context: Context, task: Task
+    ) -> list[Outcome]:
+        """Answer requests together, or those of each seed on the nodes that it draws."""
         if self.job.test_share is None:
-            return self.method.run(self.task, self.requests, door, context)
+            return self.method.run(task, requests, door, context)
         found: dict[int, Outcome] = {}
         for seed in self.job.seeds:
             task, evaluation = _cut(self.job, self.dataset, seed, self.unlabelled)
             self.scored[seed] = evaluation, task.validation_labels
-            places = [i for i, request in enumerate(self.requests) if request.seed == seed]
-            before, total = len(found), len(self.requests)
+            places = [i for i, request in enumerate(requests) if request.seed == seed]
+            before, total = len(found), len(requests)
             progress = context.progress and (
                 lambda done, _, before=before, total=total: context.report(before + done, total)
             )
             part = replace(context, progress=progress)
-            asked = [self.requests[i] for i in places]
+            asked = [requests[i] for i in places]
             answers = self.method.run(task, asked, door.batch(asked), part)
             found |= zip(places, answers, strict=True)
-        return [found[index] for index in range(len(self.requests))]
+        return [found[index] for index in range(len(requests))]
 
     def all_seeds(self, name: str) -> np.ndarray:
         """Return a field of the evaluation, or a row of it for every request."""
@@ -319,8 +353,9 @@ class _Runner:
 
     # --- statements ---
 
-    def run_of(self, request: Request, outcome: Outcome) -> _Run:
+    def run_of(self, answer: Answer) -> _Run:
         """What the statement of a request says of its run."""
+        request, outcome = answer.request, answer.outcome
         n_configurations, words = outcome.n_configurations, outcome.chosen_by
         promises = request.private or not self.method.reads_private  # a finite ε, or ε = 0
         if not self.method.one_run:  # the runner compares what was trained
@@ -355,12 +390,12 @@ class _Runner:
         noisy = request.private and self.method.reads_private
         return _Run(
             epsilon=request.epsilon,
-            events=(*outcome.events, *([_METIS] if self.job.metis_parts and noisy else [])),
-            validation_events=outcome.validation_events,
+            events=(*answer.events, *([_METIS] if self.job.metis_parts and noisy else [])),
+            validation_events=answer.validation_events,
             selection=Selection(
                 n_configs=n_configurations,
                 data=words,
-                public=outcome.chosen_on_public and not outcome.validation_events
+                public=outcome.chosen_on_public and not answer.validation_events
                 if n_configurations > 1
                 else True,
             ),

@@ -275,6 +275,9 @@ class NodeTask:
     """With all its nodes, edges and masks; the labels of test nodes read 0."""
     validation_labels: np.ndarray
     """(V,) of the validation nodes that are scored."""
+    lists: scipy.sparse.csr_matrix | None = None
+    """(N, N) 0/1, row i those whom node i may list (``lists``); None: its neighbours in the graph.
+    A list belongs to its owner, so that a neighbouring task changes one of them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ Section numbers refer to ``docs/privacy.md``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -163,10 +163,7 @@ def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -
     door = Door.of([request.streams for request in requests])
     found = method_named(design.method).run(task, requests, door, Context(progress))
     door.close()
-    return [
-        replace(each, events=events or each.events)
-        for each, events in zip(found, door.events(), strict=True)
-    ]
+    return found, door.events()
 
 
 def guesses(found: Sequence[Outcome]) -> np.ndarray:

@@ -75,7 +75,7 @@ def keeping(epsilon: float, density: float) -> tuple[float, float]:
 
 def noisy_density(share: float, moves: float, door: Door, query: PureQuery) -> float:
     """Return a share of pairs that are edges, which one edge ``moves``, plus noise; at most ½."""
-    (noisy,) = door.laplace(np.array([share]), [query], sensitivity=moves, stream=_STREAM)
+    ((noisy,),) = door.laplace(np.array([[share]]), [query], sensitivity=moves, stream=_STREAM)
     return min(float(noisy), 0.5)
 
 

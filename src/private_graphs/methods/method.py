@@ -89,10 +89,6 @@ class Outcome:
     """(M,) classes."""
     validation_predictions: np.ndarray
     """(V,) classes of the validation records by the same model."""
-    events: tuple[Event, ...] = ()
-    """What was released of private data; the runner prices it, refuses what proves too little."""
-    validation_events: tuple[Event, ...] = ()
-    """What was released of validation labels that are private. No training record is among them."""
     claim: Claim | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that the method chose itself: JSON-able values, added to those of the request."""

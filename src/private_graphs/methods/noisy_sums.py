@@ -365,7 +365,7 @@ class Data:
         return cls(
             task,
             Rows(scipy.sparse.csr_matrix(matrix)),
-            adjacency_of(graph),
+            adjacency_of(graph) if task.lists is None else task.lists,
             *(np.flatnonzero(side & labelled) for side in sides),
         )
 

@@ -1,0 +1,148 @@
+"""The audit by replay of every method: runs on neighbouring tasks get the noise of the first run.
+
+What is compared is all that a method answers: predictions, settings, measured columns, curves,
+artifacts, statements' facts and assumptions, the plan, warnings and log lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from private_graphs.attacks.neighbours import Neighbour, neighbours
+from private_graphs.errors import UserError
+from private_graphs.jobs import Job
+from private_graphs.mechanisms.door import Watch
+from private_graphs.mechanisms.replay import Coins, Recording, Replay, Replaying, differences, said
+from private_graphs.methods import method_named
+from private_graphs.privacy.accountants import price
+from private_graphs.run import Answer, answer
+from private_graphs.tasks import Task
+
+_NOT_COMPARED = ("seconds",)
+"""Measured columns that a seeded run tells beside its guarantee."""
+
+
+@dataclass(frozen=True)
+class ReplayAudit:
+    """What replays of one method showed."""
+
+    method: str
+    scenario: str
+    protocol: str
+    relation: str
+    proves: bool
+    """Whether its statement claims a proof."""
+    replay: Replay
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing contradicts a claim; a run that claims nothing cannot fail."""
+        return self.replay.passed or not self.proves
+
+    def document(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        replay = self.replay
+        return {
+            "method": self.method,
+            "scenario": self.scenario,
+            "protocol": self.protocol,
+            "relation": self.relation,
+            "proves": self.proves,
+            "neighbours": replay.neighbours,
+            "calls": replay.calls,
+            "largest_ratio": replay.largest_ratio,
+            "rest_equal": replay.rest_equal,
+            "differs": replay.differs,
+            "passed": self.passed,
+        }
+
+
+def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
+    """Replay a job on ``count`` neighbours, with the coins as drawn, all and none by turns."""
+    method = method_named(job.method)
+    settings = method.settings.model_validate(dict(job.settings))
+    found, proves, others = Replay(), False, None
+    policies: Sequence[Coins] = ("drawn", "all", "none")
+    for number, coins in enumerate(policies):
+        recording = Recording(coins)
+        task, answers, lines = _answers(job, dataset, recording)
+        proves = proves or _proves(task, answers)
+        found.differs += [line for line in recording.findings if line not in found.differs]
+        others = others or list(neighbours(task, count, seed, settings))
+        for other in (Neighbour(task), *others[number :: len(policies)]):
+            again = Replaying(recording, task.scenario.relation)
+            _, after, now = _answers(job, dataset, again, other.task)
+            found.neighbours += other.task is not task
+            was, after = (_covered(task, each, other) for each in (answers, after))
+            found.add(again, [*differences(was, after), *differences(lines, now, "/log")])
+    relation = task.scenario.relation
+    return ReplayAudit(job.method, job.scenario, job.protocol, relation, proves, found)
+
+
+def _answers(
+    job: Job, dataset: Any, watch: Watch, task: Task | None = None
+) -> tuple[Task, list[Answer] | str, list[str]]:
+    """Return the task, what a job answers (an error is an answer, too), and what it said."""
+    with said() as lines:
+        try:
+            task, answers = answer(job, dataset, watch, task)
+        except UserError as error:
+            return task, f"{type(error).__name__}: {error}", lines
+    return task, answers, lines
+
+
+def _proves(task: Task, answers: list[Answer] | str) -> bool:
+    """Whether what some private run releases proves a finite ε."""
+    if isinstance(answers, str):
+        return False
+    claim = (task.scenario.unit, task.scenario.relation, task.delta)
+    plans = {each.events for each in answers if each.request.private}
+    return any(
+        all(price(event, *claim).epsilon is not None for event in events) for events in plans
+    )
+
+
+def _covered(task: Task, answers: list[Answer] | str, other: Neighbour) -> Any:
+    """What runs release to which the neighbour's unit is private, as plain values and arrays.
+
+    Without what is told to the unit alone.
+    """
+    if isinstance(answers, str):
+        return answers
+    return [
+        _plain_answer(task, each, other.node)
+        for each in answers
+        if each.request.private and other.validation not in each.request.known
+    ]
+
+
+def _plain_answer(task: Task, each: Answer, node: int | None) -> dict[str, Any]:
+    outcome, graph = each.outcome, getattr(task, "graph", None)
+    test, validation = map(np.asarray, (outcome.test_predictions, outcome.validation_predictions))
+    if node is not None:
+        labelled = graph.labels >= 0
+        test = np.where(np.flatnonzero(graph.test_mask & labelled) == node, 0, test)
+        own = np.flatnonzero(graph.validation_mask & labelled) == node
+        validation = np.where(own, 0, validation)
+    measured = {k: v for k, v in outcome.measured.items() if k not in _NOT_COMPARED}
+    return {
+        "events": repr((each.events, each.validation_events)),
+        "test_predictions": test,
+        "validation_predictions": validation,
+        "claim": repr(outcome.claim),
+        "settings": repr(dict(outcome.settings)),
+        "chosen": (outcome.n_configurations, outcome.chosen_by, outcome.chosen_on_public),
+        "measured": {name: _plain(value) for name, value in measured.items()},
+        "artifacts": {name: np.asarray(value) for name, value in outcome.artifacts.items()},
+        "curves": {name: np.asarray(value) for name, value in outcome.curves.items()},
+        "facts": (outcome.public_facts, outcome.assumptions, outcome.noise_generator),
+        "units": (outcome.n_units, outcome.calibrated_for),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

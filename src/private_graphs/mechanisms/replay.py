@@ -1,0 +1,411 @@
+"""Replay: does anything but the noisy values depend on one unit? Tested on neighbours, to the bit.
+
+A run is recorded: its *tape* holds the noisy values that left the door. The same run on a
+neighbouring task gets the tape's values in place of its own. Then every exact value may have moved
+by its sensitivity at most, and whatever else is released has to be the same to the bit, for it is a
+function of public data, public draws and the tape. If that holds for **all** neighbours, tapes and
+secret coins, the run is as private as its plan says (docs/privacy.md §10; a sufficient condition).
+A violation that is seen is certain; that none is seen says nothing of what was not tried.
+
+Noise itself is not seen here: ``tape_noise`` gives what was drawn, for tests of its size and law.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from private_graphs.mechanisms.door import Descent, Lane, Watch
+from private_graphs.privacy.events import (
+    ExponentialChoice,
+    GaussianQuery,
+    LaplaceQuery,
+    NoisyGradients,
+    PoissonSums,
+    PureQuery,
+    Unnoised,
+)
+
+SLACK = 1e-9
+"""Relative excess of a distance that rounding of the comparison itself may cause."""
+_TERM_STEPS = 2
+"""Steps of a training whose single terms are looked at."""
+_MOVED = 1e-6
+"""In clip norms: a term that moves by less moves by rounding."""
+_ULPS = 1e-10
+"""In clip norms: how far a sum may be from that of its terms."""
+
+Coins = Literal["drawn", "all", "none"]
+
+
+@dataclass(frozen=True)
+class Taped:
+    """One value that passed the door."""
+
+    kind: str
+    part: str
+    query: Any
+    exact: Any
+    noisy: Any
+
+
+class Recording(Watch):
+    """Keeps what passes. ``coins``: as drawn, or all units join every step, or none does."""
+
+    active = True
+
+    def __init__(self, coins: Coins = "drawn", sampled: Sequence[int] = ()) -> None:
+        self.coins, self.unit = coins, tuple(sampled)
+        self.tapes: dict[str, list[Taped]] = defaultdict(list)
+        self.values: dict[str, list[np.ndarray]] = defaultdict(list)
+        self.singles: dict[int, np.ndarray] = {}
+        self.findings: list[str] = []
+        self._steps = 0
+
+    def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
+        """Keep a value."""
+        taped = Taped(kind, part, query, _copy(exact), _copy(noisy))
+        self.tapes[lane.streams.public_id].append(taped)
+        return noisy
+
+    def joined(self, lane: Lane, positions: np.ndarray, population: int) -> np.ndarray:
+        """Let all join, or none, or who tossed heads."""
+        if self.coins == "drawn":
+            return positions
+        return np.arange(population if self.coins == "all" else 0)
+
+    def sampled(self, lane: Lane, order: np.ndarray, size: int) -> np.ndarray:
+        """Put the unit into a place of the sample, or outside, by the coins that are asked."""
+        order = order.copy()
+        for position in self.unit if self.coins != "drawn" else ():
+            at, inside = int(np.flatnonzero(order == position)[0]), self.coins == "all"
+            if inside != (at < size) and size < len(order):
+                to = size // 2 if inside else len(order) - 1
+                order[[at, to]] = order[[to, at]]
+        return order[:size]
+
+    def public(self, lane: Lane, name: str, value: np.ndarray) -> None:
+        """Keep a value that follows from the tape."""
+        self.values[f"{lane.streams.public_id}/{name}"].append(np.array(value))
+
+    def terms(
+        self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
+        total: Any, population: int,
+    ) -> None:  # fmt: skip
+        """Keep the single terms of the first steps; look at their norms and their sum."""
+        self._steps += 1
+        if self._steps > _TERM_STEPS:
+            return
+        replicas = range(len(joined))
+        alone = np.stack(
+            [np.array(clipped([np.array([i]) for _ in replicas])) for i in range(population)]
+        )  # (n, R, P)
+        self.singles[self._steps] = alone
+        for place, (positions, query) in enumerate(zip(joined, descent.queries, strict=True)):
+            clip = _clip(query)
+            if clip is None:
+                continue
+            norms = np.sqrt(np.square(alone[:, place]).sum(axis=-1))
+            if norms.max(initial=0) > clip * (1 + SLACK):
+                self.findings.append(f"a term of norm {norms.max() / clip:.6g} C")
+            apart = np.asarray(total)[place] - alone[positions, place].sum(axis=0)
+            if np.sqrt(np.square(apart).sum()) > _ULPS * clip * max(1, len(positions)):
+                self.findings.append("a step is not the sum of its terms")
+
+
+def _clip(query: Any) -> float | None:
+    """Norm of a term of a step; None where nothing is clipped, or nothing said."""
+    if isinstance(query, PoissonSums):
+        return query.clip_norm
+    if isinstance(query, NoisyGradients) and query.clipping != "none":
+        return query.clip_norm
+    return None
+
+
+def _copy(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+class Replaying(Recording):
+    """Gives the values of a tape back, whatever it is given, and measures what it is given.
+
+    ``largest`` is the largest distance of two exact values in sensitivities, and that of all calls
+    of a query composed in the counts that its plan has.
+    """
+
+    def __init__(self, first: Recording, relation: str) -> None:
+        super().__init__(first.coins, first.unit)
+        self.first, self.relation = first, relation
+        self.largest, self.worst, self.calls = 0.0, "", 0
+        self.position: dict[str, int] = defaultdict(int)
+        self.seen: dict[str, int] = defaultdict(int)
+        self.composed: dict[tuple, float] = defaultdict(float)
+        self.parts: dict[str, set[str]] = defaultdict(set)
+
+    def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
+        """Return the taped value; measure how far the exact one moved."""
+        name = lane.streams.public_id
+        at, tape = self.position[name], self.first.tapes[name]
+        self.position[name] += 1
+        self.calls += 1
+        if at >= len(tape):
+            self.findings.append(f"call {at} ({kind}) that the first run did not make")
+            return noisy
+        was = tape[at]
+        if (was.kind, was.part, was.query) != (kind, part, query):
+            self.findings.append(f"call {at} ({kind}): parameters {query}, were {was.query}")
+            return was.noisy
+        if query is None or isinstance(query, Unnoised):  # nothing is promised
+            return was.noisy
+        if kind != "flip" and np.shape(exact) != np.shape(was.exact):
+            self.findings.append(
+                f"call {at} ({kind}): shape {np.shape(exact)}, was {np.shape(was.exact)}"
+            )
+            return was.noisy
+        moved = _distance(kind, query, exact, was.exact, self.relation)
+        if moved:
+            self.parts[name].add(part)
+        self._note(moved / (query_uses(query) if kind in ("flip", "laplace") else 1), kind, at)
+        power = 2 if isinstance(query, (GaussianQuery, PoissonSums, NoisyGradients)) else 1
+        key = (name, query)
+        self.composed[key] += moved**power
+        allowed = query.releases if isinstance(query, NoisyGradients) else query.count
+        if kind not in ("choose", "choose_top"):
+            self._note((self.composed[key] / allowed) ** (1 / power), f"all calls, {kind}", at)
+        return _copy(was.noisy)
+
+    def _note(self, ratio: float, kind: str, at: int) -> None:
+        if ratio > self.largest or math.isnan(ratio):
+            self.largest, self.worst = ratio, f"call {at} ({kind})"
+
+    def public(self, lane: Lane, name: str, value: np.ndarray) -> None:
+        """Compare a value that follows from the tape, to the bit."""
+        key = f"{lane.streams.public_id}/{name}"
+        at, kept = self.seen[key], self.first.values[key]
+        self.seen[key] += 1
+        if at >= len(kept) or kept[at].tobytes() != np.array(value).tobytes():
+            self.findings.append(f"{name} after step {at}")
+
+    def terms(
+        self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
+        total: Any, population: int,
+    ) -> None:  # fmt: skip
+        """Compare the single terms of the first steps."""
+        super().terms(descent, clipped, joined, total, population)
+        now, was = self.singles.get(self._steps), self.first.singles.get(self._steps)
+        if now is None or was is None:
+            return
+        if now.shape != was.shape:
+            self.findings.append(f"{len(now)} terms, were {len(was)}")
+            return
+        for place, query in enumerate(descent.queries):
+            clip = _clip(query)
+            if clip is None:
+                continue
+            moved = np.sqrt(np.square(now[:, place] - was[:, place]).sum(axis=-1)) / clip
+            changed = int((moved > _MOVED).sum())
+            if moved.max(initial=0) > 2 * (1 + SLACK):
+                self.findings.append(f"a term moves by {moved.max():.6g} C")
+            if changed > query_terms(query):
+                self.findings.append(f"{changed} terms move; {query_terms(query)} are priced")
+
+    def finished(self) -> None:
+        """Add what the first run did and this one did not."""
+        for name, tape in self.first.tapes.items():
+            if self.position[name] != len(tape):
+                self.findings.append(f"{self.position[name]} calls, {len(tape)} in the first run")
+            if len(self.parts[name]) > 1:
+                self.findings.append(f"one unit moves the parts {sorted(self.parts[name])}")
+
+
+def query_terms(query: PoissonSums | NoisyGradients) -> int:
+    """Return how many terms of a step one unit may move."""
+    return query.terms if isinstance(query, PoissonSums) else query.relabel_touches
+
+
+def query_uses(query: Any) -> int:
+    """Return how often one unit may move one call: more than once where calls are fewer."""
+    calls = getattr(query, "calls", 0)
+    return math.ceil(query.count / calls) if calls else 1
+
+
+def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> float:
+    """Return how far two exact values are apart, in what one unit may move once."""
+    if kind == "flip":
+        return float(len(np.setxor1d(first, second)))
+    if kind == "respond":
+        return float(np.sum(np.asarray(first) != np.asarray(second)))
+    with np.errstate(invalid="ignore"):
+        gap = np.asarray(first, np.float64) - np.asarray(second, np.float64)
+    if np.isnan(gap).any():
+        return math.nan
+    if isinstance(query, PureQuery):  # Laplace noise for an ε alone: in the scale of the noise
+        return float(np.abs(gap).sum())
+    if isinstance(query, LaplaceQuery):
+        return float(np.abs(gap).sum()) / query.sensitivity
+    if isinstance(query, ExponentialChoice):
+        return float(np.abs(gap).max(initial=0)) / query.sensitivity
+    if kind == "rows":
+        sizes = np.sqrt(np.square(gap).reshape(len(gap), -1).sum(axis=1))
+        return float(sizes.max(initial=0)) / query.sensitivity
+    size = float(np.sqrt(np.square(gap).sum()))
+    if isinstance(query, GaussianQuery):
+        unit = query.spacing or 1.0
+        return (
+            size * unit / query.sensitivity
+            if np.issubdtype(np.asarray(first).dtype, np.integer)
+            else size / query.sensitivity
+        )
+    clip = _clip(query)
+    if clip is None:
+        return 0.0 if size == 0 else math.inf
+    twice = 1 if relation in ("add_remove", "zero_out") else 2
+    return size / (twice * clip * query_terms(query))
+
+
+# --- what else is released ---
+
+
+def differences(first: Any, second: Any, at: str = "") -> list[str]:
+    """Return the paths at which two results differ, to the bit; nested plain values and arrays."""
+    if type(first) is not type(second):
+        return [f"{at}: {type(first).__name__}, {type(second).__name__}"]
+    if is_dataclass(first):
+        names = [each.name for each in fields(first)]
+        return [
+            line
+            for name in names
+            for line in differences(getattr(first, name), getattr(second, name), f"{at}/{name}")
+        ]
+    if isinstance(first, Mapping):
+        found = [
+            f"{at}/{key}: in one of both" for key in sorted(map(str, first.keys() ^ second.keys()))
+        ]
+        both = [key for key in first if key in second]
+        return found + [
+            line for key in both for line in differences(first[key], second[key], f"{at}/{key}")
+        ]
+    if isinstance(first, (list, tuple)):
+        if len(first) != len(second):
+            return [f"{at}: {len(first)} and {len(second)} elements"]
+        pairs = enumerate(zip(first, second, strict=True))
+        return [line for i, (a, b) in pairs for line in differences(a, b, f"{at}/{i}")]
+    if isinstance(first, np.ndarray):
+        if (first.shape, first.dtype) != (second.shape, second.dtype):
+            return [f"{at}: {first.dtype}{first.shape}, {second.dtype}{second.shape}"]
+        if first.tobytes() == second.tobytes():
+            return []
+        same = (first == second) | ((first != first) & (second != second))
+        places = np.argwhere(~same)
+        where = places[0].tolist() if len(places) else "the sign of a zero"
+        return [f"{at}: {len(places)} of {first.size} differ, the first at {where}"]
+    both_nan = isinstance(first, float) and math.isnan(first) and math.isnan(second)
+    return [] if first == second or both_nan else [f"{at}: {first!r}, {second!r}"]
+
+
+@contextmanager
+def said():
+    """Collect log lines and warnings."""
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler = Lines(0)
+    logging.getLogger("private_graphs").addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield lines
+            lines += [f"{each.category.__name__}: {each.message}" for each in caught]
+    finally:
+        logging.getLogger("private_graphs").removeHandler(handler)
+
+
+@dataclass
+class Replay:
+    """What replays of one run showed."""
+
+    neighbours: int = 0
+    calls: int = 0
+    largest_ratio: float = 0.0
+    """Largest distance of exact values, in sensitivities."""
+    worst: str = ""
+    differs: list[str] = field(default_factory=list)
+    """What else differs: field and first difference."""
+
+    @property
+    def rest_equal(self) -> bool:
+        """Whether nothing else differs."""
+        return not self.differs
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing contradicts the plan."""
+        return self.rest_equal and self.largest_ratio <= 1 + SLACK
+
+    def add(self, watch: Replaying, differs: Iterable[str]) -> None:
+        """Take in one neighbour."""
+        watch.finished()
+        self.calls += watch.calls
+        if not watch.largest <= self.largest_ratio:
+            self.largest_ratio, self.worst = watch.largest, watch.worst
+        for line in (*watch.findings, *differs):
+            if line not in self.differs and len(self.differs) < 20:
+                self.differs.append(line)
+
+
+def replay(
+    run: Callable[[Any, Watch], Any],
+    first: Any,
+    neighbours: Iterable[Any],
+    relation: str = "replace",
+    *,
+    coins: Sequence[Coins] = ("drawn",),
+    released: Callable[[Any], Any] = lambda result: result,
+) -> Replay:
+    """Run ``run(data, watch)`` on ``first``, and replay it on neighbouring data.
+
+    ``run`` makes its door with the watch (``Door.of(streams, watch)``) and returns all that it
+    releases; ``released`` picks what is covered. The first replay is on ``first`` itself: what
+    differs there is no function of the tape (threads, a clock, global state).
+    """
+    found, others = Replay(), list(neighbours)
+    for policy in coins:
+        recording = Recording(policy)
+        with said() as lines:
+            before = released(run(first, recording))
+        found.differs += [line for line in recording.findings if line not in found.differs]
+        for data in (first, *others):
+            again = Replaying(recording, relation)
+            with said() as now:
+                after = released(run(data, again))
+            found.neighbours += data is not first
+            found.add(again, [*differences(before, after), *differences(lines, now, "/log")])
+    return found
+
+
+def tape_noise(watch: Recording) -> list[tuple[str, np.ndarray]]:
+    """Return (kind, noise in standard deviations) of every Gaussian value of a recording."""
+    found = []
+    for tape in watch.tapes.values():
+        for each in tape:
+            if isinstance(each.query, GaussianQuery) and each.kind == "gaussian":
+                exact = np.asarray(each.exact)
+                if np.issubdtype(exact.dtype, np.integer):
+                    exact = exact * each.query.spacing
+                found.append((each.kind, (each.noisy - exact) / each.query.noise_std))
+            elif each.kind == "step" and each.query is not None:
+                std = getattr(each.query, "noise_std", None)
+                std = std or each.query.noise_multiplier * each.query.clip_norm
+                found.append((each.kind, (each.noisy - each.exact) / std))
+    return found
