@@ -183,6 +183,11 @@ def test_scores_and_statement_are_printed_for_people(train, epsilon):
     assert "epoch/s" not in answer.out  # the progress bar is on standard error
 
 
+def test_one_run_has_no_spread(train):
+    said = train("--epsilon", "2", "--lr", "0.1").out
+    assert "\none run; majority 0." in said and "±" not in said.partition("privacy")[0]
+
+
 def test_out_holds_the_files_of_the_job(train, tmp_path):
     flags = ("--epsilon", "2", "--seed", "3", "--seeds", "2", "--lr", "1", "--json")
     folder = tmp_path / "deep" / "out"

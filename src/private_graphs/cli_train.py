@@ -274,6 +274,6 @@ def _report(result: JobResult, as_json: bool) -> None:
             "(lr {lr:g}, {epochs} epochs)".format_map(score)
         )
     test, majority = rows["test_micro_f1"], rows["majority_micro_f1"].mean()
-    spread = test.std(ddof=1) if len(rows) > 1 else 0.0
-    typer.echo(f"mean {test.mean():.3f} ± {spread:.3f}; majority {majority:.3f}\n")
+    runs = f"mean {test.mean():.3f} ± {test.std(ddof=1):.3f}" if len(rows) > 1 else "one run"
+    typer.echo(f"{runs}; majority {majority:.3f}\n")
     typer.echo(statement_text(statement))
