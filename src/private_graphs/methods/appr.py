@@ -112,9 +112,13 @@ class Sample:
     edge_index: np.ndarray
     """(2, E) among the sampled nodes, by their places."""
     rate: float
+    shared: str = ""
+    """Its name where other runs read it too (``SecretSample``)."""
 
     @classmethod
-    def of(cls, data: Data, share: float, generator: np.random.Generator) -> Sample:
+    def of(
+        cls, data: Data, share: float, generator: np.random.Generator, shared: str = ""
+    ) -> Sample:
         """Draw ceil(share · n) of the n training nodes: the first of a random order.
 
         The order matters: sorted by number, one exchanged node would shift all places.
@@ -127,7 +131,7 @@ class Sample:
         ends = place[data.task.graph.edge_index]
         return cls(
             data.features[nodes], data.task.graph.labels[nodes],
-            ends[:, (ends >= 0).all(axis=0)], size / len(train),
+            ends[:, (ends >= 0).all(axis=0)], size / len(train), shared,
         )  # fmt: skip
 
     @property
@@ -184,7 +188,9 @@ class Data:
         key = request.seed, share
         if key not in self._samples:
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
-            self._samples[key] = Sample.of(self, share, shared.generator("sample"))
+            self._samples[key] = Sample.of(
+                self, share, shared.generator("sample"), f"seed {request.seed}"
+            )
         return self._samples[key]
 
     @cached_property
@@ -472,7 +478,7 @@ class _Run:
             for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
-        released = events(plan, noise) if request.private else ()
+        released = events(plan, noise, sample.shared) if request.private else ()
         generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}

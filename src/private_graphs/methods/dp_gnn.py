@@ -24,7 +24,6 @@ from private_graphs.methods.edge_rand import Sage
 from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import Claim, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
-    VALIDATION_READ,
     Data,
     NoisySums,
     SumsSettings,
@@ -33,7 +32,7 @@ from private_graphs.methods.noisy_sums import (
     started,
 )
 from private_graphs.privacy.calibration import renyi_scale, scale_noise
-from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
+from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums, Unnoised
 from private_graphs.privacy.renyi import occurrence_epsilon
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import NodeTask
@@ -43,6 +42,10 @@ if TYPE_CHECKING:
 
     from private_graphs.training import stacks
 
+EPOCH_CHOSEN = Unnoised(
+    "the epoch that is kept is the one with the best validation score, for which validation nodes "
+    "read the features of others over the true lists without noise"
+)
 SUM_RATIO = 2.0
 """Noise of the sum that answers, in units of its sensitivity, by that of a step in units of C times
 the roots that one node moves."""
@@ -71,7 +74,8 @@ class DpGnnProtocol(Protocol):
     """``noisy_sum``: rows are scaled to norm 1 before they are added, and one noisy sum of them
     over all lists stands for the neighbours in predictions."""
     epoch: Literal["best_validation", "last"]
-    """Epoch whose parameters are kept; validation nodes are private."""
+    """Epoch whose parameters are kept. To score one, validation nodes read other nodes, without
+    noise."""
 
 
 PROTOCOLS = {
@@ -189,6 +193,7 @@ class Budget:
                 count=self.steps, sensitivity=2.0 * terms, noise_std=self.noise_std(scale),
                 reason=reason, clipping="per_record", **words,
             ),
+            *([EPOCH_CHOSEN] if self.protocol.epoch == "best_validation" else []),
         )  # fmt: skip
 
     def printed(self, scale: float) -> float:
@@ -415,7 +420,6 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             claim=Claim(budget.printed(scale), words) if published else None,
             measured={"epochs": settings.epochs, "noise_multiplier": scale},
             noise_generator="numpy_float32",
-            assumptions=(VALIDATION_READ,) if chooses and private else (),
         )
         for index, (request, scale) in enumerate(zip(requests, scales, strict=True))
     ]

@@ -668,13 +668,14 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
     """Train by ``epochs`` steps of Adam on the mean loss of all rows; scores as ``_best_kept``."""
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    view, mean = fit.train.view(), 1 / len(labels)
+    view, mean = fit.train.view(), 1 / max(1, len(labels))
     rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)
 
     def epochs() -> Iterator[None]:
         for _ in range(fit.epochs):
-            steps, _ = _steps(network, stack, view, labels, rows, mean)
-            adam.step(_added(stack, view, steps))
+            if len(labels):
+                steps, _ = _steps(network, stack, view, labels, rows, mean)
+                adam.step(_added(stack, view, steps))
             yield
 
     return _best_kept(network, stack, fit, epochs())
@@ -722,6 +723,8 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> tuple
 
     def clipped(drawn: Sequence[np.ndarray]) -> torch.Tensor:
         widest = max(usual, *map(len, drawn))
+        if not widest:  # nobody has a label, which is private: noise alone moves the parameters
+            return torch.zeros_like(stack.flat, dtype=torch.float64)
         index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
         for replica, rows in enumerate(drawn):
             index[replica, : len(rows)], present[replica, : len(rows)] = rows, True
