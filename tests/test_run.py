@@ -23,7 +23,7 @@ from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Outcome
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.events import GaussianQuery, SecretSample
 from private_graphs.privacy.statements import PrivacyStatement, check_row
 from private_graphs.run import PUBLIC_ELSEWHERE, SCORES_SHOWN, execute
 from private_graphs.tasks import SCENARIOS
@@ -368,6 +368,20 @@ def test_a_method_that_releases_more_than_it_was_asked_for_is_refused(monkeypatc
     monkeypatch.setattr(run_module, "method_named", lambda _: releasing(1.0))
     with pytest.raises(UserError, match=job.id):
         execute(job, GRAPH)
+
+
+def test_runs_of_a_search_are_priced_with_their_own_seeds():
+    """Samples that runs of one seed share are not those of other seeds."""
+    sums = GaussianQuery(unit="node", relation="replace", count=1, reason="test", sensitivity=1.0,
+                         noise_std=5.0)  # fmt: skip
+    named = [SecretSample((sums,), 0.1, f"seed {seed}") for seed in (0, 1)]
+    method = replace(
+        method_named("class_sums"), planned=lambda task, request: (named[request.seed],)
+    )
+    rows = pd.DataFrame({"settings": ["{}"] * 4, "seed": [0, 1, 1, 1]})
+    searched = job_of("class_sums", "text")
+    found = run_module._searched_runs(method, None, searched, 1.0, rows)
+    assert [(each.events, each.n_runs) for each in found] == [((named[0],), 1), ((named[1],), 3)]
 
 
 def test_labels_that_are_private_in_some_runs_only_are_not_covered_by_all_of_them():

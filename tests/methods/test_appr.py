@@ -15,7 +15,7 @@ from private_graphs.errors import UserError
 from private_graphs.graphs.metis import metis_partition
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
-from private_graphs.methods.appr import Data, Sample, batches_of
+from private_graphs.methods.appr import Data, Sample, batches_of, shared_sample
 from private_graphs.methods.appr_attack import layer_attack
 from private_graphs.methods.appr_budget import (
     PROTOCOLS,
@@ -315,13 +315,14 @@ def test_runs_that_are_priced_have_samples_of_their_own(protocol, shared):
     task = build_task(GRAPH, "nodes", PROTOCOLS[protocol], 1e-5)[0]
     data, made = Data.of(task, False), method_named("appr_gaussian").settings(**SHORT)
     known = np.arange(0)
-    first, second = (
-        data.sample(Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made))
+    requests = [
+        Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made)
         for epsilon in (1.0, 2.0)
-    )
+    ]
+    first, second = map(data.sample, requests)
     assert len(first.labels) == len(second.labels)
     assert ((first.features != second.features).nnz == 0) == shared
-    assert (first.shared == second.shared != "") == shared
+    assert {shared_sample(task, each) for each in requests} == {"seed 0" if shared else ""}
 
 
 @pytest.mark.parametrize("protocol", ["released", "paper"])

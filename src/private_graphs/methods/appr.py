@@ -112,13 +112,9 @@ class Sample:
     edge_index: np.ndarray
     """(2, E) among the sampled nodes, by their places."""
     rate: float
-    shared: str = ""
-    """Its name where other runs read it too (``SecretSample``)."""
 
     @classmethod
-    def of(
-        cls, data: Data, share: float, generator: np.random.Generator, shared: str = ""
-    ) -> Sample:
+    def of(cls, data: Data, share: float, generator: np.random.Generator) -> Sample:
         """Draw ceil(share · n) of the n training nodes: the first of a random order.
 
         The order matters: sorted by number, one exchanged node would shift all places.
@@ -131,7 +127,7 @@ class Sample:
         ends = place[data.task.graph.edge_index]
         return cls(
             data.features[nodes], data.task.graph.labels[nodes],
-            ends[:, (ends >= 0).all(axis=0)], size / len(train), shared,
+            ends[:, (ends >= 0).all(axis=0)], size / len(train),
         )  # fmt: skip
 
     @property
@@ -164,6 +160,13 @@ class Sample:
         return {}
 
 
+def shared_sample(task: NodeTask, request: Request) -> str:
+    """Return the name of the sample that a request reads with others (``SecretSample.shared``):
+    that of its seed where a protocol repeats what was published, with a kept seed; else none."""
+    own = request.streams.secret or task.protocol.calibration == "proved"
+    return "" if own else f"seed {request.seed}"
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """A task as arrays, its features as stored or with unit rows, and samples by seed."""
@@ -183,14 +186,12 @@ class Data:
     def sample(self, request: Request) -> Sample:
         """Return the sample of a request: of its own where it is priced, else of its seed."""
         streams, share = request.streams, request.settings.sample
-        if streams.secret or self.task.protocol.calibration == "proved":
+        if not shared_sample(self.task, request):
             return Sample.of(self, share, streams.generator("sample"))
         key = request.seed, share
         if key not in self._samples:
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
-            self._samples[key] = Sample.of(
-                self, share, shared.generator("sample"), f"seed {request.seed}"
-            )
+            self._samples[key] = Sample.of(self, share, shared.generator("sample"))
         return self._samples[key]
 
     @cached_property
@@ -478,7 +479,7 @@ class _Run:
             for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
-        released = events(plan, noise, sample.shared) if request.private else ()
+        released = events(plan, noise, shared_sample(task, request)) if request.private else ()
         generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
