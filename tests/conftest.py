@@ -26,6 +26,14 @@ def pytest_addoption(parser) -> None:
     )
 
 
+def pytest_make_parametrize_id(config, val, argname: str) -> str | None:
+    """Name a parameter of bytes by its place: compressed content holds the second it was made.
+
+    Workers of one run that name a test in two ways end it before its first test.
+    """
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """Root of the repository."""

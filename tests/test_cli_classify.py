@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import re
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -218,10 +220,11 @@ def result(predictions: list[int]) -> JobResult:
         (50, 100, "loss", "public data alone, which cost nobody anything (-50.0 points"),
         (52, 50, "none", "No clear gain"),
         (50, 52, "none", "(-2.0 points of test micro-F1, standard error 1.4, 100 test nodes)"),
-        (50, 50, "none", "(+0.0 points of test micro-F1, standard error 0.0, 100 test nodes)"),
+        (56, 50, "none", "No clear gain"),
+        (58, 50, "gain", "worth it (+8.0 points of test micro-F1, standard error 2.7, 100 test"),
     ],
 )
-def test_a_verdict_needs_two_standard_errors_of_the_paired_difference(
+def test_a_verdict_needs_a_paired_difference_that_chance_hardly_makes(
     private, public, verdict, words
 ):
     labels = np.ones(100, dtype=np.int64)
@@ -231,6 +234,32 @@ def test_a_verdict_needs_two_standard_errors_of_the_paired_difference(
     assert compared.gain == pytest.approx((private - public) / 100)
     share = abs(private - public) / 100  # of nodes that one of them hits alone
     assert compared.error == pytest.approx(math.sqrt((share - share**2) / 100))
+
+
+@pytest.mark.parametrize(
+    ("private", "public", "verdict"),
+    [
+        ([1], [0], "none"), ([0], [1], "none"), ([1], [1], "none"),
+        ([1] * 2, [0] * 2, "none"), ([0] * 6, [1] * 6, "none"), ([1] * 7, [0] * 7, "none"),
+        ([0] * 8, [1] * 8, "loss"), ([1] * 120, [0] * 120, "gain"), ([1] * 50, [1] * 50, "none"),
+    ],
+)  # fmt: skip
+def test_nodes_that_differ_alike_have_no_standard_error_of_zero(private, public, verdict):
+    labels = np.ones(len(private), dtype=np.int64)
+    compared = Compared.of(result(private), result(public), labels)
+    assert compared.verdict == verdict and compared.error is None
+    assert "standard error unknown, " in compared.sentence and "0.0," not in compared.sentence
+    assert f" {len(private)} test node{'s' if len(private) > 1 else ''}: " in compared.sentence
+
+
+def test_a_verdict_of_equally_good_classifiers_is_rarely_wrong():
+    """How often noise alone gives a verdict: at most one time in a hundred, on any number."""
+    rng = np.random.default_rng(0)
+    for nodes in (3, 9, 40, 200):
+        hits = rng.random((2, 2000, nodes)) < 0.6
+        won, lost = ((one & ~other).sum(axis=1) for one, other in (hits, hits[::-1]))
+        wrong = [Compared(*each, nodes).verdict != "none" for each in zip(won, lost, strict=True)]
+        assert np.mean(wrong) < 0.015, nodes
 
 
 # --- what may be shared -----------------------------------------------------------------------
@@ -297,6 +326,40 @@ def test_a_folder_holds_a_release_and_what_is_not_to_be_shared_and_nothing_else(
     manifest = json.loads((out / "release" / "manifest.json").read_text())
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", manifest["date"]), "a day, no time"
     assert manifest["statement_ids"] == [row["statement_id"]]
+
+
+@pytest.mark.parametrize("flags", [(), ("--seed", 3)])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_what_is_private_is_its_owners_from_its_creation_on(
+    saved, monkeypatch, tmp_path, flags, earlier
+):
+    private = tmp_path / "out" / "private"
+    if earlier:  # of a version that left it open
+        (private / "public_only").mkdir(parents=True)
+        for path in (private / "job.json", private / "public_only" / "predictions.csv"):
+            path.write_text("open to all")
+    renamed, replace = [], os.replace
+
+    def replaced(source, target):
+        if private in Path(target).parents:
+            renamed.append((Path(target).name, stat.S_IMODE(os.stat(source).st_mode)))
+            assert stat.S_IMODE(private.stat().st_mode) == 0o700
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    before = os.umask(0)
+    try:
+        saved("out", "--epsilon", 2, *flags)
+        assert os.umask(0) == 0, "the mask of the process is as it was"
+    finally:
+        os.umask(before)
+    assert {"runs.parquet", "job.json", "README.md"} <= {name for name, _ in renamed}
+    assert {mode for _, mode in renamed} == {0o600}
+    for path in (private, *private.rglob("*")):
+        expected = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == expected, path
+    if not flags:
+        assert (tmp_path / "out" / "release" / "predictions.csv").stat().st_mode & 0o044 == 0o044
 
 
 @pytest.mark.parametrize("later", [("--epsilon", "inf"), ("--epsilon", 2, "--seed", 3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,22 @@ def test_scores_and_statement_are_printed_for_people(train, epsilon):
     assert "seed 0: test micro-F1 0." in answer.out and "mean 0." in answer.out
     assert ("without differential privacy" in " ".join(answer.out.split())) == (epsilon == "inf")
     assert "epoch/s" not in answer.out  # the progress bar is on standard error
+
+
+def test_scores_that_would_read_protected_nodes_are_not_printed(train):
+    """Under ``lists`` all nodes are protected; noise is fresh unless a seed is given."""
+    flags = ("--method", "label_sums", "--epsilon", "8", "--delta", "1e-4")
+    said = train(*flags).out.partition("privacy")[0]
+    assert "no test score" in said and not re.search(r"(micro-F1|validation|mean) 0", said)
+    (score,) = json.loads(train(*flags, "--json").out)["scores"]
+    assert score["test_micro_f1"] is score["validation_micro_f1"] is None
+    seeded = train(*flags, "--seed", "0").out.partition("privacy")[0]
+    assert "test micro-F1 0." in seeded and "validation" not in seeded, "the graph is built in"
+
+
+def test_one_run_has_no_spread(train):
+    said = train("--epsilon", "2", "--lr", "0.1").out
+    assert "\none run; majority 0." in said and "±" not in said.partition("privacy")[0]
 
 
 def test_out_holds_the_files_of_the_job(train, tmp_path):

@@ -6,12 +6,14 @@ import json
 import math
 import re
 import shlex
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from private_graphs.cli import app
+from private_graphs.methods import all_methods
 
 PAGES = ("docs/published-results.md", "docs/privacy.md")
 ROW = re.compile(r"\| `private-graphs ((?:epsilon|noise) [^`]+)` \| (-?[\d.]+) \|")
@@ -50,6 +52,14 @@ def test_a_quoted_command_prints_the_number_beside_it(page, command, printed):
     [value] = json.loads(answer.stdout).values()
     _, _, decimals = printed.partition(".")
     assert f"{value:.{len(decimals)}f}" == printed
+
+
+def test_the_page_says_of_every_method_what_its_choices_read():
+    rows = text_of("docs/privacy.md").partition("What the choices of each method read")[2]
+    first_cells = re.findall(r"^\| (.*?) ?\|", rows.partition("**Scores")[0], re.MULTILINE)
+    named = [name for cell in first_cells for name in re.findall(r"`([a-z_*]+)`", cell)]
+    for name in all_methods():
+        assert any(fnmatch(name, each) for each in named), f"{name}: what do its choices read?"
 
 
 def test_the_audit_that_refutes_the_released_code_prints_what_the_page_shows():

@@ -49,8 +49,8 @@ _VERDICTS = {
     "none": "No clear gain: use public data alone, which cost nobody anything",
     "loss": "Private data were not worth it: use public data alone, which cost nobody anything",
 }
-_CLEAR = 2.0
-"""A difference of fewer standard errors is called none."""
+_CLEAR = 0.01
+"""A difference that chance makes more often than this is called none."""
 
 
 class WithMethods(TyperCommand):
@@ -230,10 +230,10 @@ def _public_job(job: Job) -> Job | None:
 class Compared:
     """A run and the row of its scenario that needs no private data, on the same test nodes."""
 
-    gain: float
-    """Difference of the test micro-F1."""
-    error: float
-    """Its standard error, if the test nodes are a sample."""
+    won: int
+    """Test nodes with a label that the run alone classifies rightly."""
+    lost: int
+    """Test nodes with a label that public data alone classify rightly."""
     n_nodes: int
     """Test nodes with a label."""
 
@@ -242,24 +242,52 @@ class Compared:
         """Compare two results of one run each; ``labels`` (N,) are those of all nodes."""
         truth = labels[result.test_records]
         hits = [(one.test_predictions[0] == truth)[truth >= 0] for one in (result, public)]
-        difference = hits[0].astype(float) - hits[1]
-        error = difference.std() / math.sqrt(len(difference))
-        return cls(float(difference.mean()), float(error), len(difference))
+        won, lost = (int((one & ~other).sum()) for one, other in (hits, hits[::-1]))
+        return cls(won, lost, len(hits[0]))
+
+    @property
+    def gain(self) -> float:
+        """Difference of the test micro-F1."""
+        return (self.won - self.lost) / self.n_nodes
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the gain, if the test nodes are a sample.
+
+        None where they do not tell: one node, or the same difference at each of them, which has a
+        variance of 0 in the sample alone.
+        """
+        differ = self.won + self.lost
+        variance = differ / self.n_nodes - self.gain**2
+        if {self.won, self.lost, self.n_nodes - differ} & {self.n_nodes}:
+            return None
+        return math.sqrt(variance / self.n_nodes)
 
     @property
     def verdict(self) -> str:
-        """``gain``, ``loss`` or ``none``."""
-        if abs(self.gain) <= _CLEAR * self.error:
+        """``gain``, ``loss`` or ``none``, by the exact test of McNemar (1947) at 1 %.
+
+        Of the nodes that one of both classifies rightly, each is a fair coin where they are equally
+        good; the test holds for few nodes too, and for those that all differ alike.
+        """
+        from scipy.stats import binomtest
+
+        differ = self.won + self.lost
+        if not differ or binomtest(self.won, differ).pvalue > _CLEAR:
             return "none"
         return "gain" if self.gain > 0 else "loss"
 
     @property
     def sentence(self) -> str:
         """The verdict in words, with its numbers."""
-        return (
-            f"{_VERDICTS[self.verdict]} ({100 * self.gain:+.1f} points of test micro-F1, standard "
-            f"error {100 * self.error:.1f}, {self.n_nodes:,} test nodes)."
-        )
+        tested = f"{self.n_nodes:,} test node{'s' if self.n_nodes > 1 else ''}"
+        if self.error is None:
+            why = "too few" if self.n_nodes == 1 else "each differs alike"
+            error = f"standard error unknown, {tested}: {why}"
+        else:
+            error = f"standard error {100 * self.error:.1f}, {tested}"
+        points = f"{100 * self.gain:+.1f} points of test micro-F1"
+        return f"{_VERDICTS[self.verdict]} ({points}, {error})."
 
 
 def _report(

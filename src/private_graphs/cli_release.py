@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from private_graphs.cli_run import prepare_folder, save
+from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
     from private_graphs.jobs import Job
@@ -41,21 +44,46 @@ def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None
         (out / RELEASE / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         (out / RELEASE).rmdir()
-    save(result, job, out / PRIVATE)
-    write_text(out / PRIVATE / "README.md", _KEEP)
-    (out / PRIVATE / "predictions.csv").unlink(missing_ok=True)
     (statement,) = result.statements.values()
-    if statement["status"] == "not_private" or statement["noise_source"] == "seeded":
-        # Who has the seed takes the noise off, and the plain hash of the data confirms guesses.
-        _save_predictions(result, classes, out / PRIVATE)
-    else:
+    # Who has the seed takes the noise off, and the plain hash of the data confirms guesses.
+    kept = statement["status"] == "not_private" or statement["noise_source"] == "seeded"
+    with _of_the_owner(out / PRIVATE):
+        save(result, job, out / PRIVATE)
+        write_text(out / PRIVATE / "README.md", _KEEP)
+        (out / PRIVATE / "predictions.csv").unlink(missing_ok=True)
+        if kept:
+            _save_predictions(result, classes, out / PRIVATE)
+    if not kept:
         _save_release(result, job, classes, out / RELEASE)
 
 
 def save_public(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
     """Write what public data alone give; its scores read test labels, so it is not shared."""
-    save(result, job, out / PRIVATE / job.method)
-    _save_predictions(result, classes, out / PRIVATE / job.method)
+    folder = out / PRIVATE / job.method
+    with _of_the_owner(folder):
+        save(result, job, folder)
+        _save_predictions(result, classes, folder)
+
+
+@contextlib.contextmanager
+def _of_the_owner(folder: Path) -> Iterator[None]:
+    """Make ``folder`` (0700); folders and files that are made in the block are its owner's alone.
+
+    They are so from their creation on (0700 and 0600), which a change of their mode would not be.
+    """
+    before = os.umask(0o077)
+    try:
+        prepare_folder(folder)
+        try:
+            folder.chmod(0o700)  # it may be that of an earlier run
+        except OSError as error:
+            raise UserError(
+                f"{folder}: cannot be closed to others ({error.strerror or error}); expected a "
+                "folder of your own: choose another --out"
+            ) from error
+        yield
+    finally:
+        os.umask(before)
 
 
 def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> None:

@@ -40,6 +40,8 @@ from private_graphs.errors import UsageError, suggest
 from private_graphs.privacy.checks import check_noise
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from private_graphs.jobs import Job
     from private_graphs.methods.method import Method
     from private_graphs.result import JobResult
@@ -250,7 +252,7 @@ def _report(result: JobResult, as_json: bool) -> None:
         {
             "seed": row.seed,
             "lr": chosen["learning_rate"],
-            "test_micro_f1": row.test_micro_f1,
+            "test_micro_f1": number(row.test_micro_f1),
             "validation_micro_f1": number(row.validation_micro_f1),
             "epochs": row.epochs,
         }
@@ -269,11 +271,30 @@ def _report(result: JobResult, as_json: bool) -> None:
         )
         return
     for score in scores:
-        typer.echo(
-            "seed {seed}: test micro-F1 {test_micro_f1:.3f}, validation {validation_micro_f1:.3f} "
-            "(lr {lr:g}, {epochs} epochs)".format_map(score)
-        )
-    test, majority = rows["test_micro_f1"], rows["majority_micro_f1"].mean()
-    spread = test.std(ddof=1) if len(rows) > 1 else 0.0
-    typer.echo(f"mean {test.mean():.3f} ± {spread:.3f}; majority {majority:.3f}\n")
+        typer.echo(_line(**score))
+    means = _means(rows)
+    typer.echo(f"{means}\n" if means else "")
     typer.echo(statement_text(statement))
+
+
+def _line(
+    seed: int, lr: float, test_micro_f1: float | None, validation_micro_f1: float | None,
+    epochs: int,
+) -> str:  # fmt: skip
+    """Return a run in words; scores that would read protected nodes are not there."""
+    seen = {"test micro-F1": test_micro_f1, "validation": validation_micro_f1}
+    told = [f"{name} {value:.3f}" for name, value in seen.items() if value is not None]
+    if test_micro_f1 is None:
+        told.append("no test score: it would read nodes that are protected")
+    return f"seed {seed}: {', '.join(told)} (lr {lr:g}, {epochs} epochs)"
+
+
+def _means(rows: pd.DataFrame) -> str:
+    """Return the mean test score of several runs with its spread, and the majority's score."""
+    test, majority = rows["test_micro_f1"], number(rows["majority_micro_f1"].mean())
+    told = [] if len(rows) > 1 else ["one run"]
+    if len(rows) > 1 and test.notna().all():
+        told.append(f"mean {test.mean():.3f} ± {test.std(ddof=1):.3f}")
+    if majority is not None:
+        told.append(f"majority {majority:.3f}")
+    return "; ".join(told)

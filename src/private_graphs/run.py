@@ -64,6 +64,10 @@ _NUMBERS = (
 
 _METIS = Unnoised("METIS, which reads every edge, says who is a training node")
 
+SCORES_SHOWN = (
+    "the graph is published, and scores on its test nodes are shown: they read features and lists "
+    "of test nodes, which epsilon does not cover"
+)
 PUBLIC_ELSEWHERE = (
     "other runs counted in n_runs_released read labels of validation nodes as public ones: "
     "epsilon_all_runs covers training nodes, epsilon_proved both"
@@ -141,9 +145,9 @@ def execute(
             f"{request.streams.public_id}/{CURVE}{name}": curve.astype(np.float32)
             for request, outcome in zip(runner.requests, outcomes, strict=True)
             for name, curve in outcome.curves.items()
-            if runner.public_labels
+            if runner.is_published
         },
-        runner.all_seeds("test_labels") if runner.public_labels else None,
+        runner.all_seeds("test_labels") if runner.is_published else None,
     )
 
 
@@ -386,6 +390,8 @@ class _Runner:
             facts.append("a hash of the dataset and how long runs took: these are not covered")
             if outcome.majority is not None:
                 facts.append("the majority class of the training labels (baseline row)")
+        if self.hides_scores and self.is_published:
+            facts.append(SCORES_SHOWN)
         given = outcome.calibrated_for
         noisy = request.private and self.method.reads_private
         return _Run(
@@ -411,9 +417,15 @@ class _Runner:
         )
 
     @property
-    def public_labels(self) -> bool:
-        """Whether results may keep the labels of test records: never of a user's data."""
+    def is_published(self) -> bool:
+        """Whether the data are published ones, so that results may keep the labels of test records:
+        never a user's."""
         return self.noise_source == "seeded" and not declared_graphs([self.job.dataset])
+
+    @property
+    def hides_scores(self) -> bool:
+        """Whether a score would read records that the protocol promises to protect."""
+        return self.task.scenario.scores_are_queries and self.protocol.calibration == "proved"
 
     def statement(self, run: _Run, runs: Sequence[_Run]) -> PrivacyStatement:
         """The statement of all requests with this run; those with the same ε count each other."""
@@ -520,9 +532,12 @@ class _Runner:
         labelled = evaluation.test_labels >= 0
         truth = evaluation.test_labels[labelled]
         test = scores(truth, outcome.test_predictions[labelled])
+        if self.hides_scores and not self.is_published:
+            test = dict.fromkeys(test, math.nan)
         known = validation_labels[request.known]  # scores on others would be queries
         validation: dict[str, float | None] = {"micro_f1": None, "macro_f1": None}
-        if len(known) and not self.method.fits_validation_labels:  # else of the fitted ones
+        fits = self.method.fits_validation_labels  # else the score would be of the fitted ones
+        if len(known) and not fits and not self.hides_scores:
             validation = scores(known, outcome.validation_predictions[request.known])
         measured = dict(outcome.measured)
         seconds = measured.pop("seconds", seconds)
@@ -686,10 +701,10 @@ def _searched_runs(
 ) -> Iterator[SearchRuns]:
     """What the compared runs released: of every configuration its own events."""
     counts: Counter[tuple] = Counter()
-    for text in compared["settings"]:
+    for text, seed in zip(compared["settings"], compared["seed"], strict=True):
         made = {name: json.loads(text)[name] for name in searched.choose}
         settings = method.settings.model_validate({**searched.settings, **made})
-        request = Request(epsilon, 0, np.empty(0, np.int64), None, settings)
+        request = Request(epsilon, seed, np.empty(0, np.int64), None, settings)
         counts[method.planned(task, request)] += 1
     for events, n_runs in counts.items():
         yield SearchRuns(events, n_runs)
@@ -702,9 +717,9 @@ def _selected(
 
     Ties go to the settings that come first in order. Test scores play no part.
     """
-    if not compared:
-        return np.ones(len(rows), dtype=bool)
     keys = [tuple(getattr(request.settings, name) for name in compared) for request in requests]
+    if len(set(keys)) == 1:
+        return np.ones(len(rows), dtype=bool)
     frame = pd.DataFrame(
         {"epsilon": rows["epsilon"], "key": keys, "score": rows["validation_micro_f1"]}
     )

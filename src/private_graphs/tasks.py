@@ -52,6 +52,9 @@ class Scenario:
     cut: Literal["sides", "whole", "images"] = "sides"
     """What a method gets: training, validation and test nodes apart (``GraphTask``), the whole
     graph (``NodeTask``), or images (``ImageTask``)."""
+    scores_are_queries: bool = False
+    """Whether validation and test records are units too, so that a score on them reads private
+    records."""
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -113,10 +116,11 @@ SCENARIOS: dict[str, Scenario] = {
             inference="joint_dp_predictions",
             public_facts=(
                 "the numbers of nodes, of training nodes, of classes and of features; who is which",
-                "the labels of validation and test nodes are read for the scores that are shown: "
-                "these are not protected; their features and lists are",
+                "the labels of validation and test nodes are not protected; their features and "
+                "lists are",
             ),
             cut="whole",
+            scores_are_queries=True,
         ),
         Scenario(
             name="nodes",

@@ -15,7 +15,7 @@ from private_graphs.errors import UserError
 from private_graphs.graphs.metis import metis_partition
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
-from private_graphs.methods.appr import Data, Sample, batches_of
+from private_graphs.methods.appr import Data, Sample, batches_of, shared_sample
 from private_graphs.methods.appr_attack import layer_attack
 from private_graphs.methods.appr_budget import (
     PROTOCOLS,
@@ -39,7 +39,8 @@ from private_graphs.methods.appr_rows import (
     truncated,
 )
 from private_graphs.methods.method import Request
-from private_graphs.privacy.accountants import price
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
+from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 from private_graphs.run import execute
 from private_graphs.tasks import build_task
@@ -314,12 +315,36 @@ def test_runs_that_are_priced_have_samples_of_their_own(protocol, shared):
     task = build_task(GRAPH, "nodes", PROTOCOLS[protocol], 1e-5)[0]
     data, made = Data.of(task, False), method_named("appr_gaussian").settings(**SHORT)
     known = np.arange(0)
-    first, second = (
-        data.sample(Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made))
+    requests = [
+        Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made)
         for epsilon in (1.0, 2.0)
-    )
+    ]
+    first, second = map(data.sample, requests)
     assert len(first.labels) == len(second.labels)
     assert ((first.features != second.features).nnz == 0) == shared
+    assert {shared_sample(task, each) for each in requests} == {"seed 0" if shared else ""}
+
+
+@pytest.mark.parametrize("protocol", ["released", "paper"])
+def test_rows_of_one_seed_compose_inside_its_sample(protocol):
+    settings = SHORT | {"sample": 0.05, "roots": None}
+    job = job_of("appr_features", protocol=protocol, settings=settings, epsilons=(0.5, 0.6),
+                 seeds=(0, 1), delta=1e-4)  # fmt: skip
+    result = execute(job, GRAPH)
+    one, other = (result.statements[name] for name in result.rows["statement_id"].unique())
+    rate = 0.05
+    mu = [
+        gdp_mu(inner_epsilon(each["epsilon_proved"], rate), 1e-4 / rate) for each in (one, other)
+    ]  # fmt: skip
+    # of one budget two samples, one a seed; of all rows the same two, each read twice
+    runs = [gdp_epsilon(each, 1e-4 / 2 / rate) for each in mu]
+    assert one["epsilon_all_runs"] == pytest.approx(2 * amplified_epsilon(runs[0], rate), rel=1e-6)
+    both = gdp_epsilon(math.hypot(*mu), 1e-4 / 2 / rate)
+    assert one["epsilon_of_file"] == pytest.approx(2 * amplified_epsilon(both, rate), rel=1e-6)
+    assert one["epsilon_of_file"] == other["epsilon_of_file"]
+    assert "inside it" in one["proof_of_file"]
+    alone = execute(job, GRAPH, noise_source="os_entropy")
+    assert all("inside it" not in each["proof_of_file"] for each in alone.statements.values())
 
 
 def test_training_learns_from_features_and_from_neighbours():

@@ -196,6 +196,17 @@ def _known() -> dict[str, PrivacyStatement]:
     }  # fmt: skip
 
 
+def test_an_epsilon_of_zero_with_noise_says_that_something_was_read():
+    read, unread = (_known()[name] for name in ("rounds to zero", "no private data, one run"))
+    assert read.epsilon_proved == unread.epsilon_proved == 0
+    assert headline(unread).text == "Nothing private is read: ε = 0 per node."
+    assert headline(read).text == "Proved: ε = 0 at δ = 0.00001 per node (replace)."
+    assert "No private data" in explain(unread)["who"] and not explain(unread)["delta_in_words"]
+    assert (
+        "Protected are" in explain(read)["who"] and "δ = 0.00001" in explain(read)["delta_in_words"]
+    )
+
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "explained.md"
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from private_graphs.errors import UserError
-from private_graphs.privacy.accountants import compose_groups, gdp_delta, price
+from private_graphs.privacy.accountants import compose_groups, gdp_delta, gdp_epsilon, price
 from private_graphs.privacy.events import (
     ExponentialChoice,
     GaussianQuery,
@@ -116,6 +116,59 @@ def test_several_runs_with_samples_of_their_own_cost_the_sum_at_shares_of_delta(
     assert compose_groups([((priced,), 3)], DELTA) == pytest.approx(3 * alone.epsilon)
     beside = compose_groups([((priced,), 2), ((plain,), 1)], DELTA)
     assert beside == pytest.approx(2 * alone.epsilon + _epsilon(FULL, delta=DELTA / 3))
+
+
+def _delta_of_one_sample(mu: float, rate: float, epsilon: float) -> float:
+    """Exact δ where the replaced unit, if sampled, moves Gaussian releases along one direction:
+    it is in the one sample of all releases, or in none."""
+    x = np.linspace(-mu - 12, mu + 12, 400_001)
+    p, q = (
+        (1 - rate) * norm.pdf(x) + rate * norm.pdf(x, sign * mu / 2) for sign in (1, -1)
+    )  # fmt: skip
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0]))
+
+
+def test_runs_that_share_a_sample_compose_inside_it():
+    """Whoever has seen the first runs of a sample knows who is in it: 80 runs amplified apart would
+    promise ε = 5.43 at δ = 1e-4, where δ is 3.6e-4."""
+    rate, delta, n_runs = 0.005, 1e-4, 80
+    one = replace(FULL, count=1, sensitivity=0.79718, noise_std=1.0)
+    named = price(SecretSample((one,), rate, "seed 0"), "node", "replace", delta)
+    together = compose_groups([((named,), n_runs)], delta)
+    mu = math.sqrt(n_runs) * 0.79718
+    assert together == pytest.approx(amplified_epsilon(gdp_epsilon(mu, delta / rate), rate))
+    assert _delta_of_one_sample(mu, rate, together) <= delta
+    apart = price(SecretSample((one,), rate), "node", "replace", delta)
+    promised = compose_groups([((apart,), n_runs)], delta)
+    assert promised < together and _delta_of_one_sample(mu, rate, promised) > 3 * delta
+    # in groups of any kind: runs of one budget, of others, of a search
+    other = price(SecretSample((replace(one, noise_std=2.0),), rate, "seed 0"), "node", "replace",
+                  delta)  # fmt: skip
+    mixed = compose_groups([((named,), 3), ((other,), 4)], delta)
+    mu = 0.79718 * math.sqrt(3 + 4 / 4)
+    assert mixed == pytest.approx(amplified_epsilon(gdp_epsilon(mu, delta / rate), rate))
+
+
+def test_samples_of_different_names_are_amplified_apart_and_nested_ones_as_the_larger():
+    def priced(rate, name, count=FULL.count):
+        event = SecretSample((replace(FULL, count=count),), rate, name)
+        return price(event, "node", "replace", DELTA)
+
+    two = compose_groups([((priced(0.09, "seed 0"),), 1), ((priced(0.09, "seed 1"),), 1)], DELTA)
+    assert two == pytest.approx(2 * price(SecretSample((FULL,), 0.09), "node", "replace",
+                                          DELTA / 2).epsilon)  # fmt: skip
+    nested = compose_groups([((priced(0.03, "seed 0"),), 1), ((priced(0.09, "seed 0"),), 1)], DELTA)
+    assert nested == pytest.approx(priced(0.09, "seed 0", 2 * FULL.count).epsilon)
+    beside = compose_groups(
+        [((priced(0.09, "seed 0"),), 2), ((priced(0.09, ""),), 2),
+         ((price(FULL, "node", "replace", DELTA),), 1)], DELTA,
+    )  # fmt: skip
+    shares = [
+        price(SecretSample((replace(FULL, count=count),), 0.09), "node", "replace", DELTA / 4)
+        for count in (2 * FULL.count, FULL.count)
+    ]
+    alone = _epsilon(FULL, delta=DELTA / 4)
+    assert beside == pytest.approx(shares[0].epsilon + 2 * shares[1].epsilon + alone)
 
 
 def test_a_sample_amplifies_nothing_where_a_unit_is_added_and_not_a_whole_delta():

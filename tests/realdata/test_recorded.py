@@ -85,3 +85,10 @@ def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, 
         read = {} if pd.isna(view) else {"view": VIEWS[view]}
         labels[name if pd.isna(view) else f"{name}/{view}"] = build(name, tmp_path, **read).labels
     assert recorded.check_scores(labels) == len(recorded.runs)
+
+
+def test_no_score_on_protected_nodes_is_recorded(recorded):
+    """Under ``lists`` and ``sound`` validation nodes are protected, as all others are."""
+    rows = recorded.runs
+    rows = rows[(rows["scenario"] == "lists") & (rows["protocol"] == "sound")]
+    assert rows[["validation_micro_f1", "validation_macro_f1"]].isna().all(axis=None)

@@ -116,3 +116,11 @@ def test_a_score_has_a_spread_where_there_are_several_runs():
     assert score({"mean": 0.5523, "std": math.nan}).text == "0.552"
     assert score({"mean": 0.5523, "ci95": 0.02}, decimals=1, times=100).text == "55.2 ± 2.0"
     assert score(None) == score({"mean": math.nan, "std": math.nan}) == Cell()
+
+
+def test_an_epsilon_of_zero_says_what_was_read():
+    """Noise may hide what was read so well that δ covers all of it: ε = 0, and something was."""
+    point = {"status": "proved", "unit": "node", "inference": "params_only", "vacuous": False,
+             "statement_id": "0123456789ab", "epsilon_proved": 0.0}  # fmt: skip
+    assert guarantee(point | {"epsilon": 0.0}).text == "0: nothing private is read"
+    assert guarantee(point | {"epsilon": 1e-9}).text == "0.00 per node"

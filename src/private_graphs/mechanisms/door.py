@@ -60,16 +60,15 @@ class Ledger:
 
     @property
     def flat(self) -> tuple[Event, ...]:
-        """The planned events, with those inside a secret sample."""
-        if self.plan is None:
-            return ()
-        parts = (e.releases if isinstance(e, SecretSample) else (e,) for e in self.plan)
-        return tuple(event for part in parts for event in part)
+        """The planned mechanisms, with those inside a secret sample."""
+        parts = (e.releases if isinstance(e, SecretSample) else (e,) for e in self.plan or ())
+        return tuple(e for part in parts for e in part if not isinstance(e, Unnoised))
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What is priced: the plan, and whatever was read without noise."""
-        return (*(self.plan or ()), *self.unnoised.values())
+        plan = self.plan or ()
+        return (*plan, *(event for event in self.unnoised.values() if event not in plan))
 
     def spend(self, query: Event, count: int = 1) -> None:
         """Count ``count`` uses; ReleaseMismatch for more than is planned."""
@@ -89,6 +88,9 @@ class Ledger:
                 raise ReleaseMismatch(
                     f"{self.uses[query]} releases of {query}; planned {_count(query)}"
                 )
+        for event in self.plan or ():
+            if isinstance(event, Unnoised) and event.reason not in self.unnoised:
+                raise ReleaseMismatch(f"nothing was read without noise; planned {event}")
         if any(isinstance(event, SecretSample) for event in self.plan or ()) and not self.sampled:
             raise ReleaseMismatch("a secret sample was planned and none was drawn")
 
@@ -211,8 +213,11 @@ class Door:
         """Plan what another job released, whose artifacts the lanes read: nothing more passes."""
         self.plan(events)
         for lane, planned in zip(self.lanes, events, strict=True):
-            for query in planned:
-                lane.ledger(self.name).spend(query, _count(query))
+            ledger = lane.ledger(self.name)
+            for query in ledger.flat:
+                ledger.spend(query, _count(query))
+            ledger.unnoised |= {e.reason: e for e in planned if isinstance(e, Unnoised)}
+            ledger.sampled = True
 
     def close(self) -> None:
         """ReleaseMismatch where a lane released something else than it planned."""

@@ -168,6 +168,13 @@ class Sample:
         return {}
 
 
+def shared_sample(task: NodeTask, request: Request) -> str:
+    """Return the name of the sample that a request reads with others (``SecretSample.shared``):
+    that of its seed where a protocol repeats what was published, with a kept seed; else none."""
+    own = request.streams.secret or task.protocol.calibration == "proved"
+    return "" if own else f"seed {request.seed}"
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """A task as arrays, its features as stored or with unit rows, and samples by seed."""
@@ -187,7 +194,7 @@ class Data:
     def sample(self, request: Request, door: Door) -> Sample:
         """Return the sample of a request: of its own where it is priced, else of its seed."""
         shared, share = None, request.settings.sample
-        if not (request.streams.secret or self.task.protocol.calibration == "proved"):
+        if shared_sample(self.task, request):
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
         places: list[np.ndarray] = []
 
@@ -460,7 +467,8 @@ class _Run:
         plan = plan_of(self.kind, task, settings)
         noise, parts = self.noise(plan)
         queries = releases(plan, noise) if request.private else ()
-        self.door.plan([events(plan, noise) if request.private else ()])
+        shared = shared_sample(task, request)
+        self.door.plan([events(plan, noise, shared) if request.private else ()])
         sample = self.data.sample(request, self.door)
         rows = rows_of(plan, protocol, sample, streams, self.door, queries[:-1], settings.anchor)
         descent = self.door.descent([queries[-1] if queries else None], coins="batches")

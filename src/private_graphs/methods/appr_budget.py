@@ -292,10 +292,11 @@ def _training(plan: Plan) -> tuple[float, int]:
 _WORDS = {"unit": "node", "relation": "replace"}
 
 
-def events(plan: Plan, noise: Noise) -> tuple[Event, ...]:
-    """Return what a run released, with what one replaced node moves."""
+def events(plan: Plan, noise: Noise, shared: str = "") -> tuple[Event, ...]:
+    """Return what a run released, with what one replaced node moves; ``shared`` names the sample
+    where other runs read it too."""
     found = releases(plan, noise)
-    return found if plan.rate == 1 else (SecretSample(found, plan.rate),)
+    return found if plan.rate == 1 else (SecretSample(found, plan.rate, shared),)
 
 
 def releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:

@@ -530,7 +530,8 @@ def answer_alike(
     for group in alike(requests):
         settings, size = requests[group[0]].settings, len(group)
         if task.scenario.unit == "edge_undirected":
-            size = max(1, _ACTIVATIONS // (len(data.train) * WIDTH * (settings.hops + 1)))
+            numbers = len(data.train) * WIDTH * (settings.hops + 1)
+            size = max(1, _ACTIVATIONS // max(1, numbers))
         for start in range(0, len(group), size):
             part = group[start : start + size]
             answers = answer(data, [requests[index] for index in part], door.of_lanes(part))

@@ -303,6 +303,8 @@ class PricedEvent:
     """What a secret sample amplifies, priced without it."""
     rate: float = 1.0
     """Of the secret sample."""
+    shared: str = ""
+    """Name of the secret sample where several runs read it (``SecretSample``)."""
     claim: tuple[str, str] | None = None
     """Unit and relation that it was priced for; only events of one claim compose."""
     conditions: tuple[str, ...] = ()
@@ -614,6 +616,7 @@ def _price_sample(event: SecretSample, unit: str, relation: str, delta: float) -
         ),
         inside=inside,
         rate=event.rate,
+        shared=event.shared,
         claim=(unit, relation),
         conditions=(
             *dict.fromkeys(conditions),
@@ -669,15 +672,24 @@ def _compose_samples(
     others: Sequence[tuple[PricedEvent, int]],
     delta: float,
 ) -> float:
-    """Return ε of runs that each read a secret sample of their own, and of all other releases.
+    """Return ε of runs that read secret samples, and of all other releases.
 
-    Basic composition: each run, and the others together, get the same share of δ.
+    What reads one sample composes inside it and is amplified once; runs whose sample has no name
+    draw one each. Basic composition of samples: each, and the others together, get the same share
+    of δ.
     """
-    share = delta / (sum(n_runs for _, n_runs in samples) + bool(others))
-    total = compose_groups([((each,), n_runs) for each, n_runs in others], share) if others else 0.0
+    named: dict[str, list[tuple[PricedEvent, int]]] = {}
     for event, n_runs in samples:
-        inner = compose_groups([(event.inside, 1)], share / event.rate)
-        total += n_runs * amplified_epsilon(inner, event.rate)
+        if event.shared:
+            named.setdefault(event.shared, []).append((event, n_runs))
+    read = [([(event, 1)], n_runs) for event, n_runs in samples if not event.shared]
+    read += [(inside, 1) for inside in named.values()]
+    share = delta / (sum(n_samples for _, n_samples in read) + bool(others))
+    total = compose_groups([((each,), n_runs) for each, n_runs in others], share) if others else 0.0
+    for runs, n_samples in read:
+        rate = max(event.rate for event, _ in runs)
+        inner = compose_groups([(event.inside, n_runs) for event, n_runs in runs], share / rate)
+        total += n_samples * amplified_epsilon(inner, rate)
     return total
 
 

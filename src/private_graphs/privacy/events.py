@@ -293,6 +293,10 @@ class SecretSample:
     releases: tuple[Query, ...]
     rate: float
     """Sampled units in all units."""
+    shared: str = ""
+    """Name of a sample that several runs read: what they release composes inside it, and it
+    amplifies once. Of two samples of one name the smaller is a part of the larger. Empty: every run
+    draws a sample of its own."""
 
     def __post_init__(self) -> None:
         Poisson(self.rate)

@@ -154,11 +154,6 @@ def _delta(statement: PrivacyStatement) -> str:
     )
 
 
-def _reads_nothing(statement: PrivacyStatement) -> bool:
-    """Whether no private data were used: ε is 0 without any mechanism."""
-    return statement.epsilon_proved == 0 and not statement.mechanisms
-
-
 def _choice_inside(statement: PrivacyStatement) -> str:
     """How a choice that is part of one run is paid for: ``free``, ``charged``, or no such choice.
 
@@ -188,7 +183,7 @@ def _counted(statement: PrivacyStatement) -> str:
 def _who(statement: PrivacyStatement) -> str:
     meant = _UNITS[statement.unit][2]
     count = statement.n_units
-    if _reads_nothing(statement):
+    if statement.reads_nothing:
         return (
             f"No private data were used: nothing was read of {_counted(statement)} that "
             f"{'is' if count == 1 else 'are'} to be protected; the unit is {meant}."
@@ -218,7 +213,7 @@ def _who(statement: PrivacyStatement) -> str:
 def _against(statement: PrivacyStatement) -> str:
     if statement.status == "not_private":
         return f"{RELEASES[statement.inference]}."
-    if _reads_nothing(statement):
+    if statement.reads_nothing:
         return (
             "What is released is the same whatever the private data are, so that it tells an "
             f"attacker nothing about whether {_CHANGES[statement.relation]}."
@@ -256,7 +251,7 @@ def _strength(statement: PrivacyStatement) -> str:
             "No noise was added, so nothing is promised: what is released may reveal any unit "
             "completely."
         )
-    if _reads_nothing(statement):
+    if statement.reads_nothing:
         return "That needs no noise: ε = 0, and δ = 0 as well."
     if statement.epsilon_proved is None:
         reason = _reason(statement.proof)
@@ -306,7 +301,7 @@ def _of_file(statement: PrivacyStatement) -> str:
 
 
 def _reason(proof: str) -> str:
-    return proof.removeprefix("none: ").rstrip(" .")
+    return (proof.partition("none: ")[2] or proof).rstrip(" .")
 
 
 def _inside(statement: PrivacyStatement, paid: str) -> str:
@@ -316,7 +311,7 @@ def _inside(statement: PrivacyStatement, paid: str) -> str:
         f" The settings of a run are chosen among {selection.n_configs} configurations by "
         f"{selection.data}"
     )
-    if _reads_nothing(statement):
+    if statement.reads_nothing:
         return f"{text}: all of this is public."
     if statement.epsilon_proved is None:
         return f"{text}; nothing is proved for the chosen ones either."
@@ -336,7 +331,7 @@ def _inside(statement: PrivacyStatement, paid: str) -> str:
 
 def _all_runs(statement: PrivacyStatement) -> str:
     count, everything = statement.n_runs_released, statement.epsilon_all_runs
-    if _reads_nothing(statement):
+    if statement.reads_nothing:
         return (
             "One run was made."
             if count == 1
@@ -403,7 +398,7 @@ def _supposing(statement: PrivacyStatement) -> str:
     )
     if statement.status == "not_private":
         return f"{prepared} {public}"
-    if _reads_nothing(statement):
+    if statement.reads_nothing:
         needed = tuple(each for each in statement.assumptions if each not in _OF_NOISE)
         return f"{f'This supposes: {_listed(needed)}. ' if needed else ''}{public} {prepared}"
     source = (
@@ -458,7 +453,7 @@ def explain(statement: PrivacyStatement) -> dict[str, Any]:
         "who": _who(statement),
         "against": _against(statement),
         "strength": _strength(statement) + (_audited(statement.audit) if private else ""),
-        "delta_in_words": "" if proved is None or _reads_nothing(statement) else _delta(statement),
+        "delta_in_words": "" if proved is None or statement.reads_nothing else _delta(statement),
         "all_runs_and_selection": _together(statement),
         "assumptions": _supposing(statement),
         "not_covered": _excluded(statement),
@@ -492,7 +487,7 @@ def brief(statement: PrivacyStatement, width: int = 80) -> list[str]:
     it come first, so that a cut never leaves a promise larger than it is.
     """
     private = statement.status != "not_private"
-    reads = private and not _reads_nothing(statement)
+    reads = private and not statement.reads_nothing
     gaps = _excluded(statement).removeprefix("Not covered: ")
     others = statement.n_rows_not_counted
     items = (

@@ -133,6 +133,8 @@ def price_file(claim: Claim, runs: Sequence[SearchRuns], not_counted: int) -> Fi
     if all(each.apart for each in reading):
         sides.append(_grouped((each.apart, each.n_runs) for each in reading))
         words += "; two groups of units that no mechanism reads both, the larger of the two"
+    if any(getattr(event, "shared", "") for each in reading for event in each.events):
+        words += "; what reads one secret sample composes inside it, and is amplified once"
     try:
         totals = [
             compose_groups([(_priced(events, claim), count) for events, count in groups], delta)

@@ -211,6 +211,12 @@ class PrivacyStatement(About):
         object.__setattr__(self, "statement_id", expected)
         return self
 
+    @property
+    def reads_nothing(self) -> bool:
+        """Whether no private data were used. ε alone does not say so: it is 0 as well where noise
+        hides what was read so well that δ covers all of it."""
+        return self.epsilon_proved == 0 and not self.mechanisms
+
 
 def _status(
     has_mechanisms: bool,

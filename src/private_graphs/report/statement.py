@@ -106,7 +106,7 @@ def headline(statement: PrivacyStatement) -> Headline:
     refuted = statement.status == "refuted"
     if refuted:
         claim = f" The claim is refuted by an audit.{claim}{_shown(statement.audit)}"
-    if proved == 0:
+    if statement.reads_nothing:
         return Headline(f"Nothing private is read: ε = 0 per {words(statement.unit)}.", "e1")
     if proved is None:
         text = f"Nothing is proved: no finite ε holds.{claim}"

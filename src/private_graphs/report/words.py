@@ -130,14 +130,15 @@ def guarantee(point: Mapping[str, Any] | None) -> Cell:
 
     ``3.39 per node, model only``; ``none`` where nothing is proved, ``refuted: ε > 3.16`` where an
     attack shows more than the claim, ``no DP`` without DP. A point has ``status``,
-    ``epsilon_proved``, ``unit``, ``inference``, ``vacuous`` and ``statement_id`` of its statement.
+    ``epsilon_proved``, ``unit``, ``inference``, ``vacuous`` and ``statement_id`` of its statement,
+    and the ``epsilon`` that was asked for: 0 where nothing private is read.
     """
     if point is None or missing(point.get("status")):
         return Cell()
     if point["status"] == "not_private":
         return Cell("no DP", point["statement_id"])
     proved, words = point["epsilon_proved"], []
-    if proved == 0:
+    if proved == point.get("epsilon") == 0:  # no budget was asked for
         return Cell("0: nothing private is read", point["statement_id"], tone(point))
     if not missing(proved):
         words.append(f"{budget(proved)} per {unit(point['unit'])}")

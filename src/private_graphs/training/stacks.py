@@ -669,13 +669,14 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
     """Train by ``epochs`` steps of Adam on the mean loss of all rows; scores as ``_best_kept``."""
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
-    view, mean = fit.train.view(), 1 / len(labels)
+    view, mean = fit.train.view(), 1 / max(1, len(labels))
     rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)
 
     def epochs() -> Iterator[None]:
         for _ in range(fit.epochs):
-            steps, _ = _steps(network, stack, view, labels, rows, mean)
-            adam.step(_added(stack, view, steps))
+            if len(labels):
+                steps, _ = _steps(network, stack, view, labels, rows, mean)
+                adam.step(_added(stack, view, steps))
             yield
 
     return _best_kept(network, stack, fit, epochs())
@@ -726,7 +727,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
     n, replicas = len(fit.labels), len(fit.rates)
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
     # One width for all steps: how sums are cut, and their last bits, follows from it.
-    usual = min(n, noisy.lot + 6 * math.isqrt(noisy.lot))
+    usual = min(len(noisy.rows), noisy.lot + 6 * math.isqrt(noisy.lot))
     lots = _lots(noisy)
 
     def clipped(places: Sequence[np.ndarray]) -> torch.Tensor:
@@ -734,6 +735,8 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
         if noisy.clipped is not None:
             return noisy.clipped(stack, drawn)
         widest = max(usual, *map(len, drawn))
+        if not widest:  # nobody has a label, which is private: noise alone moves the parameters
+            return torch.zeros_like(stack.flat, dtype=torch.float64)
         index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
         for replica, rows in enumerate(drawn):
             index[replica, : len(rows)], present[replica, : len(rows)] = rows, True

@@ -86,8 +86,11 @@ def public_row(points: pd.DataFrame, labels: float) -> dict[str, Any] | None:
 
 
 def verdict(private: Mapping[str, Any], public: Mapping[str, Any] | None) -> str:
-    """Return whether ``private`` is above, below or even with ``public``, by a standard error."""
-    if public is None:
+    """Return whether ``private`` is above, below or even with ``public``, by a standard error.
+
+    Nothing where one run alone is private: it says nothing of what another one would score.
+    """
+    if public is None or private["n"] < 2:
         return ""
     errors = [row["std"] / math.sqrt(row["n"]) for row in (private, public)]
     error = math.hypot(*(0.0 if math.isnan(part) else part for part in errors))
