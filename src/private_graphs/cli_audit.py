@@ -37,9 +37,17 @@ def audit(
     ] = "protocol",
     seed: Annotated[int, typer.Option(help="Of all draws: the same seed, the same answer.")] = 0,
     classes: Annotated[int, typer.Option(help="With --method: of the tiny problem.")] = 2,
-    release: Annotated[
+    replay: Annotated[
         bool,
-        typer.Option("--release", help="Audit the releases themselves: of --method, or of all."),
+        typer.Option("--replay", help="Replay the noise of runs on neighbouring data: of "
+                     "--method and --protocol, or of all."),
+    ] = False,
+    neighbours: Annotated[
+        int, typer.Option(min=1, max=10_000, help="With --replay: neighbours of each run.")
+    ] = 20,
+    mechanisms: Annotated[
+        bool,
+        typer.Option("--mechanisms", help="Audit the noise of every mechanism."),
     ] = False,
     threads: Threads = 1,
     as_json: AsJson = False,
@@ -61,8 +69,10 @@ def audit(
     what it predicts for one node. Half of the runs have another label of the canary or, in scenario
     edges, one edge more.
 
-    With --release the noise itself is audited, with 2, 3 and 7 classes: its size and correlations,
-    and how well releases of neighbouring datasets can be told apart, as a bound on mu.
+    With --replay the noisy values of a run are given again to the same run on neighbouring data:
+    exact values may then move by their sensitivity at most, and all else that is released has to
+    be equal to the bit. With --mechanisms the noise itself is audited: its size and correlations,
+    and how well two neighbouring values can be told apart, as a bound on mu.
 
     Exit code 1: more was shown than is proved, so the code has a bug. A refuted published claim
     is a finding, not an error.
@@ -73,16 +83,25 @@ def audit(
 
     private-graphs audit --method class_sums --scenario text --epsilon 2
 
-    private-graphs audit --release --epsilon 2 --json
+    private-graphs audit --replay --method class_sums --json
+
+    private-graphs audit --mechanisms
     """
-    if release:
-        others = (protocol, scenario, runs, splits, visits, seed, classes)
-        if others != (None, None, None, 1, "protocol", 0, 2):
-            raise UsageError("--release takes --method, --epsilon and --json; leave the rest out")
-        _audit_releases(method, epsilon, as_json)
+    if replay or mechanisms:
+        others = (scenario, epsilon, runs, splits, visits, seed, classes, threads)
+        if replay and mechanisms or others != (None, 2.0, None, 1, "protocol", 0, 2, 1):
+            raise UsageError(
+                "--replay takes --method, --protocol, --neighbours and --json, --mechanisms takes "
+                "--json; leave the rest out"
+            )
+        if mechanisms and (method or protocol):
+            raise UsageError("--mechanisms audits all of them; leave --method and --protocol out")
+        _audit_mechanisms(as_json) if mechanisms else _replay(method, protocol, neighbours, as_json)
         return
     if (protocol is None) == (method is None):
-        raise UsageError("expected either --protocol, such as released, or --method, or --release")
+        raise UsageError(
+            "expected either --protocol, such as released, or --method, or --replay, or --mechanisms"
+        )
     from private_graphs.attacks import audit as audits
 
     runs = audits.default_runs(splits) if runs is None else runs
@@ -107,19 +126,35 @@ def audit(
     audits.require_unbroken(answer)
 
 
-def _audit_releases(method: str | None, epsilon: float, as_json: bool) -> None:
-    """Audit releases, print the findings, and raise UserError where a claim does not hold."""
-    from private_graphs.attacks import release_audit
+def _audit_mechanisms(as_json: bool) -> None:
+    """Audit all mechanisms, print what was found, and raise UserError where a claim fails."""
+    from private_graphs.attacks import mechanism_audit
 
-    with ProgressBar("auditing", "audit") as progress:
-        answers = release_audit.audit_releases(method, epsilon, progress=progress)
+    with ProgressBar("auditing", "mechanism") as progress:
+        found = list(mechanism_audit.audit_mechanisms(progress))
     if as_json:
-        print_json([answer.document() for answer in answers])
+        print_json([each.document() for each in found])
     else:
-        typer.echo(release_audit.describe(answers))
-    failed = [answer for answer in answers if not answer.passed]
+        typer.echo(mechanism_audit.describe(found))
+    failed = [each for each in found if not each.passed]
     if failed:
-        names = ", ".join(f"{answer.method} ({answer.classes} classes)" for answer in failed)
-        raise UserError(
-            f"releases of {names} do not keep what is proved of them: {failed[0].findings[0]}"
-        )
+        names = ", ".join(each.mechanism for each in failed)
+        raise UserError(f"{names}: {failed[0].findings[0]}")
+
+
+def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: bool) -> None:
+    """Replay runs, print what was found, and raise UserError where a proof does not hold."""
+    from private_graphs.attacks import replay_audit
+
+    with ProgressBar("replaying", "method") as progress:
+        found = replay_audit.audit_methods(method, protocol, neighbours, progress=progress)
+    if as_json:
+        print_json([each.document() for each in found])
+    else:
+        typer.echo(replay_audit.describe(found))
+    failed = [each for each in found if not each.passed]
+    if failed:
+        names = ", ".join(f"{each.method} {each.scenario} {each.protocol}" for each in failed)
+        what = failed[0].replay
+        found_first = what.differs[0] if what.differs else f"{what.largest_ratio:.6g} sensitivities"
+        raise UserError(f"{names}: a proof does not hold: {found_first}")

@@ -27,7 +27,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
-from private_graphs.methods.gcn_budget import RELATION, UNIT, GcnSettings, protocol_of
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.gcn_budget import (
+    RELATION,
+    UNIT,
+    GcnSettings,
+    protocol_of,
+    training_event,
+)
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.privacy.audits import Errors
 from private_graphs.training import engine
@@ -157,8 +164,9 @@ def _structure(design: Design, dataset: GraphDataset, streams: Sequence[Streams]
     settings = design.settings
     return build_structure(
         dataset, design.rules, splits=design.splits, train_fraction=1.0,
-        validation_graph=design.rules.private_selection_graph, streams=streams,
-        hidden=settings.hidden, dtype=np.dtype(settings.dtype),
+        validation_graph=design.rules.private_selection_graph,
+        streams=[each.public for each in streams], hidden=settings.hidden,
+        dtype=np.dtype(settings.dtype),
     )  # fmt: skip
 
 
@@ -181,13 +189,17 @@ def displacements(
         hidden=given.hidden, dropout=given.dropout, dtype=given.dtype, device=design.device,
     )  # fmt: skip
     specs = [
-        ReplicaSpec(stream, _LEARNING_RATE, noise, start)
+        ReplicaSpec(stream.public, _LEARNING_RATE, start)
         for stream, start in zip(streams, starts, strict=True)
     ]
     structure = _structure(design, dataset, streams)
+    event, door = training_event(given, design.rules, noise) if noise else None, Door.of(streams)
+    door.plan([(event,) if event else ()] * len(streams))
+    descent = door.descent([event] * len(streams), coins="order")
     trained = engine.train(
-        structure, design.rules, settings, specs, threads=threads, progress=progress
+        structure, design.rules, settings, specs, descent, threads=threads, progress=progress
     )
+    door.close()
     return (starts - trained.parameters.astype(np.float64)) / _LEARNING_RATE
 
 

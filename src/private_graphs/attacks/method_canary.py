@@ -29,7 +29,7 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Canary, Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
-from private_graphs.privacy.events import GaussianQuery, NoisyGradients
+from private_graphs.privacy.events import Event, GaussianQuery, NoisyGradients
 from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
 from private_graphs.training.streams import Streams
 
@@ -146,8 +146,10 @@ def _edge_task(design: MethodDesign, present: bool) -> GraphTask:
     )
 
 
-def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -> list[Outcome]:
-    """Run the method ``design.runs`` times on one neighbour."""
+def outcomes(
+    design: MethodDesign, arm: int, progress: Progress | None = None
+) -> tuple[list[Outcome], list[tuple[Event, ...]]]:
+    """Run the method ``design.runs`` times on one neighbour; return what each run released, too."""
     task = canary_task(design, arm)
     identity = {
         "audit": design.method, "setting": design.scenario, "epsilon": f"{design.epsilon:g}",
@@ -156,11 +158,9 @@ def outcomes(design: MethodDesign, arm: int, progress: Progress | None = None) -
     if design.classes > 2:
         identity["classes"] = design.classes
     known = np.arange(len(task.validation_labels))
-    requests = [
-        Request(design.epsilon, design.seed, known, Streams.of(identity | {"replica": replica}))
-        for replica in range(design.runs)
-    ]
-    door = Door.of([request.streams for request in requests])
+    streams = [Streams.of(identity | {"replica": replica}) for replica in range(design.runs)]
+    requests = [Request(design.epsilon, design.seed, known, each.public) for each in streams]
+    door = Door.of(streams)
     found = method_named(design.method).run(task, requests, door, Context(progress))
     door.close()
     return found, door.events()
@@ -176,7 +176,7 @@ def method_errors(
 ) -> tuple[Errors, NoisyGradients | GaussianQuery]:
     """Run both arms and count how often the prediction names the wrong neighbour.
 
-    Returns what a run released, too: the event that the method itself reports.
+    Returns what a run released, too: the event that the door counted.
     """
 
     def shifted(offset: int) -> Progress | None:
@@ -184,9 +184,9 @@ def method_errors(
 
     wrong, events = [], set()
     for arm in (0, 1):
-        found = outcomes(design, arm, shifted(arm * design.runs))
+        found, released = outcomes(design, arm, shifted(arm * design.runs))
         wrong.append(int(np.sum(guesses(found) != bool(arm))))
-        events.update(event for each in found for event in each.events)
+        events.update(event for each in released for event in each)
     [event] = events
     return Errors(wrong[0], design.runs, wrong[1], design.runs), event
 

@@ -6,14 +6,17 @@ artifacts, statements' facts and assumptions, the plan, warnings and log lines.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
 from private_graphs.attacks.neighbours import Neighbour, neighbours
-from private_graphs.errors import UserError
+from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_job
+from private_graphs.errors import UsageError, UserError
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Watch
 from private_graphs.mechanisms.replay import Coins, Recording, Replay, Replaying, differences, said
@@ -59,6 +62,74 @@ class ReplayAudit:
             "differs": replay.differs,
             "passed": self.passed,
         }
+
+
+def audit_case(
+    method: str, scenario: str, protocol: str, count: int, seeds: int = 5
+) -> ReplayAudit:
+    """Replay a short job of one method on ``count`` neighbours, with four replicas a seed."""
+    found = method_named(method)
+    job = small_job(found, scenario, protocol, seeds=tuple(range(seeds)))
+    return audit(job, small_dataset(found), count)
+
+
+def audit_methods(
+    method: str | None,
+    protocol: str | None,
+    count: int,
+    *,
+    processes: int = 2,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[ReplayAudit]:
+    """Replay one method, or all, under one protocol, or all; ``processes`` share them out.
+
+    Raises UsageError for a method that there is not or that reads nothing private.
+    """
+    if method is not None:
+        method_named(method)
+    cases = all_cases(method, protocol)
+    if not cases:
+        raise UsageError(
+            f"nothing to replay of {method or 'any method'} under {protocol or 'any protocol'}; "
+            "expected a method that reads private data, and a protocol that it has"
+        )
+    found: list[ReplayAudit] = []
+    for each in _in_order(cases, count, min(processes, len(cases))):
+        found.append(each)
+        if progress is not None:
+            progress(len(found), len(cases))
+    return found
+
+
+def _in_order(
+    cases: Sequence[tuple[str, str, str]], count: int, processes: int
+) -> Iterator[ReplayAudit]:
+    if processes == 1:
+        yield from (audit_case(*case, count) for case in cases)
+        return
+    # Spawned, since forked children would inherit the threads of numerical libraries.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(audit_case, *case, count) for case in cases]
+        yield from (each.result() for each in waiting)
+
+
+def describe(audits: Sequence[ReplayAudit]) -> str:
+    """Return a table for a terminal, and what was found."""
+    lines = [
+        f"{'method':20} {'scenario':10} {'protocol':9} {'neighbours':>10} {'calls':>7} "
+        f"{'largest ratio':>13}  rest"
+    ]
+    for each in audits:
+        replay = each.replay
+        rest = "equal" if replay.rest_equal else "differs"
+        verdict = "" if each.passed else "  FAILED"
+        claim = "" if each.proves else "  (claims nothing)"
+        lines.append(
+            f"{each.method:20} {each.scenario:10} {each.protocol:9} {replay.neighbours:10} "
+            f"{replay.calls:7} {replay.largest_ratio:13.6f}  {rest}{claim}{verdict}"
+        )
+        lines += [f"    {line}" for line in replay.differs[:3]]
+    return "\n".join(lines)
 
 
 def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:

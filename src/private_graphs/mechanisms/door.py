@@ -511,6 +511,18 @@ class Descent:
         """(R,) standard deviation of the noise of a sum; 0 without DP."""
         self._buffer: Array | None = None
 
+    def check_clip(self, norm: float) -> None:
+        """ReleaseMismatch where terms clipped to ``norm`` (infinity: not at all) are not planned.
+
+        A Gaussian query says its sensitivity itself.
+        """
+        for query in self.queries:
+            planned = getattr(query, "clip_norm", norm)
+            if isinstance(query, NoisyGradients) and query.clipping == "none":
+                planned = math.inf
+            if planned != norm:
+                raise ReleaseMismatch(f"terms are clipped to {norm}; planned {query}")
+
     def join(self, population: int, rate: float = 1.0) -> list[Array]:
         """Toss the coins of one step: positions of those of ``population`` who join it.
 
@@ -519,14 +531,11 @@ class Descent:
         """
         found = []
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
-            rate = rate if query is None else _rate(query)
+            own, draw = rate if query is None else _rate(query), lane.generator(self.coins)
             if self.toss == "each":
-                rows = np.flatnonzero(lane.generator(self.coins).random(population) < rate)
+                rows = np.flatnonzero(draw.random(population) < own)
             else:
-                draw = lane.generator(self.coins)
-                rows = draw.choice(
-                    population, draw.binomial(population, rate), False, shuffle=False
-                )
+                rows = draw.choice(population, draw.binomial(population, own), False, shuffle=False)
             found.append(self.door.watch.joined(lane, rows, population))
         return found
 

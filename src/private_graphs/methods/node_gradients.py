@@ -102,6 +102,7 @@ def descend(
 
     ``descent`` adds the noise of every step; ``divisor`` is public.
     """
+    descent.check_clip(steps.clip_norm)
     parameters = start.astype(rows.dtype, copy=True)
     average = np.zeros_like(parameters)
     for step in range(steps.count):

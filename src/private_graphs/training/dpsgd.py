@@ -118,6 +118,7 @@ def train(
     ``progress`` is called with (replica-epochs done, all). Another ``device`` than the CPU trains
     all replicas at once, and draws noise and dropout where it adds them (``torch_dpsgd``).
     """
+    descent.check_clip(steps.clip_norm)
     if device != "cpu":
         from private_graphs.training import torch_dpsgd  # imports torch
 
@@ -198,6 +199,7 @@ class Lots:
         """Yield the groups of each replica's lot, for every step of an epoch."""
         steps, n_groups = self.steps, self.n_groups
         if self.full:
+            self.descent.orders()  # refuses a plan that counts on coins
             yield [np.arange(n_groups)] * len(self.descent.queries)
         elif steps.lots == "shuffled":
             size = steps.lot_size // steps.microbatch

@@ -534,6 +534,7 @@ def train(
 
     ``descent`` has its noise; computed in the type of the features.
     """
+    descent.check_clip(plan.clip_norm)
     dtype = roots.features.values.dtype.type
     theta = start.astype(dtype)
     clip = plan.clip_norm * (1 - _ROUNDING * np.finfo(dtype).eps)

@@ -724,6 +724,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
     Gradients of the rows of a lot are clipped over all parameters together, added, given noise and
     divided by ``lot``, whatever the number of rows that joined.
     """
+    noisy.descent.check_clip(noisy.clip_norm)
     n, replicas = len(fit.labels), len(fit.rates)
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
     # One width for all steps: how sums are cut, and their last bits, follows from it.

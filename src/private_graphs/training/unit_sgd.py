@@ -98,6 +98,7 @@ def train(
     ``labels`` (n,) int64, of which -1 is none. ``descent`` tosses the coins of units and adds the
     noise; ``streams`` draw first weights, and records from units.
     """
+    descent.check_clip(steps.clip_norm)
     records, parameters = streams.generator("records"), net.start(streams.generator("initial"))
     scale = steps.learning_rate / steps.divisor(units.count)
 

@@ -1,0 +1,407 @@
+"""Audits of the door's mechanisms: the noise itself, and how well it hides one unit.
+
+Each mechanism is drawn many times through the door, as methods draw it, compiled steps included.
+
+1. Is the noise what the event says? Standard deviations and correlations between rounds, rows,
+   coordinates and the lanes of a batch (``noise_tests``); of Laplace noise after the transform that
+   makes it normal. Noise that is 7 % too small lies far outside the bounds.
+2. Does it hide one unit as well as is proved? Two exact values one sensitivity apart are told apart
+   by a threshold fixed in advance; the errors bound μ of Gaussian DP from below
+   (``privacy.audits.gaussian_mu``), which may not exceed what is proved. Of pure mechanisms every
+   answer's probabilities are compared, and bound ε in the same way.
+
+Section numbers refer to ``docs/privacy.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import laplace
+
+from private_graphs.attacks.noise_tests import Noise
+from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.replay import Recording
+from private_graphs.privacy.audits import Errors, gaussian_mu, rate_upper_bound
+from private_graphs.privacy.events import (
+    ExponentialChoice,
+    FullBatch,
+    GaussianQuery,
+    LaplaceQuery,
+    NoisyGradients,
+    PureQuery,
+)
+from private_graphs.privacy.statements import AUDIT_CONFIDENCE
+from private_graphs.training.streams import Streams
+
+SECRET = bytes(range(32))
+"""In place of the operating system's: draws then come from its generator, and repeat."""
+LANES = 50
+"""Of a batch."""
+SHAPE = (4, 5)
+"""Rows and columns of one value."""
+ROUNDS = 2
+_TOGETHER = 20
+"""Batches that compiled steps train at once."""
+_WORDS = {"unit": "node", "relation": "replace", "reason": "an audit"}
+_SPACING = 2.0**-29
+
+
+@dataclass(frozen=True)
+class MechanismAudit:
+    """What the draws of one mechanism showed."""
+
+    mechanism: str
+    draws: int
+    std_ratio_low: float | None
+    """Bounds of the standard deviation of the noise over what its event says; None of choices."""
+    std_ratio_high: float | None
+    mu_lower: float
+    """Lower bound on μ of Gaussian DP; of pure mechanisms on ε."""
+    mu_proved: float
+    findings: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing contradicts the claim."""
+        return not self.findings
+
+    def document(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        return asdict(self) | {"findings": list(self.findings), "passed": self.passed}
+
+
+def _door(seed: int, lanes: int = LANES, watch: Any = None) -> Door:
+    streams = [Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)]
+    return Door.of(streams) if watch is None else Door.of(streams, watch)
+
+
+# --- noise: (batches, LANES, ROUNDS, rows, columns) in standard deviations, with exact values ----
+
+Draw = Callable[[int, float], np.ndarray]
+"""(seed, exact value of every entry) -> (LANES, ROUNDS, rows, columns) released, in units of the
+standard deviation, or of the scale, that the event says."""
+
+
+def _gaussian(dtype: type, lattice: bool) -> Draw:
+    query = GaussianQuery(
+        count=ROUNDS, sensitivity=1.0, noise_std=3.0, dimension=math.prod(SHAPE),
+        spacing=_SPACING if lattice else 0.0, **_WORDS,
+    )  # fmt: skip
+
+    def draw(seed: int, exact: float) -> np.ndarray:
+        door = _door(seed)
+        door.plan([(query,)] * LANES)
+        value = round(exact / _SPACING) if lattice else exact
+        kind = np.int64 if lattice else np.float64
+        found = [
+            door.gaussian(np.full((LANES, *SHAPE), value, kind), [query] * LANES, dtype=dtype)
+            for _ in range(ROUNDS)
+        ]
+        door.close()
+        return np.stack(found, axis=1) / query.noise_std
+
+    return draw
+
+
+def _rows(seed: int, exact: float) -> np.ndarray:
+    count = ROUNDS * SHAPE[0]
+    query = GaussianQuery(count=count, sensitivity=1.0, noise_std=3.0, **_WORDS)
+    found = np.empty((LANES, ROUNDS, *SHAPE))
+    door = _door(seed)
+    door.plan([(query,)] * LANES)
+    asked = np.ones(SHAPE[0], bool)
+    for lane in range(LANES):
+        own = door.of_lanes([lane])
+        for turn in range(ROUNDS):
+            found[lane, turn] = own.rows(np.full(SHAPE, exact), query, asked)
+    door.close()
+    return found / query.noise_std
+
+
+def _step_event(steps: int) -> NoisyGradients:
+    return NoisyGradients("per_record", 1.5, 2.0, steps, steps, FullBatch(10))
+
+
+def _steps(dtype: type) -> Draw:
+    def draw(seed: int, exact: float) -> np.ndarray:
+        query, door = _step_event(ROUNDS), _door(seed)
+        door.plan([(query,)] * LANES)
+        descent = door.descent([query] * LANES, dtype=dtype)
+        size = math.prod(SHAPE)
+        found = [descent.add(np.full((LANES, size), exact)) for _ in range(ROUNDS)]
+        door.close()
+        return np.stack(found, axis=1).reshape(LANES, ROUNDS, *SHAPE) / descent.stds[0]
+
+    return draw
+
+
+def _compiled_steps(dtype: str, device: str) -> Draw:
+    """Noise of the GCN's compiled steps: what steps of a graph without any label do to zeros.
+
+    The sum of the noise of ROUNDS steps counts as one value.
+    """
+
+    def draw(seed: int, exact: float) -> np.ndarray:
+        from private_graphs.attacks.canary import canary_graph
+        from private_graphs.methods.gcn_protocols import SOUND
+        from private_graphs.training import engine
+        from private_graphs.training.blocks import build_structure
+
+        query = NoisyGradients("gradient_global", 1.5, 2.0, ROUNDS, ROUNDS, FullBatch(1))
+        door, lanes = _door(seed, _TOGETHER * LANES), _TOGETHER * LANES
+        door.plan([(query,)] * lanes)
+        graph = canary_graph([1.0], [1])
+        graph = replace(graph, labels=np.where(graph.train_mask, -1, graph.labels))
+        streams = [lane.streams.public for lane in door.lanes]
+        structure = build_structure(
+            graph, SOUND, splits=1, train_fraction=1.0, validation_graph="evaluated_mask",
+            streams=streams, hidden=4, dtype=np.dtype(dtype),
+        )  # fmt: skip
+        settings = engine.Settings(
+            optimizer="sgd", epochs=ROUNDS, private=True, clip_norm=query.clip_norm, hidden=4,
+            dropout=0.0, dtype=dtype, device=device,
+        )  # fmt: skip
+        size = graph.n_features * 4 + 4 + 4 * 2 + 2
+        specs = [engine.ReplicaSpec(each, 1.0, np.zeros(size)) for each in streams]
+        descent = door.descent([query] * lanes, coins="order")
+        moved = engine.train(structure, SOUND, settings, specs, descent).parameters
+        door.close()
+        std = query.noise_multiplier * query.clip_norm * math.sqrt(ROUNDS)
+        noise = exact + moved[:, : math.prod(SHAPE)].astype(np.float64)
+        return noise.reshape(lanes, 1, *SHAPE) / std
+
+    return draw
+
+
+def _laplace(lattice: bool) -> Draw:
+    scale = 3.0
+    query = LaplaceQuery(
+        count=ROUNDS, sensitivity=1.0, scale=scale, dimension=math.prod(SHAPE), **_WORDS
+    )
+    spacing = 2.0**-16
+
+    def draw(seed: int, exact: float) -> np.ndarray:
+        door = _door(seed)
+        door.plan([(query,)] * LANES)
+        weights = np.array([2, 1, 1, 1])[:, None]
+        if lattice:
+            values = np.full((LANES, *SHAPE), round(exact / spacing), np.int64)
+            found = [
+                door.laplace(values, [query] * LANES, spacing=spacing, weights=weights)
+                for _ in range(ROUNDS)
+            ]
+        else:
+            values = np.full((LANES, *SHAPE), exact)
+            found = [door.laplace(values, [query] * LANES, weights=weights) for _ in range(ROUNDS)]
+        door.close()
+        return np.stack(found, axis=1) / scale / weights
+
+    return draw
+
+
+GAUSSIAN: dict[str, tuple[Draw, float]] = {
+    "gaussian": (_gaussian(np.float64, False), 1 / 3.0),
+    "gaussian_float32": (_gaussian(np.float32, False), 1 / 3.0),
+    "gaussian_lattice": (_gaussian(np.float64, True), 1 / 3.0),
+    "rows": (_rows, 1 / 3.0),
+    "steps": (_steps(np.float64), 1 / 3.0),
+    "steps_float32": (_steps(np.float32), 1 / 3.0),
+    "compiled_steps_float32": (_compiled_steps("float32", "cpu"), 1 / 3.0),
+    "compiled_steps_float64": (_compiled_steps("float64", "cpu"), 1 / 3.0),
+    "torch_steps": (_compiled_steps("float32", "torch-cpu"), 1 / 3.0),
+}
+"""Draws, and μ of a move of one unit in one entry."""
+COMPILED = ("compiled_steps_float32", "compiled_steps_float64", "torch_steps")
+LAPLACE: dict[str, tuple[Draw, float]] = {
+    "laplace": (_laplace(False), 1 / 3.0),
+    "laplace_lattice": (_laplace(True), 1 / 3.0),
+}
+"""Draws, and ε of a move of one unit in one entry."""
+
+
+def _audit_noise(name: str, draw: Draw, moved: float, batches: int, normal: bool) -> MechanismAudit:
+    """Test the noise, and tell a move of ``moved`` in the first entry from none."""
+    if name in COMPILED:
+        batches = max(1, batches // _TOGETHER)
+    first = np.concatenate([draw(seed, 0.0) for seed in range(batches)])
+    entries = first if normal else ndtri(np.clip(laplace.cdf(first), 1e-300, 1 - 1e-16))
+    tested = Noise(entries, LANES)
+    findings = [str(each) for each in tested.found((1 - AUDIT_CONFIDENCE) / _COUNT)]
+    _, low, high = tested.std_ratio(AUDIT_CONFIDENCE)
+    flat = first.reshape(-1)
+    here, there = flat[: len(flat) // 2], flat[len(flat) // 2 :] + moved
+    threshold = moved / 2 if normal else moved
+    wrong = int((here > threshold).sum()), int((there <= threshold).sum())
+    errors = Errors(wrong[0], len(here), wrong[1], len(there))
+    if normal:
+        lower = gaussian_mu(errors, AUDIT_CONFIDENCE)
+    else:
+        lower = _pure_epsilon(errors)
+    if lower > moved:
+        findings.append(f"{lower:.4f} is shown, {moved:.4f} proved")
+    return MechanismAudit(name, len(flat), low, high, lower, moved, tuple(findings))
+
+
+def _pure_epsilon(errors: Errors) -> float:
+    """Lower bound on ε of pure DP from two error rates."""
+    tail = (1 - AUDIT_CONFIDENCE) / 4
+    often = 1 - rate_upper_bound(errors.second, errors.second_runs, tail)
+    seldom = rate_upper_bound(errors.first, errors.first_runs, tail)
+    return max(0.0, math.log(often / seldom)) if often > 0 else 0.0
+
+
+# --- choices: numbers of each answer on two neighbours -------------------------------------------
+
+
+def _respond(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    query, cells = PureQuery(epsilon=1.0, count=1, **_WORDS), 4
+    counts = []
+    for arm in (0, 1):
+        door = _door(arm, 1)
+        door.plan([(query,)])
+        (told,) = door.respond([np.full(draws, arm)], cells, [query])
+        counts.append(np.bincount(told, minlength=cells))
+    keep = math.e / (math.e + cells - 1)
+    rates = [np.where(np.arange(cells) == arm, keep, (1 - keep) / (cells - 1)) for arm in (0, 1)]
+    return counts, rates, query.epsilon
+
+
+def _flip(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    """One bit among others, present or not: how often it is told as set."""
+    query, total = PureQuery(epsilon=1.0, count=1, **_WORDS), 400
+    keep = 0.6
+    make = keep / math.e
+    runs, counts = draws // 20, []
+    for arm in (0, 1):
+        hits = 0
+        for run in range(runs):
+            door = _door(2 * run + arm, 1)
+            door.plan([(query,)])
+            codes = np.arange(1 - arm, 40)
+            told = door.flip(
+                codes, total, keep, make, query, lambda draw, n: draw.integers(0, total, n)
+            )
+            hits += int((told == 0).any())
+        counts.append(np.array([runs - hits, hits]))
+    return counts, [np.array([1 - p, p]) for p in (make, keep)], query.epsilon
+
+
+def _choose(top: int) -> Callable[[int], tuple[list[np.ndarray], list[np.ndarray], float]]:
+    def draw(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+        query = ExponentialChoice(count=1, sensitivity=1.0, scale=2.0, **_WORDS)
+        scores = [np.array([3, 2, 1]), np.array([2, 3, 2])]
+        counts, rates = [], []
+        for arm, own in enumerate(scores):
+            door = _door(arm, 1)
+            if top:
+                door.plan([(query,)])
+                (told,) = door.choose_top(
+                    [np.repeat(own[None] * 1.0, draws, axis=0)], 1, [query], without=1.0
+                )
+                counts.append(np.bincount(told[:, 0], minlength=3))
+            else:
+                lanes = _door(arm, draws // 20)
+                lanes.plan([(query,)] * len(lanes.lanes))
+                told = lanes.choose([own] * len(lanes.lanes), [query] * len(lanes.lanes))
+                counts.append(np.bincount(told, minlength=3))
+            weight = np.exp(own / query.scale)
+            rates.append(weight / weight.sum())
+        return counts, rates, query.bounded_range
+
+    return draw
+
+
+CHOICES: dict[str, Callable[[int], tuple[list[np.ndarray], list[np.ndarray], float]]] = {
+    "respond": _respond,
+    "flip": _flip,
+    "choose": _choose(0),
+    "choose_top": _choose(1),
+}
+_COUNT = len(GAUSSIAN) + len(LAPLACE) + len(CHOICES)
+MECHANISMS = (*GAUSSIAN, *LAPLACE, *CHOICES)
+
+
+def _audit_choice(name: str, draws: int) -> MechanismAudit:
+    """Compare how often each answer is given with its probability, and the two neighbours."""
+    from scipy.stats import chisquare
+
+    counts, rates, epsilon = CHOICES[name](draws)
+    findings, lower = [], 0.0
+    alarm = (1 - AUDIT_CONFIDENCE) / _COUNT / 2
+    for own, rate in zip(counts, rates, strict=True):
+        if chisquare(own, rate * own.sum()).pvalue < alarm:
+            findings.append(f"{own.tolist()} answers, expected {(rate * own.sum()).round(1)}")
+    for answer in range(len(counts[0])):
+        for one, two in ((0, 1), (1, 0)):
+            n, m = int(counts[one].sum()), int(counts[two].sum())
+            hits, other = int(counts[one][answer]), int(counts[two][answer])
+            lower = max(lower, _pure_epsilon(Errors(other, m, n - hits, n)))
+    if lower > epsilon:
+        findings.append(f"{lower:.4f} is shown, {epsilon:.4f} proved")
+    total = int(counts[0].sum())
+    return MechanismAudit(name, total, None, None, lower, epsilon, tuple(findings))
+
+
+def audit_mechanism(name: str, batches: int = 200) -> MechanismAudit:
+    """Audit one mechanism with ``batches`` of ``LANES`` lanes."""
+    draws = batches * LANES * ROUNDS * math.prod(SHAPE)
+    if name in CHOICES:
+        return _audit_choice(name, draws)
+    normal = name in GAUSSIAN
+    draw, moved = (GAUSSIAN if normal else LAPLACE)[name]
+    return _audit_noise(name, draw, moved, batches, normal)
+
+
+def audit_mechanisms(
+    progress: Callable[[int, int], None] | None = None, batches: int = 200
+) -> Iterator[MechanismAudit]:
+    """Audit every mechanism, one after the other."""
+    for place, name in enumerate(MECHANISMS, 1):
+        yield audit_mechanism(name, batches)
+        if progress is not None:
+            progress(place, len(MECHANISMS))
+
+
+def tape_findings(recordings: Sequence[Recording]) -> list[str]:
+    """Return what contradicts that the noise of recorded tapes is fresh and as large as planned.
+
+    Over all methods' calls: the noise of single values, in standard deviations, has the variance 1,
+    and no two values of a tape, or of two lanes, have the same noise.
+    """
+    from private_graphs.mechanisms.replay import tape_noise
+
+    parts = [(kind, noise) for each in recordings for kind, noise in tape_noise(each)]
+    if not parts:
+        return []
+    seen: dict[bytes, int] = {}
+    findings = []
+    for _, noise in parts:
+        start = np.asarray(noise, np.float32).ravel()[:8].round(4).tobytes()
+        seen[start] = seen.get(start, 0) + 1
+    if repeated := sum(count - 1 for count in seen.values()):
+        findings.append(f"{repeated} of {len(parts)} values repeat the noise of another")
+    every = np.concatenate([noise.ravel() for _, noise in parts])
+    tested = Noise(every[:, None, None, None], 1)
+    return findings + [str(each) for each in tested.found(1 - AUDIT_CONFIDENCE)]
+
+
+def describe(audits: Sequence[MechanismAudit]) -> str:
+    """Return a table for a terminal, and what was found."""
+    lines = [f"{'mechanism':24} {'draws':>9} {'std ratio':^17} {'shown':>8} {'proved':>8}"]
+    for each in audits:
+        bounds = " " * 17
+        if each.std_ratio_low is not None:
+            bounds = f"{each.std_ratio_low:7.4f} - {each.std_ratio_high:7.4f}"
+        verdict = "passed" if each.passed else "FAILED"
+        lines.append(
+            f"{each.mechanism:24} {each.draws:9} {bounds} {each.mu_lower:8.4f} "
+            f"{each.mu_proved:8.4f} {verdict}"
+        )
+        lines += [f"    {finding}" for finding in each.findings[:5]]
+    return "\n".join(lines)

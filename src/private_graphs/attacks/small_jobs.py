@@ -1,0 +1,104 @@
+"""Small graphs and images, and a short job for every method, scenario and protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+from private_graphs.jobs import Job
+from private_graphs.methods import all_methods
+from private_graphs.methods.method import Method
+from private_graphs.tasks import SCENARIOS
+
+_SHORT: dict[str, Any] = {
+    "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,
+    "hidden": 8, "roots": 4, "batch": 5, "teachers": 3, "teacher_network": "softmax",
+    "teacher_epochs": 2, "network": "mlp", "threshold": 1.0, "draws": 0, "parts": 2, "rate": 0.4,
+    "printed": {"1": (2.0, 6), "2": (1.5, 6)},
+}  # fmt: skip
+"""Settings that make runs short, of whatever method has them."""
+_OWN: dict[str, dict[str, Any]] = {
+    "gcn": {"splits": 3, "epochs": 4, "dtype": "float64", "hidden": 32},
+    "unit_gradients": {"network": "softmax"},
+}
+_WITH_ARTIFACTS = ("model_inversion",)
+"""Methods that read artifacts of other jobs alone: their events are those of these jobs."""
+
+
+def small_graph(nodes: int = 60, seed: int = 3) -> GraphDataset:
+    """Return a graph of three classes, half of whose nodes train; three of these have no label."""
+    draws = np.random.default_rng(seed)
+    labels = draws.integers(0, 3, nodes)
+    same = labels[:, None] == labels[None, :]
+    upper = np.triu(draws.random((nodes, nodes)) < np.where(same, 9 / nodes, 2 / nodes), 1)
+    words = draws.random((nodes, 18)) < np.where(np.arange(18) // 6 == labels[:, None], 0.4, 0.1)
+    edges = np.argwhere(upper).T.astype(np.int64)
+    shown = labels.copy()
+    shown[:3] = -1
+    side = np.arange(nodes) * 4 // nodes
+    info = DatasetInfo(
+        name="small", title="small", synthetic=True, classes=["a", "b", "c"],
+        feature_kind="sparse", units="node", n_nodes=nodes, n_edges=edges.shape[1], n_features=18,
+        loops_dropped=0, duplicates_dropped=0, sources=[], licence="none", citation="none",
+        public_facts=[],
+    )  # fmt: skip
+    return GraphDataset(
+        features=SparseFeatures.from_scipy(sp.csr_matrix(words.astype(np.float32))),
+        edge_index=np.ascontiguousarray(edges[:, np.lexsort(edges[::-1])]), labels=shown,
+        train_mask=side < 2, validation_mask=side == 2, test_mask=side == 3, info=info,
+    )  # fmt: skip
+
+
+def small_images(seed: int = 0) -> ImageDataset:
+    """Return 60 images of 5 x 5 pixels, half of which train; three of these have no label."""
+    draws = np.random.default_rng(seed)
+    labels = draws.integers(3, size=60)
+    labels[:3] = -1
+    side = np.arange(60) * 4 // 60
+    info = ImageInfo(
+        name="small", title="small", synthetic=True, classes=["a", "b", "c"], n_images=60,
+        channels=1, height=5, width=5, sources=[], licence="none", citation="none",
+        public_facts=[],
+    )  # fmt: skip
+    return ImageDataset(
+        images=draws.integers(256, size=(60, 1, 5, 5), dtype=np.uint8), labels=labels,
+        train_mask=side < 2, validation_mask=side == 2, test_mask=side == 3, info=info,
+    )  # fmt: skip
+
+
+def small_dataset(method: Method) -> GraphDataset | ImageDataset:
+    """Return what a method reads."""
+    return small_images() if method.data == "images" else small_graph()
+
+
+def small_job(
+    method: Method, scenario: str, protocol: str, epsilons: tuple[float, ...] = (1.0, 2.0),
+    seeds: tuple[int, ...] = (0, 1),
+) -> Job:  # fmt: skip
+    """Return a short job; with fewer known validation labels where a scenario can keep them."""
+    sides = SCENARIOS[scenario].cut == "sides"
+    names = method.settings.model_fields
+    settings = {name: value for name, value in _SHORT.items() if name in names}
+    return Job(
+        study="audit", group="replay", name=method.name, dataset="small", method=method.name,
+        scenario=scenario, protocol=protocol, seeds=seeds, epsilons=epsilons,
+        max_edges=900 if scenario in ("edges", "links") else None,
+        validation_labels=(5, 0) if sides else (), validation_epsilons=(2.0,) if sides else (),
+        settings=settings | _OWN.get(method.name, {}),
+    )  # fmt: skip
+
+
+def all_cases(name: str | None = None, protocol: str | None = None) -> list[tuple[str, str, str]]:
+    """Return (method, scenario, protocol) of what reads private data, of one method or of all."""
+    return [
+        (method.name, scenario, each)
+        for method in all_methods().values()
+        if method.reads_private and method.name not in _WITH_ARTIFACTS
+        for scenario in method.scenarios
+        for each in method.protocols
+        if name in (None, method.name) and protocol in (None, each)
+    ]
