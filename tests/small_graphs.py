@@ -12,6 +12,8 @@ from torch.nn import functional
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import MASKS
 from private_graphs.graphs.split import random_partition
+from private_graphs.mechanisms.door import UNSEEN, Descent, Door, Watch
+from private_graphs.methods.gcn_budget import GcnSettings, training_event
 from private_graphs.methods.gcn_protocols import GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
@@ -117,9 +119,40 @@ def structure_of(
     """The blocks of replicas, with the protocol's own evaluation graph unless another is named."""
     return build_structure(
         dataset, protocol, splits=splits, train_fraction=train_fraction,
-        validation_graph=validation_graph or protocol.test_graph, streams=streams(*seeds),
-        hidden=HIDDEN, dtype=np.dtype(dtype), join_validation=join_validation,
+        validation_graph=validation_graph or protocol.test_graph,
+        streams=[each.public for each in streams(*seeds)], hidden=HIDDEN,
+        dtype=np.dtype(dtype), join_validation=join_validation,
     )  # fmt: skip
+
+
+def descent_of(
+    protocol: GcnProtocol,
+    chosen: Settings,
+    *,
+    seeds,
+    splits: int,
+    noise=0.0,
+    watch: Watch = UNSEEN,
+) -> Descent:
+    """The planned steps of one replica per seed; ``noise`` 0 plans none."""
+    door, given = Door.of(streams(*seeds), watch), GcnSettings(
+        splits=splits, epochs=chosen.epochs, clip_norm=chosen.clip_norm
+    )  # fmt: skip
+    queries = [
+        training_event(given, protocol, float(multiplier)) if multiplier else None
+        for multiplier in np.broadcast_to(noise, len(seeds))
+    ]
+    door.plan([[query] if query else [] for query in queries])
+    return door.descent(queries, coins="order")
+
+
+def replicas_of(seeds, lr=0.1) -> list[ReplicaSpec]:
+    """One replica per seed; ``lr`` may be a list."""
+    rates = np.broadcast_to(lr, len(seeds))
+    return [
+        ReplicaSpec(stream.public, float(rate))
+        for stream, rate in zip(streams(*seeds), rates, strict=True)
+    ]
 
 
 def fit(
@@ -135,9 +168,13 @@ def fit(
     threads: int = 1,
     structure: Structure | None = None,
     validation_graph: str | None = None,
+    watch: Watch = UNSEEN,
     **settings,
 ) -> Trained:
-    """Train one replica per seed; ``noise`` and ``lr`` may be lists, one value per replica."""
+    """Train one replica per seed; ``noise`` and ``lr`` may be lists, one value per replica.
+
+    Noisy steps are those of the plan, but for replicas that stop early.
+    """
     defaults = dict(optimizer="sgd", epochs=1, private=bool(np.any(noise)), dropout=0.0)
     chosen = Settings(dtype=dtype, hidden=HIDDEN, **(defaults | settings))
     if structure is None:
@@ -146,14 +183,13 @@ def fit(
             validation_graph=validation_graph, dtype=dtype,
             join_validation=engine.joins_validation(protocol, chosen, splits, train_fraction),
         )  # fmt: skip
-    replicas = [
-        ReplicaSpec(stream, float(rate), float(multiplier))
-        for stream, rate, multiplier in zip(
-            streams(*seeds), np.broadcast_to(lr, len(seeds)), np.broadcast_to(noise, len(seeds)),
-            strict=True,
-        )
-    ]  # fmt: skip
-    return engine.train(structure, protocol, chosen, replicas, threads=threads)
+    descent = descent_of(protocol, chosen, seeds=seeds, splits=splits, noise=noise, watch=watch)
+    trained = engine.train(
+        structure, protocol, chosen, replicas_of(seeds, lr), descent, threads=threads
+    )
+    if chosen.patience is None:
+        descent.door.close()
+    return trained
 
 
 def start(dataset: GraphDataset, seed: int | bytes = 0) -> np.ndarray:

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from small_graphs import HIDDEN, fit, random_graph, streams, structure_of
+from small_graphs import HIDDEN, descent_of, fit, random_graph, replicas_of, structure_of
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -48,8 +48,9 @@ def batch(protocol, *, splits: int = 3, optimizer: str = "adam", device: str = "
     settings = engine.Settings(
         optimizer=optimizer, epochs=1, private=True, hidden=HIDDEN, device=device
     )
-    specs = [engine.ReplicaSpec(each, 0.1, 2.0) for each in streams(*seeds)]
-    return engine._Batch(structure, protocol, settings, specs, np.arange(len(specs)))
+    descent = descent_of(protocol, settings, seeds=seeds, splits=splits, noise=2.0)
+    rows = np.arange(len(seeds))
+    return engine._Batch(structure, protocol, settings, replicas_of(seeds), rows, descent)
 
 
 def take_steps(chosen) -> int:
@@ -295,8 +296,9 @@ def test_a_node_that_is_not_finite_moves_its_own_part_alone(dense_from, monkeypa
         optimizer="sgd", epochs=1, private=True, hidden=HIDDEN, device="torch-cpu",
         dtype="float64", dropout=0.0,
     )  # fmt: skip
-    spec = [engine.ReplicaSpec(streams(0)[0], 0.1, 1.0)]
-    chosen, seen = engine._Batch(structure, SOUND, settings, spec, np.arange(1)), []
+    descent = descent_of(SOUND, settings, seeds=(0,), splits=4, noise=1.0)
+    replicas, seen = replicas_of((0,)), []
+    chosen = engine._Batch(structure, SOUND, settings, replicas, np.arange(1), descent)
     honest = TorchBackend._clipped
 
     def watched(backend, *rest):

@@ -33,7 +33,7 @@ def parts_of(structure, replica: int = 0) -> list[list[int]]:
 
 
 def kept_nodes(dataset, protocol, fraction, seed=0):
-    return sample_training_nodes(dataset, protocol, fraction, streams(seed)[0])
+    return sample_training_nodes(dataset, protocol, fraction, streams(seed)[0].public)
 
 
 @pytest.mark.parametrize("protocol", ALL, ids=lambda each: each.name)
