@@ -122,14 +122,12 @@ def untrained(quality: Quality | None = None, tests: Callable[[int], int] | None
     ``tests(position)`` seeds the predictions of the test nodes.
     """
 
-    def train(structure, protocol, settings, specs, **_):
+    def train(structure, protocol, settings, specs, descent, **_):
         nodes = structure.validation_nodes
         labels, k = structure.inputs.labels[nodes], structure.inputs.n_classes
         splits = structure.parts.shape[1]
-        visits = protocol.visits if splits > 1 else "epoch_sum"
-        steps = settings.epochs * (1 if visits == "epoch_sum" else splits)
-        sizes = {"epoch_sum": (splits, splits), "shuffled": (1, 1), "poisson": (0, splits)}[visits]
-        clip = settings.clip_norm if protocol.clipping == "global_norm" else math.inf
+        whole = splits == 1 or protocol.visits == "epoch_sum"
+        descent.taken(range(len(specs)), settings.epochs * (1 if whole else splits))
         right = [quality(spec.learning_rate, i) if quality else 0 for i, spec in enumerate(specs)]
         return engine.Trained(
             parameters=np.zeros((len(specs), 1)),
@@ -146,16 +144,6 @@ def untrained(quality: Quality | None = None, tests: Callable[[int], int] | None
                     )
                     for i in range(len(specs))
                 ]
-            ),
-            released=tuple(
-                engine.Released(
-                    noisy_steps=steps if settings.private else 0,
-                    bare_steps=0 if settings.private else steps,
-                    epochs=settings.epochs, visits=visits, parts=splits, fewest=sizes[0],
-                    most=sizes[1], clip_norm=clip,
-                    noise_std=spec.noise_multiplier * settings.clip_norm,
-                )
-                for spec in specs
             ),
             seconds=1.0,
         )  # fmt: skip

@@ -347,16 +347,18 @@ def test_who_has_the_seed_recovers_a_label_so_that_nothing_is_proved_without_sec
 
 
 def releasing(noise_std: float):
-    """A method that says it released a sum with this noise."""
+    """A method that releases a sum with this noise."""
     event = GaussianQuery(
         unit="node", relation="replace", count=1, reason="test", sensitivity=1.0,
         noise_std=noise_std,
     )  # fmt: skip
 
     def run(task, requests, door, context):
+        door.plan([[event] for _ in requests])
+        door.gaussian(np.zeros((len(requests), 1)), [event] * len(requests))
         guess = np.zeros(task.test_features.shape[0], dtype=int)
         validation = np.zeros(len(task.validation_labels), dtype=int)
-        return [Outcome(guess, validation, events=(event,)) for _ in requests]
+        return [Outcome(guess, validation) for _ in requests]
 
     return replace(method_named("class_sums"), run=run)
 

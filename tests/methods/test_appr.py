@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
+from doors import one_lane
 from small_graphs import random_graph, with_parts
 from small_jobs import job_of
 
 from private_graphs.errors import UserError
 from private_graphs.graphs.metis import metis_partition
 from private_graphs.jobs import Job
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods import method_named
 from private_graphs.methods.appr import Data, Sample, batches_of, shared_sample
 from private_graphs.methods.appr_attack import layer_attack
@@ -26,6 +28,7 @@ from private_graphs.methods.appr_budget import (
     events,
     proved_noise,
     published_noise,
+    releases,
     row_epsilon,
     rows_epsilon,
 )
@@ -155,7 +158,9 @@ def test_noise_of_sampled_roots_proves_what_was_asked_and_hardly_less(kind, othe
 def test_every_root_joins_every_step_by_itself_at_the_rate_that_is_priced():
     plan = replace(SOUND, kind="one_hot", others=0, n_roots=40, batch=40, steps=4000, root_rate=0.3)
     usable = np.arange(40) > 0
-    batches = batches_of(plan, PROTOCOLS["sound"], usable, np.random.default_rng(2))
+    query = releases(plan, Noise(multiplier=1.0))[-1]
+    descent = one_lane(query, seed=2).descent([query], coins="batches")
+    batches = batches_of(plan, PROTOCOLS["sound"], usable, descent)
     joined = np.array([np.bincount(step[step >= 0], minlength=40) for step in batches])
     assert joined.max() == 1 and not joined[:, 0].any()
     assert abs(joined[:, 1:].mean(axis=0) - 0.3).max() < 4.5 * math.sqrt(0.21 / 4000)
@@ -210,32 +215,66 @@ def test_what_published_rows_prove_at_most():
 
 def test_two_orthogonal_rows_attain_the_sensitivity_of_clipped_ones():
     pair = [
-        gaussian_rows(np.eye(2)[[each]] * 5.0, 2, 0.01, 0.0, np.random.default_rng(0)).toarray()
+        gaussian_rows(np.eye(2)[[each]] * 5.0, 2, 0.01, one_lane(), None).toarray()
         for each in (0, 1)
     ]
     assert np.linalg.norm(pair[0] - pair[1]) == pytest.approx(math.sqrt(2) * 0.01)
-    small = gaussian_rows(np.array([[1e-3, 0]]), 2, 0.01, 0.0, np.random.default_rng(0))
+    small = gaussian_rows(np.array([[1e-3, 0]]), 2, 0.01, one_lane(), None)
     assert small.toarray()[0, 0] == 1e-3
+
+
+def _queries(**noise):
+    """What the rows of a run release with this noise, of entries .001 and rows 1e-9 at most."""
+    return releases(replace(SOUND, top=2, row_clip=1e-9), Noise(multiplier=1.0, **noise))[:-1]
 
 
 def test_every_coordinate_gets_noise_and_ties_are_broken_by_it_alone():
     p = np.zeros((4000, 9))
     p[:, :3] = 0.5  # all are clipped to one value
-    generator = np.random.default_rng(0)
-    exact = chosen_rows(p, 2, 0.001, math.inf, generator)
+    exact = chosen_rows(p, 2, 0.001, one_lane(seed=0), None, None, "alike")
     np.testing.assert_allclose(np.bincount(exact.indices, minlength=9)[:3] / 4000, 2 / 3, atol=0.03)
-    noisy = chosen_rows(p, 2, 0.001, 1e-6, generator)
+    (choice,) = _queries(choice=1e-6)
+    noisy = chosen_rows(p, 2, 0.001, one_lane(choice, seed=1), choice, None, "alike")
     np.testing.assert_allclose(np.bincount(noisy.indices, minlength=9) / 4000, 2 / 9, atol=0.03)
     assert set(noisy.data) == {0.5}
-    gaussian = gaussian_rows(p, 2, 1e-9, 1.0, generator)
+    (query,) = _queries(row_std=1.0)
+    gaussian = gaussian_rows(p, 2, 1e-9, one_lane(query, seed=2), query)
     np.testing.assert_allclose(np.bincount(gaussian.indices, minlength=9) / 4000, 2 / 9, atol=0.03)
 
 
 def test_odds_of_a_choice_are_those_of_the_exponential_mechanism():
     p = np.tile([0.001, 0.0], (40_000, 1))
-    first = chosen_rows(p, 1, 0.001, 0.7, np.random.default_rng(1))
+    (choice,) = _queries(choice=0.7)
+    first = chosen_rows(p, 1, 0.001, one_lane(choice, seed=1), choice, None, "alike")
     share = (first.indices == 0).mean()
     assert share / (1 - share) == pytest.approx(math.exp(0.7), rel=0.03)
+
+
+def test_chosen_entries_have_laplace_noise_whatever_their_size():
+    """Of two entries, both of which are chosen: one is clipped to .001, one is zero."""
+    p = np.tile([0.5, 0.0], (40_000, 1))
+    choice, values = _queries(choice=0.7, values=0.5)
+    door = one_lane(choice, values, seed=1)
+    rows = chosen_rows(p, 2, 0.001, door, choice, values, "entries").toarray()
+    door.close()
+    assert values.scale == 2 * 0.001 / 0.5, "both entries of a row move by the clip"
+    noise = rows - [0.001, 0.0]
+    np.testing.assert_allclose(noise.mean(axis=0), 0, atol=5 * values.scale * math.sqrt(2 / 4e4))
+    np.testing.assert_allclose(abs(noise).mean(axis=0), values.scale, rtol=0.03)
+    assert abs(np.corrcoef(noise.T)[0, 1]) < 0.03
+    plain = chosen_rows(p, 2, 0.001, one_lane(), None, None, "entries")
+    np.testing.assert_array_equal(plain.toarray(), np.minimum(p, 0.001))
+
+
+def test_rows_that_are_released_with_other_noise_than_is_planned_are_refused():
+    choice, values = _queries(choice=0.7, values=0.5)
+    other, _ = _queries(choice=0.8, values=0.5)
+    with pytest.raises(ReleaseMismatch):
+        chosen_rows(np.eye(3), 2, 0.001, one_lane(choice, values), other, values, "entries")
+    door = one_lane(choice, values)
+    chosen_rows(np.eye(3), 2, 0.001, door, choice, None, "alike")
+    with pytest.raises(ReleaseMismatch):  # the values of the chosen were planned too
+        door.close()
 
 
 def test_column_rules_and_truncation():
@@ -259,7 +298,8 @@ def test_column_rules_and_truncation():
 
 def _sample(graph=GRAPH, share=0.4, seed=0):
     task, _ = build_task(graph, "nodes", PROTOCOLS["paper"], 1e-5)
-    return Sample.of(Data.of(task, False), share, np.random.default_rng(seed))
+    draw = one_lane(seed=seed).sample
+    return Sample.of(Data.of(task, False), share, lambda nodes, size: draw(nodes, size)[0])
 
 
 def test_a_sample_is_in_random_order_and_keeps_its_induced_edges():
@@ -319,7 +359,7 @@ def test_runs_that_are_priced_have_samples_of_their_own(protocol, shared):
         Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made)
         for epsilon in (1.0, 2.0)
     ]
-    first, second = map(data.sample, requests)
+    first, second = (data.sample(each, Door.of([each.streams])) for each in requests)
     assert len(first.labels) == len(second.labels)
     assert ((first.features != second.features).nnz == 0) == shared
     assert {shared_sample(task, each) for each in requests} == {"seed 0" if shared else ""}

@@ -10,10 +10,12 @@ import pytest
 import scipy.sparse as sp
 import torch
 from answers import answers
+from doors import door_of, one_lane
 from small_jobs import job_of
 from test_noisy_sums import graph_of, proved, request
 from torch.nn import functional
 
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import method_named
 from private_graphs.methods.dp_gnn import (
     EPOCH_CHOSEN,
@@ -31,7 +33,7 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.run import execute
 from private_graphs.tasks import build_task
 from private_graphs.training import stacks
-from private_graphs.training.stacks import Inputs, Rows, Stack
+from private_graphs.training.stacks import Inputs, Noisy, Rows, Stack
 from private_graphs.training.streams import Streams
 
 N, D, C = 12, 7, 3
@@ -225,11 +227,49 @@ def test_it_learns_from_neighbours_without_noise():
 
 
 def test_batches_of_an_epoch_hold_each_row_once():
-    from private_graphs.methods.dp_gnn import _lots
+    def lots_of(kind, rows, lot, epochs=1):
+        network = StarNet(D, C, 1, [random_matrix(2)], "layer")
+        stack, drawn = started(network, [STREAMS]), []
 
-    draw = np.random.default_rng(0)
-    lots = _lots("shuffled")(draw, 20, 6, 20)
-    first = np.concatenate([next(lots) for _ in range(3)])
-    assert len(set(first)) == 18
-    assert [len(next(_lots("fixed")(draw, 20, 6, 20))) for _ in range(3)] == [6, 6, 6]
-    assert next(_lots("shuffled")(draw, 5, 20, 20)).max() < 5, "others have no label"
+        def clipped(stack, lots):
+            drawn.append(lots[0])
+            return torch.zeros_like(stack.flat, dtype=torch.float64)
+
+        labels = np.zeros((rows >= 0).sum(), np.int64)
+        fit = stacks.Fit(Inputs(Rows(sp.csr_matrix((len(labels), D)))), labels, [0.1], epochs)
+        descent = stacks.steps(one_lane(), [None])
+        stacks.train_noisy(network, stack, fit, Noisy(lot, rows, descent, kind, clipped=clipped))
+        return drawn
+
+    first, second = np.split(np.concatenate(lots_of("shuffled", np.arange(20), 6, 2)), 2)
+    assert len(set(first)) == len(set(second)) == 18 and first.tolist() != second.tolist()
+    fixed = lots_of("fixed", np.arange(20), 6)
+    assert [len(each) for each in fixed] == [len(set(each)) for each in fixed] == [6, 6, 6]
+    (whole,) = lots_of("shuffled", np.where(np.arange(20) % 4, -1, np.arange(20) // 4), 20)
+    assert sorted(whole) == list(range(5)), "others have no label"
+
+
+def test_steps_of_another_noise_or_number_than_is_planned_are_refused():
+    """Planned for lots of 16 of 50 and two epochs of three steps; one more is refused."""
+    asked = request("dp_gnn", 8.0, epochs=2, lot=16, degree=3)
+    steps, answer = method_named("dp_gnn").planned(task_of(), asked)
+    door = door_of([STREAMS], [[steps, answer]])
+    louder = replace(steps, noise_multiplier=steps.noise_multiplier / 2)
+
+    def train(query, epochs):
+        network = StarNet(D, C, 1, [random_matrix(2)], "layer")
+        labels = np.zeros(N, np.int64)
+        rows = np.r_[np.arange(N), np.full(50 - N, -1)]
+        inputs = Inputs(Rows(sp.csr_matrix((N, D))))
+        stars = stars_of(inputs.rows, network.matrices, np.arange(N))
+        noisy = Noisy(16, rows, stacks.steps(door, [query]))
+        fit = stacks.Fit(stars, labels, [0.1], epochs)
+        stacks.train_noisy(network, started(network, [STREAMS]), fit, noisy)
+
+    with pytest.raises(ReleaseMismatch):
+        train(louder, 2)
+    train(steps, 1)
+    with pytest.raises(ReleaseMismatch):
+        door.close()
+    with pytest.raises(ReleaseMismatch):
+        train(steps, 2)

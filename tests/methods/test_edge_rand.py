@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from answers import answers
+from doors import one_lane
 from test_noisy_sums import graph_of, request
 
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import edge_rand
-from private_graphs.methods.edge_rand import METHODS, keeping, randomised, randomised_rows
+from private_graphs.methods.edge_rand import (
+    METHODS,
+    keeping,
+    planned,
+    randomised,
+    randomised_rows,
+)
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.tasks import build_task
 
 METHOD = METHODS[0]
+
+
+def plan_of(draw, n: int, epsilon: float):
+    """What a run on ``n`` nodes releases by ``draw``."""
+    protocol = METHOD.protocols["released" if draw is randomised_rows else "sound"]
+    task = SimpleNamespace(protocol=protocol, graph=SimpleNamespace(n_nodes=n))
+    return planned(task, request("edge_rand", epsilon, hops=1))
+
+
+def drawn_by(draw, edges: np.ndarray, n: int, epsilon: float, generator: np.random.Generator):
+    """The pairs that one run sees of a graph on ``n`` nodes."""
+    plan = plan_of(draw, n, epsilon)
+    door = one_lane(*plan, seed=generator)
+    drawn = draw(edges, n, door, plan)
+    door.close()
+    return drawn
 
 
 def test_probabilities_keep_the_density_and_their_ratio_is_the_budget():
@@ -41,7 +66,7 @@ def test_pairs_are_drawn_with_these_probabilities(draw, monkeypatch):
     n_pairs, trials = pairs.shape[1] * (1 + ordered), 300
     stayed, appeared = [], []
     for _ in range(trials):
-        drawn = draw(edges, n, 2.0, generator)
+        drawn = drawn_by(draw, edges, n, 2.0, generator)
         assert (drawn[0] != drawn[1]).all() if ordered else (drawn[0] < drawn[1]).all()
         found = drawn[0] * n + drawn[1]
         assert len(np.unique(found)) == len(found)
@@ -61,11 +86,23 @@ def test_two_looks_at_a_pair_refute_the_budget_and_one_does_not(draw, shown):
     looks = 2 if draw is randomised_rows else 1
     kept = []
     for present in (edges[:, 1:], edges):
-        drawn = (draw(present, n, 1.0, generator) for _ in range(runs))
+        drawn = (drawn_by(draw, present, n, 1.0, generator) for _ in range(runs))
         kept.append(sum((np.sort(each, 0) == edges[:, :1]).all(0).sum() == looks for each in drawn))
     bound = two_point_epsilon(Errors(int(kept[0]), runs, runs - int(kept[1]), runs), 1e-7, 0.999)
     assert (bound > 1) == (looks == 2) and bound <= shown
     assert math.log(kept[1] / kept[0]) == pytest.approx(shown, abs=0.2)
+
+
+@pytest.mark.parametrize("draw", [randomised, randomised_rows])
+def test_pairs_that_are_drawn_at_another_budget_than_is_planned_are_refused(draw):
+    edges = np.array([[0, 1], [1, 2]])
+    plan, louder = (plan_of(draw, 9, epsilon) for epsilon in (1.0, 0.9))
+    with pytest.raises(ReleaseMismatch):
+        draw(edges, 9, one_lane(*louder), plan)
+    door = one_lane(*plan)
+    draw(edges, 9, door, plan)
+    with pytest.raises(ReleaseMismatch):
+        draw(edges, 9, door, plan)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
+from doors import one_lane
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_graphs import random_graph
@@ -132,7 +133,8 @@ def test_asked_training_nodes_are_treated_as_test_nodes(task):
 
 
 def test_edges_are_read_through_the_release_alone(task, monkeypatch):
-    def constant(adjacency, voters, beliefs, lattice, generator):
+    def constant(adjacency, voters, beliefs, lattice, door, query):
+        door.gaussian(np.zeros((1, 1), np.int64), [query])
         return np.tile(np.arange(beliefs.shape[1]), (len(beliefs), 1)) / 7
 
     monkeypatch.setattr(edge_votes, "release", constant)
@@ -147,9 +149,11 @@ def test_the_noise_that_is_added_is_the_noise_that_is_priced(task):
     voters = edge_votes.draw_voters(task, np.random.default_rng(0))
     beliefs = np.full((task.adjacency.shape[0], task.n_classes), 1 / task.n_classes)
     asked = beliefs[voters.asked]
+    (event,) = run("edge_votes", task, [request(2.0)])[0].events
     lattice = edge_votes.calibrated(task, 2.0, int(voters.asked.sum()))
+    assert (event.noise_std, event.spacing) == (lattice.noise_std, lattice.spacing)
     draws = [
-        edge_votes.release(task.adjacency, voters, asked, lattice, np.random.default_rng(s))
+        edge_votes.release(task.adjacency, voters, asked, lattice, one_lane(event, seed=s), event)
         for s in range(60)
     ]
     exact = vote_sums(task.adjacency, voters, beliefs)[voters.asked]

@@ -9,11 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from doors import one_lane
 from scipy import stats
 from small_graphs import random_graph
 from small_tasks import request, run, task_of
 
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import label_counts
 from private_graphs.privacy.accountants import price
 
@@ -48,9 +50,23 @@ def test_noise_is_the_discrete_laplace_of_the_price_and_of_twice_the_scale_in_tr
     assert event.sensitivity / event.scale <= 1.5
     assert 1.4999 < price(event, "edge_undirected", "add_remove", 1e-300).epsilon <= 1.5
     n_train, counts = 20_000, np.zeros((40_000, 2), np.int64)
-    noisy = label_counts.noisy_counts(counts, n_train, 1.5, np.random.default_rng(0))
+    door = one_lane(event)
+    (noisy,) = label_counts.noisy_counts(counts, n_train, door, [event])
+    door.close()
     for rows, scale in ((noisy[n_train:], event.scale), (noisy[:n_train], 2 * event.scale)):
         assert stats.kstest(rows.ravel(), stats.laplace(scale=scale).cdf).pvalue > 1e-4
+
+
+def test_counts_are_released_once_and_at_the_planned_noise(task):
+    event, louder = (
+        run("label_counts", task, [request(task, epsilon)])[0].events[0] for epsilon in (1.5, 2.0)
+    )
+    counts, door = np.zeros((4, 2), np.int64), one_lane(event)
+    with pytest.raises(ReleaseMismatch):
+        label_counts.noisy_counts(counts, 2, door, [louder])
+    label_counts.noisy_counts(counts, 2, door, [event])
+    with pytest.raises(ReleaseMismatch):
+        label_counts.noisy_counts(counts, 2, door, [event])
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 1.0, 7.3])

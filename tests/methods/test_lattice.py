@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from doors import one_lane
 from scipy.stats import norm
 
 from private_graphs.errors import UserError
@@ -32,9 +33,10 @@ def calibrate(epsilon: float, releases: int = 1, size: int = 700) -> LatticeGaus
 
 
 def event_of(lattice: LatticeGaussian, count: int = 1) -> GaussianQuery:
-    (event,) = lattice.events(
+    event = lattice.query(
         unit="node", relation="replace", reason="test", clipping="row", count=count
     )
+    assert event is not None
     return event
 
 
@@ -73,10 +75,10 @@ def test_without_a_budget_there_is_no_noise():
     lattice = calibrate(math.inf)
     sums = np.arange(6).reshape(2, 3)
     assert lattice.noise_std == 0
-    assert lattice.events(unit="node", relation="replace", reason="", clipping="row") == ()
-    np.testing.assert_array_equal(
-        lattice.noisy(sums, np.random.default_rng(0)), sums * lattice.spacing
-    )
+    query = lattice.query(unit="node", relation="replace", reason="", clipping="row")
+    assert query is None
+    (released,) = one_lane().gaussian(sums[None], [query])
+    np.testing.assert_array_equal(released, sums * lattice.spacing)
 
 
 def test_sums_that_64_bits_cannot_hold_are_refused():

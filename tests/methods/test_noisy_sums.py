@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from answers import answers
+from doors import door_of
 from small_graphs import make_graph, with_parts
 
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import method_named
-from private_graphs.methods.emitted import ReleaseMismatch
 from private_graphs.methods.method import Request
 from private_graphs.methods.noisy_sums import (
     CURVES_KEPT,
@@ -57,10 +58,17 @@ def task_of(scenario: str, protocol: str = "sound", graph=None, delta: float = 1
     return build_task(graph, scenario, PROTOCOLS[protocol], delta, max_edges=900)[0]
 
 
+def sums_of(adjacency, noise: float = 0.0, hops: int = 1, seed: int = 0) -> NoisySums:
+    """Sums of one run, of which an undirected edge is the unit; without DP for no noise."""
+    query = None
+    if noise:
+        (query,) = Budget(hops, 0, 0, 1.0, 1, 1e-7, "edge_undirected").events(noise)
+    door = door_of([Streams.of({"seed": seed})], [[query]])
+    return NoisySums([sp.csr_matrix(adjacency, dtype=np.float32)], door, [query])
+
+
 def summed(adjacency, rows: np.ndarray) -> np.ndarray:
-    return NoisySums([sp.csr_matrix(adjacency, dtype=np.float32)], [0.0], STREAMS).release(
-        1, rows[None].astype(np.float32)
-    )[0]
+    return sums_of(adjacency).release(1, rows[None].astype(np.float32))[0]
 
 
 def test_sums_run_from_sender_to_receiver_without_degrees_or_loops():
@@ -119,12 +127,18 @@ def test_a_list_is_short_and_depends_on_its_owner_alone():
     assert (owned_lists(whole, degree, Streams.of({"seed": 1})) != lists).nnz
 
 
-def test_a_stage_is_released_once():
-    sums = NoisySums([adjacency_of(graph_of())], [1.0], STREAMS)
+def test_a_stage_is_released_once_and_no_stage_more_or_less_than_is_priced():
+    sums = sums_of(adjacency_of(graph_of()), 1.0, hops=2)
     rows = np.ones((1, N, 2), np.float32)
-    sums.release(1, rows)
+    first = sums.release(1, rows)
     with pytest.raises(ReleaseMismatch, match="each stage once"):
         sums.release(1, 2 * rows + np.arange(N)[:, None].astype(np.float32))
+    with pytest.raises(ReleaseMismatch):
+        sums.door.close()
+    assert (sums.release(2, rows) != first).all(), "no noise is used twice"
+    sums.door.close()
+    with pytest.raises(ReleaseMismatch):
+        sums.release(3, rows)
 
 
 @pytest.mark.parametrize(("noise", "refuted"), [(4.6787, True), (6.6166, False)])
@@ -139,7 +153,7 @@ def test_an_edge_between_two_others_alone_refutes_the_released_noise_and_not_the
     seen = []
     for joined, seed in ((0.0, 5), (1.0, 6)):
         matrix = sp.csr_matrix((np.full(2 * pairs, joined, np.float32), ends), (2 * pairs,) * 2)
-        sums = NoisySums([matrix], [noise], [Streams.of({"seed": seed})]).release(1, rows)[0, :, 0]
+        sums = sums_of(matrix, noise, seed=seed).release(1, rows)[0, :, 0]
         seen.append((sums[first] + sums[second]) / math.sqrt(2))  # along both rows of the pair
     apart = (seen[1].mean() - seen[0].mean()) / np.sqrt((seen[0].var() + seen[1].var()) / 2)
     assert apart == pytest.approx(math.sqrt(2) / noise, abs=0.005)

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from doors import one_lane
 
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods.pate_votes import (
     REFUSED,
     Noise,
@@ -15,11 +17,28 @@ from private_graphs.methods.pate_votes import (
     log_miss,
     noise_for,
     released_labels,
+    simulated_labels,
 )
 from private_graphs.privacy.accountants import compose_runs, gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
 
 VOTES = np.random.default_rng(0).multinomial(250, [0.7] + [0.3 / 9] * 9, size=400)
+
+
+def released(votes: np.ndarray, noise: Noise, seed: int, planned: Noise | None = None):
+    """Labels that pass a door, of the plan of ``noise`` or another one."""
+    events = (planned or noise).events("record", "replace")
+    generator = np.random.default_rng(seed)
+    *check, answer = events
+    door = one_lane(*events, seed=generator)
+    labels = released_labels(
+        votes,
+        noise,
+        lambda exact, asked: door.rows(exact, check[0] if check else None, asked),
+        lambda exact, asked: door.rows(exact, answer, asked),
+    )
+    door.close()
+    return labels
 
 
 def votes(*counts: int) -> np.ndarray:
@@ -96,17 +115,37 @@ def test_caps_hold_in_every_draw_and_refusals_take_draws():
     other = VOTES.copy()
     other[3] = np.eye(10, dtype=int)[0] * 250  # surely passes
     for seed in range(50):
-        labels = released_labels(VOTES, noise, np.random.default_rng(seed))
+        labels = released(VOTES, noise, seed)
         got = np.flatnonzero(labels != REFUSED)
         assert len(got) <= 40 and (not len(got) or got[-1] < 100)
-        changed = released_labels(other, noise, np.random.default_rng(seed))
+        changed = released(other, noise, seed)
         both = (labels != REFUSED) & (changed != REFUSED)
         both[3] = False
         assert np.array_equal(labels[both], changed[both])
 
 
+def test_more_checks_or_answers_than_are_priced_are_refused_and_fewer_are_paid_for():
+    asked, fewer = Noise(150, 30, 20, 100, 40), Noise(150, 30, 20, 100, 8)
+    with pytest.raises(ReleaseMismatch):
+        released(VOTES, asked, 0, planned=fewer)
+    with pytest.raises(ReleaseMismatch):
+        released(VOTES, asked, 0, planned=Noise(150, 30, 20, 99, 40))
+    assert (released(VOTES, fewer, 0, planned=Noise(150, 30, 20, 100, 40)) != REFUSED).sum() == 8
+
+
+@pytest.mark.parametrize("check", [30, 0])
+def test_the_diagnostic_of_a_run_without_dp_simulates_what_is_released(check):
+    noise = Noise(150, check, 20, 100, 40)
+    if check:
+        simulated = simulated_labels(VOTES, noise, np.random.default_rng(3))
+        assert np.array_equal(simulated, released(VOTES, noise, 3))
+    labels = simulated_labels(VOTES, Noise(150, check, 1e-9, 100, 40), np.random.default_rng(3))
+    got = labels != REFUSED
+    assert got.sum() == 40 and np.array_equal(labels[got], VOTES[got].argmax(1))
+
+
 def test_without_a_check_the_first_images_are_answered():
-    labels = released_labels(VOTES, Noise(200, 0, 1e-9, 60, 40), np.random.default_rng(0))
+    labels = released(VOTES, Noise(200, 0, 1e-9, 60, 40), 0)
     assert np.array_equal(labels[:40], VOTES[:40].argmax(1)) and (labels[40:] == REFUSED).all()
 
 
@@ -134,10 +173,7 @@ def test_neighbours_answer_differently_no_more_than_priced():
     noise = Noise(0, 0, 4.0, 1, 1)
     n = 20_000
     shares = [
-        np.mean(
-            released_labels(np.repeat(each, n, 0), Noise(0, 0, 4.0, n, n), np.random.default_rng(s))
-            == 0
-        )
+        np.mean(released(np.repeat(each, n, 0), Noise(0, 0, 4.0, n, n), s) == 0)
         for s, each in enumerate((one, two))
     ]
     assert shares[1] - shares[0] > 0.05, "the record is seen"

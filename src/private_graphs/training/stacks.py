@@ -725,7 +725,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
     divided by ``lot``, whatever the number of rows that joined.
     """
     noisy.descent.check_clip(noisy.clip_norm)
-    n, replicas = len(fit.labels), len(fit.rates)
+    replicas = len(fit.rates)
     adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
     # One width for all steps: how sums are cut, and their last bits, follows from it.
     usual = min(len(noisy.rows), noisy.lot + 6 * math.isqrt(noisy.lot))
@@ -736,7 +736,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
         if noisy.clipped is not None:
             return noisy.clipped(stack, drawn)
         widest = max(usual, *map(len, drawn))
-        if not widest:  # nobody has a label, which is private: noise alone moves the parameters
+        if not len(labels):  # nobody has a label, which is private: noise alone moves the parameters
             return torch.zeros_like(stack.flat, dtype=torch.float64)
         index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
         for replica, rows in enumerate(drawn):
