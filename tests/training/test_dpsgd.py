@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from private_graphs.methods.emitted import ReleaseMismatch, check_records
+from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import dpsgd
-from private_graphs.training.dpsgd import Net, Steps, gradient_sum, train
+from private_graphs.training.dpsgd import Net, Steps, gradient_sum
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_dpsgd import gradient_sums
 from private_graphs.training.torch_noise import random_bytes
@@ -22,10 +22,45 @@ NET = Net((20, 16, 12, 5))
 RNG = np.random.default_rng(7)
 ROWS = 3 * RNG.normal(size=(300, 20)).astype(np.float32)
 LABELS = RNG.integers(0, 5, size=300)
-STEPS = Steps(2, 60, "shuffled", 0.1, 0.5, 0.0)
+STEPS = Steps(2, 60, "shuffled", 0.1, 0.5)
 
 
 DEVICES = ["cpu", "torch-cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+def event_of(steps: Steps, noise_std: float, n_records: int = 300) -> NoisyGradients:
+    """What ``steps`` release with noise of this size on their sums."""
+    n_lots = -(-n_records // steps.lot_size)
+    if n_lots == 1:
+        sampling = FullBatch(-(-n_records // steps.microbatch))
+    elif steps.lots == "shuffled":
+        sampling = Shuffled(n_lots)
+    else:
+        sampling = Poisson(steps.lot_size / n_records)
+    clipping = "per_record" if steps.microbatch == 1 else "per_group"
+    clips = math.isfinite(steps.clip_norm)
+    norm = steps.clip_norm if clips else 1.0
+    return NoisyGradients(
+        clipping if clips else "none", norm, noise_std / norm, n_lots * steps.epochs, steps.epochs,
+        sampling,
+    )  # fmt: skip
+
+
+def descent_of(streams: list[Streams], event: NoisyGradients | None) -> Descent:
+    """The steps that ``event`` plans for each of ``streams``."""
+    door = Door.of(streams)
+    door.plan([(event,) if event else ()] * len(streams))
+    return door.descent([event] * len(streams))
+
+
+def train(net, steps, rows, labels, streams, *, noise_std=0.0, event=None, **how):
+    """Train as planned: as ``event`` says, or with ``noise_std``."""
+    if noise_std and steps.epochs:
+        event = event_of(steps, noise_std, len(rows))
+    descent, public = descent_of(streams, event), [each.public for each in streams]
+    trained = dpsgd.train(net, steps, rows, labels, public, descent, **how)
+    descent.door.close()
+    return trained
 
 
 @pytest.fixture(params=DEVICES)
@@ -93,8 +128,8 @@ def test_training_is_that_of_opacus(
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer, optimizer
 
-    steps = replace(STEPS, lots=lots, noise_std=noise_std)
-    (ours,) = train(NET, steps, ROWS, LABELS, [STREAMS])
+    steps = replace(STEPS, lots=lots)
+    (ours,) = train(NET, steps, ROWS, LABELS, [STREAMS], noise_std=noise_std)
     model = GradSampleModule(module(NET, NET.start(STREAMS.generator("initial"))))
     theirs = DPOptimizer(
         torch.optim.SGD(model.parameters(), lr=steps.learning_rate),
@@ -107,9 +142,9 @@ def test_training_is_that_of_opacus(
         return torch.from_numpy(queue.pop(0).reshape(reference.T.shape).T.copy())
 
     monkeypatch.setattr(optimizer, "_generate_noise", drawn)
-    drawn_lots = dpsgd.Lots.of(steps, 300, STREAMS.generator("lots"))
+    drawn_lots = dpsgd.Lots(steps, 300, descent_of([STREAMS], None))
     for _ in range(steps.epochs):
-        for lot in drawn_lots.epoch():
+        for (lot,) in drawn_lots.epoch():
             draws = noise_std * noise.standard_normal(NET.n_parameters) if noise_std else 0.0
             sizes = np.cumsum([each.numel() for each in model.parameters()])[:-1]
             queue[:] = np.split(draws + np.zeros(NET.n_parameters), sizes)
@@ -119,7 +154,7 @@ def test_training_is_that_of_opacus(
                 torch.from_numpy(LABELS[lot]),
             ).backward()
             theirs.step()
-    np.testing.assert_allclose(ours.parameters, flat(model), atol=3e-6)
+    np.testing.assert_allclose(ours, flat(model), atol=3e-6)
 
 
 def test_what_a_record_contributes_reads_no_other_record() -> None:
@@ -189,6 +224,7 @@ def test_a_gradient_that_is_not_finite_contributes_nothing(bad: float, group: in
 
 
 EVENT = NoisyGradients("per_record", 0.5, 4.0, 10, 2, Shuffled(5))
+POISSON = replace(EVENT, sampling=Poisson(0.2))
 
 
 @pytest.mark.parametrize(
@@ -196,44 +232,56 @@ EVENT = NoisyGradients("per_record", 0.5, 4.0, 10, 2, Shuffled(5))
     [
         ("shuffled", 60, 1, EVENT),
         ("shuffled", 300, 1, replace(EVENT, releases=2, sampling=FullBatch(300))),
-        ("poisson", 60, 1, replace(EVENT, sampling=Poisson(0.2))),
-        ("poisson", 60, 3, replace(EVENT, clipping="per_group", sampling=Poisson(0.2))),
+        ("poisson", 60, 1, POISSON),
+        ("poisson", 60, 3, replace(POISSON, clipping="per_group")),
     ],
 )
 @pytest.mark.parametrize("device", DEVICES)
-def test_what_is_released_is_counted(
+def test_what_is_released_is_what_is_planned(
     lots: str, size: int, group: int, event: NoisyGradients, device: str
 ) -> None:
-    steps = replace(STEPS, lots=lots, lot_size=size, noise_std=2.0, microbatch=group)
-    (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS], device=device)
-    assert check_records(event, replica.released) == event
-    with pytest.raises(ReleaseMismatch, match="noise_multiplier is 4"):
-        check_records(replace(event, noise_multiplier=5.0), replica.released)
-    with pytest.raises(ReleaseMismatch, match="releases is"):
-        more = replace(event, releases=2 * event.releases, epochs=4)
-        check_records(more, replica.released)
+    steps = replace(STEPS, lots=lots, lot_size=size, microbatch=group)
+    how = dict(streams=[STREAMS], device=device)
+    train(NET, steps, ROWS, LABELS, **how, event=event)
+    for epochs in (1, 4):
+        planned = replace(event, releases=epochs * event.releases // 2, epochs=epochs)
+        with pytest.raises(ReleaseMismatch, match=f"planned {planned.releases}"):
+            train(NET, steps, ROWS, LABELS, **how, event=planned)
 
 
-def test_lots_that_are_not_what_they_are_called_are_refused() -> None:
-    steps = replace(STEPS, lots="poisson", noise_std=2.0, epochs=20)
-    (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS])
-    planned = NoisyGradients("per_record", 0.5, 4.0, 100, 20, Poisson(0.2))
-    check_records(planned, replica.released)
-    for change in (
-        {"fewest": 60, "most": 60},  # lots of a fixed size
-        {"joined": 2 * replica.released.joined},  # another rate
-        {"bare_steps": 1},
-        {"lots": "shuffled"},
-    ):
-        with pytest.raises(ReleaseMismatch):
-            check_records(planned, replace(replica.released, **change))
+@pytest.mark.parametrize(
+    ("change", "event"),
+    [
+        ({"clip_norm": 1.0}, EVENT),  # with the noise of another norm
+        ({"clip_norm": math.inf}, EVENT),
+        ({}, replace(EVENT, clipping="none")),
+        ({}, POISSON),  # lots of a random order have no coins
+        ({"lots": "poisson", "lot_size": 300}, replace(POISSON, releases=2)),  # nor has everybody
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("device", DEVICES)
+def test_steps_that_are_not_those_of_the_plan_are_refused(
+    change: dict, event: NoisyGradients, device: str
+) -> None:
+    with pytest.raises(ReleaseMismatch, match="planned|coins"):
+        train(NET, replace(STEPS, **change), ROWS, LABELS, [STREAMS], event=event, device=device)
+
+
+def test_coins_have_the_rate_of_the_plan_whatever_the_lots() -> None:
+    """An event that pays for a smaller rate gets it."""
+    planned = replace(POISSON, sampling=Poisson(0.05))
+    lots = dpsgd.Lots(replace(STEPS, lots="poisson"), 300, descent_of([STREAMS], planned))
+    sizes = [len(lot) for _ in range(40) for (lot,) in lots.epoch()]
+    assert len(sizes) == 200
+    assert np.mean(sizes) == pytest.approx(15, abs=5 * math.sqrt(300 * 0.05 * 0.95 / 200))
 
 
 def test_poisson_coins_are_independent_and_groups_join_whole() -> None:
     steps = replace(STEPS, lots="poisson", lot_size=30, microbatch=3, epochs=40)
-    lots = dpsgd.Lots.of(steps, 300, STREAMS.generator("lots"))
+    lots = dpsgd.Lots(steps, 300, descent_of([STREAMS], event_of(steps, 1.0)))
     joined = np.zeros((400, 300), dtype=bool)
-    drawn = (lot for _ in range(40) for lot in lots.epoch())
+    drawn = (lots.records(groups) for _ in range(40) for (groups,) in lots.epoch())
     for row, lot in zip(joined, drawn, strict=True):
         row[lot] = True
     groups = joined.reshape(400, 100, 3)
@@ -249,14 +297,15 @@ def test_poisson_coins_are_independent_and_groups_join_whole() -> None:
 def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None, device: str) -> None:
     net = Net((100, 50, 10))
     nobody = np.full(300, -1)  # contributes nothing: what moves is noise
-    steps = replace(STEPS, epochs=1, noise_std=3.0)
+    noise_std = 3.0
     streams = [Streams.of({"replica": number}, secret) for number in range(2)]
     rows = np.zeros((300, 100), dtype=np.uint8)
     moves = []
     for epochs in (0, 1, 2):
-        trained = train(net, replace(steps, epochs=epochs), rows, nobody, streams, device=device)
-        moves.append(np.stack([replica.parameters for replica in trained]))
-    scale = steps.noise_std * steps.learning_rate / steps.lot_size * math.sqrt(5)
+        steps = replace(STEPS, epochs=epochs)
+        trained = train(net, steps, rows, nobody, streams, noise_std=noise_std, device=device)
+        moves.append(np.stack(trained))
+    scale = noise_std * STEPS.learning_rate / STEPS.lot_size * math.sqrt(5)
     noise = np.concatenate(np.diff(moves, axis=0)) / scale  # epochs and replicas
     assert np.abs(noise.std(axis=1) - 1).max() < 0.04
     assert np.abs(np.corrcoef(noise) - np.eye(4)).max() < 0.06
@@ -264,11 +313,11 @@ def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None, device: str)
 
 def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:
     streams = [Streams.of({"replica": number}) for number in range(3)]
-    steps = replace(STEPS, lots="poisson", noise_std=1.0, dropout=0.5)
-    together = train(NET, steps, ROWS, LABELS, streams, threads=2)
-    (alone,) = train(NET, steps, ROWS, LABELS, streams[1:2])
-    np.testing.assert_array_equal(together[1].parameters, alone.parameters)
-    assert not np.array_equal(together[0].parameters, alone.parameters)
+    steps = replace(STEPS, lots="poisson", dropout=0.5)
+    together = train(NET, steps, ROWS, LABELS, streams, noise_std=1.0, threads=2)
+    (alone,) = train(NET, steps, ROWS, LABELS, streams[1:2], noise_std=1.0)
+    np.testing.assert_array_equal(together[1], alone)
+    assert not np.array_equal(together[0], alone)
 
 
 def test_a_record_that_is_not_finite_moves_its_own_group_alone(summed) -> None:
@@ -301,13 +350,20 @@ def test_dropout_of_a_place_is_the_same_however_lots_are_cut(device: str) -> Non
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_lots_may_all_be_empty(device: str) -> None:
-    steps = Steps(3, 1, "poisson", 0.1, 0.5, 1.0, dropout=0.5)
+    steps = Steps(3, 1, "poisson", 0.1, 0.5, dropout=0.5)
+    event = event_of(steps, 1.0, 2)
+
+    def empty(streams: Streams) -> bool:
+        lots = dpsgd.Lots(steps, 2, descent_of([streams], event))
+        return not any(len(lot) for _ in range(steps.epochs) for (lot,) in lots.epoch())
+
     streams = next(
-        each for each in (Streams.of({"lots": i}) for i in range(10_000))
-        if not any(len(lot) for lot in dpsgd.Lots.of(steps, 2, each.generator("lots")).epoch())
-    )  # fmt: skip
-    (trained,) = train(NET, steps, ROWS[:2], LABELS[:2], [streams], device=device)
-    assert trained.released.noisy_steps == 6 and trained.released.fewest == 0
+        each for each in (Streams.of({"lots": i}) for i in range(100_000)) if empty(each)
+    )
+    (trained,) = train(NET, steps, ROWS[:2], LABELS[:2], [streams], event=event, device=device)
+    nobody = np.full(2, -1)
+    (noise,) = train(NET, steps, ROWS[:2], nobody, [streams], event=event, device=device)
+    np.testing.assert_array_equal(trained, noise)
 
 
 @pytest.mark.parametrize("device", DEVICES[1:])
@@ -324,13 +380,13 @@ def test_another_device_trains_the_same_but_for_its_draws(change: dict, device: 
         train(NET, steps, rows, labels, streams, device=each) for each in ("cpu", device)
     )
     for first, second in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(first.parameters, second.parameters, rtol=0, atol=2e-6)
-        assert first.released == second.released
-    noisy = replace(steps, noise_std=1.0, dropout=0.5, dropout_epochs=1)
-    together = train(NET, noisy, rows, labels, streams, device=device)
-    (alone,) = train(NET, noisy, rows, labels, streams[1:2], device=device)
-    np.testing.assert_allclose(together[1].parameters, alone.parameters, rtol=0, atol=2e-6)
-    assert np.abs(together[0].parameters - alone.parameters).max() > 1e-3
+        np.testing.assert_allclose(first, second, rtol=0, atol=2e-6)
+    dropping = replace(steps, dropout=0.5, dropout_epochs=1)
+    how = dict(noise_std=1.0, device=device)
+    together = train(NET, dropping, rows, labels, streams, **how)
+    (alone,) = train(NET, dropping, rows, labels, streams[1:2], **how)
+    np.testing.assert_allclose(together[1], alone, rtol=0, atol=2e-6)
+    assert np.abs(together[0] - alone).max() > 1e-3
 
 
 def test_dropout_keeps_the_mean_and_can_end_after_some_epochs() -> None:
@@ -347,5 +403,5 @@ def test_dropout_keeps_the_mean_and_can_end_after_some_epochs() -> None:
         train(NET, replace(STEPS, dropout=rate, dropout_epochs=epochs), ROWS, LABELS, [STREAMS])[0]
         for rate, epochs in ((0.25, 1), (0.0, None), (0.25, None))
     )
-    assert not np.array_equal(first.parameters, never.parameters)
-    assert not np.array_equal(first.parameters, always.parameters)
+    assert not np.array_equal(first, never)
+    assert not np.array_equal(first, always)

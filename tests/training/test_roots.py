@@ -8,11 +8,28 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from doors import one_lane
 
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods.appr_rows import truncated
-from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial, train
+from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.training import roots as training
+from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial
 
-KEY = np.arange(4, dtype=np.uint32)
+WORDS = {"unit": "node", "relation": "replace", "reason": "test"}
+
+
+def train(roots, start, plan, seed=1, noise_std=0.0):
+    """Train as planned: one Gaussian query for all steps, or none."""
+    query = None
+    if noise_std:
+        query = GaussianQuery(
+            **WORDS, count=len(plan.batches), sensitivity=1.0, noise_std=noise_std
+        )
+    door = one_lane(query)
+    found = training.train(roots, start, plan, door.descent([query]), seed)
+    door.close()
+    return found
 
 
 def _problem(n=6, features=9, classes=3, top=3, seed=0):
@@ -57,8 +74,8 @@ def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
     """Of roots of one node and of several: their gradients are added up as dropout needs it."""
     x, pi, labels, theta = _problem(seed=3)
     share = 2.0**-16  # the smallest there is
-    plan = Plan(np.arange(6)[None], 0.0, 1.0, 1.0, clip, adam=False, dropout=share)
-    found = theta - train(Roots.of(x, pi, labels, np.float64), theta, plan, KEY, 1)[0]
+    plan = Plan(np.arange(6)[None], 1.0, 1.0, clip, adam=False, dropout=share)
+    found = theta - train(Roots.of(x, pi, labels, np.float64), theta, plan)
     gradients = _autograd(x, pi, labels, theta)
     factors = np.minimum(1, clip / np.linalg.norm(gradients, axis=1))
     np.testing.assert_allclose(found, factors @ gradients, rtol=2e-4, atol=5e-5)
@@ -66,9 +83,8 @@ def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
 
 def test_two_steps_of_adam_with_weight_decay_are_torchs():
     x, pi, labels, theta = _problem(seed=1)
-    plan = Plan(np.array([[0, 1, 2], [3, 4, -1]]), 0.0, 3.0, 0.01, 0.3, weight_decay=0.1)
-    found, noisy = train(Roots.of(x, pi, labels, np.float64), theta, plan, KEY, 1)
-    assert noisy == 0
+    plan = Plan(np.array([[0, 1, 2], [3, 4, -1]]), 3.0, 0.01, 0.3, weight_decay=0.1)
+    found = train(Roots.of(x, pi, labels, np.float64), theta, plan)
     parameter = torch.tensor(theta, requires_grad=True)
     optimizer = torch.optim.Adam([parameter], lr=0.01)
     for batch in ([0, 1, 2], [3, 4]):
@@ -86,7 +102,7 @@ def test_noise_is_new_in_every_step_and_has_the_standard_deviation_that_was_aske
     roots = Roots.of(x * 0, pi, labels, np.float64)  # no gradient
     batches = np.full((2, 1), -1)
     first, second = (
-        train(roots, theta, Plan(batches[:steps], 3.0, 2.0, 1.0, adam=False), KEY, 1)[0] - theta
+        train(roots, theta, Plan(batches[:steps], 2.0, 1.0, adam=False), noise_std=3.0) - theta
         for steps in (1, 2)
     )
     second = second - first
@@ -95,12 +111,33 @@ def test_noise_is_new_in_every_step_and_has_the_standard_deviation_that_was_aske
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
 
 
+def test_steps_that_are_not_those_of_the_plan_are_refused():
+    x, pi, labels, theta = _problem()
+    roots, batches = Roots.of(x, pi, labels, np.float64), np.zeros((3, 1), np.int64)
+
+    def trained(query, clip=1.0):
+        door = one_lane(query)
+        training.train(roots, theta, Plan(batches, 1.0, 0.1, clip), door.descent([query]), 0)
+        door.close()
+
+    gaussian = dict(**WORDS, sensitivity=2.0, noise_std=1.0)
+    poisson = dict(**WORDS, count=3, noise_multiplier=1.0, rate=0.5)
+    trained(GaussianQuery(count=3, **gaussian))
+    trained(PoissonSums(clip_norm=1.0, **poisson))
+    for count in (2, 4):
+        with pytest.raises(ReleaseMismatch, match=f"planned {count}"):
+            trained(GaussianQuery(count=count, **gaussian))
+    for clip in (2.0, math.inf):
+        with pytest.raises(ReleaseMismatch, match="clipped to"):
+            trained(PoissonSums(clip_norm=1.0, **poisson), clip)
+
+
 def test_dropout_drops_its_share_of_inputs_and_of_hidden_units():
     x, pi = scipy.sparse.csr_matrix(np.ones((1, 1))), scipy.sparse.csr_matrix(np.ones((1, 1)))
     roots = Roots.of(x, pi, np.zeros(1, int), np.float64)
     theta = np.r_[np.ones(HIDDEN), np.tile([0.1, 0.0], HIDDEN)]
-    plan = Plan(np.zeros((1, 1), np.int64), 0.0, 1.0, 1.0, math.inf, adam=False, dropout=0.25)
-    moved = np.array([train(roots, theta, plan, KEY, seed)[0] != theta for seed in range(1000)])
+    plan = Plan(np.zeros((1, 1), np.int64), 1.0, 1.0, math.inf, adam=False, dropout=0.25)
+    moved = np.array([train(roots, theta, plan, seed) != theta for seed in range(1000)])
     first, some = moved[:, :HIDDEN], moved[:, :HIDDEN].any(axis=1)
     assert some.mean() == pytest.approx(0.75, abs=0.05)
     assert first[some].mean() == pytest.approx(0.75, abs=0.02)
@@ -116,8 +153,8 @@ def test_what_dropout_leaves_of_several_nodes_is_clipped(dtype):
     for root in range(7):
         for seed in range(20):
             batch = np.array([[root]])
-            plan = Plan(batch, 0.0, 1.0, 1.0, clip, adam=False, dropout=0.5)
-            step = train(roots, theta, plan, KEY, seed)[0].astype(float) - start
+            plan = Plan(batch, 1.0, 1.0, clip, adam=False, dropout=0.5)
+            step = train(roots, theta, plan, seed).astype(float) - start
             moved.append(np.linalg.norm(step))
     moved = np.array(moved)
     rounding = 1e-6 if dtype is np.float32 else 1e-13

@@ -8,8 +8,10 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods.gap import Classifier, Encoder
 from private_graphs.methods.progap import Stage
+from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.training import stacks
 from private_graphs.training.stacks import Fit, Inputs, Noisy, Rows, Stack, initial, running
 from private_graphs.training.streams import Streams
@@ -19,6 +21,20 @@ N, D, C, H = 40, 12, 3, 16
 
 def streams(count: int) -> list[Streams]:
     return [Streams.of({"seed": seed}) for seed in range(count)]
+
+
+def steps_of(own: list[Streams], multipliers, count: int, rate: float, clip_norm=1.0):
+    """Planned steps of DP-SGD; a multiplier of 0 plans none."""
+    queries = [
+        PoissonSums(
+            unit="node", relation="replace", reason="test", count=count, rate=rate,
+            noise_multiplier=each, clip_norm=clip_norm,
+        ) if each else None
+        for each in multipliers
+    ]  # fmt: skip
+    door = Door.of(own)
+    door.plan([(query,) if query else () for query in queries])
+    return stacks.steps(door, queries)
 
 
 def inputs_of(replicas: int, hops: int, seed: int = 0) -> Inputs:
@@ -148,11 +164,9 @@ def test_a_replica_is_the_same_alone_and_in_company(noisy):
         fit = Fit(inputs, labels, [[0.01, 0.05, 0.02][i] for i in chosen], 4,
                   inputs.take(validation), labels[validation])  # fmt: skip
         if noisy:
-            lots = [stacks.poisson_lots(each.generator("lots"), N, 8, N) for each in own]
-            draws = lots, [each.generator("noise") for each in own]
-            multipliers = [[0.5, 1.0, 2.0][i] for i in chosen]
-            told, taken = stacks.train_noisy(network, stack, fit, Noisy(8, N, multipliers, *draws))
-            assert taken == 20
+            descent = steps_of(own, [[0.5, 1.0, 2.0][i] for i in chosen], 20, 8 / N)
+            told = stacks.train_noisy(network, stack, fit, Noisy(8, np.arange(N), descent))
+            descent.door.close()
         else:
             told = stacks.train_whole(network, stack, fit)
         assert told.shape == (4, len(chosen))
@@ -209,9 +223,8 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
             seen["gradient"] = gradient.clone()
 
     for multiplier in (0.0, 7.0):
-        one = Streams.of({"seed": 1})
-        draws = [stacks.poisson_lots(one.generator("lots"), N, N, N)], [one.generator("noise")]
-        noisy = Noisy(N, N, [multiplier], *draws, clip_norm=0.01)
+        descent = steps_of([Streams.of({"seed": 1})], [multiplier], 1, 1.0, 0.01)
+        noisy = Noisy(N, np.arange(N), descent, clip_norm=0.01)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(stacks, "Adam", Spy)
             stacks.train_noisy(network, stack, Fit(inputs, labels, [0.1], 1), noisy)
@@ -228,3 +241,66 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
                 assert 0.99 * 0.01 < add(one).norm() < 0.01 * (1 - 5e-4)
     added = seen["gradient"] * N - clean
     assert added.std() == pytest.approx(7.0 * 0.01, rel=0.15)
+
+
+def gaussian(count: int) -> GaussianQuery:
+    return GaussianQuery(
+        unit="node", relation="replace", reason="test", count=count, sensitivity=1.0, noise_std=1.0
+    )
+
+
+def poisson(count: int = 10, **changed) -> PoissonSums:
+    given = dict(unit="node", relation="replace", reason="test", count=count, rate=0.2)
+    return PoissonSums(**given | dict(noise_multiplier=1.0, clip_norm=1.0) | changed)
+
+
+@pytest.mark.parametrize(
+    ("lots", "query", "refused"),
+    [
+        ("poisson", poisson(), None),
+        ("shuffled", gaussian(10), None),
+        ("fixed", gaussian(10), None),
+        ("poisson", poisson(9), "10 releases"),
+        ("poisson", poisson(11), "planned 11"),
+        ("fixed", gaussian(9), "10 releases"),
+        ("poisson", poisson(clip_norm=0.5), "clipped to"),
+        ("shuffled", poisson(), "coins"),
+        ("fixed", poisson(), "coins"),
+    ],
+)
+def test_the_door_refuses_steps_that_are_not_those_of_the_plan(lots, query, refused):
+    network, inputs = Stage(0, 1, D, C, "layer", False), inputs_of(1, 0)
+    own, labels = streams(1), np.arange(N) % C
+    door = Door.of(own)
+    door.plan([(query,)])
+    noisy = Noisy(8, np.arange(N), stacks.steps(door, [query]), lots)
+
+    def train() -> None:
+        stacks.train_noisy(network, started(network, 1), Fit(inputs, labels, [0.1], 2), noisy)
+        door.close()
+
+    if refused is None:
+        train()
+    else:
+        with pytest.raises(ReleaseMismatch, match=refused):
+            train()
+
+
+def test_lots_hold_places_of_whom_some_have_no_label():
+    """Coins belong to places: those of the labelled do not move with where the others stand."""
+    places = np.where(np.arange(2 * N) % 2, np.arange(2 * N) // 2, -1)
+    counts = {}
+    for lots, rate in (("poisson", 0.25), ("shuffled", 1.0), ("fixed", 1.0)):
+        descent = steps_of(streams(1), [1.0], 400, rate)
+        drawn = stacks._lots(Noisy(20, places, descent, lots))
+        joined = np.zeros((400, 2 * N), dtype=bool)
+        for row in joined:
+            (lot,) = next(drawn)
+            assert len(np.unique(lot)) == len(lot)
+            row[lot] = True
+        assert joined.mean() == pytest.approx(0.25, abs=0.02)
+        counts[lots] = joined.sum(axis=1)
+        if lots == "shuffled":  # four lots are one order of all places
+            assert (joined.reshape(100, 4, -1).sum(axis=1) == 1).all()
+    assert set(counts["shuffled"]) == set(counts["fixed"]) == {20}
+    assert counts["poisson"].var() == pytest.approx(2 * N * 0.25 * 0.75, rel=0.35)
