@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from small_tasks import make_task
 
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import choose
-from private_graphs.methods.method import Request
+from private_graphs.methods.method import VALIDATION_LABELS, Request
 from private_graphs.privacy.events import ExponentialChoice
 from private_graphs.training.streams import Streams
 
@@ -23,35 +24,47 @@ def asked(known, epsilon: float = 1.0, seed: int = 0) -> Request:
     return Request(epsilon, seed, np.asarray(known, dtype=int), Streams.of({"seed": seed}))
 
 
+def chosen(known, predictions, **how):
+    """The index, and what a run with these known labels released of the others, or planned to."""
+    request = asked(known, **how)
+    door = Door.of([request.streams])
+    door.plan([()])
+    index, _ = choose(TASK, request, np.stack(predictions), door)
+    door.close()
+    assert door.events() == [()], "no training node is read"
+    (events,) = door.part(VALIDATION_LABELS).events()
+    return index, events
+
+
 def test_public_labels_choose_the_most_hits_and_the_first_of_equals():
     known = np.arange(len(TRUTH))
-    assert choose(TASK, asked(known), np.stack([WRONG, TRUTH]))[:2] == (1, ())
-    assert choose(TASK, asked(known), np.stack([TRUTH, TRUTH]))[0] == 0
+    assert chosen(known, [WRONG, TRUTH]) == (1, ())
+    assert chosen(known, [TRUTH, TRUTH])[0] == 0
 
 
 def test_only_known_labels_are_read():
     half = np.where(np.arange(len(TRUTH)) < 5, TRUTH, WRONG)
-    assert choose(TASK, asked([0, 1]), np.stack([half, TRUTH]))[0] == 0, "both are right on two"
+    assert chosen([0, 1], [half, TRUTH])[0] == 0, "both are right on two"
 
 
 def test_private_labels_choose_by_the_exponential_mechanism():
-    _, (event,), _ = choose(TASK, asked([]), np.stack([WRONG, TRUTH]))
+    _, (event,) = chosen([], [WRONG, TRUTH])
     assert isinstance(event, ExponentialChoice)
     assert event.bounded_range == pytest.approx(1.0)
     # P[first] = 1 / (1 + exp(hits / scale)), counted over fixed seeds.
     nearly = np.where(np.arange(len(TRUTH)) < 3, WRONG, TRUTH)
-    chosen = [choose(TASK, asked([], seed=s), np.stack([TRUTH, nearly]))[0] for s in range(2000)]
+    indices = [chosen([], [TRUTH, nearly], seed=s)[0] for s in range(2000)]
     expected = 1 / (1 + math.exp(3 / 2))
-    assert np.mean(chosen) == pytest.approx(expected, abs=3 * math.sqrt(0.25 / 2000))
+    assert np.mean(indices) == pytest.approx(expected, abs=3 * math.sqrt(0.25 / 2000))
 
 
 def test_one_candidate_is_no_choice():
-    assert choose(TASK, asked([]), TRUTH[None])[1] == ()
+    assert chosen([], [TRUTH]) == (0, ())
 
 
 @pytest.mark.parametrize("epsilon", [3.74, 6.3, 0.1, 2.0, 7.77])
 def test_a_choice_keeps_budgets_that_rounding_would_exceed(epsilon):
     predictions = np.zeros((3, len(TRUTH)), dtype=np.int64)
-    _, (event,), _ = choose(TASK, asked([], epsilon), predictions)
+    _, (event,) = chosen([], predictions, epsilon=epsilon)
     assert 2 / Fraction(event.scale) <= Fraction(epsilon)
     assert epsilon * (1 - 1e-12) <= event.bounded_range <= epsilon

@@ -24,9 +24,9 @@ def test_non_private_replicas_alone_stop_early_and_decay(monkeypatch):
     seen = []
     original = engine.train
 
-    def watch(structure, protocol, settings, specs, **how):
-        seen.append((settings, [spec.noise_multiplier for spec in specs]))
-        return original(structure, protocol, settings, specs, **how)
+    def watch(structure, protocol, settings, specs, descent, **how):
+        seen.append((settings, descent.stds))
+        return original(structure, protocol, settings, specs, descent, **how)
 
     monkeypatch.setattr(engine, "train", watch)
     execute(job_of(epsilons=(math.inf, 2.0), settings={"patience": 3, "weight_decay": 0.02}), GRAPH)

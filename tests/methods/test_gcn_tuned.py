@@ -12,7 +12,7 @@ from answers import answers
 from small_graphs import dense_features
 from small_tasks import graph_task, many_requests
 
-from private_graphs.methods.emitted import ReleaseMismatch
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods.gcn_tuned import EPOCH_SUM, POISSON, Tuning, as_dataset
 from private_graphs.methods.method import Context
 from private_graphs.privacy.accountants import price
@@ -86,17 +86,27 @@ def test_events_are_what_was_released_and_priced_at_the_request(name, epsilon):
         assert outcome.validation_predictions.shape == task.validation_labels.shape
 
 
-def test_a_release_that_was_not_planned_stops_the_run(monkeypatch):
-    task = graph_task()
+@pytest.mark.parametrize("change", ["noise", "epochs more", "epochs less", "clip_norm", "splits"])
+def test_a_release_that_was_not_planned_stops_the_run(monkeypatch, change):
+    task, method = graph_task(), short(EPOCH_SUM, splits=12)
     original = engine.train
 
-    def halved(structure, protocol, settings, replicas, **named):
-        quieter = [replace(e, noise_multiplier=e.noise_multiplier / 2) for e in replicas]
-        return original(structure, protocol, settings, quieter, **named)
+    def changed(structure, protocol, settings, replicas, descent, **named):
+        if change == "noise":
+            (event,) = descent.queries
+            quieter = replace(event, noise_multiplier=event.noise_multiplier / 2)
+            descent = replace(descent, queries=[quieter])
+        elif change == "splits":
+            structure = method.structure(task, replace(method.rule(60, 1.0), splits=6), asked)
+        else:
+            value = {"epochs more": 4, "epochs less": 2, "clip_norm": 3.0}[change]
+            settings = replace(settings, **{change.split()[0]: value})
+        return original(structure, protocol, settings, replicas, descent, **named)
 
-    monkeypatch.setattr(engine, "train", halved)
-    with pytest.raises(ReleaseMismatch, match="noise_multiplier"):
-        answers(short(EPOCH_SUM), task, many_requests(task))
+    asked = many_requests(task)
+    monkeypatch.setattr(engine, "train", changed)
+    with pytest.raises(ReleaseMismatch):
+        answers(method, task, asked)
 
 
 def test_every_node_is_a_part_of_its_own_and_training_edges_then_play_no_part():

@@ -6,8 +6,10 @@ import numpy as np
 import opacus
 import pytest
 import torch
+from doors import Drawn, door_of, one_lane
 from scipy import stats
 
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods.node_gradients import (
     Linear,
     Steps,
@@ -19,11 +21,18 @@ from private_graphs.methods.node_gradients import (
     predict,
 )
 
+from private_graphs.privacy.events import FullBatch, NoisyGradients
+
 N, D, H, K, BIAS = 40, 6, 5, 4, 0.3
 LINEAR, LAYERS = Linear(D, K, BIAS), TwoLayers(D, K, H, BIAS)
 CUT = (D + 1) * H
 SIZES = {LINEAR: (D + 1) * K, LAYERS: CUT + (H + 1) * K}
 each_model = pytest.mark.parametrize("model", SIZES, ids=["linear", "two layers"])
+
+
+def noisy(steps: int, clip_norm: float, std: float, clipping: str = "per_record"):
+    """What ``steps`` steps release with noise of this standard deviation."""
+    return NoisyGradients(clipping, clip_norm, std / clip_norm, steps, steps, FullBatch(3))
 
 
 def drawn(model, n: int = N):
@@ -105,8 +114,8 @@ def test_one_step_equals_opacus(model):
     torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels), reduction="sum").backward()
     optimizer.step()
     found = descend(
-        model, parameters[:1], rows, labels, Steps(1, rate, clip_norm), np.zeros(1),
-        [np.random.default_rng(0)], divisor=N,
+        model, parameters[:1], rows, labels, Steps(1, rate, clip_norm),
+        one_lane().descent([None]), divisor=N,
     )  # fmt: skip
     expected = [layer.weight.detach().numpy().T.ravel() for layer in layers.layers]
     # Opacus divides by the norm + 1e-6
@@ -195,11 +204,14 @@ def test_noise_of_a_step_is_the_noise_asked_for():
     model, std, divisor = Linear(199, 5), 7.0, 50.0
     rows = np.zeros((3, 199))  # gradients of the constant alone, clipped to 1e-9
     start = np.zeros((4, 1000))
+    queries = [noisy(1, 1e-9, each) if each else None for each in (std, std, 0.0, 2 * std)]
+    streams = [Drawn(np.random.default_rng(i)) for i in range(4)]
+    door = door_of(streams, [[query] for query in queries])
     found = descend(
         model, start, rows, np.zeros(3, dtype=np.int64), Steps(1, 2.0, 1e-9),
-        np.array([std, std, 0.0, 2 * std]), [np.random.default_rng(i) for i in (0, 1, 2, 3)],
-        divisor=divisor,
+        door.descent(queries), divisor=divisor,
     )  # fmt: skip
+    door.close()
     scale = std * 2.0 / divisor
     assert np.abs(found[2]).max() < 1e-9
     for row, factor in zip(found[[0, 1, 3]], (1, 1, 2), strict=True):
@@ -208,7 +220,7 @@ def test_noise_of_a_step_is_the_noise_asked_for():
 
 
 def test_noise_of_float32_parameters_is_added_to_the_sum_in_float64(monkeypatch):
-    seen = []
+    seen, query = [], noisy(1, 0.5, 2.0)
 
     def watched(*arguments):
         seen.append(clipped_total(*arguments))
@@ -217,8 +229,8 @@ def test_noise_of_float32_parameters_is_added_to_the_sum_in_float64(monkeypatch)
     monkeypatch.setattr("private_graphs.methods.node_gradients.clipped_total", watched)
     found = descend(
         Linear(1, 2), np.zeros((1, 4)), np.zeros((3, 1), dtype=np.float32),
-        np.zeros(3, dtype=np.int64), Steps(1, 1.0, 0.5), np.array([2.0]),
-        [np.random.default_rng(5)], divisor=1.0,
+        np.zeros(3, dtype=np.int64), Steps(1, 1.0, 0.5),
+        one_lane(query, seed=np.random.default_rng(5)).descent([query]), divisor=1.0,
     )  # fmt: skip
     exact = clipped_total(
         Linear(1, 2), np.zeros((1, 4)), np.zeros((3, 1)), np.zeros(3, dtype=np.int64), 0.5
@@ -237,7 +249,22 @@ def test_the_last_half_of_the_iterates_is_averaged():
         weights = weights - 3.0 / N * clipped_total(model, weights, rows, labels, 0.4)
         iterates.append(weights)
     found = descend(
-        model, start, rows, labels, Steps(5, 3.0, 0.4), np.zeros(1), [np.random.default_rng(0)],
-        divisor=N,
+        model, start, rows, labels, Steps(5, 3.0, 0.4), one_lane().descent([None]), divisor=N,
     )  # fmt: skip
     np.testing.assert_allclose(found, np.mean(iterates[2:], axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "steps", [Steps(3, 1.0, 0.4), Steps(5, 1.0, 0.4), Steps(4, 1.0, 0.5)],
+    ids=["less", "more", "another clip"],
+)  # fmt: skip
+def test_steps_that_are_not_those_of_the_plan_are_refused(steps):
+    rows, labels, _ = drawn(LINEAR)
+    query = noisy(4, 0.4, 2.0)
+    door = one_lane(query)
+    with pytest.raises(ReleaseMismatch):
+        descend(
+            LINEAR, np.zeros((1, (D + 1) * K)), rows, labels, steps, door.descent([query]),
+            divisor=N,
+        )  # fmt: skip
+        door.close()

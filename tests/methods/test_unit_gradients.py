@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from answers import answers
+from doors import one_lane
 
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods.method import Request
 from private_graphs.methods.unit_gradients import (
     PROTOCOLS,
@@ -20,6 +22,7 @@ from private_graphs.methods.unit_gradients import (
     with_replaced,
 )
 from private_graphs.privacy.accountants import price
+from private_graphs.privacy.events import PoissonSums
 from private_graphs.tasks import SCENARIOS, ImageTask
 from private_graphs.training.picture_nets import Cnn, Groups, Softmax, standardised
 from private_graphs.training.streams import Streams
@@ -162,12 +165,45 @@ def test_joins_are_coins_of_the_rate_and_noise_has_its_size():
     net, task = Softmax(12, 12, 3), image_task()
     rows = np.zeros((60, 144), np.float32)
     labels = np.full(60, -1)
-    steps = Steps(400, 0.3, 1.0, clip_norm=2.0, noise_multiplier=1.5)
+    steps = Steps(400, 0.3, 1.0, clip_norm=2.0)
     units = Units.of(task.train_labels, 3)
-    parameters, released = train(net, steps, rows, labels, units, Streams.of({"a": 1}))
-    assert released.noisy_steps == 400 and abs(released.joined - 360) < 6 * math.sqrt(252)
+    query = PoissonSums(
+        unit="class", relation="replace", count=400, reason="test", noise_multiplier=1.5,
+        clip_norm=2.0, rate=0.3,
+    )  # fmt: skip
+    door, joined, streams = one_lane(query), [], Streams.of({"a": 1})
+    descent = door.descent([query], coins="joins")
+    coins = descent.join
+
+    def counted(*how):
+        joined.extend(coins(*how))
+        return joined[-1:]
+
+    descent.join = counted
+    parameters = train(net, steps, rows, labels, units, streams.public, descent)
+    door.close()
+    times = np.bincount(np.concatenate(joined), minlength=3)
+    assert len(joined) == 400 and (abs(times - 120) < 6 * math.sqrt(84)).all()
     expected = 3.0 / (0.3 * 3) * math.sqrt(400)  # the divisor is public: rate times units
     assert parameters.std() == pytest.approx(expected, rel=0.1)
+    with pytest.raises(ReleaseMismatch):  # a step more than is priced
+        train(net, Steps(1, 0.3, 1.0, 2.0), rows, labels, units, streams.public, descent)
+
+
+@pytest.mark.parametrize("steps", [Steps(9, 0.3, 1.0, 2.0), Steps(10, 0.3, 1.0, 2.5)])
+def test_fewer_steps_and_other_clips_than_are_priced_are_refused(steps):
+    net, task = Softmax(12, 12, 3), image_task()
+    query = PoissonSums(
+        unit="class", relation="replace", count=10, reason="test", noise_multiplier=1.5,
+        clip_norm=2.0, rate=0.3,
+    )  # fmt: skip
+    door, units = one_lane(query), Units.of(task.train_labels, 3)
+    with pytest.raises(ReleaseMismatch):
+        train(
+            net, steps, np.zeros((60, 144), np.float32), np.full(60, -1), units,
+            Streams.of({"a": 1}).public, door.descent([query], coins="joins"),
+        )  # fmt: skip
+        door.close()
 
 
 @pytest.mark.parametrize("scenario", ["records", "classes", "subclasses"])
@@ -232,7 +268,7 @@ def test_in_the_other_world_one_unit_has_other_records():
     )
     assert one.events == two.events
     with pytest.raises(UserError, match="replaced"):
-        run(image_task("records"), [ask(4.0, replaced=True, steps=9)])
+        answers(run, image_task("records"), [ask(4.0, replaced=True, steps=9)])
 
 
 @pytest.mark.parametrize("protocol", ["paper", "sound"])
@@ -241,7 +277,7 @@ def test_examples_of_parts_show_private_pictures_under_paper_alone(protocol):
     private = replace(task, train_pixels=255 - task.train_pixels)
     settings = {"parts": 2, "examples": True, "printed": {"4": (1.0, 2)}, "steps": 2, "rate": 0.5}
     one, two = (
-        run(each, [ask(4.0, **settings)])[0].artifacts["examples"] for each in (task, private)
+        answers(run, each, [ask(4.0, **settings)])[0].artifacts["examples"] for each in (task, private)
     )
     assert one.shape == (3, 2, 12, 12) and one[0, 0, 1, 4] > 150
     assert np.array_equal(one, two) == (protocol == "sound")
