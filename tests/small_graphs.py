@@ -183,7 +183,9 @@ def fit(
             validation_graph=validation_graph, dtype=dtype,
             join_validation=engine.joins_validation(protocol, chosen, splits, train_fraction),
         )  # fmt: skip
-    descent = descent_of(protocol, chosen, seeds=seeds, splits=splits, noise=noise, watch=watch)
+    descent = descent_of(
+        protocol, chosen, seeds=seeds, splits=structure.parts.shape[1], noise=noise, watch=watch
+    )
     trained = engine.train(
         structure, protocol, chosen, replicas_of(seeds, lr), descent, threads=threads
     )

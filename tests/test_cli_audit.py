@@ -87,7 +87,7 @@ def test_a_proved_method_is_audited_in_its_scenario(audit):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "either --protocol, such as released, or --method"),
+        ((), "--protocol, such as released, --method, --replay or --mechanisms"),
         (("--protocol", "sound", "--scenario", "text"), "--scenario and --classes"),
         (("--method", "dp_linaer"), "did you mean 'dp_linear'"),
         (("--method", "dp_mlp", "--scenario", "edges"), "expected text or graph"),

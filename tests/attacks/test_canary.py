@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_graphs import HIDDEN, fit, four_nodes, start, streams, structure_of
+from small_graphs import HIDDEN, descent_of, fit, four_nodes, replicas_of, start, structure_of
 
 from private_graphs.attacks import audit as auditing
 from private_graphs.attacks.audit import Audit, default_runs, require_unbroken, run_audit
@@ -33,22 +33,17 @@ CLIPPED = ["paper", "sound"]
 def test_replicas_start_where_they_are_told():
     dataset = four_nodes()
     given = np.linspace(-1, 1, len(start(dataset)))
-    told = engine.train(
-        *_engine_arguments(dataset),
-        [engine.ReplicaSpec(_stream(), 0.0, start=given), engine.ReplicaSpec(_stream(), 0.0)],
-    )
-    assert np.array_equal(told.parameters[0], given)
-    assert np.array_equal(told.parameters[1], start(dataset))
-    assert np.array_equal(fit(dataset, PAPER, lr=0.0).parameters[0], start(dataset))
-
-
-def _stream():
-    return streams(0)[0]
-
-
-def _engine_arguments(dataset):
+    seeds, first = (0, 1), start(dataset, 1)
     settings = engine.Settings("sgd", 1, private=False, dropout=0.0, hidden=HIDDEN, dtype="float64")
-    return structure_of(dataset, PAPER, seeds=(0, 0)), PAPER, settings
+    replicas = replicas_of(seeds, lr=0.0)
+    told = engine.train(
+        structure_of(dataset, PAPER, seeds=seeds), PAPER, settings,
+        [replace(replicas[0], start=given), replicas[1]],
+        descent_of(PAPER, settings, seeds=seeds, splits=1),
+    )  # fmt: skip
+    assert np.array_equal(told.parameters[0], given)
+    assert np.array_equal(told.parameters[1], first)
+    assert np.array_equal(fit(dataset, PAPER, lr=0.0).parameters[0], start(dataset))
 
 
 def test_the_canary_is_isolated_and_alone_in_its_dimension():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_graphs import fit, random_graph, structure_of
 
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
-from private_graphs.training.engine import Settings, _Watch, joins_validation
+from private_graphs.training.engine import Settings, _Patience, joins_validation
 
 EPOCHS, PATIENCE = 40, 4
 
@@ -112,7 +112,7 @@ def test_training_and_scoring_share_a_pass_only_where_that_is_exact():
     st.integers(1, 6),
 )
 def test_any_sequence_of_losses_stops_as_simulated(losses, patience):
-    watch, active = _Watch(1, patience), np.array([0])
+    watch, active = _Patience(1, patience), np.array([0])
     stopped, best = len(losses), 0
     for epoch, loss in enumerate(losses, start=1):
         improved, ended = watch.update(active, np.array([loss]))
