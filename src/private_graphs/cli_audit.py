@@ -100,7 +100,7 @@ def audit(
         return
     if (protocol is None) == (method is None):
         raise UsageError(
-            "expected either --protocol, such as released, or --method, or --replay, or --mechanisms"
+            "expected --protocol, such as released, --method, --replay or --mechanisms"
         )
     from private_graphs.attacks import audit as audits
 

@@ -46,6 +46,8 @@ LANES = 50
 SHAPE = (4, 5)
 """Rows and columns of one value."""
 ROUNDS = 2
+_HIDDEN = 32
+"""Width of the compiled steps: each width is compiled apart."""
 _TOGETHER = 20
 """Batches that compiled steps train at once."""
 _WORDS = {"unit": "node", "relation": "replace", "reason": "an audit"}
@@ -161,13 +163,13 @@ def _compiled_steps(dtype: str, device: str) -> Draw:
         streams = [lane.streams.public for lane in door.lanes]
         structure = build_structure(
             graph, SOUND, splits=1, train_fraction=1.0, validation_graph="evaluated_mask",
-            streams=streams, hidden=4, dtype=np.dtype(dtype),
+            streams=streams, hidden=_HIDDEN, dtype=np.dtype(dtype),
         )  # fmt: skip
         settings = engine.Settings(
-            optimizer="sgd", epochs=ROUNDS, private=True, clip_norm=query.clip_norm, hidden=4,
+            optimizer="sgd", epochs=ROUNDS, private=True, clip_norm=query.clip_norm, hidden=_HIDDEN,
             dropout=0.0, dtype=dtype, device=device,
         )  # fmt: skip
-        size = graph.n_features * 4 + 4 + 4 * 2 + 2
+        size = (graph.n_features + 1 + 2) * _HIDDEN + 2
         specs = [engine.ReplicaSpec(each, 1.0, np.zeros(size)) for each in streams]
         descent = door.descent([query] * lanes, coins="order")
         moved = engine.train(structure, SOUND, settings, specs, descent).parameters

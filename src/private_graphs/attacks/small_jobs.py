@@ -18,12 +18,12 @@ _SHORT: dict[str, Any] = {
     "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,
     "hidden": 8, "roots": 4, "batch": 5, "teachers": 3, "teacher_network": "softmax",
     "teacher_epochs": 2, "network": "mlp", "threshold": 1.0, "draws": 0, "parts": 2, "rate": 0.4,
-    "printed": {"1": (2.0, 6), "2": (1.5, 6)},
+    "dropout": 0.0, "printed": {"1": (2.0, 6), "2": (1.5, 6)},
 }  # fmt: skip
 """Settings that make runs short, of whatever method has them."""
 _OWN: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64", "hidden": 32},
-    "unit_gradients": {"network": "softmax"},
+    "unit_gradients": {"network": "softmax", "cells": "hash"},
 }
 _WITH_ARTIFACTS = ("model_inversion",)
 """Methods that read artifacts of other jobs alone: their events are those of these jobs."""

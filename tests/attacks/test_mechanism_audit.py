@@ -1,0 +1,92 @@
+"""Audits of mechanisms pass the door's, and are sharp for noise that is 7 % too small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from private_graphs.attacks import mechanism_audit
+from private_graphs.attacks.mechanism_audit import (
+    GAUSSIAN,
+    LAPLACE,
+    MECHANISMS,
+    audit_mechanism,
+    tape_findings,
+)
+from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.mechanisms.replay import Recording
+from private_graphs.methods import method_named
+from private_graphs.run import answer
+
+FEW = 20
+"""Batches: enough to see noise that is 7 % too small in 40,000 draws."""
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_mechanisms_are_as_claimed(name):
+    found = audit_mechanism(name, FEW)
+    assert found.passed, found.findings
+    assert 0 < found.mu_lower <= found.mu_proved
+
+
+@pytest.mark.parametrize("name", [*GAUSSIAN, *LAPLACE])
+def test_noise_that_is_a_little_too_small_is_noticed(name, monkeypatch):
+    """Of draws that are made quickly, the noise alone is made smaller."""
+    table = GAUSSIAN if name in GAUSSIAN else LAPLACE
+    draw, moved = table[name]
+    kept = {seed: draw(seed, 0.0) for seed in range(FEW)}
+    monkeypatch.setitem(table, name, (lambda seed, exact: 0.93 * kept[seed], moved))
+    found = audit_mechanism(name, FEW)
+    assert not found.passed and found.std_ratio_high < 1
+
+
+@pytest.mark.parametrize("name", ["gaussian", "steps", "laplace"])
+@pytest.mark.parametrize("fault", ["rounds", "lanes", "rows"])
+def test_noise_that_is_used_twice_is_noticed(name, fault, monkeypatch):
+    table = GAUSSIAN if name in GAUSSIAN else LAPLACE
+    draw, moved = table[name]
+
+    def broken(seed: int, exact: float) -> np.ndarray:
+        found = draw(seed, exact).copy()
+        if fault == "rounds":
+            found[:, 1] = found[:, 0]
+        elif fault == "lanes":
+            found[1::2] = found[::2]
+        else:
+            found[:, :, 1] = found[:, :, 0]
+        return found
+
+    monkeypatch.setitem(table, name, (broken, moved))
+    assert not audit_mechanism(name, FEW).passed
+
+
+def test_a_choice_at_half_its_scale_is_noticed(monkeypatch):
+    counts, rates, epsilon = mechanism_audit.CHOICES["choose_top"](2000)
+    monkeypatch.setitem(
+        mechanism_audit.CHOICES, "choose_top",
+        lambda draws: ([(rate**2 / (rate**2).sum() * draws).astype(int) for rate in rates],
+                       rates, epsilon),
+    )  # fmt: skip
+    assert not audit_mechanism("choose_top", FEW).passed and counts[0].sum() == 2000
+
+
+def recorded(name: str, scenario: str) -> Recording:
+    method, watch = method_named(name), Recording()
+    answer(small_job(method, scenario, "sound"), small_dataset(method), watch)
+    return watch
+
+
+def test_the_noise_of_recorded_tapes_is_fresh_and_as_large_as_planned():
+    tapes = [recorded("class_sums", "text"), recorded("dp_linear", "graph"),
+             recorded("gap", "links"), recorded("part_means", "subclasses")]  # fmt: skip
+    assert tape_findings(tapes) == []
+    reused = recorded("class_sums", "text")
+    for tape in reused.tapes.values():
+        one = next(each for each in tape if each.kind == "gaussian")
+        place = tape.index(one)
+        first = next(iter(reused.tapes.values()))
+        noise = next(e for e in first if e.kind == "gaussian")
+        tape[place] = replace(one, exact=noise.exact, noisy=noise.noisy)
+    assert any("repeat" in each for each in tape_findings([reused]))
