@@ -35,7 +35,8 @@ test: install
 test-all: test
 	$(BIN)/python -m pytest tests/mutants --all-mutants
 	$(BIN)/python -m pytest tests/workflow/test_demo.py --demo
-	$(BIN)/private-graphs audit --release --epsilon 2
+	$(BIN)/private-graphs audit --mechanisms
+	$(BIN)/private-graphs audit --replay
 	bash tests/cluster/slurm.sh || test $$? -eq 77
 
 lint: install

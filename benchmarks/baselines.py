@@ -126,7 +126,12 @@ def plain_side(loop: PlainLoop, longest: float) -> Side:
 
 
 def opacus_epoch(
-    net: Net, steps: Steps, rows: np.ndarray, labels: np.ndarray, device: str
+    net: Net,
+    steps: Steps,
+    noise_multiplier: float,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    device: str,
 ) -> Callable[[], object]:
     """Return an epoch of DP-SGD as users of Opacus write it, of one replica."""
     from opacus import GradSampleModule  # takes seconds to import
@@ -139,7 +144,7 @@ def opacus_epoch(
     model = GradSampleModule(torch.nn.Sequential(*layers).to(device))
     optimizer = DPOptimizer(
         torch.optim.SGD(model.parameters(), lr=steps.learning_rate),
-        noise_multiplier=steps.noise_std / steps.clip_norm, max_grad_norm=steps.clip_norm,
+        noise_multiplier=noise_multiplier, max_grad_norm=steps.clip_norm,
         expected_batch_size=steps.lot_size,
     )  # fmt: skip
     share = steps.lot_size / len(rows)

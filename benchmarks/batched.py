@@ -8,6 +8,8 @@ import numpy as np
 from timing import Side
 
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.gcn_budget import GcnSettings, training_event
 from private_graphs.methods.gcn_protocols import PAPER, GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import build_structure
@@ -61,11 +63,18 @@ class Batched:
         self.structure = build_structure(
             dataset, protocol, splits=training.splits, train_fraction=1.0,
             validation_graph=protocol.private_selection_graph if private else protocol.test_graph,
-            streams=streams, hidden=HIDDEN, dtype=np.float32,
+            streams=[each.public for each in streams], hidden=HIDDEN, dtype=np.float32,
             join_validation=engine.joins_validation(protocol, settings, training.splits, 1.0),
         )  # fmt: skip
-        specs = [engine.ReplicaSpec(each, 0.01, training.noise) for each in streams]
-        self.batch = engine._Batch(self.structure, protocol, settings, specs, self.everyone)
+        given = GcnSettings(splits=training.splits, epochs=settings.epochs)
+        event = training_event(given, protocol, training.noise) if private else None
+        door = Door.of(streams)
+        door.plan([(event,) if event else ()] * replicas)
+        self.batch = engine._Batch(
+            self.structure, protocol, settings,
+            [engine.ReplicaSpec(each.public, 0.01) for each in streams],
+            self.everyone, door.descent([event] * replicas, coins="order"),
+        )  # fmt: skip
         self.batch.backend.prepare()
         self._always = np.full(replicas, np.nan)
         self._never = np.full(replicas, -np.inf)

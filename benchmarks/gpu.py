@@ -35,7 +35,9 @@ from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.reddit import N_CLASSES
 from private_graphs.features.bert import BertEncoder
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
+from private_graphs.privacy.events import NoisyGradients, Poisson
 from private_graphs.training import dpsgd
 from private_graphs.training.streams import Streams
 
@@ -141,13 +143,23 @@ def mnist_row(device: str, budget: float, replicas: int = 10, records: int = 60_
     generator = np.random.default_rng(0)
     rows = generator.integers(0, 256, (records, 784), dtype=np.uint8)
     labels = generator.integers(0, 10, records)
-    steps = dpsgd.Steps(1, 600, "poisson", 0.1, 1.0, 1.0)
+    steps = dpsgd.Steps(1, 600, "poisson", 0.1, 1.0)
     net, streams = dpsgd.Net((784, 1000, 10)), [Streams.of({"replica": r}) for r in range(replicas)]
-    kind = device.removeprefix("torch-")
-    taken = seconds_of(
-        lambda: dpsgd.train(net, steps, rows, labels, streams, device=device), kind, budget
-    )
-    plain = seconds_of(opacus_epoch(net, steps, rows, labels, kind), kind, budget)
+    event = NoisyGradients(
+        clipping="per_record", clip_norm=1.0, noise_multiplier=1.0, epochs=1,
+        releases=-(-records // steps.lot_size), sampling=Poisson(steps.lot_size / records),
+    )  # fmt: skip
+    kind, public = device.removeprefix("torch-"), [each.public for each in streams]
+
+    def epoch() -> None:
+        door = Door.of(streams)
+        door.plan([(event,)] * replicas)
+        descent = door.descent([event] * replicas)
+        dpsgd.train(net, steps, rows, labels, public, descent, device=device)
+
+    taken = seconds_of(epoch, kind, budget)
+    multiplier = event.noise_multiplier
+    plain = seconds_of(opacus_epoch(net, steps, multiplier, rows, labels, kind), kind, budget)
     return {
         "case": MNIST, "device": device, "replica_epochs_per_second": replicas / taken,
         "plain_ratio": plain * replicas / taken, "bandwidth_share": None,

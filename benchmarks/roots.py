@@ -19,11 +19,14 @@ import scipy.sparse
 import torch
 
 from private_graphs.datasets.registry import build
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.appr_rows import random_rows
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.run import execute
 from private_graphs.study import Run, group_jobs, load_study
 from private_graphs.training.roots import HIDDEN, Plan, Roots, initial, train
+from private_graphs.training.streams import Streams
 
 NODES, FEATURES, CLASSES, TOP, BATCH = 216, 2879, 7, 4, 60
 
@@ -40,9 +43,15 @@ def ours(steps: int) -> float:
     """Seconds of ``steps`` steps."""
     x, rows, labels, theta = problem()
     batches = np.resize(np.arange(NODES), (steps, BATCH))
+    query = GaussianQuery(
+        unit="node", relation="replace", count=steps, reason="benchmark", sensitivity=1.0,
+        noise_std=1.0,
+    )  # fmt: skip
+    door = Door.of([Streams.of({"benchmark": steps})])
+    door.plan([(query,)])
     started = time.perf_counter()
     roots = Roots.of(x, rows, labels)
-    train(roots, theta, Plan(batches, 1.0, BATCH, 0.005), np.arange(4, dtype=np.uint32), 0)
+    train(roots, theta, Plan(batches, BATCH, 0.005), door.descent([query]), 0)
     return time.perf_counter() - started
 
 

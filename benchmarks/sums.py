@@ -27,9 +27,11 @@ from torch.nn import functional
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Request
 from private_graphs.methods.noisy_sums import PROTOCOLS, WIDTH, Data
 from private_graphs.methods.progap import ProgapSettings, Stage, last_base
+from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.tasks import build_task
 from private_graphs.training import stacks
 from private_graphs.training.streams import Streams
@@ -79,6 +81,13 @@ class PlainStage(nn.Module):
         return self.head(functional.normalize(torch.cat(outputs, dim=1), dim=-1))
 
 
+def door_of(streams: list[Streams], event: GaussianQuery | PoissonSums) -> Door:
+    """Return the door of replicas that release one planned event each."""
+    door = Door.of(streams)
+    door.plan([(event,)] * len(streams))
+    return door
+
+
 class Campus:
     """A campus with noisy sums of all stages, as both sides read it."""
 
@@ -88,8 +97,12 @@ class Campus:
         self.task, self.data, self.shape = task, data, shape
         settings = ProgapSettings(hops=shape.hops, layers=shape.layers)
         self.streams = [Streams.of({"benchmark": seed}) for seed in range(replicas)]
-        requests = [Request(1.0, 0, np.empty(0), each, settings) for each in self.streams]
-        sums = data.sums([shape.noise_std] * replicas, requests)
+        requests = [Request(1.0, 0, np.empty(0), each.public, settings) for each in self.streams]
+        query = GaussianQuery(
+            unit=task.scenario.unit, relation=task.scenario.relation, count=shape.hops,
+            reason="benchmark", sensitivity=1.0, noise_std=shape.noise_std,
+        )  # fmt: skip
+        sums = data.sums(door_of(self.streams, query), [(query,)] * replicas, requests)
         self.inputs, stack = stacks.Inputs(data.rows), None
         for number in range(shape.hops):  # a few epochs without noise make rows worth adding
             stage = self.stage(number)
@@ -131,13 +144,14 @@ def node_sides(dataset: GraphDataset, replicas: int) -> dict[str, Side]:
     """Steps of DP-SGD: ours in batches, and Opacus."""
     campus = Campus(dataset, replicas, "lists", NODE)
     fit, n = campus.fit(1, validates=False), len(campus.data.train)
-    noisy = stacks.Noisy(
-        LOT, n, [MULTIPLIER] * replicas,
-        [stacks.poisson_lots(each.generator("lots"), n, LOT, n) for each in campus.streams],
-        [each.generator("gradients") for each in campus.streams],
+    query = PoissonSums(
+        unit="node_out_list", relation="replace", count=n // LOT, reason="benchmark",
+        noise_multiplier=MULTIPLIER, clip_norm=1.0, rate=LOT / n,
     )  # fmt: skip
 
     def epoch() -> None:
+        descent = stacks.steps(door_of(campus.streams, query), [query] * replicas)
+        noisy = stacks.Noisy(LOT, np.arange(n), descent)
         stacks.train_noisy(campus.network, campus.stack, fit, noisy)
 
     return {

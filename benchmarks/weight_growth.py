@@ -26,7 +26,8 @@ import numpy as np
 from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
 from private_graphs.errors import UserError
 from private_graphs.features.load import load_dataset
-from private_graphs.methods.gcn_budget import GcnSettings, noise_multiplier
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.gcn_budget import GcnSettings, noise_multiplier, training_event
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
@@ -70,8 +71,8 @@ class Growth:
 def _structure(dataset: GraphDataset, protocol: GcnProtocol, streams: list[Streams], dtype: str):
     return build_structure(
         dataset, protocol, splits=1, train_fraction=1.0,
-        validation_graph=protocol.private_selection_graph, streams=streams, hidden=HIDDEN,
-        dtype=np.dtype(dtype),
+        validation_graph=protocol.private_selection_graph,
+        streams=[each.public for each in streams], hidden=HIDDEN, dtype=np.dtype(dtype),
     )  # fmt: skip
 
 
@@ -86,11 +87,12 @@ def gradients(
     settings = Settings("sgd", 1, private=True, hidden=HIDDEN, dropout=0.0, dtype="float64")
     starts = parameters.astype(np.float64)
     specs = [
-        ReplicaSpec(stream, _PROBE_RATE, 0.0, start)
+        ReplicaSpec(stream.public, _PROBE_RATE, start)
         for stream, start in zip(streams, starts, strict=True)
     ]
     structure = _structure(dataset, bare, streams, settings.dtype)
-    ends = engine.train(structure, bare, settings, specs).parameters
+    descent = Door.of(streams).descent([None] * len(streams), coins="order")
+    ends = engine.train(structure, bare, settings, specs, descent).parameters
     return (starts - ends) / _PROBE_RATE
 
 
@@ -108,8 +110,7 @@ def growth(
     """
     streams = [Streams.of({"growth": name, "seed": seed}) for seed in range(seeds)]
     structure = _structure(dataset, SHOWN[name], streams, "float32")
-    specs = [ReplicaSpec(stream, LEARNING_RATE, noise_multiplier) for stream in streams]
-    return [_after(epoch, dataset, name, structure, specs, noise_multiplier) for epoch in epochs]
+    return [_after(epoch, dataset, name, structure, streams, noise_multiplier) for epoch in epochs]
 
 
 def _after(
@@ -117,13 +118,17 @@ def _after(
     dataset: GraphDataset,
     name: str,
     structure: Structure,
-    specs: list[ReplicaSpec],
+    streams: list[Streams],
     noise_multiplier: float,
 ) -> Growth:
     protocol = SHOWN[name]
     settings = Settings("sgd", epoch, private=True, clip_norm=CLIP_NORM, hidden=HIDDEN)
-    trained = engine.train(structure, protocol, settings, specs)
-    streams = [each.streams for each in specs]
+    given = GcnSettings(epochs=epoch, clip_norm=CLIP_NORM)
+    event, door = training_event(given, protocol, noise_multiplier), Door.of(streams)
+    door.plan([(event,)] * len(streams))
+    descent = door.descent([event] * len(streams), coins="order")
+    specs = [ReplicaSpec(stream.public, LEARNING_RATE) for stream in streams]
+    trained = engine.train(structure, protocol, settings, specs, descent)
     found = np.linalg.norm(gradients(dataset, protocol, streams, trained.parameters), axis=1)
     used = found if protocol.clipping == "none" else np.minimum(found, CLIP_NORM)
     labels = dataset.labels[structure.validation_nodes]

@@ -1,8 +1,8 @@
 """Bugs that break a proof, as patches of the present code, and what must notice each.
 
 A patch replaces one piece of text, which occurs once, in one file below ``src/private_graphs``. A
-catcher is a test that fails where the bug is planted; tests of ``test_release_audit.py`` are audits
-of releases on few draws. ``python tests/mutants/bugs.py`` writes the table of docs/audits.md.
+catcher is a test that fails where the bug is planted.
+``python tests/mutants/bugs.py`` writes the table of docs/audits.md.
 """
 
 from __future__ import annotations
@@ -16,9 +16,15 @@ PAGE = ROOT / "docs" / "audits.md"
 BEGIN, END = "<!-- begin: bugs -->", "<!-- end: bugs -->"
 
 
-def audit(method: str, classes: int) -> str:
-    """Return the test that audits the releases of a method on few draws."""
-    return f"tests/attacks/test_release_audit.py::test_releases_are_as_claimed[{method}-{classes}]"
+def audit(mechanism: str) -> str:
+    """Return the test that audits a mechanism on few draws."""
+    return f"tests/attacks/test_mechanism_audit.py::test_mechanisms_are_as_claimed[{mechanism}]"
+
+
+def replay(method: str, scenario: str) -> str:
+    """Return the test that replays a method under ``sound`` on a few neighbours."""
+    name = "test_sound_methods_pass"
+    return f"tests/mechanisms/test_replay.py::{name}[{method}-{scenario}-sound]"
 
 
 def test(name: str) -> str:
@@ -51,12 +57,12 @@ class Bug:
         return text.replace(self.old, self.new)
 
 
-_NOISY = "sums + discrete_gaussian(generator, self.steps, sums.shape)"
-_DESCEND = "row += std * generator.standard_normal(len(row))"
-_RELEASE = "    return lattice.noisy(sums, generator)"
 _PUBLIC = "public_adjacency=edges[public][:, public] if"
-_STATE = "noise_std=np.array(noise, dtype=np.float64)"
 _PUBLIC_MAP = test("methods/public_text::the_map_is_the_same_for_other_training_nodes")
+_DISCRETE = "discrete_gaussian(lane.generator(stream), steps, row.shape)"
+_NORMAL = "lane.generator(stream).standard_normal(row.shape, dtype=dtype)"
+_STEP = "lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)"
+_SUM = "array += self.stds[:, None] *"
 
 BUGS = (
     Bug(
@@ -65,7 +71,7 @@ BUGS = (
         "methods/class_sums.py",
         "return max(math.sqrt(2.0), same)",
         "return max(math.sqrt(2.0), same) / 2",
-        (audit("class_sums", 3), test("methods/class_sums::the_sensitivity_is_attained")),
+        (replay("class_sums", "text"), test("methods/class_sums::the_sensitivity_is_attained")),
         fast=True,
     ),
     Bug(
@@ -74,41 +80,41 @@ BUGS = (
         "methods/class_sums.py",
         "    share = bias_square(n_classes)\n    constant",
         "    share = 0.0\n    constant",
-        (audit("class_sums", 7), test("methods/class_sums::the_sensitivity_is_attained")),
+        (test("methods/class_sums::the_sensitivity_is_attained"),),
     ),
     Bug(
         "3",
-        "class sums: one column of noise for all classes",
-        "methods/lattice.py",
-        _NOISY,
-        "sums + discrete_gaussian(generator, self.steps, (*sums.shape[:-1], 1))",
-        (audit("class_sums", 3),),
+        "lattice noise: one column of noise for all",
+        "mechanisms/door.py",
+        _DISCRETE,
+        "discrete_gaussian(lane.generator(stream), steps, (*row.shape[:-1], 1))",
+        (audit("gaussian_lattice"),),
     ),
     Bug(
         "4",
-        "class sums: the replicas of a batch share their noise",
-        "methods/class_sums.py",
-        'r.streams.generator("class_sums")',
-        'requests[0].streams.generator("class_sums")',
-        (audit("class_sums", 2), audit("class_sums_public", 3)),
+        "lattice noise: the replicas of a batch share their noise",
+        "mechanisms/door.py",
+        _DISCRETE,
+        "discrete_gaussian(self.lanes[0].streams.generator(stream), steps, row.shape)",
+        (audit("gaussian_lattice"),),
         fast=True,
     ),
     Bug(
         "5",
-        "noisy choice without noise",
-        "methods/choice.py",
-        'exponential_choice(request.streams.generator("choice"), hits, event.scale)',
-        "int(hits.argmax())",
-        (audit("noisy_choice", 3),),
+        "exponential mechanism without noise",
+        "mechanisms/door.py",
+        "index = exponential_choice(lane.generator(stream), own, query.scale)",
+        "index = int(own.argmax())",
+        (audit("choose"),),
         fast=True,
     ),
     Bug(
         "6",
-        "noisy choice at half the scale that its event states",
-        "methods/choice.py",
-        "hits, event.scale)",
-        "hits, event.scale / 2)",
-        (audit("noisy_choice", 7),),
+        "exponential mechanism at half the scale that its event states",
+        "mechanisms/door.py",
+        "lane.generator(stream), own, query.scale)",
+        "lane.generator(stream), own, query.scale / 2)",
+        (audit("choose"),),
     ),
     Bug(
         "7b",
@@ -133,37 +139,28 @@ BUGS = (
     ),
     Bug(
         "9",
-        "DP gradients: noise times the clip norm twice",
-        "methods/text_gradients.py",
-        "np.array(noises) * steps.clip_norm,",
-        "np.array(noises) * steps.clip_norm**2,",
-        (audit("dp_linear", 2), audit("dp_mlp", 3)),
+        "steps: noise times the clip norm twice",
+        "mechanisms/door.py",
+        "return query.noise_multiplier * query.clip_norm",
+        "return query.noise_multiplier * query.clip_norm**0",
+        (audit("compiled_steps_float32"), audit("torch_steps")),
     ),
     Bug(
         "10",
         "DP gradients: noise calibrated for a node that vanishes, not a replaced one",
         "methods/text_gradients.py",
-        'return gdp_noise(request.epsilon, steps.count, delta, "replace")',
-        'return gdp_noise(request.epsilon, steps.count, delta, "add_remove")',
-        (audit("dp_linear", 3), test("methods/dp_linear::events_are_priced_at_the_request")),
+        'gdp_noise(request.epsilon, steps.count, task.delta, "replace")',
+        'gdp_noise(request.epsilon, steps.count, task.delta, "add_remove")',
+        (test("methods/dp_linear::events_are_priced_at_the_request"),),
     ),
     Bug(
         "11",
-        "edge votes: the same noise in every round",
-        "methods/edge_votes.py",
-        "beliefs[-1], lattice, noise))",
-        'beliefs[-1], lattice, request.streams.generator("noise")))',
-        (audit("edge_votes", 2), audit("edge_votes", 7)),
+        "the same noise in every round",
+        "mechanisms/door.py",
+        _NORMAL,
+        "lane.streams.generator(stream).standard_normal(row.shape, dtype=dtype)",
+        (audit("gaussian"), audit("gaussian_float32")),
         fast=True,
-    ),
-    Bug(
-        "12",
-        "edge votes: noise for one round in each of three",
-        "methods/edge_votes.py",
-        _RELEASE,
-        "    few = lattice.steps * 4 // 7\n"
-        "    return LatticeGaussian(lattice.spacing, few, 1.0, 1).noisy(sums, generator)",
-        (audit("edge_votes", 3),),
     ),
     Bug(
         "13",
@@ -182,7 +179,7 @@ BUGS = (
         "        weights = inverse_document_weights(plain)",
         "        both = scipy.sparse.vstack([plain, task.train_features])\n"
         "        weights = inverse_document_weights(scipy.sparse.csr_matrix(both))",
-        (_PUBLIC_MAP,),
+        (_PUBLIC_MAP, replay("class_sums", "text"), replay("dp_linear", "text")),
     ),
     Bug(
         "15",
@@ -199,53 +196,50 @@ BUGS = (
     Bug(
         "16",
         "GCN: all replicas draw their noise from the key of the first",
-        "training/engine.py",
-        'np.stack([each.streams.key("noise") for each in replicas])',
-        'np.stack([replicas[0].streams.key("noise") for each in replicas])',
-        (audit("gcn_epoch_sum", 2), audit("gcn_poisson", 3)),
+        "mechanisms/door.py",
+        "lane.key(self.noise) for lane in self.door.lanes",
+        "self.door.lanes[0].streams.key(self.noise) for _ in self.door.lanes",
+        (audit("compiled_steps_float32"),),
     ),
     Bug(
         "17",
-        "GCN, Poisson: one set of coins for all steps of an epoch",
-        "training/engine.py",
-        "self.orders[a].random((self.splits, self.splits)) < 1 / self.splits for a in active",
-        "np.repeat(self.orders[a].random((1, self.splits)), self.splits, 0) < 1 / self.splits\n"
-        "            for a in active",
-        (audit("gcn_poisson", 2),),
+        "one set of coins for all steps",
+        "mechanisms/door.py",
+        "else _rate(query), lane.generator(self.coins)",
+        "else _rate(query), lane.streams.generator(self.coins)",
+        (test("mechanisms/door::coins_are_of_the_rate_and_belong_to_positions[each]"),),
     ),
     Bug(
         "18",
         "GCN: noise of factor .7 in the kernel, the plan as before",
         "training/engine.py",
-        "        self.backend = self._backend(state)",
-        "        state.noise_std[:] *= 0.7\n        self.backend = self._backend(state)",
-        (audit("gcn_epoch_sum", 3), audit("gcn_poisson", 7)),
+        "noise_std=self.descent.stds.copy(),",
+        "noise_std=0.7 * self.descent.stds,",
+        (audit("compiled_steps_float32"), audit("compiled_steps_float64")),
     ),
     Bug(
         "19",
-        "class sums and edge votes: noise of factor .85",
-        "methods/lattice.py",
-        _NOISY,
-        "sums + discrete_gaussian(generator, self.steps * 17 // 20, sums.shape)",
-        (audit("class_sums", 2), audit("class_sums_text", 7), audit("edge_votes", 3)),
+        "lattice noise of factor .93",
+        "mechanisms/door.py",
+        "steps = round(query.noise_std / query.spacing)",
+        "steps = round(0.93 * query.noise_std / query.spacing)",
+        (audit("gaussian_lattice"),),
     ),
     Bug(
         "20",
-        "DP gradients: noise of factor .85",
-        "methods/node_gradients.py",
-        _DESCEND,
-        _DESCEND.replace("std *", "0.85 * std *"),
-        (audit("dp_linear", 7), audit("dp_mlp", 2)),
+        "noise of steps of factor .93",
+        "mechanisms/door.py",
+        _SUM,
+        "array += 0.93 * self.stds[:, None] *",
+        (audit("steps"), audit("steps_float32")),
     ),
     Bug(
         "21",
-        "DP gradients: noise drawn once and used in every step",
-        "methods/node_gradients.py",
-        _DESCEND,
-        "again = np.random.Generator(type(generator.bit_generator)())\n"
-        "                again.bit_generator.state = generator.bit_generator.state\n"
-        "                row += std * again.standard_normal(len(row))",
-        (test("attacks/release_audit::the_noise_of_two_steps_adds_up"),),
+        "noise of steps drawn once and used in every step",
+        "mechanisms/door.py",
+        _STEP,
+        _STEP.replace("lane.generator", "lane.streams.generator"),
+        (audit("steps"),),
     ),
     Bug(
         "26",
@@ -266,44 +260,85 @@ BUGS = (
     ),
     Bug(
         "28",
-        "DP gradients: replicas share their noise",
-        "methods/node_gradients.py",
-        _DESCEND,
-        "if generator is generators[0]:\n"
-        "                    common = std * generator.standard_normal(len(row))\n"
-        "                row += common",
-        (audit("dp_linear", 2), audit("dp_mlp", 7)),
+        "steps: replicas share their noise",
+        "mechanisms/door.py",
+        _STEP,
+        _STEP.replace("lane.generator(self.noise)", "self.door.lanes[0].generator(self.noise)")
+        + "\n                row[...] = self._buffer[0]",
+        (audit("steps"),),
     ),
     Bug(
         "29",
-        "DP gradients: the last coordinates get no noise",
-        "methods/node_gradients.py",
-        _DESCEND,
-        "row[:-2] += std * generator.standard_normal(len(row) - 2)",
-        (audit("dp_linear", 3), audit("dp_mlp", 2)),
+        "steps: the last coordinates get no noise",
+        "mechanisms/door.py",
+        _STEP,
+        _STEP + "\n                row[-2:] = 0",
+        (audit("steps"),),
     ),
     Bug(
         "30",
         "edge votes: the first row without noise",
         "methods/edge_votes.py",
-        _RELEASE,
-        "    noisy = lattice.noisy(sums, generator)\n"
+        "    return door.gaussian(sums[None], [query])[0]",
+        "    noisy = door.gaussian(sums[None], [query])[0]\n"
         "    noisy[0] = sums[0] * lattice.spacing\n"
         "    return noisy",
-        (audit("edge_votes", 2),),
+        (replay("edge_votes", "edges"),),
     ),
     Bug(
         "31",
         "label counts: noise of training rows for one changed row, though an edge moves two",
         "methods/label_counts.py",
-        "discrete_laplace(generator, 2 * steps, ",
-        "discrete_laplace(generator, steps, ",
+        "< n_train, 2, 1)",
+        "< n_train, 1, 1)",
         (
+            replay("label_counts", "edges"),
             test(
                 "methods/label_counts::"
                 "noise_is_the_discrete_laplace_of_the_price_and_of_twice_the_scale_in_training_rows"
             ),
         ),
+    ),
+    Bug(
+        "32",
+        "DP gradients: parameters descend along the exact sum",
+        "methods/node_gradients.py",
+        "        total = descent.add(total)",
+        "        descent.add(total.copy())",
+        (replay("dp_linear", "text"), replay("dp_mlp", "graph")),
+        fast=True,
+    ),
+    Bug(
+        "33",
+        "noisy sums: rows are not scaled to norm 1",
+        "methods/noisy_sums.py",
+        "unit = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)",
+        "unit = 3 * rows",
+        (replay("gap", "links"),),
+    ),
+    Bug(
+        "34",
+        "DP-GNN: the epoch that is kept is chosen by validation scores under sound too",
+        "methods/dp_gnn.py",
+        '            epoch="last",',
+        '            epoch="best_validation",',
+        (replay("dp_gnn", "lists"),),
+    ),
+    Bug(
+        "35",
+        "a run may release less than its plan says",
+        "mechanisms/door.py",
+        "missing = self.uses[query] < _count(query) and query not in self.capped",
+        "missing = False",
+        (test("mechanisms/door::more_or_less_than_planned_is_refused[1]"),),
+    ),
+    Bug(
+        "36",
+        "a run may release more than its plan says",
+        "mechanisms/door.py",
+        "        self.uses[query] += count\n",
+        "        self.uses[query] = count\n",
+        (test("mechanisms/door::more_or_less_than_planned_is_refused[3]"),),
     ),
 )
 
@@ -314,9 +349,12 @@ def table() -> str:
     for bug in BUGS:
         found = []
         for catcher in bug.catchers:
-            audited = re.search(r"as_claimed\[(\w+)-(\d)\]", catcher)
+            audited = re.search(r"as_claimed\[(\w+)\]", catcher)
+            replayed = re.search(r"methods_pass\[(\w+)-(\w+)-sound\]", catcher)
             if audited:
-                found.append(f"`audit --release --method {audited[1]}`, {audited[2]} classes")
+                found.append(f"`audit --mechanisms`, {audited[1]}")
+            elif replayed:
+                found.append(f"`audit --replay --method {replayed[1]}`, {replayed[2]}")
             else:
                 found.append("`" + catcher.rpartition("::")[2].removeprefix("test_") + "`")
         lines.append(f"| {bug.name}: {bug.words} | `{bug.path}` | {'; '.join(found)} |")
