@@ -10,7 +10,7 @@ from private_graphs.report.words import guarantee, number, privacy_notes, score
 
 DOUBLED = ("faces_class", "mnist_subclass")
 UNDOUBLED = tuple(f"{name}_undoubled" for name in DOUBLED)
-"""Run groups whose steps an accountant gives that doubles the shift, as Lemma 3 does, or does not."""
+"""Run groups: the accountant that gives the steps doubles the shift, as Lemma 3 does, or not."""
 NOTE = (
     "The thesis prints noise and ε, but no number of steps. Its accountant gives the printed ε at "
     "few steps where it doubles the shift of a class, as its Lemma 3 does, and at several times as "
@@ -27,8 +27,8 @@ def build(results: Any) -> list[Block]:
         for row in models.to_dict("records")
     }
     rows = results.rows
-    theirs = [(LEVELS.get(scenario), epsilon) in printed
-              for scenario, epsilon in zip(rows["scenario"], rows["epsilon"], strict=True)]  # fmt: skip
+    keys = zip(rows["scenario"], rows["epsilon"], strict=True)
+    theirs = [(LEVELS.get(scenario), epsilon) in printed for scenario, epsilon in keys]
     own = results.with_rows(rows[theirs & (rows["protocol"] == "paper")])
     frame = own.points(KEY, score="test_accuracy").sort_values(
         ["dataset", "epsilon", "steps_taken"], ascending=[True, False, True], ignore_index=True
