@@ -1,14 +1,14 @@
 """Pages whose sentences hold numbers: every number is a value of a CSV that a command wrote.
 
-A page `docs/NAME.md` with numbers is made from the template `docs/NAME.md.j2`, whose expressions
-call the functions of ``NAMES``. A number that is typed there is an error of the tests, but for
-settings, sections, and what is quoted under a heading that says so.
+A page ``docs/NAME.md`` with numbers of results is made from the template ``docs/NAME.md.j2``, whose
+expressions call the functions of ``NAMES``: ``{{ at("lrec2022/table1", dataset="cora", ...) }}``.
+``python docs/tables.py`` makes the pages, after ``private-graphs publish`` made the tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ DOCS = Path(__file__).resolve().parent
 ENDING = ".md.j2"
 
 
-@lru_cache(maxsize=None)
+@cache
 def frame(file: str) -> pd.DataFrame:
     """Return a CSV below docs/results, by its path without the ending."""
     path = DOCS / "results" / f"{file}.csv"

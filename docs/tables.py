@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,9 @@ from private_graphs.report.table import markdown
 from private_graphs.study import Run, load_study, study_ids, write_schemas
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+import prose  # noqa: E402  # beside this script, which tests load by its path
+
 DELTA = 1e-5
 EPOCHS = 500
 
@@ -456,9 +460,18 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/data.md": {"sources": sources},
     "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},
+    **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
     **claim_pages(),
 }
-"""The tables of every page by the names of their markers."""
+"""The tables of every page by the names of their markers; those of a template may have none."""
+
+
+def text_of(page: str) -> str:
+    """Return what a page is made of: its template with all numbers, else itself."""
+    template = (ROOT / page).with_suffix(prose.ENDING)
+    if template.is_file():
+        return prose.made(template)
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
 def refreshed(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
@@ -483,8 +496,7 @@ def main() -> None:
     for page, tables in PAGES.items():
         if mirror and page == "docs/data.md":
             tables = {**tables, "counts": lambda: counts(mirror)}
-        path = ROOT / page
-        write_text(path, refreshed(path.read_text(encoding="utf-8"), tables))
+        write_text(ROOT / page, refreshed(text_of(page), tables))
     write_schemas(ROOT / "workflow" / "schemas")
 
 

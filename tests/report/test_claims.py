@@ -84,7 +84,7 @@ def test_an_interval_of_correlations_covers_the_true_one():
 
 
 def test_the_best_of_many_panels_is_no_finding():
-    """Of eight panels of noise one leads with p < .05 in a third of all draws; corrected, in 5 %."""
+    """Of eight panels of noise one leads at 5 % in a third of all draws; corrected, in 5 %."""
     rng = np.random.default_rng(1)
     seen = [verdict(highest([[rng.normal(size=5)] for _ in range(8)]), 0, math.inf)
             for _ in range(1000)]  # fmt: skip

@@ -143,7 +143,8 @@ def _table(points: pd.DataFrame, results: Any, x: str, private: bool) -> Table:
         points, columns, panel="dataset", lines=points[LINE].drop_duplicates(),
         notes=(
             "In square brackets: the published value, where the text or Table 1 prints one.",
-            *([DRAWN_NOTE] if x == "train_fraction" else []), *results.protocol_notes(), *words.privacy_notes(points),
+            *([DRAWN_NOTE] if x == "train_fraction" else []), *results.protocol_notes(),
+            *words.privacy_notes(points),
         ),
     )  # fmt: skip
 

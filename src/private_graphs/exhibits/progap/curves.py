@@ -17,7 +17,6 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 
-
 PICTURES_NOTE = (
     "printed: the paper prints these curves as pictures alone. The numbers are read from the "
     "pictures in the notebook of its code (results.ipynb), to 0.3 points, on FB-100 to 0.6. Those "
