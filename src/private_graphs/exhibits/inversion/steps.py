@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+
 from private_graphs.exhibits.inversion.attacked import LEVELS, model_words
 from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
@@ -28,7 +30,9 @@ def build(results: Any) -> list[Block]:
     }
     rows = results.rows
     keys = zip(rows["scenario"], rows["epsilon"], strict=True)
-    theirs = [(LEVELS.get(scenario), epsilon) in printed for scenario, epsilon in keys]
+    theirs = pd.Series(
+        [(LEVELS.get(scenario), epsilon) in printed for scenario, epsilon in keys], rows.index
+    )
     own = results.with_rows(rows[theirs & (rows["protocol"] == "paper")])
     frame = own.points(KEY, score="test_accuracy").sort_values(
         ["dataset", "epsilon", "steps_taken"], ascending=[True, False, True], ignore_index=True
