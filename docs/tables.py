@@ -48,8 +48,7 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.selection import POISSON, selection_epsilon
-from private_graphs.report.claims import claims_table, judged, reasons
-from private_graphs.report.shelf import recorded_shelf
+from private_graphs.report.claims import claims_table, read_claims, reasons
 from private_graphs.report.table import markdown
 from private_graphs.study import Run, load_study, study_ids, write_schemas
 
@@ -353,11 +352,11 @@ def counts(mirror: str) -> str:
 def claims_in_text(study: str, page: str) -> str:
     """What a source says in its text, and what its recorded rows say; reasons of artefacts.
 
-    ``page`` is where the table stands, below docs/.
+    Verdicts are those that ``private-graphs publish`` wrote. ``page`` is where the table stands,
+    below docs/.
     """
-    shelf = recorded_shelf(ROOT / "recorded" / study)
-    frame = judged(claims_of(study), shelf.results)
-    table = markdown(claims_table(frame, shelf.results.study.title))
+    frame = read_claims(claims_of(study), ROOT / "docs" / "results" / "claims" / f"{study}.csv")
+    table = markdown(claims_table(frame, load_study(study).title))
     up = "../" * page.count("/")
     whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
     return "\n".join([table, *whys])
