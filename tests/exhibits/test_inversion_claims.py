@@ -11,6 +11,7 @@ import pytest
 
 from private_graphs.exhibits.inversion import claims, figure4_3
 from private_graphs.exhibits.inversion.class_reports import needed
+from private_graphs.study import load_study
 
 
 def runs(*rows: dict):
@@ -63,6 +64,18 @@ def test_models_of_the_other_reading_of_the_steps_stand_apart():
     where = {"scenario": ("classes", "subclasses"), "epsilon": 18.6}
     assert claims.accuracy(results, None, **where).value == pytest.approx(0.8)
     assert claims.undoubled_accuracy(results, None, 18.6).value == pytest.approx(0.88)
+
+
+def test_both_readings_of_the_steps_are_those_of_the_study_file():
+    results = SimpleNamespace(study=load_study("inversion"))
+    few = claims._printed(results, "mnist_subclass")
+    many = claims._printed(results, "mnist_subclass_undoubled")
+    assert {key: noise for key, (noise, _) in few.items()} == {
+        key: noise for key, (noise, _) in many.items()
+    }
+    assert all(many[key][1] > 4 * steps for key, (_, steps) in few.items())
+    found = claims.steps_ratio(results, None, "mnist_subclass")
+    assert found.low == pytest.approx(952 / 691) and found.high == pytest.approx(204 / 97)
 
 
 def test_the_smallest_budget_is_one_of_those_that_have_all_seeds():
