@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -47,12 +48,14 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.selection import POISSON, selection_epsilon
-from private_graphs.report.claims import claims_table, judged, reasons
-from private_graphs.report.shelf import recorded_shelf
+from private_graphs.report.claims import claims_table, read_claims, reasons
 from private_graphs.report.table import markdown
 from private_graphs.study import Run, load_study, study_ids, write_schemas
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+import prose  # noqa: E402  # beside this script, which tests load by its path
+
 DELTA = 1e-5
 EPOCHS = 500
 
@@ -349,11 +352,11 @@ def counts(mirror: str) -> str:
 def claims_in_text(study: str, page: str) -> str:
     """What a source says in its text, and what its recorded rows say; reasons of artefacts.
 
-    ``page`` is where the table stands, below docs/.
+    Verdicts are those that ``private-graphs publish`` wrote. ``page`` is where the table stands,
+    below docs/.
     """
-    shelf = recorded_shelf(ROOT / "recorded" / study)
-    frame = judged(claims_of(study), shelf.results)
-    table = markdown(claims_table(frame, shelf.results.study.title))
+    frame = read_claims(claims_of(study), ROOT / "docs" / "results" / "claims" / f"{study}.csv")
+    table = markdown(claims_table(frame, load_study(study).title))
     up = "../" * page.count("/")
     whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
     return "\n".join([table, *whys])
@@ -456,9 +459,18 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/data.md": {"sources": sources},
     "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},
+    **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
     **claim_pages(),
 }
-"""The tables of every page by the names of their markers."""
+"""The tables of every page by the names of their markers; those of a template may have none."""
+
+
+def text_of(page: str) -> str:
+    """Return what a page is made of: its template with all numbers, else itself."""
+    template = (ROOT / page).with_suffix(prose.ENDING)
+    if template.is_file():
+        return prose.made(template)
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
 def refreshed(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
@@ -483,8 +495,7 @@ def main() -> None:
     for page, tables in PAGES.items():
         if mirror and page == "docs/data.md":
             tables = {**tables, "counts": lambda: counts(mirror)}
-        path = ROOT / page
-        write_text(path, refreshed(path.read_text(encoding="utf-8"), tables))
+        write_text(ROOT / page, refreshed(text_of(page), tables))
     write_schemas(ROOT / "workflow" / "schemas")
 
 

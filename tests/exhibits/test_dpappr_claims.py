@@ -16,14 +16,13 @@ from private_graphs.exhibits.dpappr.claims import (
     CLAIMS,
     RULES,
     Runs,
-    _lowest,
     _p_value,
     amplification,
     holm,
     theorem8,
 )
 from private_graphs.exhibits.dpappr.private_edges import compared
-from private_graphs.report.claims import Place, verdict
+from private_graphs.report.claims import Place, highest, verdict
 
 PLACE = Place({}, "", "")
 SEEDS = range(10)
@@ -63,19 +62,39 @@ def test_effects_that_are_planted_are_found_within_seeds(lead, rise, expected):
 
 def test_one_part_that_fails_makes_a_claim_fail():
     up, down = (pd.Series(sign + np.linspace(-0.1, 0.1, 10)) for sign in (1.0, -1.0))
-    assert verdict(holm({"rise": [up, down]})["rise"], 0, np.inf) == "fails"
+    assert verdict(holm({"rise": [[up, down]]})["rise"], 0, np.inf) == "fails"
+    some = {"rise": [[up, down], [up, up]]}
+    assert verdict(holm(some)["rise"], 0, np.inf) == "holds", "in some cases: one panel is enough"
 
 
 def test_twelve_claims_are_looked_at_together():
     draws = np.array([-1.0, 1.0] * 5)
     weak = pd.Series(0.8 + draws)  # p = .035 alone
     strong = pd.Series(8 + draws)
-    assert verdict(holm({"rise": [weak]})["rise"], 0, np.inf) == "undecided"
+    assert verdict(holm({"rise": [[weak]]})["rise"], 0, np.inf) == "undecided"
     names = list(RULES)
-    eleven = dict.fromkeys(names[:11], [strong])
-    assert verdict(holm(eleven | {names[11]: [weak]})[names[11]], 0, np.inf) == "holds"
-    both = dict.fromkeys(names[:10], [strong]) | dict.fromkeys(names[10:], [weak])
+    eleven = dict.fromkeys(names[:11], [[strong]])
+    assert verdict(holm(eleven | {names[11]: [[weak]]})[names[11]], 0, np.inf) == "holds"
+    both = dict.fromkeys(names[:10], [[strong]]) | dict.fromkeys(names[10:], [[weak]])
     assert verdict(holm(both)[names[11]], 0, np.inf) == "undecided"
+
+
+def test_features_have_to_lead_over_all_three_in_one_panel():
+    """In one panel over GM, in the other over the two others: nowhere over all."""
+    common = np.linspace(0.4, 0.6, len(SEEDS))
+    parts = [_rows("appr_features", common, epsilon=training) for training in (1.0, 4.0)]
+    for training, behind in (
+        (1.0, {"appr_gaussian"}),
+        (4.0, {"appr_chosen", "appr_chosen_values"}),
+    ):
+        for method in ("appr_gaussian", "appr_chosen", "appr_chosen_values"):
+            scores = common - 0.2 if method in behind else common + 0.2
+            for rows in (0.5, 16.0):
+                at = {"top": 4.0, "training_epsilon": training, "epsilon": rows + training}
+                parts.append(_rows(method, scores, **at))
+    runs = Runs(SimpleNamespace(runs=pd.concat(parts, ignore_index=True)))
+    found = holm({"below_features": RULES["below_features"][0](runs)})["below_features"]
+    assert verdict(found, 0, np.inf) == "fails"
 
 
 def test_what_no_run_decides():
@@ -124,13 +143,16 @@ def test_what_reads_edges_is_compared_with_what_reads_none_on_the_same_graph_and
     assert np.isnan(found["gain"].iloc[2]), "nothing stands beside it"
 
 
-@given(st.lists(st.lists(st.floats(-1, 1), min_size=2, max_size=6), min_size=1, max_size=4))
-def test_a_claim_is_decided_from_its_p_value_on(parts):
-    parts = [pd.Series(part) for part in parts]
-    value = _p_value(parts)
+VALUES = st.lists(st.floats(-1, 1), min_size=2, max_size=6)
+
+
+@given(st.lists(st.lists(VALUES, min_size=1, max_size=3), min_size=1, max_size=3))
+def test_a_claim_is_decided_from_its_p_value_on(panels):
+    panels = [[pd.Series(part) for part in parts] for parts in panels]
+    value = _p_value(panels)
 
     def decided(level: float) -> bool:
-        found = _lowest(parts, level)
+        found = highest(panels, level)
         return found.low >= 0 or found.high < 0
 
     if 1e-6 < value < 0.99:

@@ -11,6 +11,7 @@ import pytest
 
 from private_graphs.exhibits.inversion import claims, figure4_3
 from private_graphs.exhibits.inversion.class_reports import needed
+from private_graphs.study import load_study
 
 
 def runs(*rows: dict):
@@ -36,12 +37,45 @@ def test_pairs_are_of_the_models_that_the_thesis_compares_alone():
         model("mnist_examples", "subclasses", 18.6, 0.3),
     )
     assert claims.matched(results, None).value == pytest.approx(-0.1)
-    attacks = [
-        {"method": "model_inversion", "attack": "enhanced", "penalty": "l1_sum", "group": "x",
-         "scenario": scenario, "epsilon": epsilon, "distance": distance}
-        for scenario, epsilon, distance in (("records", 6.0, 5.0), ("subclasses", 18.6, 5.5))
-    ]  # fmt: skip
-    assert claims.farther(runs(*attacks), None).value == pytest.approx(0.5)
+
+
+def attack(scenario: str, epsilon: float, distance: float, accuracy: float) -> dict:
+    return {"method": "model_inversion", "attack": "enhanced", "penalty": "l1_sum", "group": "x",
+            "scenario": scenario, "epsilon": epsilon, "distance": distance,
+            "test_accuracy": accuracy}  # fmt: skip
+
+
+def test_a_claim_about_equal_accuracy_is_decided_by_models_of_equal_accuracy_alone():
+    equal = [attack("records", 6.0, 5.0, 0.9), attack("subclasses", 18.6, 5.5, 0.9)]
+    apart = [attack("records", 1.6, 5.0, 0.9), attack("subclasses", 8.2, 4.0, 0.03)]
+    found = claims.farther(runs(*equal, *apart), None)
+    assert found.value == found.low == pytest.approx(0.5), "the pair of 90 and 3 % does not count"
+    alone = claims.farther(runs(*apart), None)
+    assert alone.value == pytest.approx(-1) and (alone.low, alone.high) == (-math.inf, math.inf)
+
+
+def test_models_of_the_other_reading_of_the_steps_stand_apart():
+    results = runs(
+        model("mnist_record", "records", 6.0, 0.9),
+        model("mnist_subclass", "subclasses", 18.6, 0.8),
+        model("mnist_subclass_undoubled", "subclasses", 18.6, 0.88),
+    )
+    assert claims.matched(results, None).value == pytest.approx(-0.1)
+    where = {"scenario": ("classes", "subclasses"), "epsilon": 18.6}
+    assert claims.accuracy(results, None, **where).value == pytest.approx(0.8)
+    assert claims.undoubled_accuracy(results, None, 18.6).value == pytest.approx(0.88)
+
+
+def test_both_readings_of_the_steps_are_those_of_the_study_file():
+    results = SimpleNamespace(study=load_study("inversion"))
+    few = claims._printed(results, "mnist_subclass")
+    many = claims._printed(results, "mnist_subclass_undoubled")
+    assert {key: noise for key, (noise, _) in few.items()} == {
+        key: noise for key, (noise, _) in many.items()
+    }
+    assert all(many[key][1] > 4 * steps for key, (_, steps) in few.items())
+    found = claims.steps_ratio(results, None, "mnist_subclass")
+    assert found.low == pytest.approx(952 / 691) and found.high == pytest.approx(204 / 97)
 
 
 def test_the_smallest_budget_is_one_of_those_that_have_all_seeds():
@@ -62,7 +96,7 @@ def test_parts_are_ranked_within_a_seed():
         for parts in (1, 10, 200)
     ]
     found = claims.more_parts(runs(*rows), None, "mnist_parts", "test_accuracy")
-    assert found.value == pytest.approx(1)
+    assert found.value == pytest.approx(1) and found.high == 1 and 0 < found.low < 1
     assert claims.more_parts(runs(*rows[:2]), None, "mnist_parts", "test_accuracy") is None
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from private_graphs.exhibits.pate.claims import CLAIMS, rises_then_falls
+from private_graphs.report.claims import verdict
 
 EPOCHS = 500
 FALLING = np.linspace(150, 2, EPOCHS).astype(int)
@@ -18,10 +19,27 @@ PASSED = FALLING.cumsum() / FALLING.sum()
 """Share of all disagreements that have happened, 0 to 1."""
 
 
+def long_runs(*shares: np.ndarray) -> SimpleNamespace:
+    """Results of long runs with these shares of wrong labels."""
+    curves = [
+        {"disagreements": FALLING.tolist(), "wrong_among_them": (share * FALLING).tolist()}
+        for share in shares
+    ]
+    runs = pd.DataFrame({"group": "long", "curve": [json.dumps(each) for each in curves]})
+    return SimpleNamespace(runs=runs)
+
+
 def difference(share: np.ndarray) -> float:
-    curve = {"disagreements": FALLING.tolist(), "wrong_among_them": (share * FALLING).tolist()}
-    runs = pd.DataFrame({"group": ["long"], "curve": [json.dumps(curve)]})
-    return rises_then_falls(SimpleNamespace(runs=runs), None).value
+    return rises_then_falls(long_runs(share), None).value
+
+
+@pytest.mark.parametrize("name", ["few_disagree", "rises_then_falls"])
+def test_one_curve_decides_nothing_and_several_that_agree_do(name):
+    (claim,) = [each for each in CLAIMS if each.id == name]
+    share = 0.6 + 0.2 * np.sin(np.pi * PASSED)
+    one, two = (claim.measure(long_runs(*[share] * n), None) for n in (1, 2))
+    assert verdict(one, claim.least, claim.most) == "undecided"
+    assert verdict(two, claim.least, claim.most) == "holds"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,6 +59,8 @@ def test_points_are_above_the_best_rival_by_seed():
     measured = claims.above_rivals("edge", ("gap", "edge_rand"), table, at(1))
     assert measured.value == pytest.approx(9)  # 10 and 8
     assert measured.low < 8 and measured.high > 10
+    alone = claims.above_rivals("edge", ("edge_rand",), table, at(1))
+    assert alone.value == pytest.approx(31)
     assert claims.above_rivals("node", ("gap",), table, at(8)) is None
 
 
@@ -102,5 +105,7 @@ def test_the_gap_of_training_is_that_after_the_last_epoch():
         runs=pd.DataFrame({"group": ["friendship_epochs", "friendship_epochs", "list_epochs"]}),
         artifacts=lambda rows, name: [told[name] if i == 0 else None for i in rows.index],
     )
-    assert claims.ahead("edge", table, at(1)).value == pytest.approx(4)
+    found = claims.ahead("edge", table, at(1))
+    assert found.value == pytest.approx(4)
+    assert (found.low, found.high) == (-math.inf, math.inf), "one run decides nothing"
     assert claims.ahead("node", table, at(8)) is None

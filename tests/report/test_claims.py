@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from golden import results
+from hypothesis import given
+from hypothesis import strategies as st
 
 from private_graphs.errors import UserError
 from private_graphs.exhibits import claims_of
@@ -17,16 +20,24 @@ from private_graphs.report.claims import (
     VERDICTS,
     Claim,
     Measured,
+    alike,
+    choice,
     claims_table,
+    correlation,
     exact,
+    highest,
     interval,
     judged,
+    lowest,
+    provided,
     read_claims,
     verdict,
     write_claims,
 )
+from private_graphs.report.shelf import recorded_shelf
 
 CLAIMS = claims_of("lrec2022")
+RECORDED = Path(__file__).parents[2] / "recorded"
 
 
 @pytest.mark.parametrize(
@@ -46,6 +57,62 @@ def test_what_was_not_run_has_no_verdict():
 def test_one_run_decides_nothing():
     assert verdict(interval([5.0]), least=0, most=math.inf) == "undecided"
     assert verdict(interval([math.nan, 5.0]), least=0, most=math.inf) == "undecided"
+
+
+def test_one_seed_chooses_nothing():
+    assert verdict(choice(10.0, [10.0]), least=10, most=10) == "undecided"
+    assert verdict(choice(10.0, [10.0, 10.0]), least=10, most=10) == "holds"
+    assert verdict(choice(10.0, [10.0, 1.0]), least=10, most=10) == "undecided"
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=8), st.integers(3, 50))
+def test_correlations_lie_between_minus_one_and_one(values, n):
+    found = correlation(values, n)
+    assert -1 <= found.low <= found.value <= found.high <= 1
+    if len(values) == 1:
+        assert (found.low, found.high) == (-1, 1)
+
+
+def test_an_interval_of_correlations_covers_the_true_one():
+    """Samples of 30 points of a normal pair with correlation 0.8, five at a time."""
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(400):
+        pairs = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], size=(5, 30))
+        found = correlation([np.corrcoef(each.T)[0, 1] for each in pairs], 30)
+        inside += found.low <= 0.8 <= found.high
+    assert 0.92 <= inside / 400 <= 0.98
+
+
+def test_the_best_of_many_panels_is_no_finding():
+    """Of eight panels of noise one leads at 5 % in a third of all draws; corrected, in 5 %."""
+    rng = np.random.default_rng(1)
+    seen = [verdict(highest([[rng.normal(size=5)] for _ in range(8)]), 0, math.inf)
+            for _ in range(1000)]  # fmt: skip
+    assert seen.count("holds") <= 0.05 * 1000
+    panels = [[rng.normal(size=5)] for _ in range(7)] + [[8 + rng.normal(size=5)]]
+    assert verdict(highest(panels), 0, math.inf) == "holds"
+    assert verdict(highest([[each[0] - 9] for each in panels]), 0, math.inf) == "fails"
+
+
+def test_all_parts_of_a_claim_have_to_be_above():
+    up, down = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9]
+    assert verdict(lowest([up, up]), 0, math.inf) == "holds"
+    assert verdict(lowest([up, down]), 0, math.inf) == "fails"
+    assert verdict(lowest([up, [0.1, -0.2, 0.2]]), 0, math.inf) == "undecided"
+    assert lowest([]) is None and lowest([up, []]) is None
+    rng = np.random.default_rng(2)
+    seen = [verdict(lowest([rng.normal(size=5) for _ in range(8)]), 0, math.inf)
+            for _ in range(1000)]  # fmt: skip
+    assert seen.count("fails") <= 0.05 * 1000
+
+
+def test_nothing_is_decided_where_a_premise_is_not_met():
+    near, far = pd.Series([0.50, 0.51, 0.49]), pd.Series([0.90, 0.91, 0.92])
+    assert alike(near, near + 0.001, 0.02) and not alike(near, far, 0.02)
+    assert not alike(near[:1], near[:1], 0.02), "of one run nothing is known"
+    found = interval([1.0, 1.1, 0.9])
+    assert provided(found, True) == found and provided(None, False) is None
+    assert verdict(provided(found, False), 0, math.inf) == "undecided"
 
 
 def test_an_interval_is_that_of_student():
@@ -92,6 +159,32 @@ def test_every_published_claim_has_one_verdict_per_graph_and_protocol():
     assert (ran["low"] <= ran["measured"]).all() and (ran["measured"] <= ran["high"]).all()
     assert frame.loc[frame["id"].str.startswith("reddit"), "verdict"].unique() == ["not_run"]
     assert (frame["command"].str.startswith("snakemake --cores all --config scale=demo")).all()
+
+
+OF_PROOFS = {
+    "full_epsilon", "splits_epsilon", "few_settings", "bound_factor", "no_epsilon_one",
+    "edge_epsilon", "edge_rand_epsilon", "node_epsilon", "small_delta", "noise_of_batch",
+}  # fmt: skip
+"""Claims about prices and settings of runs, which one run tells."""
+
+
+@pytest.mark.parametrize("study", ["lrec2022", "inversion", "pate", "progap"])
+def test_one_seed_decides_no_claim_about_scores(study):
+    whole = results() if study == "lrec2022" else recorded_shelf(RECORDED / study).results
+    rows = whole.rows
+    first = rows["seed"].isna() | (rows["seed"] == rows["seed"].min())
+    frame = judged(claims_of(study), whole.with_rows(rows[first]))
+    by_run = frame[(frame["protocol"] != "") & frame["verdict"].isin(["holds", "fails"])]
+    assert set(by_run["id"].str.split(".").str[0]) <= OF_PROOFS
+
+
+@pytest.mark.parametrize("study", ["lrec2022", "preprint2021", "inversion", "pate", "progap",
+                                   "dpappr"])  # fmt: skip
+def test_every_claim_is_judged_or_says_why_not(study):
+    frame = pd.read_csv(RECORDED.parent / "docs" / "results" / "claims" / f"{study}.csv")
+    judged_ids = set(frame.loc[frame["verdict"] != "not_run", "id"].str.split(".").str[0])
+    silent = [each.id for each in claims_of(study) if each.id not in judged_ids]
+    assert [each.id for each in claims_of(study) if each.id in silent and not each.because] == []
 
 
 def test_proofs_and_attacks_decide_claims_of_epsilon():

@@ -51,8 +51,9 @@ class UnitSettings(Settings):
     """Steps without DP."""
     plain_lot: int = Field(default=256, ge=1)
     """Records of a step without DP, on average."""
-    printed: dict[str, tuple[float, int]] = {}
-    """Printed ε: noise multiplier, and the steps at which the thesis' accountant gives this ε."""
+    printed: dict[str, tuple[float, int] | tuple[float, int, Literal["undoubled"]]] = {}
+    """Printed ε: noise multiplier, and the steps at which the thesis' accountant gives this ε;
+    ``undoubled`` where it is read without the doubled shift of its Lemma 3."""
     draws: int = Field(default=0, ge=0)
     """Records drawn from each class or part that joins a step; 0: all of them."""
     parts: int = Field(default=50, ge=1)
@@ -205,7 +206,7 @@ def _noise(task: ImageTask, request: Request) -> tuple[float, int]:
             f"printed: no noise for epsilon = {key}; expected one of "
             f"{', '.join(settings.printed) or 'none: name noise and steps'}"
         )
-    return settings.printed[key]
+    return settings.printed[key][:2]
 
 
 def _event(task: ImageTask, settings: UnitSettings, noise: float, steps: int) -> Event:
@@ -375,7 +376,9 @@ def _outcome(
     noise = _noise(task, request)[0] if request.private else 0.0
     events, claim = planned(task, request), None
     if request.private and task.protocol.calibration == "published":
-        claim = Claim(request.epsilon, f"as printed; T = {steps.count} gives it by {_BY}")
+        undoubled = len(request.settings.printed[f"{request.epsilon:g}"]) > 2
+        words = f"as printed; T = {steps.count} gives it by {_BY}{_UNDOUBLED * undoubled}"
+        claim = Claim(request.epsilon, words)
     about = {
         "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
         "seed": request.seed,
@@ -406,6 +409,7 @@ def _outcome(
 
 
 _BY = "a Rényi accountant of the thesis' pair"
+_UNDOUBLED = ", its shift not doubled"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Claim:
     per_graph: bool = True
     """Whether it is looked at on every graph, where the claim names none."""
     because: str = ""
-    """Why it is an artefact, if it is one: a sentence with a link to the measurement."""
+    """Why it is an artefact, or was not run: a sentence, with a link to what shows it."""
 
     def bounds(self, printed: float | None) -> tuple[float, float]:
         """Return the values between which the claim holds."""
@@ -79,21 +79,97 @@ class Claim:
         return printed - self.within, printed + self.within
 
 
-def interval(values: Iterable[float]) -> Measured | None:
-    """Return the mean over runs with Student's 95 % interval; of one run it is all numbers."""
+def interval(values: Iterable[float], level: float = 1 - CONFIDENCE) -> Measured | None:
+    """Return the mean over runs with Student's interval at a level; of one run it is all
+    numbers."""
     known = np.array([value for value in values if not math.isnan(value)])
     if not len(known):
         return None
     mean = float(known.mean())
     if len(known) == 1:
         return Measured(mean, -math.inf, math.inf)
-    quantile = stdtrit(len(known) - 1, 0.5 + CONFIDENCE / 2)
+    quantile = stdtrit(len(known) - 1, 1 - level / 2)
     around = quantile * known.std(ddof=1) / len(known) ** 0.5
     return Measured(mean, mean - float(around), mean + float(around))
 
 
+def correlation(values: Iterable[float], n: int) -> Measured | None:
+    """Return the mean of correlations of ``n`` points each, with an interval inside [-1, 1].
+
+    It is Student's 95 % interval on Fisher's scale, arctanh, where a correlation beyond 1 - 1/n
+    counts as that: of few points, order alone proves little. Of one correlation it is [-1, 1].
+    """
+    known = np.array([value for value in values if not math.isnan(value)])
+    if not len(known):
+        return None
+    mean, most = float(known.mean()), 1 - 1 / n
+    around = interval(np.arctanh(np.clip(known, -most, most)))
+    return Measured(mean, min(mean, math.tanh(around.low)), max(mean, math.tanh(around.high)))
+
+
+def choice(value: float, of_seeds: Iterable[float]) -> Measured:
+    """Return a chosen setting and the range of what single seeds choose; of one it is all
+    numbers."""
+    found = [value, *of_seeds]
+    if len(found) < 3:
+        return Measured(value, -math.inf, math.inf)
+    return Measured(value, float(min(found)), float(max(found)))
+
+
+def lowest(parts: Sequence[Iterable[float]], level: float = 1 - CONFIDENCE) -> Measured | None:
+    """Return the interval of the lowest of several differences, each of values by run.
+
+    For a claim that all are positive: that all are needs no correction, that one is below has one
+    for their number (Bonferroni). None where a part has no value.
+    """
+    return highest([parts], level) if parts else None
+
+
+def highest(
+    panels: Sequence[Sequence[Iterable[float]]], level: float = 1 - CONFIDENCE
+) -> Measured | None:
+    """Return the interval of the panel that is highest, each of which is as high as its lowest
+    part (``lowest``).
+
+    For a claim that all parts of some panel are positive: that one panel is has a correction for
+    the number of panels (Bonferroni), that none is needs none.
+    """
+    found = [
+        [(interval(part, level / len(panels)), interval(part, level / len(parts)))
+         for part in map(list, parts)]
+        for parts in panels
+    ]  # fmt: skip
+    if not found or any(None in pair for parts in found for pair in parts) or not all(found):
+        return None
+    return Measured(
+        max(min(all_.value for all_, _ in parts) for parts in found),
+        max(min(all_.low for all_, _ in parts) for parts in found),
+        max(min(one.high for _, one in parts) for parts in found),
+    )
+
+
+def provided(measured: Measured | None, premise: bool) -> Measured | None:
+    """Return what was measured if the premise of its claim is met, else all numbers.
+
+    A claim about models of equal accuracy says nothing of others, and that nothing changes is true
+    of any two models that learned nothing.
+    """
+    return Measured(measured.value, -math.inf, math.inf) if measured and not premise else measured
+
+
+def alike(one: pd.Series, other: pd.Series, within: float) -> bool:
+    """Whether values by seed differ by ``within`` at most: the whole interval has to say so."""
+    return verdict(interval((one - other).dropna()), -within, within) == "holds"
+
+
+def learned(*runs: pd.DataFrame) -> bool:
+    """Whether some runs score above the majority class."""
+    above = (interval(each["test_micro_f1"] - each["majority_micro_f1"]) for each in runs)
+    return any(each is not None and each.low > 0 for each in above)
+
+
 def exact(value: float | None) -> Measured | None:
-    """Return a value that is no estimate."""
+    """Return a value that is no estimate: of one run it would be."""
     return None if missing(value) else Measured(float(value), float(value), float(value))
 
 
@@ -132,12 +208,12 @@ def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
 
 
 def _at_places(results: Results) -> Callable[[str, str], Results]:
-    """Return what gives the results of one graph and protocol alone."""
-    runs = results.runs
+    """Return what gives the runs on one graph under one protocol alone; without a graph, on all;
+    without runs, what is printed."""
+    runs, printed = results.runs, results.rows[results.rows["source"] == "published"]
     parts = dict(iter(runs.groupby(["dataset", "protocol"])))
-    return lambda dataset, protocol: results.with_rows(
-        parts.get((dataset, protocol), runs.iloc[:0])
-    )
+    parts |= {("", name): part for name, part in runs.groupby("protocol")}
+    return lambda dataset, protocol: results.with_rows(parts.get((dataset, protocol), printed))
 
 
 def _rows(
@@ -205,14 +281,15 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
         "In brackets: the 95 % interval of the mean over the seeds, the range over the seeds of a "
         "choice, or what an attack shows and what is proved of an ε. holds, fails: all or nothing "
         "of it is what the claim allows; undecided: a part of it. no bound: of one run, or of "
-        "models that learned nothing, of which any such claim is true."
+        "runs that do not meet the premise of the claim: models that learned nothing, or that are "
+        "not of equal accuracy."
     )
     lines = frame.drop_duplicates("id").drop(columns="protocol")  # each is of all protocols
     return Table(title, frame[list(COLUMNS)], columns, (note,), lines=lines, stacked=True)
 
 
 def reasons(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yield (claim, why it is an artefact, with links as seen from docs/)."""
+    """Yield (claim, why it is an artefact or was not run, with links as seen from docs/)."""
     for row in frame[frame["because"] != ""].drop_duplicates("claim").itertuples():
         yield row.claim, row.because
 

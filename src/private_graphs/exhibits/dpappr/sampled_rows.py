@@ -41,6 +41,8 @@ def build(results: Any) -> list[Table]:
         "any. neighbours found: share of a root's true neighbours in its row, over the roots that "
         "have some. by chance: K nodes drawn from the sample.",
         SAMPLE_NOTE,
+        "PageRank walks on this graph with a loop at every node, as the authors' code has it; the "
+        "text names no loops, without which an isolated node has no row.",
         "these numbers read the private sample: no ε covers them.",
     )
     return [Table("What a row holds", frame, columns, notes, "dataset")]

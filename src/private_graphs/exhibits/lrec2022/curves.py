@@ -21,6 +21,11 @@ PLACE = ["dataset", "optimizer", "epsilon", "splits", "train_fraction"]
 LINE = ["dataset", "protocol", "optimizer", "epsilon"]
 Printed = Callable[[Any, str], pd.DataFrame]
 """From results and the name of a figure to what is printed at its points (``printed_points``)."""
+DRAWN_NOTE = (
+    "A share of the training nodes is drawn class by class under released and paper, each class "
+    "keeping that share of its nodes; the text does not say how it is drawn. Under sound every "
+    "node has a coin of its own."
+)
 AXES = {"splits": "number of splits", "train_fraction": "share of the training nodes"}
 
 
@@ -138,7 +143,8 @@ def _table(points: pd.DataFrame, results: Any, x: str, private: bool) -> Table:
         points, columns, panel="dataset", lines=points[LINE].drop_duplicates(),
         notes=(
             "In square brackets: the published value, where the text or Table 1 prints one.",
-            *results.protocol_notes(), *words.privacy_notes(points),
+            *([DRAWN_NOTE] if x == "train_fraction" else []), *results.protocol_notes(),
+            *words.privacy_notes(points),
         ),
     )  # fmt: skip
 

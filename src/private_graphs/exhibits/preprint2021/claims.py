@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from private_graphs.exhibits.lrec2022.claims import (
+    NOT_HERE,
     POINTS,
     UNCLIPPED,
     change,
-    kept_score,
     runs_at,
     scores,
 )
@@ -34,12 +36,21 @@ def gain_with_epsilon(results: Results, place: Place) -> Measured | None:
     return interval((more - less).dropna())
 
 
+def kept_score(results: Results, place: Place) -> Measured | None:
+    """Score of DP-SGD at ε = 2 on Pokec, as a share of that without DP."""
+    private, plain = (
+        scores(results, "table2", optimizer="sgd", features="bert", epsilon=epsilon)
+        for epsilon in (2, math.inf)
+    )
+    return interval((private / plain).dropna())
+
+
 CLAIMS = (
     Claim("sgd_alike", change("B", {"epsilon": 137}, {"epsilon": 2}), -POINTS, POINTS,
           exhibit="table2", because=UNCLIPPED),
     Claim("adam_untuned_majority", above_majority, most=0, exhibit="table2"),
     Claim("adam_untuned_sgd", above_sgd, most=0, exhibit="table2"),
     Claim("adam_untuned_noise", gain_with_epsilon, least=0, exhibit="table2"),
-    Claim("ninety_percent", kept_score, least=0.9 - POINTS, exhibit="table2"),
+    Claim("ninety_percent", kept_score, within=POINTS, exhibit="table2", because=NOT_HERE),
 )  # fmt: skip
 """By ``id`` of ``studies/published/preprint2021_text_claims.csv``."""

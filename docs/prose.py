@@ -1,0 +1,145 @@
+"""Pages whose sentences hold numbers: every number is a value of a CSV that a command wrote.
+
+A page ``docs/NAME.md`` with numbers of results is made from the template ``docs/NAME.md.j2``, whose
+expressions call the functions of ``NAMES``: ``{{ at("lrec2022/table1", dataset="cora", ...) }}``.
+``python docs/tables.py`` makes the pages, after ``private-graphs publish`` made the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+
+from private_graphs.errors import UserError
+
+DOCS = Path(__file__).resolve().parent
+ENDING = ".md.j2"
+
+
+@cache
+def frame(file: str) -> pd.DataFrame:
+    """Return a CSV below docs/results, by its path without the ending."""
+    path = DOCS / "results" / f"{file}.csv"
+    if not path.is_file():
+        raise UserError(
+            f"{path}: no such file; expected a table that 'private-graphs publish' wrote"
+        )
+    return pd.read_csv(path)
+
+
+def rows(file: str, **where: Any) -> pd.DataFrame:
+    """Return the rows of a CSV at values of columns, of which a list names several.
+
+    Raises UserError where there are none: a sentence about nothing is not written.
+    """
+    found = frame(file)
+    for name, value in where.items():
+        found = found[found[name].isin(value if isinstance(value, list) else [value])]
+    if found.empty:
+        raise UserError(f"docs/results/{file}.csv: no row with {where}; the page needs one")
+    return found
+
+
+def short(value: float, decimals: int = 2) -> str:
+    """Return a score as the pages write it: no zero before the point."""
+    text = f"{value:.{decimals}f}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def at(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
+    """Return the one value of a column at a place."""
+    found = rows(file, **where)[column]
+    if len(found) != 1:
+        raise UserError(f"docs/results/{file}.csv: {len(found)} rows with {where}; expected one")
+    return short(float(found.iloc[0]), decimals)
+
+
+def span(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
+    """Return the smallest and the largest value of a column at a place."""
+    found = rows(file, **where)[column]
+    ends = dict.fromkeys(short(float(end), decimals) for end in (found.min(), found.max()))
+    return " to ".join(ends)
+
+
+def most(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
+    """Return the largest value of a column at a place."""
+    return short(float(rows(file, **where)[column].max()), decimals)
+
+
+def _differences(file: str, where: dict[str, Any]) -> pd.Series:
+    found = rows(file, **where).dropna(subset=["published"])
+    found = found[found["n"] > 0]
+    if found.empty:
+        raise UserError(f"docs/results/{file}.csv: nothing is printed at {where}")
+    return found["mean"] - found["published"]
+
+
+def off(file: str, decimals: int = 3, **where: Any) -> str:
+    """Return the largest distance of a mean to the printed score."""
+    return short(float(np.abs(_differences(file, where)).max()), decimals)
+
+
+def above(file: str, **where: Any) -> str:
+    """Return how many means lie above the printed score, of how many."""
+    found = _differences(file, where)
+    return f"{int((found > 0).sum())} of {len(found)}"
+
+
+def lead(file: str, decimals: int = 2, **where: Any) -> str:
+    """Return the mean at a place minus the majority class."""
+    [row] = rows(file, **where).to_dict("records")
+    return short(row["mean"] - row["majority"], decimals)
+
+
+def claim(study: str, id_: str, protocol: str) -> str:
+    """Return the verdict on a claim with what was measured: ``holds (.148 [.100, .197])``."""
+    found = rows(f"claims/{study}", id=id_, protocol=protocol)
+    [row] = found.to_dict("records")
+    ends = f" [{short(row['low'], 3)}, {short(row['high'], 3)}]" if row["low"] < row["high"] else ""
+    return f"{row['verdict'].replace('_', ' ')} ({short(row['measured'], 3)}{ends})"
+
+
+def measured(study: str, id_: str, protocol: str, decimals: int = 3) -> str:
+    """Return what was measured of a claim."""
+    return at(f"claims/{study}", "measured", decimals, id=id_, protocol=protocol)
+
+
+def difference(
+    file: str, one: dict[str, Any], other: dict[str, Any], decimals: int = 3, **where: Any
+) -> str:
+    """Return the mean at a place minus that at another one."""
+    found = []
+    for place in (one, other):
+        values = rows(file, **where, **place)["mean"]
+        if len(values) != 1:
+            raise UserError(f"docs/results/{file}.csv: {len(values)} rows with {where}, {place}")
+        found.append(float(values.iloc[0]))
+    return short(found[0] - found[1], decimals)
+
+
+NAMES = {each.__name__: each for each in (
+    at, span, most, off, above, lead, claim, measured, difference)}  # fmt: skip
+INF = float("inf")
+
+
+def templates() -> Iterable[Path]:
+    """Return the templates below docs/."""
+    return sorted(DOCS.rglob(f"*{ENDING}"))
+
+
+def page_of(template: Path) -> Path:
+    """Return the page that a template makes."""
+    return template.with_name(template.name.removesuffix(".j2"))
+
+
+def made(template: Path) -> str:
+    """Return the text of its page."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    environment.globals.update(NAMES, INF=INF)
+    return environment.from_string(template.read_text(encoding="utf-8")).render()
