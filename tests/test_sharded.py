@@ -18,6 +18,7 @@ from private_graphs.datasets.shards import GRAPH_FILE
 from private_graphs.errors import UserError
 from private_graphs.files import sha256_of
 from private_graphs.jobs import Job
+from private_graphs.mechanisms.door import Door
 from private_graphs.result import JobResult
 from private_graphs.run import execute
 from private_graphs.sharded import ShardedRun
@@ -64,17 +65,19 @@ def same(found: JobResult, expected: JobResult) -> None:
 @pytest.mark.parametrize("cuts", CUTS)
 @pytest.mark.parametrize(("scenario", "method"), CASES)
 def test_the_release_is_that_of_one_machine(tmp_path, monkeypatch, scenario, method, cuts):
-    from private_graphs.methods.lattice import LatticeGaussian
+    noisy, drawn = Door.gaussian, []
 
-    noisy, drawn = LatticeGaussian.noisy, []
-    monkeypatch.setattr(
-        LatticeGaussian, "noisy", lambda *each: drawn.append(noisy(*each)) or drawn[-1]
-    )
+    def watched(*each, **how):
+        drawn.append(noisy(*each, **how))
+        return drawn[-1]
+
+    monkeypatch.setattr(Door, "gaussian", watched)
     job = job_of(scenario, method)
     expected, whole = execute(job, DATA, unlabelled=True), drawn[:]
     run = sharded(tmp_path, job, CUTS[cuts])
     same(finish(run), expected)
     assert expected.rows["epsilon_proved"].max() > 1.9
+    assert whole
     for one, other in zip(whole, drawn[-len(whole) :], strict=True):
         np.testing.assert_array_equal(one, other)  # to the bit, before anything is computed of it
 

@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 from answers import answers
+from doors import one_lane
 from test_unit_gradients import image_task
 
-from private_graphs.methods.class_codes import CodeSettings, respond, run, with_replaced
+from private_graphs.methods.class_codes import CodeSettings, run, with_replaced
 from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import price
+from private_graphs.privacy.events import PureQuery
 from private_graphs.training.streams import Streams
 
 
@@ -21,7 +23,9 @@ def ask(epsilon: float, seed: int = 0, **settings) -> Request:
 
 def test_a_report_is_kept_and_exchanged_with_the_chances_that_epsilon_allows():
     cells = np.full(200_000, 3)
-    found = np.bincount(respond(cells, 5, 1.2, np.random.default_rng(0)), minlength=5) / len(cells)
+    query = PureQuery(unit="class", relation="replace", count=1, reason="test", epsilon=1.2)
+    (told,) = one_lane(query).respond([cells], 5, [query])
+    found = np.bincount(told, minlength=5) / len(cells)
     keep = math.exp(1.2) / (math.exp(1.2) + 4)
     np.testing.assert_allclose(found, [(1 - keep) / 4] * 3 + [keep, (1 - keep) / 4], atol=5e-3)
     assert (

@@ -17,7 +17,9 @@ def test_training_nodes_are_read_through_the_sum_alone(scenario, monkeypatch):
     task = make_task(scenario)
     requests = [request(task, 1.0), request(task, math.inf), request(task, 2.0, known=0)]
     monkeypatch.setattr(
-        class_sums, "class_sums", lambda task, text, rank, lattice: np.zeros((rank + 1, 3))
+        class_sums,
+        "class_sums",
+        lambda task, text, rank, lattice: np.zeros((rank + 1, 3), np.int64),
     )
     first = run("class_sums_public", task, requests)
     second = run("class_sums_public", with_other_training(task), requests)
@@ -45,7 +47,9 @@ def test_the_release_is_that_of_the_class_sums(scenario):
 def test_useless_sums_leave_what_public_data_gives(monkeypatch):
     task = make_task("graph", n_validation=60)
     monkeypatch.setattr(
-        class_sums, "class_sums", lambda task, text, rank, lattice: np.zeros((rank + 1, 3))
+        class_sums,
+        "class_sums",
+        lambda task, text, rank, lattice: np.zeros((rank + 1, 3), np.int64),
     )
     (together,) = run("class_sums_public", task, [request(task, math.inf)])
     (public,) = run("public_only", task, [request(task, 0)])

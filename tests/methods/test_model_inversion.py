@@ -160,9 +160,8 @@ def test_the_nearest_picture_of_the_own_class_counts():
 
 def attacked(epsilon: float, scenario: str = "records", **settings):
     task = image_task(scenario)
-    trained = answers(
-        unit_gradients, task, [ask(epsilon, plain_steps=60, plain_lot=30, learning_rate=3.0, steps=20)]
-    )
+    asked = ask(epsilon, plain_steps=60, plain_lot=30, learning_rate=3.0, steps=20)
+    trained = answers(unit_gradients, task, [asked])
     artifacts = {f"r/{name}": array for name, array in trained[0].artifacts.items()}
     attack_task = image_task(scenario)
     object.__setattr__(attack_task, "protocol", model_inversion.PROTOCOLS[1])

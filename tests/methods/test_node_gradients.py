@@ -20,7 +20,6 @@ from private_graphs.methods.node_gradients import (
     factors,
     predict,
 )
-
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 
 N, D, H, K, BIAS = 40, 6, 5, 4, 0.3

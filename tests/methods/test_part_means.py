@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from answers import answers
 from test_mlp_records import images, job
 
 from private_graphs.errors import UserError
@@ -24,7 +25,7 @@ TASK = build_task(images(400, 1), "subclasses", SOUND, 1e-3)[0]
 def ask(epsilon: float, seed: int = 0, parts: int = 5):
     streams = Streams.of({"epsilon": str(epsilon), "seed": seed})
     request = Request(epsilon, seed, np.arange(12), streams, PartSettings(parts=parts))
-    (found,) = run(TASK, [request])
+    (found,) = answers(run, TASK, [request])
     return found
 
 

@@ -277,7 +277,8 @@ def test_examples_of_parts_show_private_pictures_under_paper_alone(protocol):
     private = replace(task, train_pixels=255 - task.train_pixels)
     settings = {"parts": 2, "examples": True, "printed": {"4": (1.0, 2)}, "steps": 2, "rate": 0.5}
     one, two = (
-        answers(run, each, [ask(4.0, **settings)])[0].artifacts["examples"] for each in (task, private)
+        answers(run, each, [ask(4.0, **settings)])[0].artifacts["examples"]
+        for each in (task, private)
     )
     assert one.shape == (3, 2, 12, 12) and one[0, 0, 1, 4] > 150
     assert np.array_equal(one, two) == (protocol == "sound")

@@ -736,7 +736,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
         if noisy.clipped is not None:
             return noisy.clipped(stack, drawn)
         widest = max(usual, *map(len, drawn))
-        if not len(labels):  # nobody has a label, which is private: noise alone moves the parameters
+        if not len(labels):  # which is private: noise alone moves the parameters then
             return torch.zeros_like(stack.flat, dtype=torch.float64)
         index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
         for replica, rows in enumerate(drawn):
