@@ -23,7 +23,7 @@ from private_graphs.mechanisms.replay import Coins, Recording, Replay, Replaying
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import price
 from private_graphs.run import Answer, answer
-from private_graphs.tasks import Task
+from private_graphs.tasks import SCENARIOS, Task
 
 _NOT_COMPARED = ("seconds",)
 """Measured columns that a seeded run tells beside its guarantee."""
@@ -138,6 +138,8 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
     settings = method.settings.model_validate(dict(job.settings))
     found, proves, others = Replay(), False, None
     policies: Sequence[Coins] = ("drawn", "all", "none")
+    inference = method.protocols[job.protocol].inference or SCENARIOS[job.scenario].inference
+    told = inference != "leaks"
     for number, coins in enumerate(policies):
         recording = Recording(coins)
         task, answers, lines = _answers(job, dataset, recording)
@@ -148,7 +150,7 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
             again = Replaying(recording, task.scenario.relation)
             _, after, now = _answers(job, dataset, again, other.task)
             found.neighbours += other.task is not task
-            was, after = (_covered(task, each, other) for each in (answers, after))
+            was, after = (_covered(task, each, other, told) for each in (answers, after))
             found.add(again, [*differences(was, after), *differences(lines, now, "/log")])
     relation = task.scenario.relation
     return ReplayAudit(job.method, job.scenario, job.protocol, relation, proves, found)
@@ -177,21 +179,22 @@ def _proves(task: Task, answers: list[Answer] | str) -> bool:
     )
 
 
-def _covered(task: Task, answers: list[Answer] | str, other: Neighbour) -> Any:
+def _covered(task: Task, answers: list[Answer] | str, other: Neighbour, predicts: bool) -> Any:
     """What runs release to which the neighbour's unit is private, as plain values and arrays.
 
-    Without what is told to the unit alone.
+    Without what is told to the unit alone, and without predictions where the statement says that
+    these leak (``predicts`` is false).
     """
     if isinstance(answers, str):
         return answers
     return [
-        _plain_answer(task, each, other.node)
+        _plain_answer(task, each, other.node, predicts)
         for each in answers
         if each.request.private and other.validation not in each.request.known
     ]
 
 
-def _plain_answer(task: Task, each: Answer, node: int | None) -> dict[str, Any]:
+def _plain_answer(task: Task, each: Answer, node: int | None, predicts: bool) -> dict[str, Any]:
     outcome, graph = each.outcome, getattr(task, "graph", None)
     test, validation = map(np.asarray, (outcome.test_predictions, outcome.validation_predictions))
     if node is not None:
@@ -202,8 +205,8 @@ def _plain_answer(task: Task, each: Answer, node: int | None) -> dict[str, Any]:
     measured = {k: v for k, v in outcome.measured.items() if k not in _NOT_COMPARED}
     return {
         "events": repr((each.events, each.validation_events)),
-        "test_predictions": test,
-        "validation_predictions": validation,
+        "test_predictions": test if predicts else None,
+        "validation_predictions": validation if predicts else None,
         "claim": repr(outcome.claim),
         "settings": repr(dict(outcome.settings)),
         "chosen": (outcome.n_configurations, outcome.chosen_by, outcome.chosen_on_public),

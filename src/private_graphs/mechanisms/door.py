@@ -612,6 +612,15 @@ class Descent:
         """Return (R, 4) or (R, 8) uint32 keys of counter-based noise."""
         return np.stack([lane.key(self.noise) for lane in self.door.lanes])
 
+    def may_stop(self) -> None:
+        """Allow fewer steps than planned, where something public ends the training early.
+
+        All planned steps are paid.
+        """
+        for lane, query in zip(self.door.lanes, self.queries, strict=True):
+            if query is not None:
+                lane.ledger(self.door.name).capped.add(query)
+
     def passed(self, place: int, kind: str, exact: Array, after: Array) -> Array:
         """Show a watch a step of compiled code: its exact sum, and the state ``after`` it."""
         lane = self.door.lanes[place]

@@ -20,6 +20,7 @@ PUBLIC = {
     "random_rows": "rows",
     "records": "records",
     "start": "start",
+    "stopping": "stopping",
     "teachers": "teachers",
     "test": "test",
     "train_sample": "sample",
