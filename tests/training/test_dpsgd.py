@@ -12,7 +12,7 @@ import torch
 from private_graphs.methods.emitted import ReleaseMismatch, check_records
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import dpsgd
-from private_graphs.training.dpsgd import Net, Steps, gradient_sum, train
+from private_graphs.training.dpsgd import Net, Steps, Watch, Watched, gradient_sum, train
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_dpsgd import gradient_sums
 from private_graphs.training.torch_noise import random_bytes
@@ -260,6 +260,105 @@ def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None, device: str)
     noise = np.concatenate(np.diff(moves, axis=0)) / scale  # epochs and replicas
     assert np.abs(noise.std(axis=1) - 1).max() < 0.04
     assert np.abs(np.corrcoef(noise) - np.eye(4)).max() < 0.06
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("lot_size", [60, 70, 300])  # 70: the last lot has 20 records
+def test_noise_on_every_record_is_averaged(lot_size: int, device: str) -> None:
+    """m noises of standard deviation s in a mean over a lot of L: s · sqrt(m) / L each step."""
+    net, nobody = Net((100, 50, 10)), np.full(300, -1)
+    steps = replace(
+        STEPS, epochs=0, lot_size=lot_size, clip_norm=math.inf, noise_std=3.0, noise_on="record"
+    )
+    rows = np.zeros((300, 100), dtype=np.uint8)
+    before, after = (
+        train(net, replace(steps, epochs=epochs), rows, nobody, [STREAMS], device=device)[0]
+        for epochs in (0, 1)
+    )
+    sizes = [lot_size] * (300 // lot_size) + [300 % lot_size]
+    expected = steps.learning_rate * 3.0 * math.sqrt(sum(sizes)) / lot_size
+    moved = (after.parameters - before.parameters).astype(np.float64)
+    assert moved.std() == pytest.approx(expected, rel=0.03)
+    # what is told is the noise on the mean of a full lot
+    assert after.released.noise_std == pytest.approx(3.0 / math.sqrt(lot_size))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_without_noise_the_mean_of_records_is_that_of_their_lot(device: str) -> None:
+    lot = replace(STEPS, clip_norm=math.inf, microbatch=3)
+    first, second = (
+        train(NET, replace(lot, noise_on=each), ROWS, LABELS, [STREAMS], device=device)[0]
+        for each in ("lot", "record")
+    )
+    np.testing.assert_allclose(first.parameters, second.parameters, rtol=0, atol=1e-6)
+
+
+WATCHED = Watched(ROWS[:130], np.where(np.arange(130) % 9, LABELS[:130], -1), 3)
+
+
+def plain_loop(steps: Steps, streams: Streams, device: str) -> tuple[int, np.ndarray]:
+    """Epochs and weights of a run that stops early, from the runs of every length."""
+    generator, best, worse = streams.generator("stopping"), None, 0
+    for epoch in range(1, steps.epochs + 1):
+        (run,) = train(
+            NET, replace(steps, epochs=epoch), ROWS, LABELS, [streams], device=device
+        )  # fmt: skip
+        order = generator.permutation(130)
+        batches = [order[at : at + steps.lot_size] for at in range(0, 130, steps.lot_size)]
+        last = batches[-1][WATCHED.labels[batches[-1]] >= 0]
+        with torch.no_grad():
+            logits = module(NET, run.parameters)(torch.from_numpy(ROWS[last].astype(np.float64)))
+        loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(LABELS[last])).item()
+        if best is None or loss <= best:
+            best, worse = loss, 0
+        else:
+            worse += 1
+        if worse == WATCHED.patience:
+            break
+    return epoch, run.parameters
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("lot_size", "noise_std"), [(60, 1.0), (300, 8.0)])
+def test_a_run_stops_where_a_plain_loop_stops(lot_size: int, noise_std: float, device: str) -> None:
+    steps = replace(
+        STEPS, epochs=12, lot_size=lot_size, clip_norm=math.inf, noise_std=noise_std,
+        noise_on="record", dropout=0.5, dropout_epochs=1,
+    )  # fmt: skip
+    streams = [Streams.of({"stops": number}) for number in range(4)]
+    found = train(NET, steps, ROWS, LABELS, streams, watched=WATCHED, device=device)
+    expected = [plain_loop(steps, each, device) for each in streams]
+    assert len({epochs for epochs, _ in expected}) > 1, "replicas that stop at different epochs"
+    assert any(epochs < steps.epochs for epochs, _ in expected)
+    for replica, (epochs, parameters) in zip(found, expected, strict=True):
+        assert replica.released.epochs == epochs
+        assert replica.released.noisy_steps == epochs * math.ceil(300 / lot_size)
+        np.testing.assert_allclose(replica.parameters, parameters, rtol=0, atol=2e-6)
+
+
+def test_the_rule_of_the_authors_early_stopping() -> None:
+    def epochs(losses: list[float]) -> int:
+        watch = Watch.of(Watched(ROWS, LABELS, 2), STEPS, STREAMS)
+        stops = [watch.stops(loss) for loss in losses]
+        return stops.index(True) + 1 if True in stops else 0
+
+    assert epochs([3.0, 2.0, 2.5, 2.1, 1.0]) == 4
+    assert epochs([2.0, 2.0, 3.0, 2.0, 3.0, 2.0]) == 0, "an equal loss counts as lower"
+    assert epochs([2.0, math.nan, 3.0, 3.0, 4.0]) == 0, "no loss is higher than what is no number"
+
+
+def test_a_run_that_may_stop_is_priced_for_all_its_epochs() -> None:
+    steps = replace(STEPS, epochs=12, clip_norm=math.inf, noise_std=1.0)
+    planned = NoisyGradients("none", 1.0, 1.0, 60, 12, Shuffled(5))
+    hopeless = replace(WATCHED, patience=1)
+    (replica,) = train(NET, steps, ROWS, LABELS, [STREAMS], watched=hopeless)
+    assert replica.released.epochs < 12
+    assert check_records(planned, replica.released, may_stop=True) == planned
+    with pytest.raises(ReleaseMismatch, match="epochs"):
+        check_records(planned, replica.released)
+    for change in ({"noise_std": 0.9}, {"bare_steps": 1}):
+        with pytest.raises(ReleaseMismatch):
+            check_records(planned, replace(replica.released, **change), may_stop=True)
 
 
 def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:

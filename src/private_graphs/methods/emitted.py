@@ -96,10 +96,13 @@ def _as_planned(planned: NoisyGradients, made: NoisyGradients) -> NoisyGradients
     return made
 
 
-def check_records(planned: NoisyGradients, released: Records) -> NoisyGradients:
+def check_records(
+    planned: NoisyGradients, released: Records, may_stop: bool = False
+) -> NoisyGradients:
     """As ``check_released`` for per-record training; its Poisson draws are held against their rate.
 
-    The largest and smallest lots are compared with what independent coins give, six standard
+    With ``may_stop`` training may end after any epoch, and is priced for all that were planned. The
+    largest and smallest lots are compared with what independent coins give, six standard
     deviations allowed.
     """
     if released.bare_steps:
@@ -137,4 +140,8 @@ def check_records(planned: NoisyGradients, released: Records) -> NoisyGradients:
         epochs=released.epochs,
         sampling=sampling,
     )
+    if may_stop and made.epochs < planned.epochs:
+        per_epoch = planned.releases // planned.epochs
+        _as_planned(replace(planned, epochs=made.epochs, releases=per_epoch * made.epochs), made)
+        return planned
     return _as_planned(planned, made)

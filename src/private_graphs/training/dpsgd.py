@@ -92,11 +92,86 @@ class Steps:
     is, as in training without DP."""
     noise_std: float
     """Of the noise on the sum of clipped gradients, or on the lot's mean gradient; 0: none."""
+    noise_on: Literal["lot", "record"] = "lot"
+    """``record``: each record's gradient gets such a noise, then all are averaged. Their sum is
+    one noise of standard deviation sqrt(m) · noise_std for m records, which is what is drawn."""
     dropout: float = 0.0
     dropout_epochs: int | None = None
     """The first epochs alone; None: all of them."""
     microbatch: int = 1
     """Records whose mean gradient is clipped as one: record i is in group i // microbatch."""
+
+    @property
+    def averages(self) -> bool:
+        """Whether noise is added to the mean gradient of a lot; else to a sum of gradients."""
+        return math.isinf(self.clip_norm) and self.noise_on == "lot"
+
+    @property
+    def divisor(self) -> float:
+        """Public number that what got the noise is divided by."""
+        if math.isinf(self.clip_norm):
+            return 1.0 if self.averages else float(self.lot_size)
+        return self.lot_size / self.microbatch
+
+    def drawn_std(self, n_records: int) -> float:
+        """Standard deviation of what is drawn for a lot of ``n_records``."""
+        return self.noise_std * (math.sqrt(n_records) if self.noise_on == "record" else 1.0)
+
+    @property
+    def released_std(self) -> float:
+        """Of the noise on the sum of clipped gradients, or on the mean gradient of a full lot."""
+        drawn = self.drawn_std(self.lot_size)
+        return drawn / self.divisor if math.isinf(self.clip_norm) else drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """Labelled records whose loss ends the training of a replica early.
+
+    As the code of LREC 2022 has it: after every epoch the records are cut into batches of a lot's
+    size in a fresh random order, and the mean cross-entropy of the *last* batch is looked at.
+    """
+
+    rows: np.ndarray
+    """(V, d) as those that train."""
+    labels: np.ndarray
+    """(V,) int64, -1 where there is none."""
+    patience: int
+    """Epochs in a row with a higher loss than the lowest so far, after which training ends."""
+
+
+@dataclass
+class Watch:
+    """Early stopping of one replica."""
+
+    patience: int
+    n_records: int
+    first: int
+    """Place of the first record of the last batch."""
+    generator: np.random.Generator
+    best: float = math.inf
+    stale: int = 0
+
+    @classmethod
+    def of(cls, watched: Watched | None, steps: Steps, streams: Streams) -> Watch | None:
+        """Return the watch of a replica; None where nothing ends it."""
+        if watched is None:
+            return None
+        size = len(watched.labels)
+        first = (size - 1) // steps.lot_size * steps.lot_size
+        return cls(watched.patience, size, first, streams.generator("stopping"))
+
+    def batch(self) -> np.ndarray:
+        """Draw the last batch of an epoch: numbers of records."""
+        return np.sort(self.generator.permutation(self.n_records)[self.first :])
+
+    def stops(self, loss: float) -> bool:
+        """Take in the loss of an epoch: whether it is the last. An equal loss counts as lower."""
+        if loss > self.best:
+            self.stale += 1
+        else:
+            self.best, self.stale = loss, 0
+        return self.stale >= self.patience
 
 
 @dataclass
@@ -111,6 +186,7 @@ class Released:
     """Probability of a group's coin; 1 where each is in every lot."""
     clip_norm: float
     noise_std: float
+    """On the sum of clipped gradients, or on the mean gradient of a full lot."""
     noisy_steps: int = 0
     bare_steps: int = 0
     """Steps without noise."""
@@ -140,6 +216,7 @@ def train(
     labels: np.ndarray,
     streams: Sequence[Streams],
     *,
+    watched: Watched | None = None,
     threads: int = 1,
     device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
@@ -148,14 +225,15 @@ def train(
 
     ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
     is none: such a record contributes nothing.
-    ``progress`` is called with (replica-epochs done, all). Another ``device`` than the CPU trains
-    all replicas at once, and draws noise and dropout where it adds them (``torch_dpsgd``).
+    ``watched`` ends replicas early. ``progress`` is called with (replica-epochs done, all).
+    Another ``device`` than the CPU trains all replicas at once, and draws noise and dropout where
+    it adds them (``torch_dpsgd``).
     """
     if device != "cpu":
         from private_graphs.training import torch_dpsgd  # imports torch
 
         kind = device.removeprefix("torch-")
-        return torch_dpsgd.train(net, steps, rows, labels, streams, kind, progress)
+        return torch_dpsgd.train(net, steps, rows, labels, streams, kind, watched, progress)
     done = [0] * len(streams)
 
     def one(number: int) -> Trained:
@@ -164,7 +242,7 @@ def train(
             if progress is not None:
                 progress(sum(done), len(streams) * steps.epochs)
 
-        return _descend(net, steps, rows, labels, streams[number], report)
+        return _descend(net, steps, rows, labels, streams[number], watched, report)
 
     with threadpool_limits(limits=1), ThreadPoolExecutor(max(1, threads)) as pool:
         return list(pool.map(one, range(len(streams))))
@@ -176,12 +254,13 @@ def _descend(
     rows: np.ndarray,
     labels: np.ndarray,
     streams: Streams,
+    watched: Watched | None,
     report: Callable[[int], None],
 ) -> Trained:
     """Train one replica."""
     lots = Lots.of(steps, len(rows), streams.generator("lots"))
     noise, dropout = streams.generator("noise"), streams.generator("dropout")
-    clips = math.isfinite(steps.clip_norm)
+    watch = Watch.of(watched, steps, streams)
     parameters = net.start(streams.generator("initial"))
     released = lots.released
     for epoch in range(steps.epochs):
@@ -194,17 +273,19 @@ def _descend(
                 generator=dropout,
                 microbatch=steps.microbatch,
             )  # fmt: skip
-            if not clips:
+            if steps.averages:
                 total /= max(1, len(lot))
             if steps.noise_std > 0:
-                total += steps.noise_std * noise.standard_normal(len(total))
+                total += steps.drawn_std(len(lot)) * noise.standard_normal(len(total))
                 released.noisy_steps += 1
             else:
                 released.bare_steps += 1
-            divisor = steps.lot_size / steps.microbatch if clips else 1.0
-            total *= steps.learning_rate / divisor
+            total *= steps.learning_rate / steps.divisor
             parameters -= total.astype(np.float32)
+        if watch and watch.stops(mean_loss(net, parameters, watched, watch.batch())):
+            break
         report(epoch + 1)
+    report(steps.epochs)
     return Trained(parameters, released)
 
 
@@ -226,7 +307,7 @@ class Lots:
             lots="full" if full else steps.lots,
             rate=steps.lot_size / n_records if steps.lots == "poisson" and not full else 1.0,
             clip_norm=steps.clip_norm,
-            noise_std=steps.noise_std,
+            noise_std=steps.released_std,
         )
         return cls(steps, n_records, generator, released)
 
@@ -299,6 +380,19 @@ def predict(net: Net, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
         for at in range(0, len(rows), _CHUNK)
     ]
     return np.concatenate(classes)
+
+
+def mean_loss(net: Net, parameters: np.ndarray, watched: Watched, records: np.ndarray) -> float:
+    """Return the mean cross-entropy of the labelled ones of some records; NaN without any."""
+    layers, total = net.layers(parameters), 0.0
+    records = records[watched.labels[records] >= 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for at in range(0, len(records), _CHUNK):
+            part = records[at : at + _CHUNK]
+            logits = _forward(layers, _inputs(watched.rows, part))[-1].astype(np.float64)
+            own = logits[np.arange(len(part)), watched.labels[part]]
+            total += float((np.logaddexp.reduce(logits, axis=1) - own).sum())
+    return total / len(records) if len(records) else math.nan
 
 
 def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:

@@ -23,6 +23,8 @@ from private_graphs.training.dpsgd import (
     Net,
     Steps,
     Trained,
+    Watch,
+    Watched,
     dropout_threshold,
 )
 from private_graphs.training.streams import Streams
@@ -32,6 +34,8 @@ _LAYER_BITS = 28
 """Bits of the counter of a hidden layer's random bytes, of 32; the others are its number."""
 _FILLED_TO = 64
 """Lots are filled up to a multiple of so many groups, with records that are nobody."""
+_EVALUATED = 8192
+"""Records whose loss is computed at a time."""
 _BYTES_PER_PARAMETER = 160
 """Of a replica: its float32, its float64 sum, its noise and what drawing that takes."""
 _BYTES_PER_UNIT = 64
@@ -45,6 +49,7 @@ def train(
     labels: np.ndarray,
     streams: Sequence[Streams],
     device: str,
+    watched: Watched | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trained]:
     """Train as ``dpsgd.train``, as many replicas at once as the device's memory holds."""
@@ -53,12 +58,14 @@ def train(
     each = _BYTES_PER_PARAMETER * net.n_parameters
     trained: list[Trained] = []
     for chunk in chunks_that_fit([each] * len(streams), free_bytes(kind) // 2):
-        batch = _Batch(net, steps, *data, streams[chunk])
+        batch = _Batch(net, steps, *data, streams[chunk], watched)
         for epoch in range(steps.epochs):
             batch.epoch(epoch)
             if progress is not None:
-                done = len(trained) * steps.epochs + (epoch + 1) * len(batch.lots)
+                done = len(trained) * steps.epochs + (epoch + 1) * len(streams[chunk])
                 progress(done, len(streams) * steps.epochs)
+            if not batch.lots:
+                break
         trained += batch.trained()
     return trained
 
@@ -73,6 +80,7 @@ class _Batch:
         rows: torch.Tensor,
         labels: torch.Tensor,
         streams: Sequence[Streams],
+        watched: Watched | None,
     ) -> None:
         self.net, self.steps, self.rows, self.labels = net, steps, rows, labels
         self.theta = self._sent([net.start(each.generator("initial")) for each in streams])
@@ -81,6 +89,12 @@ class _Batch:
             for name in ("noise", "dropout")
         )
         self.lots = [Lots.of(steps, len(rows), each.generator("lots")) for each in streams]
+        self.watches = [Watch.of(watched, steps, each) for each in streams]
+        self.watched = watched and [
+            torch.from_numpy(each).to(rows.device) for each in (watched.rows, watched.labels)
+        ]
+        self.numbers = np.arange(len(streams))
+        self.done: dict[int, Trained] = {}
         self.clock = torch.zeros((), dtype=torch.int64, device=rows.device)
         record = _BYTES_PER_UNIT * len(streams) * (sum(net.sizes) + 2 * steps.microbatch)
         room = free_bytes(rows.device) // 4 // record
@@ -102,18 +116,40 @@ class _Batch:
                     self.dropout_key, self.clock, first, count
                 ),
             )  # fmt: skip
-            divisor: float | torch.Tensor = steps.lot_size / steps.microbatch
-            if not math.isfinite(steps.clip_norm):
-                total, divisor = total / sizes.clamp(min=1)[:, None], 1.0
+            if steps.averages:
+                total = total / sizes.clamp(min=1)[:, None]
             if steps.noise_std > 0:
-                total += steps.noise_std * torch_noise.normals(
+                std = torch.full_like(total[:, :1], steps.noise_std)
+                if steps.noise_on == "record":
+                    std *= sizes[:, None].double().sqrt()
+                total += std * torch_noise.normals(
                     self.noise_key, self.clock, total.shape[1], torch.float64
                 )
-            self.theta -= (total * (steps.learning_rate / divisor)).float()
+            self.theta -= (total * (steps.learning_rate / steps.divisor)).float()
             self.clock += 1
             for each in self.lots:
                 each.released.noisy_steps += steps.noise_std > 0
                 each.released.bare_steps += steps.noise_std <= 0
+        if self.watched is not None:
+            self._leave(np.array([
+                watch.stops(_mean_loss(self.net, theta, *self.watched, watch.batch()))
+                for watch, theta in zip(self.watches, self.theta, strict=True)
+            ]))  # fmt: skip
+
+    def _leave(self, gone: np.ndarray) -> None:
+        """Take replicas (R,), a mask, out of the batch: none of the others depends on them."""
+        if not gone.any():
+            return
+        for place in np.flatnonzero(gone):
+            row = self.theta[int(place)].cpu().numpy()
+            self.done[int(self.numbers[place])] = Trained(row, self.lots[place].released)
+        stay = np.flatnonzero(~gone)
+        self.numbers = self.numbers[stay]
+        self.lots, self.watches = ([each[i] for i in stay] for each in (self.lots, self.watches))
+        rows = torch.from_numpy(stay).to(self.theta.device)
+        self.theta, self.noise_key, self.dropout_key = (
+            each[rows] for each in (self.theta, self.noise_key, self.dropout_key)
+        )
 
     def _drawn(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the records (R, W) of each step, -1 for nobody, and their numbers (R,)."""
@@ -128,9 +164,9 @@ class _Batch:
         yield from zip(self._sent(table), self._sent(sizes), strict=True)
 
     def trained(self) -> list[Trained]:
-        """Return the replicas."""
-        rows = self.theta.cpu().numpy()
-        return [Trained(row, each.released) for row, each in zip(rows, self.lots, strict=True)]
+        """Return the replicas, in the order of their streams."""
+        self._leave(np.full(len(self.lots), True))
+        return [self.done[number] for number in sorted(self.done)]
 
 
 def gradient_sums(
@@ -159,6 +195,22 @@ def gradient_sums(
         made = _Pass(net, theta, rows, labels, part, threshold, draw, at)
         made.add(total, clip_norm, microbatch)
     return torch.where(torch.isfinite(total).all(dim=1, keepdim=True), total, 0.0)
+
+
+def _mean_loss(
+    net: Net, theta: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, records: np.ndarray
+) -> float:
+    """As ``dpsgd.mean_loss``, of one replica ``theta`` (P,)."""
+    total, count = 0.0, 0
+    for part in torch.from_numpy(records).to(rows.device).split(_EVALUATED):
+        part = part[labels[part] >= 0]
+        outputs = rows[part] * (1 / 255) if rows.dtype == torch.uint8 else rows[part]
+        for number, (weights, biases) in enumerate(net.layers(theta)):
+            outputs = torch.addmm(biases, outputs.relu() if number else outputs, weights)
+        logits, own = outputs.double(), labels[part]
+        total += float(torch.nn.functional.cross_entropy(logits, own, reduction="sum"))
+        count += len(part)
+    return total / count if count else math.nan
 
 
 class _Pass:
