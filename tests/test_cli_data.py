@@ -149,6 +149,21 @@ def test_what_looks_like_a_mistake_is_a_warning(run, here):
     assert "warning" not in run("dataset", "my_graph", *FLAGS).err, "of the example"
 
 
+@pytest.mark.parametrize(
+    ("asked", "columns"),
+    [
+        (" title", (" title",)), ("title", ("title",)), ("title,body", ("title", "body")),
+        ("title, body", ("title", "body")), ("a, b", ("a, b",)),
+        ('"a, b",title', ("a, b", "title")),
+        ('title, "a, b"', ("title", "a, b")),
+    ],
+)  # fmt: skip
+def test_text_columns_are_named_whatever_their_names_are(asked, columns):
+    from private_graphs.cli_data import _text_columns
+
+    assert _text_columns(asked, ["id", " title", "body", "a, b"]) == columns
+
+
 def test_a_graph_that_is_declared_elsewhere_is_found_from_every_folder(run, here, monkeypatch):
     data = ("--data", str(here / "store" / "raw"))
     assert run("dataset", "my_graph", *FLAGS, *data).code == 0

@@ -38,6 +38,7 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
             "codes",
             "labels",
             "models",
+            "steps",
         }  # words
     assert "table1" in named
     for path in package.rglob("*.py"):
@@ -48,7 +49,7 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
 
 
 FLOORS = (
-    ("errors", "files", "imports", "devices"),
+    ("errors", "limits", "files", "imports", "devices"),
     ("datasets", "graphs"),
     ("features",),
     ("privacy",),
@@ -58,7 +59,7 @@ FLOORS = (
     ("result", "run", "sharded", "study", "run_values", "attacks"),
     ("report",),
     ("exhibits", "plan"),
-    ("cost", "verify", "kept", "workflow", "repairs", "announce"),
+    ("cost", "verify", "kept", "workflow", "repairs", "announce", "locks"),
     ("cli",),
 )
 

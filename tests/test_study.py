@@ -80,18 +80,26 @@ def test_all_means_what_the_study_says(key: str, nothing: object) -> None:
     assert getattr(run_of(**{key: nothing}), key) is None
 
 
+@pytest.mark.parametrize("given", [20210101, "20210101", 10_001, 10**30])
+def test_so_many_seeds_are_one_seed_without_its_brackets(given: object) -> None:
+    with pytest.raises(UsageError, match=rf"that would be .* seeds=\[{given}\]"):
+        run_of(seeds=given)
+    if int(given) < 2**62:
+        assert run_of(seeds=f"[{given}]").seeds == run_of(seeds=f"{given},").seeds == (int(given),)
+
+
 @pytest.mark.parametrize(
     ("given", "seeds"),
     [
         (2, (0, 1)), ("2", (0, 1)), ("0,3,7", (0, 3, 7)), ("[0,3]", (0, 3)), ([4], (4,)),
-        ("[4]", (4,)),
+        ("[4]", (4,)), ("4,", (4,)),
     ],
 )  # fmt: skip
 def test_seeds_are_a_number_or_a_list(given: object, seeds: tuple[int, ...]) -> None:
     assert run_of(seeds=given).seeds == seeds
 
 
-@pytest.mark.parametrize("given", [0, -1, "-1,2", "many", 1.5, True, "", "5,"])
+@pytest.mark.parametrize("given", [0, -1, "-1,2", "many", 1.5, True, "", ","])
 def test_seeds_that_are_no_seeds_are_refused(given: object) -> None:
     with pytest.raises(UsageError, match="seeds"):
         run_of(seeds=given)

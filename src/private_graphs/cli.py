@@ -112,6 +112,16 @@ def main(arguments: list[str] | None = None) -> None:
     except UserError as error:
         say(f"error: {error}")
         sys.exit(2 if isinstance(error, UsageError) else 1)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        why = error.strerror or error
+        say(f"error: {place}cannot be read or written ({why}); check that it is there, its "
+            "permissions and the room on the disk")  # fmt: skip
+        sys.exit(1)
+    except MemoryError as error:
+        say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at once: "
+            "smaller sizes, fewer runs")  # fmt: skip
+        sys.exit(1)
     except (KeyboardInterrupt, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code != INTERRUPTED:
             raise

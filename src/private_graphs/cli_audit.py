@@ -9,6 +9,7 @@ import typer
 from private_graphs.cli_options import AsJson, Protocols, Threads, Visits
 from private_graphs.cli_terminal import ProgressBar, print_json
 from private_graphs.errors import UsageError, UserError
+from private_graphs.limits import LARGEST_SEED, MOST_RUNS
 
 
 def audit(
@@ -28,15 +29,22 @@ def audit(
     runs: Annotated[
         int | None,
         typer.Option(help="Training runs per label of the canary; more runs make the bound "
-                     "sharper. Default 1000, with splits 250."),
+                     "sharper. Default 1000, with splits 250.", max=MOST_RUNS),
     ] = None,
-    splits: Annotated[int, typer.Option(help="Random parts of the training graph.")] = 1,
+    splits: Annotated[
+        int, typer.Option(help="Random parts of the training graph.", max=MOST_RUNS)
+    ] = 1,
     visits: Annotated[
         Visits,
         typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
     ] = "protocol",
-    seed: Annotated[int, typer.Option(help="Of all draws: the same seed, the same answer.")] = 0,
-    classes: Annotated[int, typer.Option(help="With --method: of the tiny problem.")] = 2,
+    seed: Annotated[
+        int,
+        typer.Option(help="Of all draws: the same seed, the same answer.", min=0, max=LARGEST_SEED),
+    ] = 0,
+    classes: Annotated[
+        int, typer.Option(help="With --method: of the tiny problem.", max=1000)
+    ] = 2,
     replay: Annotated[
         bool,
         typer.Option("--replay", help="Replay the noise of runs on neighbouring data: of "

@@ -16,7 +16,6 @@ from private_graphs.cli_options import (
     AsJson,
     DataFolder,
     Delta,
-    Device,
     Epsilon,
     FeatureKind,
     FirstSeed,
@@ -90,7 +89,10 @@ def classify(
     seed: FirstSeed = None,
     mirror: Mirror = None,
     data: DataFolder = DATA,
-    device: Device = "auto",
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        typer.Option(help="Where models read texts; the methods train on the CPU."),
+    ] = "auto",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for release (predictions.csv, statement.json: may be shared; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +36,8 @@ def dataset(
         Path | None, typer.Option(help="CSV or Parquet with the columns source and target.")
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="Columns with text, such as title,body.", metavar="A,B")
+        str | None, typer.Option(help="Columns with text, such as title,body; a name with a comma "
+                     "in double quotes.", metavar="A,B")
     ] = None,
     label: Annotated[
         str | None, typer.Option(help="Column with the class to predict.", metavar="COLUMN")
@@ -109,6 +111,7 @@ def dataset(
 def _declaration(flags: dict[str, Any], data: Path):
     """Check the flags of a graph of one's own; return its declaration, or None without --nodes."""
     from private_graphs.datasets.own import anchored, declare
+    from private_graphs.datasets.own_tables import column_names
     from private_graphs.datasets.registry import DATASETS
 
     given = {key: value for key, value in flags.items() if value is not None}
@@ -125,7 +128,7 @@ def _declaration(flags: dict[str, Any], data: Path):
         raise UsageError(f"--nodes also needs {', '.join(missing)}; see 'dataset --help'")
     if given["name"] in DATASETS:
         raise UsageError(f"{given['name']!r} is a built-in dataset; choose another name")
-    columns = tuple(column.strip() for column in given["text"].split(","))
+    columns = _text_columns(given["text"], column_names(given["nodes"]))
     if "" in columns:
         raise UsageError(
             f"--text is {given['text']!r}: a comma without a column on both sides; expected names "
@@ -133,6 +136,18 @@ def _declaration(flags: dict[str, Any], data: Path):
         )
     own = declare({**given, "text": columns}, "dataset", flags=True)
     return own if data == DATA else anchored(own)
+
+
+def _text_columns(value: str, header: list[str]) -> tuple[str, ...]:
+    """Read --text: names between commas, or the one column whose name has them all.
+
+    A name with a comma may stand in double quotes, and blanks around one are no part of it unless
+    ``header`` has them.
+    """
+    if value in header:
+        return (value,)
+    names = next(csv.reader([value], skipinitialspace='"' in value), [""])
+    return tuple(name if name in header else name.strip() for name in names)
 
 
 def _remember(own: Any, nodes: int, data: Path) -> None:
@@ -162,12 +177,13 @@ def _remember(own: Any, nodes: int, data: Path) -> None:
 
 
 def _show(built: Any) -> None:
-    """Print the statistics of a dataset, and warnings about a graph of one's own."""
-    from private_graphs.datasets.own_warnings import warnings_about
+    """Print the statistics of a dataset, and warnings: all of them about a graph of one's own."""
+    from private_graphs.datasets.own_warnings import warnings_about, warnings_about_texts
     from private_graphs.datasets.registry import DATASETS
 
     statistics = built.statistics()
-    if built.info.name not in DATASETS:
-        for warning in warnings_about(statistics):
+    if hasattr(built.info, "counts"):  # of images there are none
+        warned = warnings_about_texts if built.info.name in DATASETS else warnings_about
+        for warning in warned(statistics):
             say(f"warning: {warning}")
     print_json({**statistics, "public_facts": built.info.public_facts})

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from private_graphs.errors import UsageError
+from private_graphs.limits import LARGEST_SEED, MOST_EDGES, MOST_THREADS
 
 DATA = Path("data/raw")
 """Where raw files are kept if nothing else is said."""
@@ -42,13 +43,16 @@ MaxEdges = Annotated[
         help="Public bound on the number of links, which --scenario edges needs of a graph of "
         "your own: any that is known without looking at them.",
         min=1,
+        max=MOST_EDGES,
         metavar="N",
     ),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"], typer.Option(help="Where models read texts and train.")
 ]
-Threads = Annotated[int, typer.Option(help="CPU threads; they share out the replicas.", min=1)]
+Threads = Annotated[
+    int, typer.Option(help="CPU threads; they share out the replicas.", min=1, max=MOST_THREADS)
+]
 ProtocolName = Annotated[
     Protocols,
     typer.Option(
@@ -64,7 +68,9 @@ FirstSeed = Annotated[
     int | None,
     typer.Option(
         help="First seed; makes the run repeatable, and the guarantee suppose that the seed stays "
-        "secret."
+        "secret.",
+        min=0,
+        max=LARGEST_SEED,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

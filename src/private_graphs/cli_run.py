@@ -22,8 +22,11 @@ def load_data(
     threads: int, declared: Any = None,
 ):  # fmt: skip
     """Supply the raw files of a dataset, make its features, and return it."""
+    from private_graphs.devices import resolve_device
     from private_graphs.features.load import load_dataset
 
+    if device == "cuda":  # features of counted words would not ask for it
+        resolve_device(device)
     with ProgressBar("features", "text") as progress:
         return load_dataset(
             name, features, view, data, mirror,

@@ -37,6 +37,7 @@ from private_graphs.cli_run import (
 )
 from private_graphs.cli_terminal import number, print_json, say
 from private_graphs.errors import UsageError, suggest
+from private_graphs.limits import MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def train(
         Visits | None,
         typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of replicas.", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=MOST_SEEDS)] = 1,
     seed: FirstSeed = None,
     lr: Annotated[
         float | None,

@@ -35,6 +35,10 @@ class Protocol:
     random_baseline: Literal["without_last_class", "all_classes"] = "all_classes"
     """Classes that the uniform random baseline can draw (§4.5)."""
 
+    stops_on_test: int | None = None
+    """Epochs after which training stops unless its loss on test images falls (§4.9); None: it takes
+    all its epochs, and no method can read a label of a test record."""
+
     prepares: str = ""
     """What it does to features beyond the method, in words, for the privacy statement."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from private_graphs.datasets.own import OwnGraph
+from private_graphs.limits import LARGEST_SEED, MOST_SEEDS
 
 ALL = "all"
 """In place of names: what the studies have; of exhibits, those that are made by default."""
@@ -29,7 +30,7 @@ def _read_seeds(value: object) -> object:
         raise ValueError("expected a whole number N, or seeds such as 0,3,7")
     text = str(value).strip()
     listed = isinstance(value, list | tuple) or "," in text or text.startswith("[")
-    names = _read_names(value)
+    names = _read_names(text.rstrip(", ") if isinstance(value, str) else value)
     if names is None:
         return None
     try:
@@ -39,9 +40,16 @@ def _read_seeds(value: object) -> object:
     if listed:
         if min(numbers) < 0:
             raise ValueError("a seed cannot be negative")
+        if max(numbers) > LARGEST_SEED:
+            raise ValueError(f"a seed is at most {LARGEST_SEED:,}")
         return tuple(numbers)
     if numbers[0] < 1:
         raise ValueError("expected at least one seed")
+    if numbers[0] > MOST_SEEDS:
+        raise ValueError(
+            f"that would be {numbers[0]:,} seeds, expected at most {MOST_SEEDS:,}; a single seed "
+            f"is written seeds=[{numbers[0]}]"
+        )
     return tuple(range(numbers[0]))
 
 

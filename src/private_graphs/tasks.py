@@ -1,7 +1,7 @@
 """Tasks: a dataset cut into what is private and what is public, for one scenario.
 
 A scenario says which unit is protected and what is taken to be public. Test labels are not part of
-a task: no method can read them.
+a task: no method can read them, but where a protocol repeats code that did (``stops_on_test``).
 """
 
 from __future__ import annotations
@@ -312,6 +312,9 @@ class ImageTask:
     """(V,). Which of them are public a request says; the others are private."""
     test_pixels: np.ndarray
     """(M, c·h·w); known to who asks for a prediction."""
+    stopping_labels: np.ndarray | None = None
+    """(V+M,) labels of validation then test images, -1 where there is none, for a protocol that
+    stops early on them; None: for all others."""
     votes: np.ndarray | None = None
     """(V+M, K) numbers of votes of teachers that were trained elsewhere, on training images among
     others, on validation then test images; private. None: no such teachers."""
@@ -491,6 +494,11 @@ def _image_task(
         validation_pixels=pixels[validation],
         validation_labels=labels[validation],
         test_pixels=pixels[test],
+        stopping_labels=(
+            None
+            if protocol.stops_on_test is None
+            else np.concatenate([labels[validation], labels[test]])
+        ),
         votes=None if votes is None else np.concatenate([votes[validation], votes[test]]),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import readers
 from private_graphs.datasets.views import VIEWS
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError, UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST, resource
 from private_graphs.jobs import Job
@@ -348,6 +348,34 @@ def embeds(dataset: str, kind: str) -> bool:
 
 
 # --- refusals --------------------------------------------------------------------------------
+
+
+def refuse_repeated_keys(arguments: Sequence[str]) -> None:
+    """Raise UsageError where a command line gives a key of the configuration two values, of which
+    Snakemake keeps the last and says nothing."""
+    values: dict[str, list[str]] = defaultdict(list)
+    times, inside = 0, False
+    for argument in arguments:
+        if argument.startswith("-"):
+            flag, _, pair = argument.partition("=")
+            inside = flag in ("--config", "-C")
+            times += inside
+        else:
+            pair = argument
+        key, equals, value = pair.partition("=")
+        if inside and equals:
+            values[key].append(value)
+    if times > 1:
+        raise UsageError(
+            "--config is given twice, and Snakemake keeps the last one alone: write all keys after "
+            "one --config"
+        )
+    for key, found in values.items():
+        if len(set(found)) > 1:
+            raise UsageError(
+                f"configuration: {key} is given twice ({'; '.join(found)}), and Snakemake keeps "
+                f"the last alone: write {key}={','.join(found)}"
+            )
 
 
 def refuse_absent_tables(datasets: Iterable[str]) -> None:

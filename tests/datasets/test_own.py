@@ -26,7 +26,9 @@ from private_graphs.datasets.own import (
     read_own,
     remember,
 )
+from private_graphs.datasets.own_warnings import warnings_about
 from private_graphs.datasets.registry import dataset_names, dataset_spec
+from private_graphs.datasets.spelling import looks
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UsageError, UserError
@@ -496,3 +498,104 @@ def test_twenty_thousand_nodes_are_read_in_seconds_as_a_slow_reference_reads_the
     assert list(zip(*found.edge_index.tolist(), strict=True)) == sorted(pairs)
     assert found.labels.tolist() == [int(row[3][1:]) for row in rows]
     assert found.column("title") == [row[1] for row in rows]
+
+
+# --- what looks alike, and what is lost -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("alpha", "alpha\u200b", True),
+        ("alpha", "\ufeffalpha", True),
+        ("al\u00adpha", "alpha", True),
+        ("\u202ealpha\u202c", "alpha", True),
+        ("caf\u00e9", "cafe\u0301", True),
+        ("ﬁx", "fix", True),
+        ("１", "1", True),
+        ("0", "0.0", True),
+        ("00", "0", True),
+        ("+0", "-0", True),
+        ("1e0", "1", True),
+        ("Alpha  b", "alpha b ", True),
+        ("STRASSE", "straße", True),
+        ("x\ufe0f", "x", True),
+        ("1", "2", False),
+        ("alpha", "beta", False),
+        ("a b", "ab", False),
+        ("cafe", "café", False),
+        ("1e400", "2e400", False),
+        ("v1", "v1.0", False),
+    ],
+)
+def test_names_that_look_alike_or_are_one_number_are_found(one, other, alike):
+    assert (looks(one) == looks(other)) == alike
+    statistics = about([one, other])
+    assert any("one class?" in each for each in warnings_about(statistics)) == alike
+
+
+def about(classes: list[str], **counts: int) -> dict:
+    """Statistics of a graph of 90 nodes with these classes, and nothing else to warn of."""
+    return {
+        "nodes": 90, "nodes_without_features": 0, "classes": len(classes), "counts": counts,
+        "classes_missing": {"train": []}, "labelled": {"test": 30},
+        "train_class_counts": dict.fromkeys(classes, 15),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["nan", "NaN", "null", "None", "N/A", "<NA>", "?", "-1", "ｎａｎ"])
+def test_a_class_that_stands_for_no_label_is_named(name):
+    (warning,) = warnings_about(about([name, "beta"]))
+    assert "looks like a missing label" in warning and repr(name) in warning
+    assert warnings_about(about(["nancy", "beta"])) == []
+
+
+@pytest.mark.parametrize(
+    "mark", ["\u200b", "\ufeff", "\u200e", "\u2060", "\u00ad", "\x01", "\u00a0"]
+)
+def test_what_nobody_sees_around_a_name_is_no_part_of_it(graph, mark):
+    nodes = changed(0, "topic", f"{mark}x{mark}")
+    nodes[1][0] = f"b{mark}"
+    read, plain = read_own(graph(nodes), SOUND), read_own(graph(), SOUND)
+    same(read, plain)
+    assert read.info.counts["names_trimmed"] == (0 if mark == "\u00a0" else 2)
+    refused(graph(changed(0, "topic", mark)), "training node without a label")
+    refused(graph(changed(0, "id", mark)), "no id")
+
+
+def test_ids_that_look_alike_and_texts_that_are_none_are_counted(graph):
+    nodes = [list(each) for each in ROWS]
+    nodes[0][0], nodes[1][0], nodes[2][1] = "caf\u00e9", "cafe\u0301", "nan"
+    nodes[3][2] = "what was \ufffd\ufffd read"
+    counts = read_own(graph(nodes, []), SOUND).info.counts
+    assert (counts["ids_alike"], counts["texts_missing"], counts["texts_replaced"]) == (1, 1, 1)
+    refused(graph(nodes, [["c\u200b2", "c"]]), "is the id of no node")
+    refused(graph(edges=[["ｃ", "a"]]), "did you mean 'c'")
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_column_is_found_whatever_stands_around_its_name(graph, tmp_path, parquet):
+    header = ["id", " title", "\ufeffbody ", " topic", "split"]
+    spec = graph(as_csv(ROWS, header))
+    if parquet:
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(spec.nodes), tmp_path / "nodes.parquet")
+        spec = spec.model_copy(update={"nodes": tmp_path / "nodes.parquet"})
+    plain = read_own(graph(), SOUND)
+    spec = graph(as_csv(ROWS, header)) if not parquet else spec
+    for changes in ({}, {"label": " topic", "text": (" title", "body")}):
+        found = read_own(spec.model_copy(update=changes), SOUND)
+        assert found.info.classes == plain.info.classes
+        assert [found.column(name) for name in found.texts.column_names] == [
+            plain.column("title"), plain.column("body")
+        ]  # fmt: skip
+
+
+def test_of_two_columns_the_one_of_this_very_name_is_meant(graph):
+    header = ["id", "title", "body", "topic", " topic"]
+    rows = [[*row[:4], f"other {row[3]}"] for row in ROWS] * 1
+    spec = graph(as_csv(rows + [["e", "t", "b", "x", "other x"]], header), split=None)
+    for label, first in (("topic", "x"), (" topic", "other x")):
+        assert first in own.read_own(spec.model_copy(update={"label": label}), SOUND).info.classes
+    refused(spec.model_copy(update={"label": "TOPIC"}), "did you mean 'topic'? (--label topic)")
+    header[3:] = [" My topic", "split"]
+    refused(graph(as_csv(ROWS, header), label="my topic"), "(--label ' My topic')")

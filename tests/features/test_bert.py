@@ -54,6 +54,17 @@ def test_batches_equal_one_text_at_a_time(way, budget, bert_folder):
     assert found["filled"].tolist() == [bool(text.strip()) for text in texts]
 
 
+def test_texts_that_are_cut_or_unknown_are_counted_and_the_bound_is_told(bert_folder):
+    encoder = BertEncoder(bert_folder, "cpu")
+    longest = ["a " * (encoder.longest - 2), "a " * (encoder.longest - 1), "a " * 5000]
+    lost = encoder.lost(["", "psa", "psa \u6f22", *longest])
+    assert (lost["texts"], lost["texts_cut"], lost["texts_unknown"]) == (6, 2, 1)
+    graph = text_graph({"one": ["psa " * 600, "psa", "kolo", "hory"]})
+    made = bert_means(graph, SOUND, model=bert_folder, device="cpu")
+    assert made.counts["texts_cut"] == 1
+    assert any("first 512 tokens" in sentence for sentence in made.preprocessing)
+
+
 def test_a_model_of_another_architecture_gets_its_own_states(bert_folder, tmp_path):
     folder = changed_copy(bert_folder, tmp_path)
     settings = json.loads((folder / "config.json").read_text())

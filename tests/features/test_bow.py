@@ -17,7 +17,7 @@ from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features.bow import bag_of_words
 from private_graphs.features.make import FeatureOptions, make_features
-from private_graphs.features.words import count_words
+from private_graphs.features.words import count_words, texts_not_split
 
 TEXTS = st.lists(
     st.tuples(*[st.none() | st.text(alphabet="aAbB .,!\t'č\u00a0", max_size=12)] * 2),
@@ -111,3 +111,22 @@ def test_all_nodes_vocabulary_says_that_it_is_outside_the_guarantee(labelled):
     for view in (RELEASED, PAPER, SOUND):
         (sentence,) = bag_of_words(labelled, view, (3, 1000)).preprocessing
         assert ("outside the privacy guarantee" in sentence) == (view is not SOUND)
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("我喜欢猫和狗", True),
+        ("ฉันรักแมว", True),
+        ("ខ្ញុំស្រឡាញ់ឆ្មា", True),
+        ("猫が好きです", True),
+        ("ネコガスキ", True),
+        ("ຂ້ອຍຮັກແມວ", True),
+        ("我 喜欢 猫", False),
+        ("나는 고양이를 좋아한다", False),
+        ("я люблю кошек", False),
+        ("I like cats", False),
+    ],
+)
+def test_text_without_blanks_between_words_is_counted(text, lost):
+    assert texts_not_split(pa.table({"a": [text, "word"], "b": ["", text]})) == 2 * lost

@@ -88,7 +88,5 @@ def test_batch_statistics_are_found_and_plain_training_passes(leak):
 
 def test_who_joins_no_step_moves_nothing_of_plain_training():
     data, neighbour = pair()
-    found = replay(
-        lambda own, watch: train(own, watch, False), data, [neighbour], coins=("none",)
-    )
+    found = replay(lambda own, watch: train(own, watch, False), data, [neighbour], coins=("none",))
     assert found.largest_ratio == 0 and np.isfinite(found.calls)

@@ -211,3 +211,50 @@ def test_lots_that_cannot_be_cut_and_wrong_data_are_refused() -> None:
         build_task(images(), "text", METHOD.protocols["sound"], 1e-5)
     with pytest.raises(UserError, match="delta x units"):
         execute(job("sound").model_copy(update={"delta": 0.01}), images())
+
+
+def test_each_branch_of_the_authors_code_is_told_with_its_own_noise() -> None:
+    big = replace(task("released"), n_units=60_000)
+    for lot in (600, 60_000):
+        asked = {"lot_size": lot, "noise_multiplier": 50.0, "clip_norm": 2.0}
+        (whole,) = planned(big, replace(request(), settings=MlpSettings(**asked)))
+        settings = MlpSettings(**asked, noise_on="record")
+        (each,) = planned(big, replace(request(), settings=settings))
+        assert whole.noise_multiplier == 50 and whole.clipping == each.clipping == "none"
+        assert each.noise_multiplier == pytest.approx(50 / math.sqrt(lot))
+        assert price(each, "record", "replace", 1e-5).epsilon is None
+        assert claim(big, settings) == claim(big, MlpSettings(**asked)), "the printed ε is one"
+    results = [execute(job("released", **more), images()) for more in ({}, {"noise_on": "record"})]
+    noise = [next(iter(each.statements.values()))["mechanisms"][0] for each in results]
+    assert [each["noise_multiplier"] for each in noise] == pytest.approx([4, 4 / math.sqrt(20)])
+    assert all((each.rows["noise_multiplier"] == 4).all() for each in results)
+    assert not set(results[0].rows["replica_id"]) & set(results[1].rows["replica_id"])
+    for protocol in ("paper", "sound"):
+        with pytest.raises(UserError, match="only released has a choice"):
+            execute(job(protocol, noise_on="record"), images())
+
+
+def test_released_stops_on_test_labels_and_says_so_and_no_other_protocol_has_them() -> None:
+    dataset = images()
+    other = dataset.labels.copy()
+    other[dataset.test_mask] = (other[dataset.test_mask] + 1) % 4
+    changed = replace(dataset, labels=other)
+    noisy = {"epochs": 60, "noise_multiplier": 9.0, "lot_size": 100}
+    for protocol in PROTOCOLS:
+        stops = METHOD.protocols[protocol].stops_on_test is not None
+        given = task(protocol, dataset).stopping_labels
+        assert stops == (protocol == "released") == (given is not None)
+        (first,), (second,) = (
+            METHOD.run(task(protocol, each), [request(**noisy)]) for each in (dataset, changed)
+        )
+        assert np.array_equal(first.test_predictions, second.test_predictions) != stops
+        assert (first.measured["epochs"] < 60) == stops
+        (statement,) = execute(job(protocol, **noisy), dataset).statements.values()
+        facts = " ".join(statement["public_facts"])
+        assert ("training stops early" in facts) == stops
+        assert ("loss of the last batch of test images" in statement["selection"]["data"]) == stops
+        assert statement["selection"]["n_configs"] == (60 if stops else 1)
+        assert statement["mechanisms"][0]["count"] == 120, "priced for all epochs"
+    labels = task("released", dataset).stopping_labels
+    both = dataset.validation_mask | dataset.test_mask
+    np.testing.assert_array_equal(labels, dataset.labels[both])

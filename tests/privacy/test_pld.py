@@ -17,8 +17,10 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from private_graphs.errors import UsageError
+from private_graphs.errors import UsageError, UserError
+from private_graphs.privacy import losses
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
+from private_graphs.privacy.calibration import epsilon_for
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.losses import SampledGaussian, SampledTerms, _gaussian_deltas, _pld
 
@@ -41,6 +43,53 @@ def test_poisson_sampling_by_two_routes(
     estimate = fourier_epsilon(noise, steps, rate, DELTA, relation)
     assert estimate == pytest.approx(epsilon, abs=6e-6)
     assert -1e-6 <= pld_epsilon(noise, steps, rate, DELTA, relation) - estimate <= 2e-4
+
+
+def test_many_steps_are_priced_in_groups_and_hardly_above_the_other_route(monkeypatch) -> None:
+    """One composition of 10^8 steps takes minutes."""
+    exact = pld_epsilon(20, 30_000, 0.001, 1e-5, "add_remove")
+    monkeypatch.setattr(losses, "_AT_ONCE", 1000)
+    losses.pld_of.cache_clear()
+    grouped = pld_epsilon(20, 30_000, 0.001, 1e-5, "add_remove")
+    losses.pld_of.cache_clear()
+    assert exact - 1e-9 <= grouped <= exact + 1e-3
+    other = fourier_epsilon(20, 10**8, 0.001, 1e-5, "add_remove")
+    assert other <= pld_epsilon(20, 10**8, 0.001, 1e-5, "add_remove") <= 1.01 * other
+    few, many = ((1, 10**5, 1e-5), (1, 10**9, 1e-9))  # the same product, hardly any loss
+    assert pld_epsilon(*many, 1e-5, "add_remove") == pytest.approx(
+        pld_epsilon(*few, 1e-5, "add_remove"), rel=0.02
+    )
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "delta", "relation", "named", "exact"),
+    [
+        (1, 1, 1e-100, "add_remove", "gdp", 21.6275080936),  # mpmath, 60 digits
+        (1, 1, 1e-30, "replace", "gdp", None),
+        (1, 0.5, 1e-20, "add_remove", "moments", None),
+        (1, 0.5, 1e-20, "replace", None, None),
+        (1e300, 1, 1e-100, "add_remove", "gdp", 0.0),
+    ],
+)
+def test_where_there_is_no_answer_the_accountant_that_has_one_is_named(
+    noise, rate, delta, relation, named, exact
+) -> None:
+    with pytest.raises(UserError, match="no finite epsilon") as raised:
+        epsilon_for("pld", noise, 1, rate, delta, relation)
+    assert "SampledGaussian" not in str(raised.value) and "=(" not in str(raised.value)
+    if named is None:
+        assert "accountant gdp" not in str(raised.value) and "moments" not in str(raised.value)
+        return
+    assert f"the accountant {named}" in str(raised.value)
+    found = epsilon_for(named, noise, 1, rate, delta, relation)
+    assert found == pytest.approx(exact) if exact is not None else 0 < found < 50
+
+
+@pytest.mark.parametrize("accountant", ["pld", "gdp", "moments"])
+def test_a_number_of_steps_that_nobody_takes_is_refused_at_once(accountant) -> None:
+    for steps in (10**12 + 1, 10**400, float("inf"), float("nan")):
+        with pytest.raises(UsageError, match="expected a whole number of at least 1, at most"):
+            epsilon_for(accountant, 1.0, steps, 1.0, 1e-5, "add_remove")
 
 
 def test_library_rdp_accountant_forgets_to_double_so_it_is_never_used() -> None:

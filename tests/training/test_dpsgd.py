@@ -12,7 +12,7 @@ import torch
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import dpsgd
-from private_graphs.training.dpsgd import Net, Steps, gradient_sum
+from private_graphs.training.dpsgd import Net, Steps, Trained, Watch, Watched, gradient_sum
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_dpsgd import gradient_sums
 from private_graphs.training.torch_noise import random_bytes
@@ -53,7 +53,12 @@ def descent_of(streams: list[Streams], event: NoisyGradients | None) -> Descent:
     return door.descent([event] * len(streams))
 
 
-def train(net, steps, rows, labels, streams, *, noise_std=0.0, event=None, **how):
+def train(*arguments, **how) -> list[np.ndarray]:
+    """As ``runs``: the parameters alone."""
+    return [each.parameters for each in runs(*arguments, **how)]
+
+
+def runs(net, steps, rows, labels, streams, *, noise_std=0.0, event=None, **how) -> list[Trained]:
     """Train as planned: as ``event`` says, or with ``noise_std``."""
     if noise_std and steps.epochs:
         event = event_of(steps, noise_std, len(rows))
@@ -309,6 +314,80 @@ def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None, device: str)
     noise = np.concatenate(np.diff(moves, axis=0)) / scale  # epochs and replicas
     assert np.abs(noise.std(axis=1) - 1).max() < 0.04
     assert np.abs(np.corrcoef(noise) - np.eye(4)).max() < 0.06
+
+
+NOISE = {60: 1.0 / math.sqrt(60), 300: 8.0 / math.sqrt(300)}
+"""By lot: of noise on every record, in the mean of a lot."""
+WATCHED = Watched(ROWS[:130], np.where(np.arange(130) % 9, LABELS[:130], -1), 3)
+
+
+def plain_loop(steps: Steps, streams: Streams, device: str) -> tuple[int, np.ndarray]:
+    """Epochs and weights of a run that stops early, from the runs of every length."""
+    generator, best, worse = streams.generator("stopping"), None, 0
+    for epoch in range(1, steps.epochs + 1):
+        planned = event_of(replace(steps, epochs=epoch), NOISE[steps.lot_size])
+        (run,) = runs(
+            NET, replace(steps, epochs=epoch), ROWS, LABELS, [streams], event=planned, device=device
+        )  # fmt: skip
+        order = generator.permutation(130)
+        batches = [order[at : at + steps.lot_size] for at in range(0, 130, steps.lot_size)]
+        last = batches[-1][WATCHED.labels[batches[-1]] >= 0]
+        with torch.no_grad():
+            logits = module(NET, run.parameters)(torch.from_numpy(ROWS[last].astype(np.float64)))
+        loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(LABELS[last])).item()
+        if best is None or loss <= best:
+            best, worse = loss, 0
+        else:
+            worse += 1
+        if worse == WATCHED.patience:
+            break
+    return epoch, run.parameters
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("lot_size", [60, 300])
+def test_a_run_stops_where_a_plain_loop_stops(lot_size: int, device: str) -> None:
+    steps = replace(
+        STEPS, epochs=12, lot_size=lot_size, clip_norm=math.inf, dropout=0.5, dropout_epochs=1
+    )
+    streams = [Streams.of({"stops": number}) for number in range(4)]
+    found = runs(
+        NET, steps, ROWS, LABELS, streams, event=event_of(steps, NOISE[lot_size]), watched=WATCHED,
+        device=device,
+    )  # fmt: skip
+    expected = [plain_loop(steps, each, device) for each in streams]
+    assert len({epochs for epochs, _ in expected}) > 1, "replicas that stop at different epochs"
+    assert any(epochs < steps.epochs for epochs, _ in expected)
+    for replica, (epochs, parameters) in zip(found, expected, strict=True):
+        assert replica.epochs == epochs
+        np.testing.assert_allclose(replica.parameters, parameters, rtol=0, atol=2e-6)
+
+
+def test_the_rule_of_the_authors_early_stopping() -> None:
+    def epochs(losses: list[float]) -> int:
+        watch = Watch.of(Watched(ROWS, LABELS, 2), STEPS, STREAMS)
+        stops = [watch.stops(loss) for loss in losses]
+        return stops.index(True) + 1 if True in stops else 0
+
+    assert epochs([3.0, 2.0, 2.5, 2.1, 1.0]) == 4
+    assert epochs([2.0, 2.0, 3.0, 2.0, 3.0, 2.0]) == 0, "an equal loss counts as lower"
+    assert epochs([2.0, math.nan, 3.0, 3.0, 4.0]) == 0, "no loss is higher than what is no number"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_run_that_may_stop_is_priced_for_all_its_epochs(device: str) -> None:
+    steps = replace(STEPS, epochs=12, clip_norm=math.inf)
+    planned = event_of(steps, 1.0)
+    descent = descent_of([STREAMS], planned)
+    hopeless = replace(WATCHED, patience=1)
+    (replica,) = dpsgd.train(
+        NET, steps, ROWS, LABELS, [STREAMS.public], descent, watched=hopeless, device=device
+    )
+    assert replica.epochs < 12
+    descent.door.close()
+    assert descent.door.events() == [(planned,)]
+    with pytest.raises(ReleaseMismatch):
+        descent.taken([0], planned.releases)
 
 
 def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from private_graphs.datasets.registry import DECLARED
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError, UserError
 from private_graphs.exhibits import exhibits_by_name
+from private_graphs.locks import release_stale_lock
 from private_graphs.study import data_view
 from private_graphs.workflow import (
     Workflow,
@@ -20,6 +21,7 @@ from private_graphs.workflow import (
     model_receipts,
     reader_modules,
     receipt_file,
+    refuse_repeated_keys,
     shown_alone,
     study_files,
     text_sources,
@@ -187,3 +189,44 @@ def test_names_of_files() -> None:
     (module,) = reader_modules("digits")
     assert module == "private_graphs.datasets.readers.digits"
     assert reader_modules("cora/x") and not reader_modules("somebody_s_own")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--config", "datasets=cora", "datasets=pubmed"], "datasets=cora,pubmed"),
+        (["all", "-C", "seeds=1", "scale=full", "seeds=2", "--cores", "1"], "seeds is given twice"),
+        (
+            ["--config", "datasets=cora", "--cores", "1", "--config", "seeds=2"],
+            "after one --config",
+        ),
+        (["--config=datasets=cora", "-C", "seeds=2"], "after one --config"),
+        (["--config", "seeds=2", "datasets=a", "seeds=2", "-j1"], None),
+        (["--config", "seeds=2", "--set-threads", "run=2", "seeds=4"], None),
+        (["--set-resources", "run:a=1", "run:a=2", "--config", "seeds=2"], None),
+    ],
+)
+def test_a_key_that_is_given_two_values_is_named_before_one_is_dropped(arguments, words):
+    if words is None:
+        refuse_repeated_keys(arguments)
+        return
+    with pytest.raises(UsageError, match=words):
+        refuse_repeated_keys(arguments)
+
+
+def test_only_a_lock_of_this_machine_is_taken_for_stale(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    release_stale_lock()
+    assert capsys.readouterr().err == "" and Path(".snakemake/private-graphs.host").is_file()
+    lock = Path(".snakemake/locks/0.input.lock")
+    lock.parent.mkdir()
+    lock.touch()
+    host = Path(".snakemake/private-graphs.host")
+    here = host.read_text()
+    host.write_text("another-login-node\n")
+    release_stale_lock()
+    assert re.search("another-login-node.* snakemake --unlock", capsys.readouterr().err, re.DOTALL)
+    assert lock.exists() and host.read_text() == "another-login-node\n"
+    host.write_text(here)
+    release_stale_lock()
+    assert not lock.exists() and "removed its lock" in capsys.readouterr().err

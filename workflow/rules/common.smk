@@ -19,6 +19,7 @@ from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
 from private_graphs.exhibits import modules_of
 from private_graphs.imports import code_state
+from private_graphs.locks import release_stale_lock
 from private_graphs.repairs import (
     exhibit_modules,
     find_repairs,
@@ -36,6 +37,10 @@ STARTED = time.time()
 SCRIPTS = Path(str(workflow.current_basedir)).parent / "scripts"
 
 try:
+    if workflow.is_main_process:
+        flow.refuse_repeated_keys(sys.argv)
+        if not workflow.dryrun:
+            release_stale_lock()
     WORK = flow.make_workflow(config)
 except UserError as error:
     raise WorkflowError(str(error)) from None

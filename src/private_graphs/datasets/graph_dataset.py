@@ -77,6 +77,8 @@ class DatasetInfo(LabelledInfo):
     """How the raw files were read (datasets/views.py); None where they leave no choice."""
     node_sample: Literal["stratified", "keyed_coin"] | None = None
     """How a share of the training nodes was drawn for good (docs/privacy.md §3); None: all kept."""
+    counts: dict[str, int] = {}
+    """What was found while texts were read, such as ``texts_cut``; for the owner of the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +201,7 @@ class GraphDataset(LabelledDataset):
             "edges_inside": inside,
             "edges_crossing": self.n_edges - sum(inside.values()),
             "edge_entries": self._edge_entries(),
+            "counts": info.counts,
         }
 
     def _edge_entries(self) -> int | None:

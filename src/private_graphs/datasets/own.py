@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own_tables import OwnTable, read_table, relative_to
+from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UsageError, UserError, suggest
@@ -284,9 +285,9 @@ def keyed_split(ids: list[str], seed: int) -> np.ndarray:
 def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     """Read the two tables of a user's graph.
 
-    Nodes keep the order of the file; classes are sorted by name. White space around ids and labels
-    is no part of them. Loops and repeated edges are dropped and counted. The texts are the same in
-    every view.
+    Nodes keep the order of the file; classes are sorted by name. White space and what else is not
+    seen around ids and labels is no part of them. Loops and repeated edges are dropped and counted.
+    The texts are the same in every view.
 
     Raises:
         UserError: names the file and the line (Parquet: the row) of what cannot be used.
@@ -295,7 +296,8 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     roles |= {f"text {number}": name for number, name in enumerate(spec.text, start=1)}
     if spec.split is not None:
         roles["split"] = spec.split
-    nodes = read_table(spec.nodes, roles).trimmed(spec.id)
+    written = read_table(spec.nodes, roles)
+    nodes = written.trimmed(spec.id)
     ids = _checked_ids(nodes, spec.id)
     split = _split(nodes, spec, ids)
     classes, labels = _labels(nodes, spec, split)
@@ -314,7 +316,16 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
         loops_dropped=edges.loops,
         duplicates_dropped=edges.duplicates,
         one_way_edges=edges.one_way,
-        counts={"edge_rows": edges_table.n_rows, "nodes_without_label": int(np.sum(labels < 0))},
+        counts={
+            "edge_rows": edges_table.n_rows,
+            "nodes_without_label": int(np.sum(labels < 0)),
+            "ids_alike": _alike(ids),
+            "names_trimmed": sum(
+                _not_seen_around(written.columns[name]) for name in (spec.id, spec.label)
+            ),
+            "texts_missing": _count(texts, is_missing),
+            "texts_replaced": _count(texts, lambda text: "\ufffd" in text),
+        },
         sources=[
             RawFile(file=path.as_posix(), sha256=table.sha256, url=None) for path, table in files
         ],
@@ -354,10 +365,10 @@ def _first_rows(wrong: np.ndarray) -> tuple[list[int], str]:
 
 
 def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
-    """Return (rows,) bool: nothing, or nothing but white space."""
+    """Return (rows,) bool: nothing, or nothing that is seen."""
     import pyarrow.compute as pc
 
-    written = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+    written = pc.greater(pc.utf8_length(pc.utf8_trim(column, characters=NOT_SEEN)), 0)
     return ~np.asarray(pc.fill_null(written, False))
 
 
@@ -397,6 +408,25 @@ def _checked_ids(nodes: OwnTable, name: str) -> list[str]:
     return column.to_pylist()
 
 
+def _not_seen_around(column: pa.ChunkedArray) -> int:
+    """Return how many values begin or end with what is not seen and is no white space."""
+    import pyarrow.compute as pc
+
+    blank = pc.utf8_trim_whitespace(column)
+    more = pc.not_equal(pc.utf8_trim(blank, characters=NOT_SEEN), blank)
+    return pc.sum(more).as_py() or 0
+
+
+def _alike(ids: list[str]) -> int:
+    """Return how many ids look just like an earlier one: ASCII alone never does."""
+    others = [each for each in ids if not (each.isascii() and each.isprintable())]
+    if not others:
+        return 0
+    plain = {each for each in ids if each.isascii() and each.isprintable()}
+    shown = [seen(each) for each in others]
+    return len(shown) - len(set(shown) - plain)
+
+
 def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
     """Return (N,) 0 (train), 1 (validation) or 2 (test)."""
     import pyarrow.compute as pc
@@ -404,7 +434,7 @@ def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
     if spec.split is None:
         return keyed_split(ids, spec.seed)
     column = nodes.columns[spec.split]
-    values = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
+    values = pc.fill_null(pc.utf8_lower(pc.utf8_trim(column, characters=NOT_SEEN)), "")
     names = list(_SPLIT_NAMES)
     found = np.asarray(pc.fill_null(pc.index_in(values, pa.array(names)), -1))
     if (found < 0).any():
@@ -429,7 +459,7 @@ def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[st
     """Return class names in order, and (N,) int64 labels, -1 where there is none."""
     import pyarrow.compute as pc
 
-    column = pc.utf8_trim_whitespace(nodes.columns[spec.label])
+    column = pc.utf8_trim(nodes.columns[spec.label], characters=NOT_SEEN)
     blank = _is_blank(column)
     if (blank & (split == 0)).any():
         rows, more = _first_rows(blank & (split == 0))
@@ -473,6 +503,12 @@ def _texts(nodes: OwnTable, spec: OwnGraph) -> pa.Table:
     return pa.table({name: nodes.columns[name] for name in spec.text})
 
 
+def _count(texts: pa.Table, found: Callable[[str], bool]) -> int:
+    """Return of how many texts ``found`` is true."""
+    columns = (texts[name].to_pylist() for name in texts.column_names)
+    return sum(found(text) for column in columns for text in column if text)
+
+
 def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
     """Return the edges between row numbers of the nodes."""
     import pyarrow.compute as pc
@@ -499,9 +535,5 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
 
 
 def _near_id(value: str, ids: list[str]) -> str | None:
-    """Return the id that differs in case or in a decimal ``.0`` alone, if there is one."""
-
-    def plain(each: str) -> str:
-        return each.casefold().removesuffix(".0")
-
-    return next((each for each in ids if plain(each) == plain(value)), None)
+    """Return the id that looks like this one, or is the same number, if there is one."""
+    return next((each for each in ids if looks(each) == looks(value)), None)

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import re
+import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from private_graphs.datasets.spelling import NOT_SEEN, looks
 from private_graphs.errors import UserError, suggest
 
 _BOM = b"\xef\xbb\xbf"
@@ -46,12 +48,12 @@ class OwnTable:
     """Content of a CSV file, without BOM; None for Parquet."""
 
     def trimmed(self, *names: str) -> OwnTable:
-        """Return the table without white space around what is in these columns."""
+        """Return the table without what is not seen around what is in these columns."""
         import pyarrow.compute as pc
 
         columns = dict(self.columns)
         for name in names:
-            text = pc.utf8_trim_whitespace(columns[name])
+            text = pc.utf8_trim(columns[name], characters=NOT_SEEN)
             columns[name] = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
         return replace(self, columns=columns)
 
@@ -104,10 +106,28 @@ def read_table(path: Path, roles: Mapping[str, str], *, may_be_empty: bool = Fal
     return OwnTable(Path(path), sha256, columns, table.num_rows, text)
 
 
-def _check_columns(path: Path, found: list[str], roles: Mapping[str, str]) -> None:
+def column_names(path: Path) -> list[str]:
+    """Return the names of the columns of a table; none where it cannot be read."""
+    try:
+        data = Path(path).read_bytes()
+        if data[:4] == b"PAR1":
+            return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
+        return next(row for _, row in _rows(_checked_text(path, data)))
+    except (UserError, OSError, ValueError, StopIteration, csv.Error, pa.ArrowException):
+        return []
+
+
+def _columns_of(path: Path, found: list[str], roles: Mapping[str, str]) -> dict[str, str]:
+    """Return which of the columns that are ``found`` is meant by each of the names.
+
+    The one of this very name, or else the one that has it but for what is not seen around it.
+    """
+    meant = {}
     for role, name in roles.items():
         count = found.count(name)
-        if count == 1:
+        alike = [each for each in found if each.strip(NOT_SEEN) == name.strip(NOT_SEEN)]
+        if count == 1 or (not count and len(alike) == 1):
+            meant[name] = name if count else alike[0]
             continue
         shown = _shown(found)
         if count > 1:
@@ -118,6 +138,13 @@ def _check_columns(path: Path, found: list[str], roles: Mapping[str, str]) -> No
         if len(found) == 1 and re.search(r"[;\t|]", found[0]):
             hint = "; expected commas between the fields: save the file with commas"
         raise UserError(f"{path}: no column {name!r} ({role}), found {shown}{hint}")
+    for name, actual in meant.items():
+        if others := [each for each, other in meant.items() if other == actual and each != name]:
+            raise UserError(
+                f"{path}: {name!r} and {others[0]!r} are both the column {actual!r}, expected one "
+                "role per column"
+            )
+    return meant
 
 
 def _shown(found: list[str]) -> str:
@@ -133,9 +160,9 @@ def _shown(found: list[str]) -> str:
 def _column_hint(role: str, name: str, found: list[str]) -> str:
     """Say which column may be meant, and with which flag it is named."""
     flag = f"--{role.split()[0]}"
-    same = [each for each in found if each.strip().casefold() == name.strip().casefold()]
+    same = [each for each in found if looks(each) == looks(name)]
     if same:
-        return f"; did you mean {same[0]!r}? ({flag} {same[0]})"
+        return f"; did you mean {same[0]!r}? ({flag} {shlex.quote(same[0])})"
     near = suggest(name, [each for each in found if len(each) <= _SHOWN_LENGTH])
     if role in ("source", "target"):
         return f"{near}; name the columns of the edges with --source and --target"
@@ -143,11 +170,11 @@ def _column_hint(role: str, name: str, found: list[str]) -> str:
 
 
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
-    names = list(dict.fromkeys(roles.values()))
     try:
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
-        _check_columns(path, file.schema_arrow.names, roles)
-        return file.read(columns=names).select(names)
+        meant = _columns_of(path, file.schema_arrow.names, roles)
+        names = list(meant.values())
+        return file.read(columns=names).select(names).rename_columns(list(meant))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
@@ -185,12 +212,12 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
     header = next(row for _, row in _rows(data))
-    _check_columns(path, header, roles)
-    names = list(dict.fromkeys(roles.values()))
+    meant = _columns_of(path, header, roles)
+    names = list(meant.values())
     if data.count(b'"') % 2:  # a quote that is never closed would swallow the rest of the file
         _check_rows(path, data, len(header))
     try:
-        return arrow_csv.read_csv(
+        table = arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(
                 block_size=min(len(data), _LONGEST_BLOCK),
@@ -205,6 +232,7 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
                 quoted_strings_can_be_null=True,
             ),
         )
+        return table.rename_columns(list(meant))
     except pa.ArrowException as error:
         _check_rows(path, data, len(header))
         raise UserError(

@@ -369,6 +369,12 @@ def read_pokec(
             order = order[np.argsort(scanned.user[order])]
         users, labels = scanned.user[order], scanned.label[order].astype(np.int64)
         texts, invalid = _read_texts(profiles, scanned.line[order], view, meter)
+        if invalid > max_malformed * len(order):
+            raise UserError(
+                f"{profiles}: {invalid:,} of {len(order):,} chosen rows are not UTF-8, expected at "
+                f"most {max_malformed:.1%}: their characters would be lost. This is not the "
+                "published file: supply that one, or convert this one to UTF-8"
+            )
         ends, edge_rows = _read_friendships(relationships, users, max_malformed, meter)
     edges, edge_counts = _graph_edges(ends, users, view)
     info = TextGraphInfo(

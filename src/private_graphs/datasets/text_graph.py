@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,11 +98,13 @@ class TextGraph:
         kind: str,
         preprocessing: list[str],
         sources: list[RawFile],
+        counts: Mapping[str, int] | None = None,
     ) -> GraphDataset:
         """Return the dataset with a feature matrix in place of the texts.
 
         ``kind`` names the features (bow, fasttext, bert, sbert); ``preprocessing`` says how they
-        were made, in sentences for the privacy statement; ``sources`` are files of models.
+        were made, in sentences for the privacy statement; ``sources`` are files of models;
+        ``counts`` is what was found on the way.
         """
         sparse = isinstance(features, SparseFeatures)
         shared = self.info.model_dump(exclude={"counts", "preprocessing", "sources"})
@@ -114,6 +117,7 @@ class TextGraph:
             n_features=features.n_columns if sparse else features.shape[1],
             sources=[*self.info.sources, *sources],
             preprocessing=[*self.info.preprocessing, *preprocessing],
+            counts=self.info.counts | dict(counts or {}),
         )
         arrays = {key: getattr(self, key) for key in _STRUCTURE}
         return GraphDataset(features=features, info=info, **arrays)

@@ -19,7 +19,12 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
-from private_graphs.features.bert_files import files_of_model, load_model, load_tokenizer
+from private_graphs.features.bert_files import (
+    files_of_model,
+    load_model,
+    load_tokenizer,
+    quiet_transformers,
+)
 from private_graphs.features.embedding import (
     LADDER,
     EmptyTexts,
@@ -82,8 +87,28 @@ def bert_means(
             values = column_means(
                 distinct_texts(graph.texts), encoder, view.empty_texts, folder, progress
             )
+        with limited_threads(threads):
+            counts = encoder.lost(distinct_texts(graph.texts).texts)
     files = tuple(model_files or encoder.files)
-    return FeatureMatrix(values, (origin, _POOLED[view.empty_texts]), files)
+    told = (origin, _POOLED[view.empty_texts], READ.format(encoder.longest))
+    return FeatureMatrix(values, told, files, counts)
+
+
+READ = "Of a text the first {:,} tokens are read, special ones included."
+
+
+def lost_of(texts: list[str], tokenizer: Any, longest: int) -> dict[str, int]:
+    """Count what a model does not read: ``texts_cut`` after ``longest`` tokens, and
+    ``texts_unknown``, with characters or words that are none of its vocabulary; of ``texts``.
+    """
+    cut = unknown = 0
+    for start in range(0, len(texts), 1_000):
+        with quiet_transformers():
+            read = tokenizer(texts[start : start + 1_000], truncation=False)["input_ids"]
+        cut += sum(len(ids) > longest for ids in read)
+        unknown += sum(tokenizer.unk_token_id in ids for ids in read)
+    return {"texts": len(texts), "texts_longest": longest, "texts_cut": cut,
+            "texts_unknown": unknown}  # fmt: skip
 
 
 _POOLED: dict[EmptyTexts, str] = {
@@ -137,6 +162,10 @@ class BertEncoder:
                 f"{folder}: vocab.txt has {found} tokens, the model has vectors for {expected}; "
                 "expected files of one and the same model: fetch them again"
             )
+
+    def lost(self, texts: list[str]) -> dict[str, int]:
+        """Count what of these texts is not read (:func:`lost_of`)."""
+        return lost_of(texts, self.tokenizer, self.longest)
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
         """Embed texts in batches of fixed shapes: a row depends on its own text alone.

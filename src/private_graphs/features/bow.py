@@ -6,7 +6,7 @@ from private_graphs.datasets.graph_dataset import SparseFeatures
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.features.matrix import FeatureMatrix
-from private_graphs.features.words import COUNTS, vocabulary
+from private_graphs.features.words import COUNTS, texts_not_split, vocabulary
 
 
 def bag_of_words(
@@ -26,4 +26,5 @@ def bag_of_words(
     words, sentence = vocabulary(graph, view, counts)
     matrix = words.counts.copy()
     matrix.data = (matrix.data > 0).astype("float32")
-    return FeatureMatrix(SparseFeatures.from_scipy(matrix), (sentence,))
+    counts = {"texts_not_split": texts_not_split(graph.texts)}
+    return FeatureMatrix(SparseFeatures.from_scipy(matrix), (sentence,), counts=counts)

@@ -23,7 +23,7 @@ from private_graphs.errors import UserError
 from private_graphs.features.embedding import working_folder
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on, fitted_on_words
-from private_graphs.features.words import COUNTS, tokens, vocabulary
+from private_graphs.features.words import COUNTS, texts_not_split, tokens, vocabulary
 from private_graphs.files import atomic_path, sha256_of, write_json
 
 EMBEDDED_TRAINING = {
@@ -85,7 +85,8 @@ def fasttext_means(
                 f"The word vectors are those of {model_name or path.stem}, trained on other texts."
             )
         vectors = word_vectors(load_model(path), words.words)
-    return FeatureMatrix(_row_means(words.counts, vectors), (sentence, origin), files)
+    lost = {"texts_not_split": texts_not_split(graph.texts)}
+    return FeatureMatrix(_row_means(words.counts, vectors), (sentence, origin), files, lost)
 
 
 def _row_means(counts: scipy.sparse.csr_matrix, vectors: np.ndarray) -> np.ndarray:

@@ -168,7 +168,8 @@ def build_features(
         raise UserError(
             f"{error}: lower --min-count ({low:,}) or raise --max-count ({high:,})"
         ) from error
-    built = texts.with_features(made.values, kind, list(made.preprocessing), list(made.models))
+    built = texts.with_features(made.values, kind, list(made.preprocessing), list(made.models),
+                                made.counts)  # fmt: skip
     (folder / BUILD_FILE).unlink(missing_ok=True)
     built.save(folder)
     write_json(folder / STATISTICS_FILE, built.statistics())

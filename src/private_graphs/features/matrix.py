@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,3 +21,5 @@ class FeatureMatrix:
     """Sentences for the privacy statement: what was fitted on which nodes."""
     models: tuple[RawFile, ...] = ()
     """Files of the model that made them, with sha256; none for counted words."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What was found in the texts and is lost, such as ``texts_cut``; for the owner of the data."""

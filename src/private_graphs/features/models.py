@@ -16,6 +16,11 @@ def models_of(spec: DatasetSpec, kind: str) -> list[str]:
     return [spec.models[kind]] if kind in spec.models else []
 
 
+def random_model(spec: DatasetSpec, kind: str) -> bool:
+    """Whether features of this kind come from the tiny model with random weights (``tiny``)."""
+    return kind in MAIN_FILES and not models_of(spec, kind) and own_model(spec, kind) is None
+
+
 def own_model(spec: DatasetSpec, kind: str) -> Path | None:
     """Return the model that a user declared for features of this kind, if any."""
     own = spec.own

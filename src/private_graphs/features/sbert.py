@@ -13,7 +13,7 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
-from private_graphs.features.bert import limited_threads
+from private_graphs.features.bert import READ, limited_threads, lost_of
 from private_graphs.features.bert_files import quiet_transformers
 from private_graphs.features.embedding import (
     LADDER,
@@ -76,10 +76,13 @@ def sentence_means(
             values = column_means(
                 distinct_texts(graph.texts), encoder, view.empty_texts, folder, progress
             )
+        with limited_threads(threads):
+            counts = encoder.lost(distinct_texts(graph.texts).texts)
     averaged = "Empty columns enter" if view.empty_texts == "counted" else "Empty columns leave"
-    return FeatureMatrix(
-        values, (origin, f"{averaged} the means."), tuple(model_files or encoder.files)
-    )
+    told = [origin, f"{averaged} the means."]
+    if encoder.longest is not None:
+        told.append(READ.format(encoder.longest))
+    return FeatureMatrix(values, tuple(told), tuple(model_files or encoder.files), counts)
 
 
 class SentenceEncoder:
@@ -118,7 +121,7 @@ class SentenceEncoder:
         Threads share out a product as the machine's load has it, and round sums differently then.
         """
         lengths = self._lengths(texts)
-        longest = self.model.max_seq_length or LADDER[-1]
+        longest = self.longest or LADDER[-1]
         if lengths is None:  # padding is not known, so no text may share a batch
             batches = [(np.array([i]), 1, None) for i in range(len(texts))]
         else:
@@ -136,6 +139,21 @@ class SentenceEncoder:
             found[batch] = vectors[: len(batch)]
         self._padded = None
         return {"sentence": found, "filled": np.array([bool(text.strip()) for text in texts])}
+
+    @property
+    def longest(self) -> int | None:
+        """Tokens of a text that the model reads; None where there is no limit."""
+        return self.model.max_seq_length
+
+    def lost(self, texts: list[str]) -> dict[str, int]:
+        """Count what of these texts is not read (:func:`lost_of`), where tokens tell."""
+        from transformers import PreTrainedTokenizerBase
+
+        tokenizer = self.model.tokenizer
+        if self.longest is None or not isinstance(tokenizer, PreTrainedTokenizerBase):
+            return {}
+        prompt = self.model.prompts.get(self.model.default_prompt_name, "")
+        return lost_of([prompt + text for text in texts], tokenizer, self.longest)
 
     def _lengths(self, texts: list[str]) -> np.ndarray | None:
         """Return (n,) tokens that the model reads, or None where it has no attention mask."""

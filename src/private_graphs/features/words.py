@@ -6,6 +6,7 @@ split at white space.
 
 from __future__ import annotations
 
+import re
 import string
 from dataclasses import dataclass
 
@@ -26,12 +27,25 @@ from private_graphs.features.texts import (
 COUNTS = (15, 15_000)
 """A word stays if it occurs more often than the first and at most as often as the second."""
 
+_NO_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u1a20-\u1aaf\u3040-\u30ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]{3,}"
+)
+"""Letters of scripts that write words without blanks between them: Thai, Lao, Tibetan, Burmese,
+Khmer, Tai Tham, Japanese, Chinese."""
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def tokens(text: str) -> list[str]:
     """Return the tokens of a text: lower-cased, without punctuation, never empty."""
     return text.lower().translate(_NO_PUNCTUATION).split()
+
+
+def texts_not_split(texts: pa.Table) -> int:
+    """Return how many rows hold words of a script without blanks, which stay one token."""
+    distinct = distinct_texts(texts)
+    found = [number for number, text in enumerate(distinct.texts) if _NO_BLANKS.search(text)]
+    return int((distinct.uses_of(np.array(found, dtype=np.int64)).sum(axis=1) > 0).sum())
 
 
 @dataclass(frozen=True, eq=False)

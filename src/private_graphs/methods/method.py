@@ -83,7 +83,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to one request. Test labels are not in a task: the runner scores."""
+    """The answer to one request. The runner scores: a task has no test labels, but where its
+    protocol stops on them."""
 
     test_predictions: np.ndarray
     """(M,) classes."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -52,6 +52,8 @@ class MlpSettings(Settings):
     clip_norm: float = Field(default=1.0, gt=0)
     microbatch: int = Field(default=1, ge=1)
     """Records of a fixed public group whose mean gradient is clipped as one."""
+    noise_on: Literal["lot", "record"] | None = None
+    """What gets a noise: the two branches of the authors' code (§4.9); None: the protocol's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,22 +63,38 @@ class MlpProtocol(Protocol):
     clipping: Literal["none", "per_record"]
     """``none``: the mean gradient of a lot is one sample, and is not clipped (§4.1)."""
     lots: Literal["shuffled", "poisson"]
+    noise_on: Literal["lot", "record"] = "lot"
+    """``record``: a noise on every record's gradient, which is not clipped, then their mean."""
     hidden_layers: int
     dropout_epochs: int | None
     """Epochs with dropout; None: all of them."""
 
 
-_PROTOCOLS = (
-    MlpProtocol(
-        name="released",
-        summary="what the authors' code does: the mean gradient of a shuffled lot, not clipped",
-        data=views.RELEASED,
-        calibration="published",
-        clipping="none",
-        lots="shuffled",
-        hidden_layers=2,
-        dropout_epochs=1,
+RELEASED = MlpProtocol(
+    name="released",
+    summary=(
+        "what the authors' code does: noise on the mean gradient of a shuffled lot, not clipped; "
+        "it stops early on test images"
     ),
+    data=views.RELEASED,
+    calibration="published",
+    clipping="none",
+    lots="shuffled",
+    hidden_layers=2,
+    dropout_epochs=1,
+    stops_on_test=20,
+)
+RELEASED_RECORDS = replace(
+    RELEASED,
+    summary=(
+        "the branch of the authors' code that its flag leaves out: noise on the gradient of every "
+        "record of a shuffled lot, not clipped, then their mean; it stops early on test images"
+    ),
+    noise_on="record",
+)
+
+_PROTOCOLS = (
+    RELEASED,
     MlpProtocol(
         name="paper",
         summary="what the paper's text says: clipped records in shuffled lots",
@@ -99,12 +117,27 @@ _PROTOCOLS = (
 )
 
 
+def protocol_of(settings: MlpSettings, protocol: MlpProtocol) -> MlpProtocol:
+    """Return the protocol with the noise of the settings; UsageError where it leaves no choice."""
+    if settings.noise_on in (None, protocol.noise_on):
+        return protocol
+    if protocol.clipping != "none":
+        raise UsageError(
+            f"noise_on: {settings.noise_on!r} asked of the protocol {protocol.name!r}, whose noise "
+            f"is on a {protocol.noise_on}; only released has a choice: leave noise_on out"
+        )
+    return RELEASED_RECORDS
+
+
 def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
     """Return the event of a request, before training."""
     if not request.private:
         return ()
     settings: MlpSettings = request.settings
-    protocol, n_lots = task.protocol, _n_lots(task, settings)
+    protocol, n_lots = protocol_of(settings, task.protocol), _n_lots(task, settings)
+    noise = settings.noise_multiplier
+    if protocol.noise_on == "record":
+        noise /= math.sqrt(settings.lot_size)  # on the mean of a lot
     groups = -(-task.n_units // settings.microbatch)
     clipping = protocol.clipping
     if clipping == "per_record" and settings.microbatch > 1:
@@ -119,7 +152,7 @@ def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
         NoisyGradients(
             clipping=clipping,
             clip_norm=settings.clip_norm,
-            noise_multiplier=settings.noise_multiplier,
+            noise_multiplier=noise,
             releases=n_lots * settings.epochs,
             epochs=settings.epochs,
             sampling=sampling,
@@ -185,10 +218,46 @@ def _train(
 ) -> list[Outcome]:
     """Answer requests that are all private, or all not, with the same settings."""
     settings: MlpSettings = requests[0].settings
-    private, protocol = requests[0].private, task.protocol
+    private, protocol = requests[0].private, protocol_of(settings, task.protocol)
     _n_lots(task, settings)
+    steps = _steps(settings, protocol, private)
+    evaluated = np.concatenate([task.validation_pixels, task.test_pixels])
+    patience = protocol.stops_on_test
+    watched = patience and dpsgd.Watched(evaluated, task.stopping_labels, patience)
+    hidden = (settings.hidden,) * protocol.hidden_layers
+    net = dpsgd.Net((task.train_pixels.shape[1], *hidden, task.n_classes))
+    events = [planned(task, request) for request in requests]
+    door.plan(events)
+    trained = dpsgd.train(
+        net, steps, task.train_pixels, task.train_labels,
+        [request.streams for request in requests],
+        door.descent([each[0] if each else None for each in events]), watched=watched,
+        threads=context.threads, device=context.device, progress=report,
+    )  # fmt: skip
+    outcomes = []
+    for replica in trained:
+        classes = dpsgd.predict(net, replica.parameters, evaluated)
+        outcomes.append(
+            Outcome(
+                test_predictions=classes[len(task.validation_pixels) :],
+                validation_predictions=classes[: len(task.validation_pixels)],
+                claim=claim(task, settings) if private else None,
+                measured={
+                    "epochs": replica.epochs,
+                    "noise_multiplier": settings.noise_multiplier if private else 0.0,
+                },
+                calibrated_for=None,
+                **_stopped(settings, patience),
+                noise_generator="numpy" if context.device == "cpu" else "philox_float64",
+            )
+        )
+    return outcomes
+
+
+def _steps(settings: MlpSettings, protocol: MlpProtocol, private: bool) -> dpsgd.Steps:
+    """How a run trains."""
     clips = private and protocol.clipping == "per_record"
-    steps = dpsgd.Steps(
+    return dpsgd.Steps(
         epochs=settings.epochs,
         lot_size=settings.lot_size,
         lots=protocol.lots,
@@ -198,34 +267,23 @@ def _train(
         dropout_epochs=protocol.dropout_epochs,
         microbatch=settings.microbatch,
     )
-    hidden = (settings.hidden,) * protocol.hidden_layers
-    net = dpsgd.Net((task.train_pixels.shape[1], *hidden, task.n_classes))
-    events = [planned(task, request) for request in requests]
-    door.plan(events)
-    parameters = dpsgd.train(
-        net, steps, task.train_pixels, task.train_labels,
-        [request.streams for request in requests],
-        door.descent([each[0] if each else None for each in events]),
-        threads=context.threads, device=context.device, progress=report,
-    )  # fmt: skip
-    evaluated = np.concatenate([task.validation_pixels, task.test_pixels])
-    outcomes = []
-    for replica in parameters:
-        classes = dpsgd.predict(net, replica, evaluated)
-        outcomes.append(
-            Outcome(
-                test_predictions=classes[len(task.validation_pixels) :],
-                validation_predictions=classes[: len(task.validation_pixels)],
-                claim=claim(task, settings) if private else None,
-                measured={
-                    "epochs": settings.epochs,
-                    "noise_multiplier": settings.noise_multiplier if private else 0.0,
-                },
-                calibrated_for=None,
-                noise_generator="numpy" if context.device == "cpu" else "philox_float64",
-            )
-        )
-    return outcomes
+
+
+def _stopped(settings: MlpSettings, patience: int | None) -> dict[str, Any]:
+    """What a statement says of a number of epochs that labels of test images decide."""
+    if patience is None:
+        return {}
+    return {
+        "n_configurations": settings.epochs,
+        "chosen_by": (
+            "the loss of the last batch of test images, with their labels: the configurations are "
+            f"the numbers of epochs, and training stops after {patience} in a row that do not "
+            "lower it, so that scores on the same images are of a choice made on them"
+        ),
+        "public_facts": (
+            "the labels of validation and test images, on which training stops early",
+        ),
+    }
 
 
 METHODS = (

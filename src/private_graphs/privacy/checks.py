@@ -8,6 +8,8 @@ from private_graphs.errors import UsageError, suggest
 
 RELATIONS = ("add_remove", "zero_out", "replace")
 SMALLEST_NOISE = 0.001
+MOST_STEPS = 10**12
+"""More are a mistake: the tails that are cut off their composition are no longer small."""
 
 
 def check_delta(delta: float) -> None:
@@ -35,9 +37,11 @@ def check_noise(noise_multiplier: float) -> None:
 
 
 def check_steps(steps: int) -> None:
-    """Raise UsageError unless steps is a whole number of at least 1."""
-    if steps != int(steps) or steps < 1:
-        raise UsageError(f"steps is {steps}; expected a whole number of at least 1")
+    """Raise UsageError unless steps is a whole number from 1 to ``MOST_STEPS``."""
+    if not (1 <= steps <= MOST_STEPS and steps == int(steps)):
+        raise UsageError(
+            f"steps is {steps}; expected a whole number of at least 1, at most {MOST_STEPS:,}"
+        )
 
 
 def check_rate(sampling_rate: float) -> None:

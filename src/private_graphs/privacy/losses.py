@@ -291,26 +291,42 @@ def _gaussian_pld(noise: float, rate: float, relation: str, interval: float):
     return PrivacyLossDistribution(*map(one, ways))
 
 
+_AT_ONCE = 10**6
+"""Steps that one composition takes at most: its time grows with them, to minutes."""
+
+
+def _composed(one: Any, steps: int):
+    """PLD of so many steps of one, or of a few more: steps of steps where there are many.
+
+    Tails that are cut count as infinite loss each time, so that it stays pessimistic.
+    """
+    if steps <= _AT_ONCE:
+        return one.self_compose(steps)
+    group = 1 << (math.isqrt(steps).bit_length())
+    return one.self_compose(group).self_compose(-(-steps // group))
+
+
 def _pld(loss: Loss, interval: float):
     """dp-accounting's PLD of all steps of one loss."""
     from dp_accounting.pld import privacy_loss_distribution as library
 
     if isinstance(loss, PureLoss):
-        return _pure_pld(loss, interval).self_compose(loss.steps)
+        return _composed(_pure_pld(loss, interval), loss.steps)
     if isinstance(loss, LaplaceLoss):
         one = library.from_laplace_mechanism(loss.scale, value_discretization_interval=interval)
-        return one.self_compose(loss.steps)
+        return _composed(one, loss.steps)
     if isinstance(loss, SampledTerms) and loss.terms > 1:
         if loss.relation == "replace":
-            return _terms_pld(loss, interval).self_compose(loss.steps)
-        return library.from_mixture_gaussian_mechanism(
+            return _composed(_terms_pld(loss, interval), loss.steps)
+        one = library.from_mixture_gaussian_mechanism(
             loss.noise_multiplier, list(range(loss.terms + 1)), loss.weights.tolist(),
             value_discretization_interval=interval,
-        ).self_compose(loss.steps)  # fmt: skip
+        )  # fmt: skip
+        return _composed(one, loss.steps)
     full = loss.sampling_rate == 1  # T releases are one with noise sigma/sqrt(T)
     noise = loss.noise_multiplier / (math.sqrt(loss.steps) if full else 1)
     one = _gaussian_pld(noise, loss.sampling_rate, loss.relation, interval)
-    return one if full else one.self_compose(loss.steps)
+    return one if full else _composed(one, loss.steps)
 
 
 @lru_cache(maxsize=512)
@@ -322,20 +338,34 @@ def pld_of(losses: tuple[Loss, ...], delta: float) -> float:
     """
     if any(isinstance(each, ConcentratedLoss) for each in losses):
         raise UserError("a zCDP bound has no privacy loss distribution to compose")
-    interval = _interval(losses)
+    interval, too_large = _interval(losses), False
     try:
         total = _pld(losses[0], interval)
         for each in losses[1:]:
             total = total.compose(_pld(each, interval))
         epsilon = float(total.get_epsilon_for_delta(delta))
     except OverflowError:  # a loss too large for the library's grid
-        epsilon = math.inf
+        epsilon, too_large = math.inf, True
     if not math.isfinite(epsilon):
-        raise UserError(
-            f"the PLD accountant gives no finite epsilon at delta = {delta:g} for {losses}; "
-            "use a larger delta or more noise"
-        )
+        raise UserError(_no_answer(losses, delta, too_large))
     return epsilon
+
+
+def _no_answer(losses: tuple[Loss, ...], delta: float, too_large: bool) -> str:
+    """Why loss distributions have no finite ε, and which accountant has one."""
+    if too_large:
+        why, remedy = "its grid holds no losses so large or so small", "noise of another size"
+    else:
+        why, remedy = (
+            "it cuts tails of about 1e-15 off, which such a delta forbids",
+            "a larger delta",
+        )
+    gaussian = all(isinstance(each, SampledGaussian) for each in losses)
+    if gaussian and all(each.sampling_rate == 1 for each in losses):
+        remedy = f"the accountant gdp, which is exact at sampling rate 1, or {remedy}"
+    elif gaussian and len(losses) == 1 and losses[0].relation == "add_remove":
+        remedy = f"the accountant moments, which bounds it, or {remedy}"
+    return f"the accountant pld has no finite epsilon at delta = {delta:g}: {why}; use {remedy}"
 
 
 @lru_cache(maxsize=512)

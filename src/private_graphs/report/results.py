@@ -28,6 +28,7 @@ from private_graphs.report.rows import (
     tidy,
     with_settings,
 )
+from private_graphs.report.words import RANDOM_MODEL, random_features
 from private_graphs.study import Study
 
 POINT_COLUMNS = (
@@ -41,6 +42,10 @@ POINT_COLUMNS = (
 ``n_runs_released`` runs together: all seeds and compared settings. ``audit_epsilon_lower`` is what
 an attack on the same code at the same claim shows at 99.9 % (docs/privacy.md §11).
 """
+RANDOM_NOTE = (
+    f"{RANDOM_MODEL}: no trained model read these texts, but a small one with random weights, in "
+    "its place where nothing is downloaded; its scores say nothing of the trained one's."
+)
 KEEP = "a graph of your own. This table holds scores and counts on private data: keep it."
 _CONSTANT = 1e-12
 """A deviation below it is rounding."""
@@ -111,7 +116,7 @@ class Results:
                 f"run some first (snakemake --config scale={self.scale} "
                 f"exhibits={self.study.id}.{exhibit.name})"
             )
-        return [_marked_private(block) for block in exhibit.build(results)]
+        return [_with_models(_marked_private(block)) for block in exhibit.build(results)]
 
     def with_rows(self, rows: pd.DataFrame) -> Results:
         """Return the results with other rows: some of these, say."""
@@ -309,3 +314,15 @@ def _marked_private(block: Block) -> Block:
         return block
     notes = (f"{name}: {KEEP}" for name in declared_graphs(block.frame["dataset"].dropna()))
     return replace(block, notes=(*notes, *block.notes))
+
+
+def _with_models(block: Block) -> Block:
+    """Say of features which model made them where it is one with random weights."""
+    if not isinstance(block, Table) or not {"dataset", "features"} <= {*block.frame}:
+        return block
+    places = list(zip(block.frame["features"], block.frame["dataset"], strict=True))
+    made = {place: random_features(*place) for place in set(places)}
+    if not any(made.values()):
+        return block
+    frame = block.frame.assign(model=[RANDOM_MODEL if made[place] else "" for place in places])
+    return replace(block, frame=frame, notes=(*block.notes, RANDOM_NOTE))

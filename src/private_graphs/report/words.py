@@ -13,6 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.datasets.registry import dataset_spec
+from private_graphs.errors import UserError
+from private_graphs.features.models import random_model
 from private_graphs.privacy.explain import at_least, at_most
 from private_graphs.privacy.statements import VACUOUS_EPSILON
 from private_graphs.report.exhibit import NOTHING, Cell
@@ -20,6 +23,8 @@ from private_graphs.report.exhibit import NOTHING, Cell
 FEATURES = {"raw": "raw", "bow": "bag of words", "fasttext": "fastText", "bert": "BERT",
             "sbert": "Sentence-BERT"}  # fmt: skip
 """Words for kinds of features, in the order of tables."""
+RANDOM_MODEL = "tiny, random"
+"""Words for a model that has learnt nothing, which stands in for a trained one."""
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 """Words for optimizers, in the order of tables."""
 
@@ -59,6 +64,20 @@ _LARGE = 1e6
 def unit(name: str) -> str:
     """Return the unit of a guarantee in words."""
     return {"edge_undirected": "edge"}.get(name, name.replace("_", " "))
+
+
+def features(kind: str, dataset: str) -> str:
+    """Return the words for the features of a dataset: ``BERT (tiny, random)``."""
+    words = FEATURES.get(kind, kind)
+    return f"{words} ({RANDOM_MODEL})" if random_features(kind, dataset) else words
+
+
+def random_features(kind: str, dataset: str) -> bool:
+    """Whether these features come from a model with random weights; not of a graph that is gone."""
+    try:
+        return random_model(dataset_spec(dataset), kind)
+    except UserError:
+        return False
 
 
 def missing(value: Any) -> bool:

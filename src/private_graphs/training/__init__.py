@@ -2,29 +2,82 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numba
+
+from private_graphs.errors import UserError
+
+
+def _places(name: str) -> Iterator[Path]:
+    """Yield where compiled code may be kept: beside the sources, or in the user's cache."""
+    yield Path(__file__).parent / "__pycache__" / name
+    cache = os.environ.get("XDG_CACHE_HOME")
+    try:
+        base = Path(cache) if cache else Path.home() / ".cache"
+    except RuntimeError:  # a user without a home
+        return
+    yield base / "private-graphs" / name
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a file can be written to ``folder``, which is made: rights alone do not tell."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _compiled_code_folder() -> Path:
     """Folder of Numba's cache, named after every file that holds compiled code.
 
     Numba watches only the file of the function it caches, not those of the functions that this
-    one calls; a change in any of them has to compile anew.
+    one calls; a change in any of them has to compile anew. Where no place can be written, a folder
+    of this process alone: compiled code is executed, so that nobody else may leave any there.
+
+    Raises:
+        UserError: no temporary folder can be made either; names NUMBA_CACHE_DIR.
     """
     folder = Path(__file__).parent
     files = [
         folder / name for name in ("simd.py", "noise.py", "updates.py", "kernels.py", "roots.py")
     ]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
-    cache = folder / "__pycache__"
-    writable = os.access(cache if cache.exists() else folder, os.W_OK)
-    base = cache if writable else Path.home() / ".cache" / "private-graphs"
-    return base / f"compiled-{digest}"
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    places = [Path(given)] if given else list(_places(f"compiled-{digest}"))
+    for place in places:
+        if _writable(place):
+            return place
+    tried = " and ".join(map(str, places))
+    advice = "NUMBA_CACHE_DIR=DIR names a folder that keeps them"
+    try:
+        own = Path(tempfile.mkdtemp(prefix="private-graphs-compiled-"))
+    except OSError as error:
+        raise UserError(
+            f"compiled kernels cannot be kept in {tried}, and no temporary folder can be made "
+            f"({error}); {advice}"
+        ) from error
+    atexit.register(_remove, own, os.getpid())
+    print(
+        f"compiling kernels for this run alone (half a minute): cannot write to {tried}; {advice}",
+        file=sys.stderr,
+    )
+    return own
 
 
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(_compiled_code_folder())
+def _remove(folder: Path, owner: int) -> None:
+    """Remove a folder at the end of the process that made it, not of its copies."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+numba.config.CACHE_DIR = str(_compiled_code_folder())

@@ -98,6 +98,72 @@ class Steps:
     microbatch: int = 1
     """Records whose mean gradient is clipped as one: record i is in group i // microbatch."""
 
+    @property
+    def divisor(self) -> float:
+        """Public number that what got the noise is divided by: a sum of clipped gradients, or the
+        mean gradient of a lot."""
+        return 1.0 if math.isinf(self.clip_norm) else self.lot_size / self.microbatch
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """Labelled records whose loss ends the training of a replica early.
+
+    As the code of LREC 2022 has it: after every epoch the records are cut into batches of a lot's
+    size in a fresh random order, and the mean cross-entropy of the *last* batch is looked at.
+    """
+
+    rows: np.ndarray
+    """(V, d) as those that train."""
+    labels: np.ndarray
+    """(V,) int64, -1 where there is none."""
+    patience: int
+    """Epochs in a row with a higher loss than the lowest so far, after which training ends."""
+
+
+@dataclass
+class Watch:
+    """Early stopping of one replica."""
+
+    patience: int
+    n_records: int
+    first: int
+    """Place of the first record of the last batch."""
+    generator: np.random.Generator
+    best: float = math.inf
+    stale: int = 0
+
+    @classmethod
+    def of(cls, watched: Watched | None, steps: Steps, streams: PublicStreams) -> Watch | None:
+        """Return the watch of a replica; None where nothing ends it."""
+        if watched is None:
+            return None
+        size = len(watched.labels)
+        first = (size - 1) // steps.lot_size * steps.lot_size
+        return cls(watched.patience, size, first, streams.generator("stopping"))
+
+    def batch(self) -> np.ndarray:
+        """Draw the last batch of an epoch: numbers of records."""
+        return np.sort(self.generator.permutation(self.n_records)[self.first :])
+
+    def stops(self, loss: float) -> bool:
+        """Take in the loss of an epoch: whether it is the last. An equal loss counts as lower."""
+        if loss > self.best:
+            self.stale += 1
+        else:
+            self.best, self.stale = loss, 0
+        return self.stale >= self.patience
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One replica."""
+
+    parameters: np.ndarray
+    """(P,) float32."""
+    epochs: int
+    """Epochs that were run."""
+
 
 def train(
     net: Net,
@@ -107,34 +173,39 @@ def train(
     streams: Sequence[PublicStreams],
     descent: Descent,
     *,
+    watched: Watched | None = None,
     threads: int = 1,
     device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
-) -> list[np.ndarray]:
-    """Train one replica per element of ``streams`` on n records; return their (P,) parameters.
+) -> list[Trained]:
+    """Train one replica per element of ``streams`` on n records; none depends on another.
 
     ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
     is none: such a record contributes nothing.
-    ``progress`` is called with (replica-epochs done, all). Another ``device`` than the CPU trains
-    all replicas at once, and draws noise and dropout where it adds them (``torch_dpsgd``).
+    ``watched`` ends replicas early. ``progress`` is called with (replica-epochs done, all).
+    Another ``device`` than the CPU trains all replicas at once, and draws noise and dropout where
+    it adds them (``torch_dpsgd``).
     """
     descent.check_clip(steps.clip_norm)
+    if watched is not None:
+        descent.may_stop()
     if device != "cpu":
         from private_graphs.training import torch_dpsgd  # imports torch
 
         kind = device.removeprefix("torch-")
-        return torch_dpsgd.train(net, steps, rows, labels, streams, descent, kind, progress)
+        return torch_dpsgd.train(
+            net, steps, rows, labels, streams, descent, kind, watched, progress
+        )
     done = [0] * len(streams)
 
-    def one(number: int) -> np.ndarray:
+    def one(number: int) -> Trained:
         def report(epochs: int) -> None:
             done[number] = epochs
             if progress is not None:
                 progress(sum(done), len(streams) * steps.epochs)
 
-        return _descend(
-            net, steps, rows, labels, streams[number], descent.of_lanes([number]), report
-        )
+        own = descent.of_lanes([number])
+        return _descend(net, steps, rows, labels, streams[number], own, watched, report)
 
     with threadpool_limits(limits=1), ThreadPoolExecutor(max(1, threads)) as pool:
         return list(pool.map(one, range(len(streams))))
@@ -147,11 +218,12 @@ def _descend(
     labels: np.ndarray,
     streams: PublicStreams,
     descent: Descent,
+    watched: Watched | None,
     report: Callable[[int], None],
-) -> np.ndarray:
+) -> Trained:
     """Train one replica."""
     lots, dropout = Lots(steps, len(rows), descent), streams.generator("dropout")
-    clips = math.isfinite(steps.clip_norm)
+    watch, epochs = Watch.of(watched, steps, streams), 0
     parameters = net.start(streams.generator("initial"))
 
     def clipped(drops: bool, groups: Sequence[np.ndarray]) -> np.ndarray:
@@ -163,18 +235,21 @@ def _descend(
             generator=dropout,
             microbatch=steps.microbatch,
         )  # fmt: skip
-        return total[None] if clips else total[None] / max(1, len(lot))
+        return total[None] / (max(1, len(lot)) if math.isinf(steps.clip_norm) else 1)
 
     for epoch in range(steps.epochs):
         drops = steps.dropout_epochs is None or epoch < steps.dropout_epochs
         for (groups,) in lots.epoch():
             (total,) = descent.take(partial(clipped, drops), [groups], lots.n_groups)
-            divisor = steps.lot_size / steps.microbatch if clips else 1.0
-            total *= steps.learning_rate / divisor
+            total *= steps.learning_rate / steps.divisor
             parameters -= total.astype(np.float32)
             descent.public("parameters", [parameters])
-        report(epoch + 1)
-    return parameters
+        epochs = epoch + 1
+        if watch and watch.stops(mean_loss(net, parameters, watched, watch.batch())):
+            break
+        report(epochs)
+    report(steps.epochs)
+    return Trained(parameters, epochs)
 
 
 @dataclass(frozen=True)
@@ -260,6 +335,19 @@ def predict(net: Net, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
         for at in range(0, len(rows), _CHUNK)
     ]
     return np.concatenate(classes)
+
+
+def mean_loss(net: Net, parameters: np.ndarray, watched: Watched, records: np.ndarray) -> float:
+    """Return the mean cross-entropy of the labelled ones of some records; NaN without any."""
+    layers, total = net.layers(parameters), 0.0
+    records = records[watched.labels[records] >= 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for at in range(0, len(records), _CHUNK):
+            part = records[at : at + _CHUNK]
+            logits = _forward(layers, _inputs(watched.rows, part))[-1].astype(np.float64)
+            own = logits[np.arange(len(part)), watched.labels[part]]
+            total += float((np.logaddexp.reduce(logits, axis=1) - own).sum())
+    return total / len(records) if len(records) else math.nan
 
 
 def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:

@@ -22,6 +22,9 @@ from private_graphs.training.dpsgd import (
     Lots,
     Net,
     Steps,
+    Trained,
+    Watch,
+    Watched,
     dropout_threshold,
 )
 from private_graphs.training.streams import PublicStreams
@@ -31,6 +34,8 @@ _LAYER_BITS = 28
 """Bits of the counter of a hidden layer's random bytes, of 32; the others are its number."""
 _FILLED_TO = 64
 """Lots are filled up to a multiple of so many groups, with records that are nobody."""
+_EVALUATED = 8192
+"""Records whose loss is computed at a time."""
 _BYTES_PER_PARAMETER = 160
 """Of a replica: its float32, its float64 sum, its noise and what drawing that takes."""
 _BYTES_PER_UNIT = 64
@@ -45,22 +50,25 @@ def train(
     streams: Sequence[PublicStreams],
     descent: Descent,
     device: str,
+    watched: Watched | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[np.ndarray]:
+) -> list[Trained]:
     """Train as ``dpsgd.train``, as many replicas at once as the device's memory holds."""
     kind = torch.device(device)
     data = torch.from_numpy(rows).to(kind), torch.from_numpy(labels).to(kind)
     each = _BYTES_PER_PARAMETER * net.n_parameters
-    trained: list[np.ndarray] = []
+    trained: list[Trained] = []
     for chunk in chunks_that_fit([each] * len(streams), free_bytes(kind) // 2):
         places = range(len(streams))[chunk]
-        batch = _Batch(net, steps, *data, streams[chunk], descent.of_lanes(places))
+        batch = _Batch(net, steps, *data, streams[chunk], descent.of_lanes(places), watched)
         for epoch in range(steps.epochs):
             batch.epoch(epoch)
             if progress is not None:
                 done = len(trained) * steps.epochs + (epoch + 1) * len(places)
                 progress(done, len(streams) * steps.epochs)
-        trained += list(batch.theta.cpu().numpy())
+            if not len(batch.numbers):
+                break
+        trained += batch.trained()
     return trained
 
 
@@ -75,6 +83,7 @@ class _Batch:
         labels: torch.Tensor,
         streams: Sequence[PublicStreams],
         descent: Descent,
+        watched: Watched | None,
     ) -> None:
         self.descent = descent
         self.net, self.steps, self.rows, self.labels = net, steps, rows, labels
@@ -83,6 +92,12 @@ class _Batch:
         self.dropout_key = self._sent([each.key("dropout").astype(np.int64) for each in streams])
         self.std = self._sent(descent.stds)[:, None]
         self.lots = Lots(steps, len(rows), descent)
+        self.watches = [Watch.of(watched, steps, each) for each in streams]
+        self.watched = watched and [
+            torch.from_numpy(each).to(rows.device) for each in (watched.rows, watched.labels)
+        ]
+        self.numbers, self.epochs = np.arange(len(streams)), 0
+        self.done: dict[int, Trained] = {}
         self.clock = torch.zeros((), dtype=torch.int64, device=rows.device)
         record = _BYTES_PER_UNIT * len(streams) * (sum(net.sizes) + 2 * steps.microbatch)
         room = free_bytes(rows.device) // 4 // record
@@ -104,16 +119,37 @@ class _Batch:
                     self.dropout_key, self.clock, first, count
                 ),
             )  # fmt: skip
-            divisor: float | torch.Tensor = steps.lot_size / steps.microbatch
             if not math.isfinite(steps.clip_norm):
-                total, divisor = total / sizes.clamp(min=1)[:, None], 1.0
+                total = total / sizes.clamp(min=1)[:, None]
             if self.descent.stds.any():
                 total += self.std * torch_noise.normals(
                     self.noise_key, self.clock, total.shape[1], torch.float64
                 )
-            self.theta -= (total * (steps.learning_rate / divisor)).float()
+            self.theta -= (total * (steps.learning_rate / steps.divisor)).float()
             self.clock += 1
             self.descent.taken(range(len(self.theta)))
+        self.epochs += 1
+        if self.watched is not None:
+            self._leave(np.array([
+                watch.stops(_mean_loss(self.net, theta, *self.watched, watch.batch()))
+                for watch, theta in zip(self.watches, self.theta, strict=True)
+            ]))  # fmt: skip
+
+    def _leave(self, gone: np.ndarray) -> None:
+        """Take replicas (R,), a mask, out of the batch: none of the others depends on them."""
+        if not gone.any():
+            return
+        for place in np.flatnonzero(gone):
+            row = self.theta[int(place)].cpu().numpy()
+            self.done[int(self.numbers[place])] = Trained(row, self.epochs)
+        stay = np.flatnonzero(~gone)
+        self.numbers, self.watches = self.numbers[stay], [self.watches[i] for i in stay]
+        self.descent = self.descent.of_lanes(stay)
+        self.lots = Lots(self.steps, len(self.rows), self.descent)
+        rows = torch.from_numpy(stay).to(self.theta.device)
+        self.theta, self.noise_key, self.dropout_key, self.std = (
+            each[rows] for each in (self.theta, self.noise_key, self.dropout_key, self.std)
+        )
 
     def _drawn(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the records (R, W) of each step, -1 for nobody, and their numbers (R,)."""
@@ -125,6 +161,11 @@ class _Batch:
             for replica, lot in enumerate(lots):
                 table[step, replica, : len(lot)] = lot
         yield from zip(self._sent(table), self._sent(sizes), strict=True)
+
+    def trained(self) -> list[Trained]:
+        """Return the replicas, in the order of their streams."""
+        self._leave(np.full(len(self.numbers), True))
+        return [self.done[number] for number in sorted(self.done)]
 
 
 def gradient_sums(
@@ -153,6 +194,22 @@ def gradient_sums(
         made = _Pass(net, theta, rows, labels, part, threshold, draw, at)
         made.add(total, clip_norm, microbatch)
     return torch.where(torch.isfinite(total).all(dim=1, keepdim=True), total, 0.0)
+
+
+def _mean_loss(
+    net: Net, theta: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, records: np.ndarray
+) -> float:
+    """As ``dpsgd.mean_loss``, of one replica ``theta`` (P,)."""
+    total, count = 0.0, 0
+    for part in torch.from_numpy(records).to(rows.device).split(_EVALUATED):
+        part = part[labels[part] >= 0]
+        outputs = rows[part] * (1 / 255) if rows.dtype == torch.uint8 else rows[part]
+        for number, (weights, biases) in enumerate(net.layers(theta)):
+            outputs = torch.addmm(biases, outputs.relu() if number else outputs, weights)
+        logits, own = outputs.double(), labels[part]
+        total += float(torch.nn.functional.cross_entropy(logits, own, reduction="sum"))
+        count += len(part)
+    return total / count if count else math.nan
 
 
 class _Pass:

@@ -305,7 +305,7 @@ FALSE_THEOREM = (
 NO_STEPS = "The thesis prints no steps ([steps](studies/inversion.md#the-accountant))."
 STEPS = (
     "The thesis prints no steps: few where its accountant doubles the shift, several times as many "
-    "where it does not ([both](results/inversion/steps.md))."
+    "where it does not ([both](results/inversion/step_readings.md))."
 )
 EMPTY_MODELS = (
     "The models of the printed pairs are not of equal accuracy here: at class and subclass level "
@@ -338,7 +338,7 @@ CLAIMS = (
           most=0, exhibit="figure4_9", **PAPER),
     *(
         Claim(f"{level}_accuracy_{int(epsilon)}{ending}", rule(epsilon=epsilon), within=_CLOSE,
-              because=STEPS, exhibit="steps", protocols=("paper",))
+              because=STEPS, exhibit="step_readings", protocols=("paper",))
         for level, epsilons in (("class", (62.0, 45.5, 40.5)), ("subclass", (18.6, 8.2, 7.0)))
         for epsilon in epsilons
         for ending, rule in (("", partial(partial, accuracy, scenario=_GROUPS)),

@@ -14,7 +14,7 @@ from private_graphs.exhibits.lrec2022.gcns import scored
 from private_graphs.methods import all_methods
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.report.exhibit import Column
-from private_graphs.report.words import FEATURES, SEED_NOTE
+from private_graphs.report.words import SEED_NOTE, features
 from private_graphs.tasks import SCENARIOS
 
 PLACE = ["dataset", "features", "scenario"]
@@ -40,7 +40,8 @@ def proved_points(results: Any) -> pd.DataFrame:
     points = points.assign(
         title=points["method"].map(results.title),
         heading=[
-            _heading(*key) for key in zip(points["scenario"], points["features"], strict=True)
+            _heading(*key)
+            for key in zip(points["scenario"], points["features"], points["dataset"], strict=True)
         ],
         fitted=[all_methods()[name].fits_validation_labels for name in points["method"]],
         all_labels=(points["validation_labels"] == points["validation_nodes"]).astype(bool),
@@ -60,9 +61,9 @@ def seed_notes(points: pd.DataFrame) -> tuple[str, ...]:
     return (SEED_NOTE,) if (points["status"] == "proved_if_seed_secret").any() else ()
 
 
-def _heading(scenario: str, features: str) -> str:
+def _heading(scenario: str, kind: str, dataset: str) -> str:
     unit, _, public = SCENARIOS[scenario].title.partition(", ")
-    return f"{unit}{'' if features == 'raw' else f', {FEATURES.get(features, features)}'}\n{public}"
+    return f"{unit}{'' if kind == 'raw' else f', {features(kind, dataset)}'}\n{public}"
 
 
 def chosen(points: pd.DataFrame) -> dict[float, str]:

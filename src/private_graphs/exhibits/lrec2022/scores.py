@@ -11,6 +11,7 @@ import pandas as pd
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Cell, Chart, Column
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
+from private_graphs.report.words import features as features_words
 
 KEY = ["dataset", "features", "setting", "optimizer", "epsilon"]
 """What names a row; ``setting`` is in words."""
@@ -89,8 +90,8 @@ def score_chart(results: Any, frame: pd.DataFrame, title: str) -> Chart:
     for row in rows.to_dict("records"):
         epsilon = "" if math.isinf(row["epsilon"]) else f", ε = {number(row['epsilon'])}"
         names.append(f"{row['setting']}{epsilon}, {OPTIMIZERS[row['optimizer']]}")
-        features = f", {FEATURES[row['features']]}" if several else ""
-        facets.append(f"{titles.get(row['dataset'], row['dataset'])}{features}")
+        kind = f", {features_words(row['features'], row['dataset'])}" if several else ""
+        facets.append(f"{titles.get(row['dataset'], row['dataset'])}{kind}")
     rows = rows.assign(name=pd.Categorical(names, list(dict.fromkeys(names))), facet=facets)
     drawn = rows.merge(frame, on=KEY)
     drawn["majority"] = drawn["dataset"].map(majority)
@@ -111,6 +112,10 @@ def key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in KEY)
 
 
+def _features(row: Mapping[str, Any]) -> str:
+    return features_words(row["features"], row["dataset"]) if row["features"] else NOTHING
+
+
 def heads(*, features: bool) -> list[Column]:
     """Return the columns that name a row."""
     columns = [
@@ -120,7 +125,7 @@ def heads(*, features: bool) -> list[Column]:
         Column("ε", lambda row: number(row["epsilon"])),
     ]
     if features:
-        columns.insert(1, Column("features", lambda row: FEATURES.get(row["features"], NOTHING)))
+        columns.insert(1, Column("features", _features))
     return columns
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from private_graphs.datasets.views import VIEWS
 from private_graphs.report.exhibit import Column, Exhibit, Table
-from private_graphs.report.words import FEATURES, missing, number
+from private_graphs.report.words import features, missing, number
 
 SIZES = {"classes": "classes", "test_size": "test nodes", "train_size": "train nodes"}
 COLUMNS = ("name", "title", "synthetic", "view", "features_kind", "classes", "nodes", "edges",
@@ -70,7 +70,7 @@ def data(row: Mapping[str, Any]) -> str:
     words = ["synthetic" if row["synthetic"] else "real"]
     words += [] if missing(row["view"]) else [f"read as {row['view']}"]
     kind = row["features_kind"]
-    return ", ".join(words + ([] if kind in (None, "raw") else [FEATURES[kind]]))
+    return ", ".join(words + ([] if kind in (None, "raw") else [features(kind, row["dataset"])]))
 
 
 def edges(row: Mapping[str, Any]) -> str:

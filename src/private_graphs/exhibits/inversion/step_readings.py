@@ -57,7 +57,7 @@ def build(results: Any) -> list[Block]:
 
 
 EXHIBIT = Exhibit(
-    "steps",
+    "step_readings",
     "Models by both readings of the steps",
     (*DOUBLED, *UNDOUBLED),
     build,
