@@ -174,7 +174,7 @@ def test_neighbours_differ_by_one_clipped_term() -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(mlp_records.dpsgd, "train", watched)
             answers(METHOD, task("sound", changed), [request(**settings)])
-        return taken[0].astype(np.float64)
+        return taken[0].parameters.astype(np.float64)
 
     before = parameters(dataset)
     for other, factor in (
