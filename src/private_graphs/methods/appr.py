@@ -9,7 +9,7 @@ the test graph, which is public, and read no training node. What it costs: ``app
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -46,7 +46,15 @@ from private_graphs.methods.appr_rows import (
     random_rows,
     truncated,
 )
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
 from private_graphs.privacy.events import Query
 from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
@@ -105,8 +113,8 @@ class ApprSettings(Settings):
     """Whether hidden layers are drawn too."""
 
 
-def sampled_nodes(n_train: int, share: float) -> int:
-    """Return how many of the training nodes are sampled."""
+def sampled_nodes(share: float, n_train: int) -> int:
+    """Return how many of the training nodes are sampled: ceil(share · n)."""
     return math.ceil(round(share * n_train, 9))
 
 
@@ -128,7 +136,7 @@ class Sample:
         matters: sorted by number, one exchanged node would shift all places.
         """
         train = np.flatnonzero(data.task.graph.train_mask)
-        size = sampled_nodes(len(train), share)
+        size = sampled_nodes(share, len(train))
         nodes = train[draw(len(train), size)]
         place = np.full(data.task.graph.n_nodes, -1)
         place[nodes] = np.arange(size)
@@ -298,7 +306,7 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
     """Return what a run is going to release, up to noise."""
     protocol: ApprProtocol = task.protocol
     n_train = int(task.graph.train_mask.sum())
-    size = sampled_nodes(n_train, settings.sample)
+    size = sampled_nodes(settings.sample, n_train)
     n_rooted = min(settings.roots or size, size)
     n_roots = size if protocol.unrooted == "one_hot" else n_rooted
     full = protocol.batches == "full"
@@ -465,10 +473,10 @@ class _Run:
         request, task = self.request, self.data.task
         settings, protocol, streams = request.settings, task.protocol, request.streams
         plan = plan_of(self.kind, task, settings)
-        noise, parts = self.noise(plan)
+        noise, parts = noise_of(plan, task, request)
+        told = stated(self.kind, task, request)
         queries = releases(plan, noise) if request.private else ()
-        shared = shared_sample(task, request)
-        self.door.plan([events(plan, noise, shared) if request.private else ()])
+        self.door.plan([told["events"]])
         sample = self.data.sample(request, self.door)
         rows = rows_of(plan, protocol, sample, streams, self.door, queries[:-1], settings.anchor)
         descent = self.door.descent([queries[-1] if queries else None], coins="batches")
@@ -502,7 +510,6 @@ class _Run:
             for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
-        generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
             if request.private:
@@ -518,21 +525,44 @@ class _Run:
         return Outcome(
             test_predictions=test,
             validation_predictions=validation,
-            claim=None if proved or not request.private else claim(plan, *parts),
             measured=measured,
             majority=self.data.majority,
-            noise_generator=generator if proved else "philox_float32",
-            assumptions=(ANCHORED,) if settings.anchor else (),
+            **told,
         )
 
-    def noise(self, plan: Plan) -> tuple[Noise, tuple[float, float]]:
-        """Return the noise of the run, and ε of rows and training as published."""
-        request = self.request
-        if self.data.task.protocol.calibration == "proved":
-            noise = proved_noise(plan, request.epsilon) if request.private else Noise()
-            return noise, (math.inf, math.inf)
-        parts = parts_of(plan, request)
-        return published_noise(plan, *parts), parts
+
+def stated(
+    kind: Kind,
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    plan = plan_of(kind, task, request.settings)
+    noise, parts = noise_of(plan, task, request, chosen.get("noise_multiplier"))
+    proved = task.protocol.calibration == "proved"
+    generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
+    return {
+        "events": events(plan, noise, shared_sample(task, request)) if request.private else (),
+        "claim": None if proved or not request.private else claim(plan, *parts),
+        "noise_generator": generator if proved else "philox_float32",
+        "assumptions": (ANCHORED,) if request.settings.anchor else (),
+    }
+
+
+def noise_of(
+    plan: Plan, task: NodeTask, request: Request, multiplier: float | None = None
+) -> tuple[Noise, tuple[float, float]]:
+    """Return the noise of a run, and ε of rows and training as published.
+
+    ``multiplier`` is that of the steps of a run which was calibrated before.
+    """
+    if task.protocol.calibration == "proved":
+        noise = proved_noise(plan, request.epsilon, multiplier) if request.private else Noise()
+        return noise, (math.inf, math.inf)
+    parts = parts_of(plan, request)
+    return published_noise(plan, *parts, multiplier), parts
 
 
 def run(
@@ -565,6 +595,8 @@ def _method(name: str, title: str, kind: Kind) -> Method:
         settings=ApprSettings,
         protocols=PROTOCOLS,
         named=("sample", "epochs"),
+        names_majority=True,
+        stated=partial(stated, kind),
         prepares="features are used as they are, unless the settings say unit_rows",
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import VALIDATION_LABELS, Request
-from private_graphs.privacy.events import ExponentialChoice
+from private_graphs.privacy.events import Event, ExponentialChoice
 from private_graphs.tasks import GraphTask
 
 CONSTANTS = (
@@ -29,26 +29,19 @@ def _choice_scale(epsilon: float) -> float:
     return scale
 
 
-def choose(
-    task: GraphTask, request: Request, predictions: np.ndarray, door: Door
-) -> tuple[int, str]:
-    """Choose among C candidates by their (C, V) predictions of the validation nodes.
+def choice_of(task: GraphTask, request: Request) -> tuple[tuple[Event, ...], str]:
+    """Return the events of ``choose``, and in words what it reads.
 
-    With public validation labels: the most hits on them, ties to the first; free. Without any, all
-    V validation labels are private: the exponential mechanism on the hits, with the request's ε. It
-    reads no training node but through what was released of them, so it protects other people than
-    that release: a node is in one of the two. ``door`` is that of the request. Returns the index,
-    and in words what it read. Order candidates from the most to the least likely.
+    With public validation labels: the most hits on them; free. Without any, all V validation labels
+    are private: the exponential mechanism on the hits, with the request's ε. It reads no training
+    node but through what was released of them, so it protects other people than that release: a
+    node is in one of the two.
     """
-    if len(predictions) == 1:
-        return 0, "nothing: the settings are fixed in advance"
-    nodes = request.known if len(request.known) else np.arange(len(task.validation_labels))
-    hits = (predictions[:, nodes] == task.validation_labels[nodes]).sum(axis=1)
     if len(request.known):
-        return int(hits.argmax()), f"hits on {len(nodes)} public validation labels"
-    words = f"hits on {len(nodes)} private validation labels, by the exponential mechanism"
+        return (), f"hits on {len(request.known)} public validation labels"
+    words = f"hits on {len(task.validation_labels)} private validation labels"
     if not request.private:
-        return int(hits.argmax()), f"hits on {len(nodes)} private validation labels"
+        return (), words
     event = ExponentialChoice(
         unit=task.scenario.unit,
         relation=task.scenario.relation,
@@ -61,7 +54,22 @@ def choose(
         sensitivity=1.0,
         scale=_choice_scale(request.epsilon),
     )
+    return (event,), f"{words}, by the exponential mechanism"
+
+
+def choose(task: GraphTask, request: Request, predictions: np.ndarray, door: Door) -> int:
+    """Choose among C candidates by their (C, V) predictions of the validation nodes.
+
+    What it reads is said by ``choice_of``; ``door`` is that of the request. Ties go to the first
+    where the choice is free: order candidates from the most to the least likely.
+    """
+    if len(predictions) == 1:
+        return 0
+    events, _ = choice_of(task, request)
+    nodes = request.known if len(request.known) else np.arange(len(task.validation_labels))
+    hits = (predictions[:, nodes] == task.validation_labels[nodes]).sum(axis=1)
+    if not events:
+        return int(hits.argmax())
     private = door.part(VALIDATION_LABELS)
-    private.plan([(event,)])
-    (index,) = private.choose([hits], [event], stream="choice")
-    return index, words
+    private.plan([events])
+    return private.choose([hits], events, stream="choice")[0]

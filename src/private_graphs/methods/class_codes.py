@@ -13,18 +13,27 @@ noise; all images of a class at once move one mean by at most 2. Proofs: docs/st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from private_graphs.datasets.photographs import varied
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import GaussianQuery, PureQuery
+from private_graphs.privacy.events import Event, GaussianQuery, PureQuery
 from private_graphs.tasks import ImageTask
 from private_graphs.training.picture_nets import standardised
 
@@ -84,18 +93,18 @@ def run(
         if request.settings.replaced:
             public = public_of[request.settings.release], task.validation_labels
             rows, labels = with_replaced(rows, labels, public, task.n_classes, request.seed)
-        query = _query(task, request, book)
+        told = stated(task, request)
         own = door.batch([request])
-        own.plan([(query,) if query else ()])
-        cells = _released(task, request, book, rows, labels, own, query)
+        own.plan([told["events"]])
+        cells = _released(task, request, book, rows, labels, own, *(told["events"] or [None]))
         classes = near[:, cells].argmax(axis=1)
         n_validation = len(task.validation_pixels)
         outcomes.append(
             Outcome(
                 test_predictions=classes[n_validation:],
                 validation_predictions=classes[:n_validation],
-                measured={"noise_multiplier": _noise(query)},
-                noise_generator="choices" if request.settings.release == "codes" else "argmax",
+                measured={"noise_multiplier": _noise(told["events"])},
+                **told,
             )
         )
         context.report(len(outcomes), len(requests))
@@ -156,6 +165,42 @@ def _by_class(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarra
     return means
 
 
+def _dimensions(task: ImageTask, settings: CodeSettings) -> int:
+    """Coordinates of a mean."""
+    n_features = math.prod(task.shape[1:])
+    return min(settings.dimensions, len(task.validation_pixels) - 1, n_features)
+
+
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    codes = request.settings.release == "codes"
+    return {
+        "events": (_event(task, request),) if request.private else (),
+        "noise_generator": "choices" if codes else "argmax",
+    }
+
+
+def _event(task: ImageTask, request: Request) -> Event:
+    scenario, n_cells = task.scenario, len(task.validation_pixels)
+    claim = {"unit": scenario.unit, "relation": scenario.relation, "count": 1}
+    if request.settings.release == "codes":
+        reason = f"each class reports one of {n_cells} public cells by randomised response"
+        return PureQuery(epsilon=request.epsilon, reason=reason, **claim)
+    return GaussianQuery(
+        sensitivity=2.0,
+        noise_std=2 * gdp_noise(request.epsilon, 1, task.delta, "zero_out"),
+        dimension=task.n_classes * _dimensions(task, request.settings),
+        clipping="per_class",
+        reason="the mean of one class, of norm at most 1, becomes any other",
+        **claim,
+    )
+
+
 def _released(
     task: ImageTask,
     request: Request,
@@ -174,7 +219,7 @@ def _released(
         return door.respond([nearest], len(book.cells), [query])[0]
     public = book.cells.mean(axis=1)
     centre = public.mean(axis=0)
-    count = _dimensions(request, book)
+    count = _dimensions(task, request.settings)
     axes = np.linalg.svd(public - centre, full_matrices=False)[2][:count]
     scale = np.linalg.norm((public - centre) @ axes.T, axis=1).mean()
     means = _by_class(rows, labels, task.n_classes)
@@ -184,33 +229,15 @@ def _released(
     return distances.argmin(axis=1)
 
 
-def _dimensions(request: Request, book: Codebook) -> int:
-    return min(request.settings.dimensions, len(book.cells) - 1)
-
-
-def _query(task: ImageTask, request: Request, book: Codebook) -> PureQuery | GaussianQuery | None:
-    """What is released; None without DP."""
-    if not request.private:
-        return None
-    claim = {"unit": task.scenario.unit, "relation": task.scenario.relation, "count": 1}
-    if request.settings.release == "codes":
-        reason = f"each class reports one of {len(book.cells)} public cells by randomised response"
-        return PureQuery(epsilon=request.epsilon, reason=reason, **claim)
-    return GaussianQuery(
-        sensitivity=2.0, noise_std=2 * gdp_noise(request.epsilon, 1, task.delta, "zero_out"),
-        dimension=task.n_classes * _dimensions(request, book), clipping="per_class",
-        reason="the mean of one class, of norm at most 1, becomes any other", **claim,
-    )  # fmt: skip
-
-
 def _in_ball(rows: np.ndarray) -> np.ndarray:
     """Rows cut to norm at most 1."""
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
 
 
-def _noise(query: PureQuery | GaussianQuery | None) -> float:
+def _noise(events: tuple[Event, ...]) -> float:
     """Noise of a mean in units of its sensitivity; 0 of reports."""
-    return query.noise_std / query.sensitivity if isinstance(query, GaussianQuery) else 0.0
+    return sum(event.noise_std / event.sensitivity for event in events
+               if isinstance(event, GaussianQuery))  # fmt: skip
 
 
 METHODS = (
@@ -221,6 +248,7 @@ METHODS = (
         ("classes",),
         settings=CodeSettings,
         data="images",
+        stated=stated,
         fits_validation_labels=True,
         named=("release", "replaced"),
         assumptions=(COMPARED,),

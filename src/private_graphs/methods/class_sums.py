@@ -13,10 +13,10 @@ holds the proof of its sensitivity.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -24,10 +24,11 @@ import scipy.sparse
 
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.choice import CONSTANTS, choose
+from private_graphs.methods.choice import CONSTANTS, choice_of, choose
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.method import (
     ALONE,
+    NO_SETTINGS,
     Canary,
     Context,
     Method,
@@ -36,6 +37,7 @@ from private_graphs.methods.method import (
 )
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask, Records
 
 PRIOR_VARIANCES = (0.1, 0.03, 0.3)
@@ -253,9 +255,7 @@ class Ranked:
 
 def noisy_sums(task: GraphTask, shared: Ranked, door: Door) -> np.ndarray:
     """Return (R, rank + 1, K): one release for each lane, all that is ever released."""
-    query = shared.lattice.query(
-        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
-    )
+    query = _query(task, shared.lattice)
     queries = [query] * len(door.lanes)
     door.plan([(each,) if each else () for each in queries])
     exact = np.broadcast_to(shared.sums, (len(queries), *shared.sums.shape))
@@ -328,21 +328,45 @@ def choose_outcome(
     """Choose among the candidates of the ``row``-th request of one release; ``door`` is its own."""
     n_validation = len(task.validation_labels)
     predictions = np.stack([c.scores[row].argmax(axis=1) for c in released.candidates])
-    index, words = choose(task, request, predictions[:, :n_validation], door)
+    index = choose(task, request, predictions[:, :n_validation], door)
     best = released.candidates[index]
+    settings = {
+        "rank": released.rank,
+        "prior_variance": best.prior_variance,
+        "propagation": best.propagation,
+        "neighbours_in_rows": text.hops > 0,
+    }
     return Outcome(
         test_predictions=predictions[index, n_validation:],
         validation_predictions=predictions[index, :n_validation],
-        settings={
-            "rank": released.rank,
-            "prior_variance": best.prior_variance,
-            "propagation": best.propagation,
-            "neighbours_in_rows": text.hops > 0,
-        },
+        settings=settings,
         n_configurations=len(predictions),
-        chosen_by=words,
-        noise_generator=NOISE_GENERATOR,
+        **_stated(task, request, released.lattice),
     )
+
+
+def stated(
+    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
+) -> dict[str, Any]:
+    """See ``Method.stated``; ``chosen`` has the rank."""
+    return _stated(task, request, calibrated(task, request.epsilon, chosen["rank"]))
+
+
+def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
+    return lattice.query(
+        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
+    )
+
+
+def _stated(task: GraphTask, request: Request, lattice: LatticeGaussian) -> dict[str, Any]:
+    query = _query(task, lattice)
+    events, words = choice_of(task, request)
+    return {
+        "events": (query,) if query else (),
+        "validation_events": events,
+        "chosen_by": words,
+        "noise_generator": NOISE_GENERATOR,
+    }
 
 
 CANARY = Canary(words=2, units=3)
@@ -353,6 +377,7 @@ METHODS = (
         partial(run, neighbours=True),
         ("text", "graph"),
         query=SumQuery,
+        stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=CANARY,
@@ -363,6 +388,7 @@ METHODS = (
         partial(run, neighbours=False),
         ("graph",),
         query=SumQuery,
+        stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=CANARY,

@@ -10,8 +10,8 @@ of both answers at most e^ε. docs/privacy.md §6.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +20,15 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Claim, Method, Outcome, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+)
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS as SUMS,
 )
@@ -209,8 +217,20 @@ def _means(first: np.ndarray, second: np.ndarray, n: int) -> scipy.sparse.csr_ma
     return matrix
 
 
-def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
+def stated(
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    claim = None
+    if request.private and task.protocol.calibration == "published":
+        claim = Claim(request.epsilon, "randomised response of every pair, once")
+    return {"events": _events(task, request), "claim": claim, "noise_generator": "flips"}
+
+
+def _events(task: NodeTask, request: Request) -> tuple[Event, ...]:
     if not request.private:
         return ()
     words: dict[str, Any] = {"unit": "edge_undirected", "relation": "add_remove"}
@@ -236,7 +256,7 @@ def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
 def _graph(data: Data, request: Request, door: Door) -> scipy.sparse.csr_matrix:
     """Return the means over neighbours of the graph that a run sees."""
     edges, n = data.task.graph.edge_index, data.task.graph.n_nodes
-    plan = planned(data.task, request)
+    plan = _events(data.task, request)
     door.plan([plan])
     if not request.private:
         return _means(np.r_[edges[0], edges[1]], np.r_[edges[1], edges[0]], n)
@@ -269,11 +289,8 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
             test_predictions=predicted[index, data.test],
             validation_predictions=predicted[index, data.validation],
             measured={"epochs": settings.epochs},
-            noise_generator="flips",
+            **stated(task, request),
         )
-        if request.private and task.protocol.calibration == "published":
-            claim = Claim(request.epsilon, "randomised response of every pair, once")
-            outcome = replace(outcome, claim=claim)
         outcomes.append(outcome)
     return outcomes
 
@@ -288,6 +305,6 @@ METHODS = (
         protocols=PROTOCOLS,
         named=("hops",),
         prepares="features are used as they are",
-        planned=planned,
+        stated=stated,
     ),
 )

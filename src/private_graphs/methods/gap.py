@@ -26,9 +26,9 @@ from private_graphs.methods.noisy_sums import (
     budget_of,
     of_kind,
     plan_alike,
-    planner,
     scales_of,
     started,
+    stated_by,
 )
 from private_graphs.privacy.events import PoissonSums
 
@@ -146,6 +146,6 @@ METHODS = (
         protocols=PROTOCOLS,
         named=("hops",),
         prepares="features are used as they are",
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
 )

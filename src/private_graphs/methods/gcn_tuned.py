@@ -8,7 +8,7 @@ follow from public numbers by a fixed rule; no label of a public node is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +19,15 @@ from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, Spa
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND, SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+)
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
@@ -91,12 +99,29 @@ class ProvedGcn:
                     np.int64
                 ),
                 settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
-                chosen_by=_CHOSEN_BY,
-                public_facts=(_PARTITION,),
-                noise_generator=f"philox_{_TYPE}",
+                **self._stated(self._event(tuning, request, task.delta)),
             )
-            for index in range(len(requests))
+            for index, request in enumerate(requests)
         ]
+
+    def stated(
+        self,
+        task: GraphTask,
+        request: Request,
+        context: Context = ALONE,
+        chosen: Mapping[str, Any] = NO_SETTINGS,
+    ) -> dict[str, Any]:
+        """See ``Method.stated``."""
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+        return self._stated(self._event(self.rule(task.n_units, size), request, task.delta))
+
+    def _stated(self, event: NoisyGradients | None) -> dict[str, Any]:
+        return {
+            "events": (event,) if event else (),
+            "chosen_by": _CHOSEN_BY,
+            "public_facts": (_PARTITION,),
+            "noise_generator": f"philox_{_TYPE}",
+        }
 
     def fit(
         self,
@@ -267,6 +292,7 @@ METHODS = (
         "GCN, per-epoch sum",
         EPOCH_SUM.run,
         ("graph",),
+        stated=EPOCH_SUM.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         identity=_identity,
@@ -276,6 +302,7 @@ METHODS = (
         "GCN, Poisson parts",
         POISSON.run,
         ("graph",),
+        stated=POISSON.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
     ),

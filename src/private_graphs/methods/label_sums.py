@@ -30,9 +30,9 @@ from private_graphs.methods.noisy_sums import (
     budget_of,
     of_kind,
     plan_alike,
-    planner,
     scales_of,
     started,
+    stated_by,
 )
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
 from private_graphs.tasks import NodeTask
@@ -172,6 +172,6 @@ METHODS = (
         settings=LabelSettings,
         protocols={"sound": PROTOCOLS["sound"]},
         prepares="features are used as they are",
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
 )

@@ -8,7 +8,7 @@ microbatches are McMahan et al. 2018. Section numbers refer to ``docs/privacy.md
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from private_graphs.errors import UsageError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import (
     ALONE,
+    NO_SETTINGS,
     Claim,
     Context,
     Method,
@@ -186,6 +187,22 @@ def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
     return Claim(formula, moments_formula(rate, steps), printed if differs else None)
 
 
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    return {
+        "events": planned(task, request),
+        "claim": claim(task, request.settings) if request.private else None,
+        "calibrated_for": None,
+        "noise_generator": "numpy" if context.device == "cpu" else "philox_float64",
+        **_stopped(request.settings, task.protocol.stops_on_test),
+    }
+
+
 def run(
     task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
 ) -> list[Outcome]:
@@ -235,20 +252,18 @@ def _train(
         threads=context.threads, device=context.device, progress=report,
     )  # fmt: skip
     outcomes = []
-    for replica in trained:
+    for request, replica in zip(requests, trained, strict=True):
         classes = dpsgd.predict(net, replica.parameters, evaluated)
+        told = stated(task, request, context)
         outcomes.append(
             Outcome(
                 test_predictions=classes[len(task.validation_pixels) :],
                 validation_predictions=classes[: len(task.validation_pixels)],
-                claim=claim(task, settings) if private else None,
                 measured={
                     "epochs": replica.epochs,
                     "noise_multiplier": settings.noise_multiplier if private else 0.0,
                 },
-                calibrated_for=None,
-                **_stopped(settings, patience),
-                noise_generator="numpy" if context.device == "cpu" else "philox_float64",
+                **told,
             )
         )
     return outcomes
@@ -297,6 +312,6 @@ METHODS = (
         data="images",
         noise_is_given=True,
         prepares="pixels are divided by 255",
-        planned=planned,
+        stated=stated,
     ),
 )

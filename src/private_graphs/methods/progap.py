@@ -28,8 +28,8 @@ from private_graphs.methods.noisy_sums import (
     budget_of,
     of_kind,
     plan_alike,
-    planner,
     scales_of,
+    stated_by,
 )
 from private_graphs.privacy.events import PoissonSums
 from private_graphs.tasks import NodeTask
@@ -177,7 +177,7 @@ METHODS = (
         protocols=PROTOCOLS,
         named=("hops", "layers"),
         prepares=_PREPARES,
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
     Method(
         "mlp",
@@ -198,6 +198,6 @@ METHODS = (
         settings=MlpSettings,
         protocols=PROTOCOLS,
         prepares=_PREPARES,
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
 )

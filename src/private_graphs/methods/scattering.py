@@ -10,15 +10,24 @@ to norm 1. Labels of public images are read where the method says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from private_graphs.mechanisms.door import Descent, Door
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+)
 from private_graphs.methods.node_gradients import Linear, clipped_total, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -160,6 +169,7 @@ def run(
                 test_predictions=answers[0][place],
                 validation_predictions=answers[1][place],
                 measured={"noise_multiplier": query.noise_multiplier if query else 0.0},
+                **_stated(query),
             )
     return [found[index] for index in range(len(requests))]
 
@@ -215,6 +225,20 @@ def _query(task: ImageTask, request: Request) -> NoisyGradients | None:
     )
 
 
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    return _stated(_query(task, request))
+
+
+def _stated(query: NoisyGradients | None) -> dict[str, Any]:
+    return {"events": (query,)} if query else {}
+
+
 _PREPARES = (
     "scattering of each image, in coordinates of the public images, scaled to norm 1 by itself"
 )
@@ -225,6 +249,7 @@ METHODS = (
         run,
         ("records",),
         data="images",
+        stated=stated,
         prepares=_PREPARES,
         assumptions=(CONSTANTS,),
     ),
@@ -234,6 +259,7 @@ METHODS = (
         partial(run, labels=True),
         ("records",),
         data="images",
+        stated=stated,
         fits_validation_labels=True,
         prepares=_PREPARES,
         assumptions=(CONSTANTS,),
@@ -244,6 +270,7 @@ METHODS = (
         partial(run, private=False, labels=True),
         ("records",),
         data="images",
+        stated=stated,
         reads_private=False,
         fits_validation_labels=True,
         prepares=_PREPARES,

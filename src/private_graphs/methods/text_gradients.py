@@ -8,15 +8,16 @@ label but those of training nodes is read, and those through the noisy steps alo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, Context, Outcome, Request
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Outcome, Request
 from private_graphs.methods.node_gradients import Model, Steps, descend, predict
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
@@ -137,17 +138,34 @@ class TextGradients:
         evaluated = _coordinates(text, text.evaluated_rows(task), rank)
         fitted = self.fit(task, text, configuration, requests, door)
         predictions = predict(model, fitted, evaluated)
+        queries = [_query(task, steps, request) for request in requests]
         cut = len(task.validation_labels)
         return [
             Outcome(
                 test_predictions=predictions[index, cut:],
                 validation_predictions=predictions[index, :cut],
                 settings={"rank": rank, **asdict(steps)},
-                chosen_by=_CHOSEN_BY,
-                assumptions=(_OWN_EDGES if _reads_edges(task) else _NO_EDGE,),
+                **_stated(task, queries[index]),
             )
             for index in range(len(requests))
         ]
+
+    def stated(
+        self,
+        task: GraphTask,
+        request: Request,
+        context: Context = ALONE,
+        chosen: Mapping[str, Any] = NO_SETTINGS,
+    ) -> dict[str, Any]:
+        """See ``Method.stated``."""
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+        steps = self.rule(size).steps
+        return _stated(task, _query(task, steps, request))
+
+
+def _stated(task: GraphTask, query: NoisyGradients | None) -> dict[str, Any]:
+    own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
+    return {"events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (own,)}
 
 
 def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:
