@@ -218,7 +218,9 @@ def restated(
         told |= {f"{public_id}/{name}": each for name, each in fields.get("artifacts", {}).items()}
         fields = {"n_configurations": row["n_configurations"]} | fields
         outcome = Outcome(nobody, nobody, **fields)
-        runs.append(runner.run_of(requests[key], outcome))
+        runs.append(
+            runner.run_of(Answer(requests[key], outcome, outcome.events, outcome.validation_events))
+        )
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
     return Restated([statements[run] for run in runs], told)
 
