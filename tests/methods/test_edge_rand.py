@@ -16,7 +16,6 @@ from private_graphs.methods import edge_rand
 from private_graphs.methods.edge_rand import (
     METHODS,
     keeping,
-    planned,
     randomised,
     randomised_rows,
 )
@@ -31,7 +30,7 @@ def plan_of(draw, n: int, epsilon: float):
     """What a run on ``n`` nodes releases by ``draw``."""
     protocol = METHOD.protocols["released" if draw is randomised_rows else "sound"]
     task = SimpleNamespace(protocol=protocol, graph=SimpleNamespace(n_nodes=n))
-    return planned(task, request("edge_rand", epsilon, hops=1))
+    return METHOD.stated(task, request("edge_rand", epsilon, hops=1))["events"]
 
 
 def drawn_by(draw, edges: np.ndarray, n: int, epsilon: float, generator: np.random.Generator):
