@@ -192,8 +192,8 @@ class Method:
     """Whether its outcomes name the most frequent class of the private labels."""
     stated: Callable[..., dict[str, Any]] = _nothing_stated
     """``stated(task, request, context, chosen)``: those fields of the outcome that its statement
-    follows from, ``n_configurations`` only where the settings say it. They are made of the sizes of the task and other public
-    numbers, and of ``chosen``, the settings that the run has in the end (``Outcome.settings``
-    among them) with its ``noise_multiplier``, which is calibrated where it is not there: so a
-    statement can be made anew from the row of a run, with the noise that it had, without its
-    data."""
+    follows from, ``n_configurations`` only where the settings say it. They are made of the sizes of
+    the task and other public numbers, and of ``chosen``, the settings that the run has in the end
+    (``Outcome.settings`` among them) with its ``noise_multiplier``, which is calibrated where it is
+    not there: so a statement can be made anew from the row of a run, with the noise that it had,
+    without its data."""
