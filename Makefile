@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce paper test test-all lint docs lock clean
+.PHONY: help install reproduce paper test test-all golden lint docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,6 +14,7 @@ help:
 	@echo "make test        install, then run every test"
 	@echo "make test-all    also plant every known bug, compute the whole demo, audit all releases, and run"
 	@echo "                 on a Slurm of one node where Slurm is installed"
+	@echo "make golden      compute the whole demo and write tests/golden, with which test-all compares"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
 	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
@@ -34,9 +35,12 @@ test: install
 
 test-all: test
 	$(BIN)/python -m pytest tests/mutants --all-mutants
-	$(BIN)/python -m pytest tests/workflow/test_demo.py --demo
+	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
 	$(BIN)/private-graphs audit --release --epsilon 2
 	bash tests/cluster/slurm.sh || test $$? -eq 77
+
+golden: install
+	$(BIN)/python -m pytest tests/workflow/test_demo.py --renew
 
 lint: install
 	$(BIN)/ruff check .

@@ -24,6 +24,9 @@ def pytest_addoption(parser) -> None:
     parser.addoption(
         "--demo", action="store_true", help="compute the whole demo and compare it with golden rows"
     )
+    parser.addoption(
+        "--renew", action="store_true", help="compute the whole demo and write the golden results"
+    )
 
 
 def pytest_make_parametrize_id(config, val, argname: str) -> str | None:

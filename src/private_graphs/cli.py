@@ -16,7 +16,7 @@ from private_graphs.cli_classify import WithMethods, classify
 from private_graphs.cli_data import dataset
 from private_graphs.cli_explain import explain
 from private_graphs.cli_options import Delta
-from private_graphs.cli_results import paper, publish, record
+from private_graphs.cli_results import paper, publish, record, restate
 from private_graphs.cli_terminal import print_json, say
 from private_graphs.cli_train import train
 from private_graphs.errors import UsageError, UserError
@@ -100,6 +100,7 @@ app.command(cls=WithMethods)(classify)
 app.command()(explain)
 app.command()(audit)
 app.command()(record)
+app.command()(restate)
 app.command()(publish)
 app.command()(paper)
 

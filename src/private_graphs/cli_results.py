@@ -34,6 +34,19 @@ def record(
         say(f"wrote {path}")
 
 
+def restate(
+    recorded: Annotated[Path, typer.Argument(help="What 'record' wrote.")] = Path("recorded"),
+) -> None:
+    """Make the privacy statements of recorded results anew, as the present code says them.
+
+    Example: private-graphs restate, then private-graphs publish
+    """
+    from private_graphs.report.restate import restate as write
+
+    for path in write(recorded):
+        say(f"wrote {path}")
+
+
 def publish(
     recorded: Annotated[Path, typer.Argument(help="What 'record' wrote.")] = Path("recorded"),
     docs: Annotated[

@@ -142,6 +142,80 @@ def execute(
     )
 
 
+def told_by(statement: PrivacyStatement, private: bool) -> dict[str, Any]:
+    """Return the columns of a row that follow from its statement; ``private``: its ε is finite."""
+    return {
+        "n_configurations": statement.selection.n_configs,
+        "epsilon_claimed": statement.epsilon_published,
+        "epsilon_proved": statement.epsilon_proved if private else None,
+        "unit": statement.unit if private else None,
+        "relation": statement.relation if private else None,
+        "inference": statement.inference,
+        "status": statement.status,
+        "statement_id": statement.statement_id,
+    }
+
+
+@dataclass(frozen=True)
+class Restated:
+    """What the present code says of runs that have finished."""
+
+    statements: list[PrivacyStatement]
+    """Of each run."""
+    artifacts: dict[str, np.ndarray]
+    """What its method states for jobs that need it, as ``JobResult.artifacts``."""
+
+
+def restated(
+    job: Job,
+    dataset: GraphDataset,
+    rows: pd.DataFrame,
+    *,
+    chosen: pd.DataFrame | None = None,
+    artifacts: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+) -> Restated:
+    """Make the statements of the finished, seeded runs of ``job`` anew, without any record.
+
+    ``rows`` are all that count as its file, ``dataset`` has their sizes (``datasets.outline``;
+    with ``metis_parts`` as METIS cut it), ``chosen`` are the rows of ``job.chosen.job``,
+    ``artifacts`` of the jobs that it needs. Raises UserError for a row that the job does not plan.
+    """
+    cut_already = job.model_copy(update={"metis_parts": None})
+    runner = replace(_Runner.of(cut_already, dataset, chosen, "seeded", False), job=job)
+    compared = tuple(job.choose)
+    requests = {
+        (each.epsilon, each.seed, len(each.known),
+         *(getattr(each.settings, name) for name in compared)): each
+        for each in runner.requests
+    }  # fmt: skip
+    nobody = np.empty(0, np.int64)
+    runs, told = [], {}
+    needed = ["epsilon", "seed", "validation_labels", "settings", "noise_multiplier", "device",
+              "n_configurations"]  # fmt: skip
+    for row in rows[needed].to_dict("records"):
+        settings = json.loads(row["settings"])
+        had = settings if pd.isna(row["noise_multiplier"]) else (
+            settings | {"noise_multiplier": row["noise_multiplier"]}
+        )  # fmt: skip
+        key = (row["epsilon"], row["seed"], row["validation_labels"],
+               *(settings[name] for name in compared))  # fmt: skip
+        if key not in requests:
+            raise UserError(
+                f"{job.id}: no run with epsilon, seed, public validation labels"
+                f"{''.join(f', {name}' for name in compared)} = {', '.join(map(str, key))} is "
+                "planned; expected one for every row: record the job again"
+            )
+        context = Context(device=row["device"], artifacts=artifacts or {})
+        fields = runner.method.stated(runner.task, requests[key], context, had)
+        public_id = requests[key].streams.public_id
+        told |= {f"{public_id}/{name}": each for name, each in fields.get("artifacts", {}).items()}
+        fields = {"n_configurations": row["n_configurations"]} | fields
+        outcome = Outcome(nobody, nobody, **fields)
+        runs.append(runner.run_of(requests[key], outcome))
+    statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
+    return Restated([statements[run] for run in runs], told)
+
+
 def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the draws of a request depend on: everything that tells the replica apart.
 
@@ -330,7 +404,7 @@ class _Runner:
             )
         if self.noise_source == "seeded":  # else the hash has a secret key, and no time is told
             facts.append("a hash of the dataset and how long runs took: these are not covered")
-            if outcome.majority is not None:
+            if self.method.names_majority:
                 facts.append("the majority class of the training labels (baseline row)")
         if self.hides_scores and self.is_published:
             facts.append(SCORES_SHOWN)
@@ -455,7 +529,7 @@ class _Runner:
             groups += self.search.runs
         scenario = self.task.scenario
         claim = (scenario.unit, scenario.relation, self.job.delta, run.n_units)
-        return price_file(claim, groups, without)
+        return price_file(claim, tuple(groups), without)
 
     def _preprocessing(self) -> str:
         sentences = (
@@ -501,15 +575,8 @@ class _Runner:
             "seed": request.seed,
             "validation_labels": len(request.known),
             "validation_nodes": len(self.task.validation_labels),
-            "n_configurations": statement.selection.n_configs,
             "noise_multiplier": measured.pop("noise_multiplier", None),
-            "epsilon_claimed": statement.epsilon_published,
-            "epsilon_proved": statement.epsilon_proved if private else None,
-            "unit": statement.unit if private else None,
-            "relation": statement.relation if private else None,
-            "inference": statement.inference,
-            "status": statement.status,
-            "statement_id": statement.statement_id,
+            **told_by(statement, private),
             "replica_id": request.streams.public_id,
             **{f"test_{name}": value for name, value in test.items()},
             "validation_micro_f1": validation["micro_f1"],
@@ -647,7 +714,7 @@ def _searched_runs(
         made = {name: json.loads(text)[name] for name in searched.choose}
         settings = method.settings.model_validate({**searched.settings, **made})
         request = Request(epsilon, seed, np.empty(0, np.int64), None, settings)
-        counts[method.planned(task, request)] += 1
+        counts[method.stated(task, request)["events"]] += 1
     for events, n_runs in counts.items():
         yield SearchRuns(events, n_runs)
 

@@ -163,7 +163,7 @@ def test_what_is_proved_is_what_was_asked_and_what_is_printed_needs_a_bound_that
         (other,) = method.run(task_of(protocol), [asked])
         event, chosen = other.events
         assert event.sensitivity == 2 * moved and chosen == EPOCH_CHOSEN
-        assert other.events == method.planned(task_of(protocol), asked)
+        assert other.events == method.stated(task_of(protocol), asked)["events"]
         assert 7.5 < other.claim.epsilon <= 8 < proved([event], 1e-3)
         assert PROTOCOLS[protocol].inference == "leaks"
 

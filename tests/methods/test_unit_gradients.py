@@ -14,8 +14,8 @@ from private_graphs.methods.unit_gradients import (
     PROTOCOLS,
     UnitSettings,
     models,
-    planned,
     run,
+    stated,
     with_replaced,
 )
 from private_graphs.privacy.accountants import price
@@ -175,7 +175,7 @@ def test_what_is_released_proves_what_was_asked(scenario):
     request = ask(4.0, parts=4, steps=20, rate=0.3)
     (outcome,) = run(task, [request])
     (event,) = outcome.events
-    assert outcome.events == planned(task, request)
+    assert outcome.events == stated(task, request)["events"]
     assert 3.8 < price(event, task.scenario.unit, "replace", 1e-3).epsilon <= 4
     assert outcome.n_units == {"records": 60, "classes": 3, "subclasses": 12}[scenario]
 

@@ -303,7 +303,7 @@ CLAIM = ("node", "replace", DELTA, 1208)
 def test_the_rows_of_a_file_compose_whatever_their_budgets() -> None:
     first, second = _event(), _event(noise=30.0)
     groups = [SearchRuns((first,), 3), SearchRuns((second,), 2), SearchRuns((first,), 4)]
-    found = price_file(CLAIM, groups, 8)
+    found = price_file(CLAIM, tuple(groups), 8)
     mu = math.sqrt(500 * 4 * (7 / first.noise_multiplier**2 + 2 / 30.0**2))
     assert found.epsilon == pytest.approx(gdp_epsilon(mu, DELTA), rel=1e-9)
     assert (found.counted, found.not_counted) == (9, 8)
@@ -314,8 +314,8 @@ def test_the_rows_of_a_file_compose_whatever_their_budgets() -> None:
 
 def test_poisson_rows_of_several_budgets_compose_beyond_each() -> None:
     events = [_event(Poisson(0.1), noise, releases=5000) for noise in (28.196, 40.0, 60.0)]
-    found = price_file(CLAIM, [SearchRuns((each,), 2) for each in events], 0).epsilon
-    two = [price_file(CLAIM, [SearchRuns((each,), 2)], 0).epsilon for each in events]
+    found = price_file(CLAIM, tuple(SearchRuns((each,), 2) for each in events), 0).epsilon
+    two = [price_file(CLAIM, (SearchRuns((each,), 2),), 0).epsilon for each in events]
     assert max(two) < found < sum(two)
 
 
@@ -329,15 +329,15 @@ def test_poisson_rows_of_several_budgets_compose_beyond_each() -> None:
     ],
 )
 def test_a_file_without_a_proof_says_why(groups: list, epsilon: float | None, words: str) -> None:
-    found = price_file(CLAIM, groups, 1)
+    found = price_file(CLAIM, tuple(groups), 1)
     assert found.epsilon == epsilon and words in found.proof
 
 
 def test_choices_about_other_units_count_where_every_row_makes_them() -> None:
     cheap = _event(noise=1e5)
     chosen = [SearchRuns((cheap,), 4, (_choice(1.0),))]
-    assert price_file(CLAIM, chosen, 0).epsilon > 1
-    assert price_file(CLAIM, [*chosen, SearchRuns((cheap,), 1)], 0).epsilon < 0.1
+    assert price_file(CLAIM, tuple(chosen), 0).epsilon > 1
+    assert price_file(CLAIM, (*chosen, SearchRuns((cheap,), 1)), 0).epsilon < 0.1
 
 
 def _edge_statement(**changes: object) -> PrivacyStatement:

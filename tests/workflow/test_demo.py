@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import STUDY, UNREACHABLE, copy_of
-
-SETTINGS = {"OPENBLAS_CORETYPE": "Haswell", "NUMBA_CPU_NAME": "generic"}
-"""With which the golden results were made: every machine then computes the same bits."""
+from .conftest import UNREACHABLE, copy_of
 
 
 def test_the_demo_has_the_golden_rows_and_predictions(
     request, root: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    if not request.config.getoption("--demo"):
+    """With ``--renew`` the demo becomes the golden one (``make golden``)."""
+    renews = request.config.getoption("--renew")
+    if not (renews or request.config.getoption("--demo")):
         pytest.skip("takes half an hour: make test-all")
-    project = copy_of(root, tmp_path / "demo")
-    asked = ("exhibits", "--cores", "all", "--config", f"studies={STUDY}")
-    run = project.snakemake(*asked, limit=None, **SETTINGS, **UNREACHABLE)
-    assert run.returncode == 0, run.stdout
     monkeypatch.syspath_prepend(root / "tests" / "report")
-    from golden import differences
+    from golden import SETTINGS, differences, renew
 
+    project = copy_of(root, tmp_path / "demo")
+    run = project.snakemake("exhibits", "--cores", "all", limit=None, **SETTINGS, **UNREACHABLE)
+    assert run.returncode == 0, run.stdout
+    if renews:
+        renew(project.demo)
     assert differences(project.demo) == []

@@ -182,6 +182,7 @@ class GraphDataset(LabelledDataset):
         return self.common_statistics() | {
             "features_kind": info.features,
             "view": info.view,
+            "node_sample": info.node_sample,
             "nodes": self.n_nodes,
             "edges": self.n_edges,
             "features": self.n_features,

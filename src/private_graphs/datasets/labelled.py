@@ -118,6 +118,7 @@ class LabelledDataset:
             "fingerprint": self.fingerprint,
             "sources": [source.model_dump() for source in info.sources],
             "preprocessing": info.preprocessing,
+            "public_facts": info.public_facts,
             "licence": info.licence,
             "citation": info.citation,
         }

@@ -9,7 +9,7 @@ the test graph, which is public, and read no training node. What it costs: ``app
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -45,7 +45,15 @@ from private_graphs.methods.appr_rows import (
     truncated,
 )
 from private_graphs.methods.emitted import ReleaseMismatch
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
 from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
 from private_graphs.tasks import NodeTask, unit_rows
@@ -103,6 +111,11 @@ class ApprSettings(Settings):
     """Whether hidden layers are drawn too."""
 
 
+def sampled_nodes(share: float, n_train: int) -> int:
+    """Return how many of the training nodes are sampled: ceil(share · n)."""
+    return math.ceil(round(share * n_train, 9))
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """The sampled training nodes in random order, and their induced graph."""
@@ -120,7 +133,7 @@ class Sample:
         The order matters: sorted by number, one exchanged node would shift all places.
         """
         train = np.flatnonzero(data.task.graph.train_mask)
-        size = math.ceil(round(share * len(train), 9))
+        size = sampled_nodes(share, len(train))
         nodes = generator.permutation(train)[:size]
         place = np.full(data.task.graph.n_nodes, -1)
         place[nodes] = np.arange(size)
@@ -280,11 +293,13 @@ def outputs(
     return _dropped(first, dropout, generator) @ second.astype(np.float64)
 
 
-def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings, sample: Sample) -> Plan:
+def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
     """Return what a run is going to release, up to noise."""
     protocol: ApprProtocol = task.protocol
-    n_rooted = min(settings.roots or sample.size, sample.size)
-    n_roots = sample.size if protocol.unrooted == "one_hot" else n_rooted
+    n_train = int(task.graph.train_mask.sum())
+    size = sampled_nodes(settings.sample, n_train)
+    n_rooted = min(settings.roots or size, size)
+    n_roots = size if protocol.unrooted == "one_hot" else n_rooted
     full = protocol.batches == "full"
     batch = n_roots if full else min(settings.batch, n_roots)
     per_epoch = -(-n_roots // batch)
@@ -296,8 +311,8 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings, sample: Sample) 
         )
     others: int | None = settings.others if protocol.truncates else None
     return Plan(
-        kind=kind, rate=sample.rate, n_sampled=sample.size, private_roots=n_rooted,
-        n_roots=n_roots, top=min(settings.top, sample.size), epochs=settings.epochs,
+        kind=kind, rate=size / n_train, n_sampled=size, private_roots=n_rooted,
+        n_roots=n_roots, top=min(settings.top, size), epochs=settings.epochs,
         steps=settings.epochs * per_epoch, batch=batch, row_clip=settings.row_clip,
         entry_clip=settings.entry_clip, clip_norm=settings.clip,
         others={"one_hot": 0, "exact": None}.get(kind, others), per_batch=kind == "exact",
@@ -442,8 +457,8 @@ class _Run:
         request, task = self.request, self.data.task
         settings, protocol, streams = request.settings, task.protocol, request.streams
         sample = self.data.sample(request)
-        plan = plan_of(self.kind, task, settings, sample)
-        noise, parts = self.noise(plan)
+        plan = plan_of(self.kind, task, settings)
+        noise, parts = noise_of(plan, task, request)
         rows = rows_of(plan, protocol, sample, noise, streams, settings.anchor)
         if plan.others is not None and most_rows(rows) > plan.others:
             raise ReleaseMismatch(
@@ -479,8 +494,6 @@ class _Run:
             for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
-        released = events(plan, noise, shared_sample(task, request)) if request.private else ()
-        generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
             if request.private:
@@ -496,22 +509,44 @@ class _Run:
         return Outcome(
             test_predictions=test,
             validation_predictions=validation,
-            events=released,
-            claim=None if proved or not request.private else claim(plan, *parts),
             measured=measured,
             majority=self.data.majority,
-            noise_generator=generator if proved else "philox_float32",
-            assumptions=(ANCHORED,) if settings.anchor else (),
+            **stated(self.kind, task, request),
         )
 
-    def noise(self, plan: Plan) -> tuple[Noise, tuple[float, float]]:
-        """Return the noise of the run, and ε of rows and training as published."""
-        request = self.request
-        if self.data.task.protocol.calibration == "proved":
-            noise = proved_noise(plan, request.epsilon) if request.private else Noise()
-            return noise, (math.inf, math.inf)
-        parts = parts_of(plan, request)
-        return published_noise(plan, *parts), parts
+
+def stated(
+    kind: Kind,
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    plan = plan_of(kind, task, request.settings)
+    noise, parts = noise_of(plan, task, request, chosen.get("noise_multiplier"))
+    proved = task.protocol.calibration == "proved"
+    generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
+    return {
+        "events": events(plan, noise, shared_sample(task, request)) if request.private else (),
+        "claim": None if proved or not request.private else claim(plan, *parts),
+        "noise_generator": generator if proved else "philox_float32",
+        "assumptions": (ANCHORED,) if request.settings.anchor else (),
+    }
+
+
+def noise_of(
+    plan: Plan, task: NodeTask, request: Request, multiplier: float | None = None
+) -> tuple[Noise, tuple[float, float]]:
+    """Return the noise of a run, and ε of rows and training as published.
+
+    ``multiplier`` is that of the steps of a run which was calibrated before.
+    """
+    if task.protocol.calibration == "proved":
+        noise = proved_noise(plan, request.epsilon, multiplier) if request.private else Noise()
+        return noise, (math.inf, math.inf)
+    parts = parts_of(plan, request)
+    return published_noise(plan, *parts, multiplier), parts
 
 
 def run(
@@ -541,6 +576,8 @@ def _method(name: str, title: str, kind: Kind) -> Method:
         settings=ApprSettings,
         protocols=PROTOCOLS,
         named=("sample", "epochs"),
+        names_majority=True,
+        stated=partial(stated, kind),
         prepares="features are used as they are, unless the settings say unit_rows",
     )
 

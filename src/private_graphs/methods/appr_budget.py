@@ -190,14 +190,16 @@ def classical_std(epsilon: float, delta: float, clip: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def published_noise(plan: Plan, rows: float, training: float) -> Noise:
+def published_noise(
+    plan: Plan, rows: float, training: float, multiplier: float | None = None
+) -> Noise:
     """Return the thesis's noise for ε of the rows and of training; infinity: none of it.
 
-    Each part has δ/2, and is calibrated inside the sample at ε/q′ and δ/q′.
+    Each part has δ/2, and is calibrated inside the sample at ε/q′ and δ/q′; ``multiplier`` where
+    that of the steps is known.
     """
     delta = plan.inner_delta / 2
-    multiplier = None
-    if math.isfinite(training):
+    if math.isfinite(training) and multiplier is None:
         rate = min(1.0, plan.batch / plan.n_sampled)  # the text divides by the whole sample
         multiplier = renyi_scale(
             training / plan.rate,
@@ -230,10 +232,11 @@ def claim(plan: Plan, rows: float, training: float) -> Claim:
 
 
 @lru_cache(maxsize=1024)
-def proved_noise(plan: Plan, epsilon: float) -> Noise:
+def proved_noise(plan: Plan, epsilon: float, multiplier: float | None = None) -> Noise:
     """Return the noise at which everything together proves ε: halves for rows and training.
 
-    Halves of μ² where all noise is Gaussian, else of ρ.
+    Halves of μ² where all noise is Gaussian, else of ρ; ``multiplier`` where that of the steps is
+    known.
     """
     inner = inner_epsilon(epsilon, plan.rate) if plan.rate < 1 else epsilon
     if plan.kind in ("chosen", "chosen_values"):
@@ -246,17 +249,20 @@ def proved_noise(plan: Plan, epsilon: float) -> Noise:
         return Noise(
             choice=math.sqrt(2 * share / choices),
             values=values,
-            multiplier=_multiplier(plan, math.sqrt(rho)),
+            multiplier=multiplier or _multiplier(plan, math.sqrt(rho)),
         )
     mu, std = gdp_mu(inner, plan.inner_delta) / _UP, None
     if plan.kind == "gaussian":
         mu /= math.sqrt(2)
         std = math.sqrt(2 * plan.private_roots) * plan.row_clip / mu
     if plan.root_rate is None:
-        return Noise(std, multiplier=_multiplier(plan, mu))
-    multiplier = scale_noise(
-        inner / _UP, plan.inner_delta, lambda scale: _releases(plan, Noise(std, multiplier=scale))
-    )
+        return Noise(std, multiplier=multiplier or _multiplier(plan, mu))
+    if multiplier is None:
+        multiplier = scale_noise(
+            inner / _UP,
+            plan.inner_delta,
+            lambda scale: _releases(plan, Noise(std, multiplier=scale)),
+        )
     return Noise(std, multiplier=multiplier)
 
 

@@ -28,26 +28,19 @@ def _choice_scale(epsilon: float) -> float:
     return scale
 
 
-def choose(
-    task: GraphTask, request: Request, predictions: np.ndarray
-) -> tuple[int, tuple[Event, ...], str]:
-    """Choose among C candidates by their (C, V) predictions of the validation nodes.
+def choice_of(task: GraphTask, request: Request) -> tuple[tuple[Event, ...], str]:
+    """Return the events of ``choose``, and in words what it reads.
 
-    With public validation labels: the most hits on them, ties to the first; free. Without any, all
-    V validation labels are private: the exponential mechanism on the hits, with the request's ε. It
-    reads no training node but through what was released of them, so it protects other people than
-    that release: a node is in one of the two. Returns the index, the events of the choice, and in
-    words what it read. Order candidates from the most to the least likely.
+    With public validation labels: the most hits on them; free. Without any, all V validation labels
+    are private: the exponential mechanism on the hits, with the request's ε. It reads no training
+    node but through what was released of them, so it protects other people than that release: a
+    node is in one of the two.
     """
-    if len(predictions) == 1:
-        return 0, (), "nothing: the settings are fixed in advance"
-    nodes = request.known if len(request.known) else np.arange(len(task.validation_labels))
-    hits = (predictions[:, nodes] == task.validation_labels[nodes]).sum(axis=1)
     if len(request.known):
-        return int(hits.argmax()), (), f"hits on {len(nodes)} public validation labels"
-    words = f"hits on {len(nodes)} private validation labels, by the exponential mechanism"
+        return (), f"hits on {len(request.known)} public validation labels"
+    words = f"hits on {len(task.validation_labels)} private validation labels"
     if not request.private:
-        return int(hits.argmax()), (), f"hits on {len(nodes)} private validation labels"
+        return (), words
     event = ExponentialChoice(
         unit=task.scenario.unit,
         relation=task.scenario.relation,
@@ -60,10 +53,25 @@ def choose(
         sensitivity=1.0,
         scale=_choice_scale(request.epsilon),
     )
+    return (event,), f"{words}, by the exponential mechanism"
+
+
+def choose(
+    task: GraphTask, request: Request, predictions: np.ndarray
+) -> tuple[int, tuple[Event, ...], str]:
+    """Choose among C candidates by their (C, V) predictions of the validation nodes.
+
+    Returns the index, and what ``choice_of`` says. Ties go to the first where the choice is free:
+    order candidates from the most to the least likely.
+    """
+    if len(predictions) == 1:
+        return 0, (), "nothing: the settings are fixed in advance"
+    events, words = choice_of(task, request)
+    nodes = request.known if len(request.known) else np.arange(len(task.validation_labels))
+    hits = (predictions[:, nodes] == task.validation_labels[nodes]).sum(axis=1)
+    if not events:
+        return int(hits.argmax()), events, words
     from private_graphs.training.exact import exponential_choice  # numba: half a second
 
-    return (
-        exponential_choice(request.streams.generator("choice"), hits, event.scale),
-        (event,),
-        words,
-    )
+    index = exponential_choice(request.streams.generator("choice"), hits, events[0].scale)
+    return index, events, words

@@ -14,15 +14,23 @@ noise; all images of a class at once move one mean by at most 2. Proofs: docs/st
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from private_graphs.datasets.photographs import varied
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PureQuery
 from private_graphs.tasks import ImageTask
@@ -82,16 +90,16 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
         if request.settings.replaced:
             public = public_of[request.settings.release], task.validation_labels
             rows, labels = with_replaced(rows, labels, public, task.n_classes, request.seed)
-        cells, events = _released(task, request, book, rows, labels)
+        told = stated(task, request)
+        cells = _released(task, request, book, rows, labels, told["events"])
         classes = near[:, cells].argmax(axis=1)
         n_validation = len(task.validation_pixels)
         outcomes.append(
             Outcome(
                 test_predictions=classes[n_validation:],
                 validation_predictions=classes[:n_validation],
-                events=events,
-                measured={"noise_multiplier": _noise(events)},
-                noise_generator="choices" if request.settings.release == "codes" else "argmax",
+                measured={"noise_multiplier": _noise(told["events"])},
+                **told,
             )
         )
         context.report(len(outcomes), len(requests))
@@ -152,42 +160,72 @@ def _by_class(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarra
     return means
 
 
+def _dimensions(task: ImageTask, settings: CodeSettings) -> int:
+    """Coordinates of a mean."""
+    n_features = math.prod(task.shape[1:])
+    return min(settings.dimensions, len(task.validation_pixels) - 1, n_features)
+
+
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    codes = request.settings.release == "codes"
+    return {
+        "events": (_event(task, request),) if request.private else (),
+        "noise_generator": "choices" if codes else "argmax",
+    }
+
+
+def _event(task: ImageTask, request: Request) -> Event:
+    scenario, n_cells = task.scenario, len(task.validation_pixels)
+    claim = {"unit": scenario.unit, "relation": scenario.relation, "count": 1}
+    if request.settings.release == "codes":
+        reason = f"each class reports one of {n_cells} public cells by randomised response"
+        return PureQuery(epsilon=request.epsilon, reason=reason, **claim)
+    return GaussianQuery(
+        sensitivity=2.0,
+        noise_std=2 * gdp_noise(request.epsilon, 1, task.delta, "zero_out"),
+        dimension=task.n_classes * _dimensions(task, request.settings),
+        clipping="per_class",
+        reason="the mean of one class, of norm at most 1, becomes any other",
+        **claim,
+    )
+
+
 def _released(
-    task: ImageTask, request: Request, book: Codebook, rows: np.ndarray, labels: np.ndarray
-) -> tuple[np.ndarray, tuple[Event, ...]]:
-    """(K,) cells of the classes, and what was released.
+    task: ImageTask,
+    request: Request,
+    book: Codebook,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    events: tuple[Event, ...],
+) -> np.ndarray:
+    """(K,) cells of the classes, released as ``events`` say.
 
     ``rows`` are of n training pictures: nearness to the cells for codes, features for means.
     """
-    scenario = task.scenario
-    claim = {"unit": scenario.unit, "relation": scenario.relation, "count": 1}
     if request.settings.release == "codes":
         nearest = _by_class(rows, labels, task.n_classes).argmax(axis=1)
-        if not request.private:
-            return nearest, ()
+        if not events:
+            return nearest
         noise = request.streams.generator("noise")
-        cells = respond(nearest, len(book.cells), request.epsilon, noise)
-        reason = f"each class reports one of {len(book.cells)} public cells by randomised response"
-        return cells, (PureQuery(epsilon=request.epsilon, reason=reason, **claim),)
+        return respond(nearest, len(book.cells), request.epsilon, noise)
     public = book.cells.mean(axis=1)
     centre = public.mean(axis=0)
-    count = min(request.settings.dimensions, len(public) - 1)
+    count = _dimensions(task, request.settings)
     axes = np.linalg.svd(public - centre, full_matrices=False)[2][:count]
     scale = np.linalg.norm((public - centre) @ axes.T, axis=1).mean()
     means = _by_class(rows, labels, task.n_classes)
     cut, cells = (_in_ball((each - centre) @ axes.T / scale) for each in (means, public))
-    events: tuple[Event, ...] = ()
-    if request.private:
-        std = 2 * gdp_noise(request.epsilon, 1, task.delta, "zero_out")
-        cut = cut + std * request.streams.generator("noise").standard_normal(cut.shape)
-        events = (
-            GaussianQuery(
-                sensitivity=2.0, noise_std=std, dimension=cut.size, clipping="per_class",
-                reason="the mean of one class, of norm at most 1, becomes any other", **claim,
-            ),
-        )  # fmt: skip
+    for event in events:
+        draws = request.streams.generator("noise").standard_normal(cut.shape)
+        cut = cut + event.noise_std * draws
     distances = np.square(cut[:, None] - cells).sum(axis=-1)
-    return distances.argmin(axis=1), events
+    return distances.argmin(axis=1)
 
 
 def respond(
@@ -219,6 +257,7 @@ METHODS = (
         ("classes",),
         settings=CodeSettings,
         data="images",
+        stated=stated,
         fits_validation_labels=True,
         named=("release", "replaced"),
         assumptions=(COMPARED,),

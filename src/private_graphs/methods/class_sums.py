@@ -13,20 +13,21 @@ holds the proof of its sensitivity.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
 from private_graphs.errors import UserError
-from private_graphs.methods.choice import CONSTANTS, choose
+from private_graphs.methods.choice import CONSTANTS, choice_of, choose
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.method import (
     ALONE,
+    NO_SETTINGS,
     Canary,
     Context,
     Method,
@@ -318,28 +319,41 @@ def choose_outcome(
     """Choose among the candidates of the ``row``-th request of one release."""
     n_validation = len(task.validation_labels)
     predictions = np.stack([c.scores[row].argmax(axis=1) for c in released.candidates])
-    index, events, words = choose(task, request, predictions[:, :n_validation])
+    index, _, _ = choose(task, request, predictions[:, :n_validation])
     best = released.candidates[index]
+    settings = {
+        "rank": released.rank,
+        "prior_variance": best.prior_variance,
+        "propagation": best.propagation,
+        "neighbours_in_rows": text.hops > 0,
+    }
     return Outcome(
         test_predictions=predictions[index, n_validation:],
         validation_predictions=predictions[index, :n_validation],
-        events=released.lattice.events(
-            unit=task.scenario.unit,
-            relation=task.scenario.relation,
-            reason=_REASON,
-            clipping="row",
-        ),
-        validation_events=events,
-        settings={
-            "rank": released.rank,
-            "prior_variance": best.prior_variance,
-            "propagation": best.propagation,
-            "neighbours_in_rows": text.hops > 0,
-        },
+        settings=settings,
         n_configurations=len(predictions),
-        chosen_by=words,
-        noise_generator=NOISE_GENERATOR,
+        **_stated(task, request, released.lattice),
     )
+
+
+def stated(
+    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
+) -> dict[str, Any]:
+    """See ``Method.stated``; ``chosen`` has the rank."""
+    return _stated(task, request, calibrated(task, request.epsilon, chosen["rank"]))
+
+
+def _stated(task: GraphTask, request: Request, lattice: LatticeGaussian) -> dict[str, Any]:
+    scenario = task.scenario
+    events, words = choice_of(task, request)
+    return {
+        "events": lattice.events(
+            unit=scenario.unit, relation=scenario.relation, reason=_REASON, clipping="row"
+        ),
+        "validation_events": events,
+        "chosen_by": words,
+        "noise_generator": NOISE_GENERATOR,
+    }
 
 
 CANARY = Canary(words=2, units=3)
@@ -350,6 +364,7 @@ METHODS = (
         partial(run, neighbours=True),
         ("text", "graph"),
         query=SumQuery,
+        stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=CANARY,
@@ -360,6 +375,7 @@ METHODS = (
         partial(run, neighbours=False),
         ("graph",),
         query=SumQuery,
+        stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=CANARY,

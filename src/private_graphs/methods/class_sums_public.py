@@ -8,11 +8,13 @@ class sums. It fits parameters on the known validation labels, which other priva
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from private_graphs.methods import class_sums
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.class_sums import (
     Released,
@@ -21,7 +23,7 @@ from private_graphs.methods.class_sums import (
     public_text,
     releases,
 )
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
 from private_graphs.methods.public_only import (
     PublicFit,
     cross_validation_words,
@@ -69,8 +71,22 @@ def _combined(
         validation_predictions=predictions[:n_validation],
         settings=alone.settings | {"weight_of_private_scores": weight},
         n_configurations=alone.n_configurations + fit.n_choices + len(WEIGHTS),
-        chosen_by=f"{alone.chosen_by}; {cross_validation_words(request)}",
+        chosen_by=_chosen_by(alone.chosen_by, request),
     )
+
+
+def stated(
+    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
+) -> dict[str, Any]:
+    """See ``Method.stated``; ``chosen`` has the rank."""
+    told = class_sums.stated(task, request, context, chosen)
+    if len(request.known):
+        told["chosen_by"] = _chosen_by(told["chosen_by"], request)
+    return told
+
+
+def _chosen_by(words: str, request: Request) -> str:
+    return f"{words}; {cross_validation_words(request)}"
 
 
 def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
@@ -100,6 +116,7 @@ METHODS = (
         ("text", "graph"),
         fits_validation_labels=True,
         query=SumQuery,
+        stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
     ),

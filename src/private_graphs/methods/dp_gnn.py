@@ -10,10 +10,10 @@ docs/methods.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -22,7 +22,15 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.methods.edge_rand import Sage
 from private_graphs.methods.emitted import ReleaseMismatch
-from private_graphs.methods.method import Claim, Method, Outcome, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+)
 from private_graphs.methods.noisy_sums import (
     Data,
     NoisySums,
@@ -223,12 +231,28 @@ def noise_scale(budget: Budget, epsilon: float) -> float:
     return renyi_scale(epsilon, budget.delta, lambda scale: scale, lambda s, _: budget.printed(s))
 
 
-def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
+def stated(
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
     if not request.private:
-        return ()
-    budget = budget_of(task, request.settings)
-    return budget.events(noise_scale(budget, request.epsilon))
+        return {"noise_generator": "numpy_float32"}
+    budget, claim = budget_of(task, request.settings), None
+    scale = chosen.get("noise_multiplier") or noise_scale(budget, request.epsilon)
+    if task.protocol.calibration == "published":
+        words = (
+            f"Daigavane et al. 2021, Theorem 1, {budget.accounted} steps, {budget.occurrences} "
+            f"occurrences"
+        )
+        claim = Claim(budget.printed(scale), words)
+    return {
+        "events": budget.events(scale),
+        "claim": claim,
+        "noise_generator": "numpy_float32",
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,19 +431,12 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
     if private and taken != budget.steps:
         raise ReleaseMismatch(f"{taken} steps were taken; {budget.steps} are priced")
     predicted = stacks.predictions(network, stack, whole)
-    words = (
-        f"Daigavane et al. 2021, Theorem 1, {budget.accounted} steps, {budget.occurrences} "
-        f"occurrences"
-    )
-    published = private and protocol.calibration == "published"
     return [
         Outcome(
             test_predictions=predicted[index, data.test],
             validation_predictions=predicted[index, data.validation],
-            events=planned(task, request),
-            claim=Claim(budget.printed(scale), words) if published else None,
             measured={"epochs": settings.epochs, "noise_multiplier": scale},
-            noise_generator="numpy_float32",
+            **stated(task, request, chosen={"noise_multiplier": scale}),
         )
         for index, (request, scale) in enumerate(zip(requests, scales, strict=True))
     ]
@@ -434,6 +451,6 @@ METHODS = (
         settings=DpGnnSettings,
         protocols=PROTOCOLS,
         prepares="features are used as they are",
-        planned=planned,
+        stated=stated,
     ),
 )

@@ -26,6 +26,7 @@ METHODS = (
         "DP linear",
         TRAINER.run,
         ("text", "graph"),
+        stated=TRAINER.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         # Many units: weights move so little that every step sees the same clipped gradient.

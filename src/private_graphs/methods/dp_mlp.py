@@ -34,6 +34,7 @@ METHODS = (
         "DP MLP",
         TRAINER.run,
         ("text", "graph"),
+        stated=TRAINER.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         # Many axes: the first unit is wide awake, so that the canary's gradient is clipped.

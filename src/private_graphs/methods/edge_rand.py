@@ -10,16 +10,24 @@ of both answers at most e^ε. docs/privacy.md §6.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.methods.method import Claim, Method, Outcome, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+)
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS as SUMS,
 )
@@ -206,8 +214,20 @@ def _means(first: np.ndarray, second: np.ndarray, n: int) -> scipy.sparse.csr_ma
     return matrix
 
 
-def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
+def stated(
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    claim = None
+    if request.private and task.protocol.calibration == "published":
+        claim = Claim(request.epsilon, "randomised response of every pair, once")
+    return {"events": _events(task, request), "claim": claim, "noise_generator": "flips"}
+
+
+def _events(task: NodeTask, request: Request) -> tuple[Event, ...]:
     if not request.private:
         return ()
     words = {"unit": "edge_undirected", "relation": "add_remove"}
@@ -261,13 +281,9 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
         outcome = Outcome(
             test_predictions=predicted[index, data.test],
             validation_predictions=predicted[index, data.validation],
-            events=planned(task, request),
             measured={"epochs": settings.epochs},
-            noise_generator="flips",
+            **stated(task, request),
         )
-        if request.private and task.protocol.calibration == "published":
-            claim = Claim(request.epsilon, "randomised response of every pair, once")
-            outcome = replace(outcome, claim=claim)
         outcomes.append(outcome)
     return outcomes
 
@@ -282,6 +298,6 @@ METHODS = (
         protocols=PROTOCOLS,
         named=("hops",),
         prepares="features are used as they are",
-        planned=planned,
+        stated=stated,
     ),
 )

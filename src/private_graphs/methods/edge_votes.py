@@ -24,9 +24,9 @@ with messages in place of node embeddings; docs/privacy.md §6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -35,8 +35,17 @@ from scipy.special import logsumexp
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
-from private_graphs.methods.method import ALONE, Canary, Context, Method, Outcome, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Canary,
+    Context,
+    Method,
+    Outcome,
+    Request,
+)
 from private_graphs.methods.text_only import (
+    CHOSEN_BY,
     TextModel,
     fit_text_model,
 )
@@ -227,27 +236,40 @@ def _answer(task: GraphTask, request: Request, text: TextModel) -> Outcome:
     asked_training = int(votes.voters.asked[: task.n_train].sum())
     predictions = votes.scores.argmax(axis=1)[asked_training:]
     n_validation = len(task.validation_labels)
+    settings = {
+        **text.configuration,
+        "rounds": ROUNDS,
+        "clip": CLIP,
+        "noise_std": votes.lattice.noise_std,
+        "asked_training_nodes": asked_training,
+    }
     return Outcome(
         test_predictions=predictions[n_validation:],
         validation_predictions=predictions[:n_validation],
-        events=votes.lattice.events(
-            unit=task.scenario.unit,
-            relation=task.scenario.relation,
-            reason=_REASON,
-            clipping="per_record",
-            count=ROUNDS,
-        ),
-        settings={
-            **text.configuration,
-            "rounds": ROUNDS,
-            "clip": CLIP,
-            "noise_std": votes.lattice.noise_std,
-            "asked_training_nodes": asked_training,
-        },
+        settings=settings,
         n_configurations=text.n_configurations,
-        chosen_by=text.chosen_by,
-        noise_generator=NOISE_GENERATOR,
+        **_stated(task, votes.lattice) | {"chosen_by": text.chosen_by},
     )
+
+
+def stated(
+    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
+) -> dict[str, Any]:
+    """See ``Method.stated``; ``chosen`` has the number of training nodes that are asked."""
+    n_public = len(task.validation_labels) + task.test_features.shape[0]
+    n_asked = chosen["asked_training_nodes"] + n_public
+    return _stated(task, calibrated(task, request.epsilon, n_asked))
+
+
+def _stated(task: GraphTask, lattice: LatticeGaussian) -> dict[str, Any]:
+    events = lattice.events(
+        unit=task.scenario.unit,
+        relation=task.scenario.relation,
+        reason=_REASON,
+        clipping="per_record",
+        count=ROUNDS,
+    )
+    return {"events": events, "chosen_by": CHOSEN_BY, "noise_generator": NOISE_GENERATOR}
 
 
 METHODS = (
@@ -257,6 +279,7 @@ METHODS = (
         run,
         ("edges",),
         query=VoteQuery,
+        stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=Canary(words=1, units=0),

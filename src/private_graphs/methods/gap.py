@@ -23,9 +23,9 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    planner,
     scales_of,
     started,
+    stated_by,
 )
 
 if TYPE_CHECKING:
@@ -141,6 +141,6 @@ METHODS = (
         protocols=PROTOCOLS,
         named=("hops",),
         prepares="features are used as they are",
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
 )

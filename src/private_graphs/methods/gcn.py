@@ -8,7 +8,7 @@ stopping.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,16 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+)
 from private_graphs.privacy.calibration import refuse_large_delta
-from private_graphs.privacy.events import NoisyGradients
 from private_graphs.tasks import NodeTask
 
 _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
@@ -59,13 +66,29 @@ def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | N
     return lambda done, _: progress(offset + done, total)
 
 
-def planned(task: NodeTask, request: Request) -> tuple[NoisyGradients, ...]:
-    """Return the event of a request, before training."""
-    if not request.private:
-        return ()
-    protocol = protocol_of(request.settings, task.protocol)
-    noise = noise_multiplier(request.epsilon, request.settings, protocol, task.delta)
-    return (training_event(request.settings, protocol, noise, task.graph.info.node_sample),)
+def stated(
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    settings, private = request.settings, request.private
+    protocol = protocol_of(settings, task.protocol)
+    fields = {
+        "chosen_by": _chosen_by(protocol, private),
+        "chosen_on_public": _selection_graph(protocol, private) == "evaluated_mask",
+        "public_facts": _public_facts(settings, protocol, task),
+        "noise_generator": f"philox_{settings.dtype}",
+        "calibrated_for": None if settings.noise_multiplier else calibrated_for(request.epsilon),
+    }
+    if not private:
+        return fields
+    noise = chosen.get("noise_multiplier")
+    if noise is None:
+        noise = noise_multiplier(request.epsilon, settings, protocol, task.delta)
+    event = training_event(settings, protocol, noise, task.graph.info.node_sample)
+    return fields | {"events": (event,), "claim": claim(settings, protocol, noise, task.delta)}
 
 
 def _train(
@@ -118,20 +141,15 @@ def _train(
     )
     outcomes = []
     for index, (request, noise) in enumerate(zip(requests, noises, strict=True)):
-        events: tuple[NoisyGradients, ...] = ()
+        told = stated(task, request, context, {"noise_multiplier": noise})
         if private:
-            (event,) = planned(task, request)
-            events = (check_released(event, trained.released[index]),)
+            check_released(*told["events"], trained.released[index])
         epochs = int(trained.epochs[index])
         outcomes.append(
             Outcome(
                 test_predictions=trained.test_predictions[index],
                 validation_predictions=trained.validation_predictions[index],
-                events=events,
-                claim=claim(settings, protocol, noise, task.delta) if private else None,
                 settings={"visits": protocol.visits if settings.splits > 1 else "full_graph"},
-                chosen_by=_chosen_by(protocol, private),
-                chosen_on_public=_selection_graph(protocol, private) == "evaluated_mask",
                 measured={
                     "epochs": epochs,
                     "validation_loss": float(trained.validation_loss[index]),
@@ -139,12 +157,8 @@ def _train(
                     "seconds": trained.seconds / trained.epochs.sum() * epochs,
                 },
                 curves=_curves(trained.validation_losses[:epochs, index]),
-                public_facts=_public_facts(settings, protocol, task),
-                noise_generator=f"philox_{settings.dtype}",
                 majority=int(structure.majority[index]),
-                calibrated_for=(
-                    None if settings.noise_multiplier else calibrated_for(request.epsilon)
-                ),
+                **told,
             )
         )
     return outcomes
@@ -223,6 +237,7 @@ METHODS = (
         identity=_identity,
         completed=completed,
         epsilon_of=epsilon_of_noise,
-        planned=planned,
+        names_majority=True,
+        stated=stated,
     ),
 )

@@ -8,7 +8,7 @@ follow from public numbers by a fixed rule; no label of a public node is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,15 @@ import scipy.sparse
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND, SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+)
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
@@ -82,6 +90,9 @@ class ProvedGcn:
 
         structure = self.structure(task, tuning, requests)
         trained, planned = self.fit(structure, tuning, requests, task.delta, progress=progress)
+        for event, released in zip(planned, trained.released, strict=True):
+            if event:
+                check_released(event, released)
         first_test = len(task.validation_labels)
         return [
             Outcome(
@@ -89,14 +100,30 @@ class ProvedGcn:
                 validation_predictions=trained.test_predictions[index, :first_test].astype(
                     np.int64
                 ),
-                events=(check_released(event, trained.released[index]),) if event else (),
                 settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
-                chosen_by=_CHOSEN_BY,
-                public_facts=(_PARTITION,),
-                noise_generator=f"philox_{_TYPE}",
+                **self._stated(event),
             )
             for index, event in enumerate(planned)
         ]
+
+    def stated(
+        self,
+        task: GraphTask,
+        request: Request,
+        context: Context = ALONE,
+        chosen: Mapping[str, Any] = NO_SETTINGS,
+    ) -> dict[str, Any]:
+        """See ``Method.stated``."""
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+        return self._stated(self._event(self.rule(task.n_units, size), request, task.delta))
+
+    def _stated(self, event: NoisyGradients | None) -> dict[str, Any]:
+        return {
+            "events": (event,) if event else (),
+            "chosen_by": _CHOSEN_BY,
+            "public_facts": (_PARTITION,),
+            "noise_generator": f"philox_{_TYPE}",
+        }
 
     def fit(
         self,
@@ -269,6 +296,7 @@ METHODS = (
         "GCN, per-epoch sum",
         EPOCH_SUM.run,
         ("graph",),
+        stated=EPOCH_SUM.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         identity=_identity,
@@ -278,6 +306,7 @@ METHODS = (
         "GCN, Poisson parts",
         POISSON.run,
         ("graph",),
+        stated=POISSON.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
     ),

@@ -11,15 +11,16 @@ distances, is several times as large here: one edge is all in one number. docs/m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.errors import UserError
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
-from private_graphs.methods.text_only import fit_probabilities, fit_text_model
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.text_only import CHOSEN_BY, fit_probabilities, fit_text_model
 from private_graphs.privacy.events import LaplaceQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask
 from private_graphs.training.exact import LARGEST_STEPS, discrete_laplace
@@ -107,11 +108,9 @@ def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) 
             Outcome(
                 test_predictions=predictions[n_validation:],
                 validation_predictions=predictions[:n_validation],
-                events=_events(task, request),
                 settings={**text.configuration, "noise_scale": _scale(request.epsilon)},
                 n_configurations=text.n_configurations,
-                chosen_by=text.chosen_by,
-                noise_generator=NOISE_GENERATOR,
+                **stated(task, request),
             )
         )
         context.report(len(outcomes), len(requests))
@@ -138,6 +137,14 @@ def _events(task: GraphTask, request: Request) -> tuple[LaplaceQuery, ...]:
     )
 
 
+def stated(
+    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    events = _events(task, request)
+    return {"events": events, "chosen_by": CHOSEN_BY, "noise_generator": NOISE_GENERATOR}
+
+
 def _predict(task: GraphTask, rows: np.ndarray) -> np.ndarray:
     """Return classes (V+M,) by a logistic regression that training rows are fitted with."""
     n = task.n_train
@@ -157,6 +164,7 @@ METHODS = (
         "label counts",
         run,
         ("edges",),
+        stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
     ),

@@ -27,11 +27,11 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    planner,
     scales_of,
     started,
+    stated_by,
 )
-from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ class _LabelBudget(Budget):
         """Standard deviation of the noise of the sum."""
         return scale * RATIO * self.sensitivity
 
-    def events(self, scale: float, hops: int | None = None, steps: int | None = None):
+    def events(self, scale: float) -> tuple[Event, ...]:
         """As in ``Budget``."""
         words = {"unit": self.unit, "relation": "replace"}
         return (
             GaussianQuery(
-                count=self.hops if hops is None else hops,
+                count=self.hops,
                 sensitivity=self.sensitivity,
                 noise_std=self.noise_std(scale),
                 reason=f"a training node adds one to a class of the {self.degree} receivers at "
@@ -81,7 +81,7 @@ class _LabelBudget(Budget):
                 **words,
             ),
             PoissonSums(
-                count=self.steps if steps is None else steps,
+                count=self.steps,
                 noise_multiplier=scale,
                 clip_norm=1.0,
                 rate=self.rate,
@@ -168,6 +168,6 @@ METHODS = (
         settings=LabelSettings,
         protocols={"sound": PROTOCOLS["sound"]},
         prepares="features are used as they are",
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -67,6 +68,7 @@ class Context:
 
 ALONE = Context()
 """Of a run that nobody looks at, on one thread of the CPU."""
+NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,12 @@ class Outcome:
     given."""
     chosen_on_public: bool = True
     """Whether what settings were compared on is public, a graph without private nodes included."""
+
+
+def _nothing_stated(
+    task: Any, request: Request, context: Context = ALONE, chosen: Mapping[str, Any] = NO_SETTINGS
+) -> dict[str, Any]:
+    return {}
 
 
 @dataclass(frozen=True)
@@ -180,6 +188,12 @@ class Method:
     query: type | None = None
     """What its run asks of the private part, where that is ``ROUNDS`` exact sums over records,
     which may then lie in shards (``sharded``)."""
-    planned: Callable[..., tuple[Event, ...]] | None = None
-    """``planned(task, request)``: the events that a request is going to release; needed where
-    settings are chosen in another job (``Job.chosen``), whose runs are paid for too."""
+    names_majority: bool = False
+    """Whether its outcomes name the most frequent class of the private labels."""
+    stated: Callable[..., dict[str, Any]] = _nothing_stated
+    """``stated(task, request, context, chosen)``: those fields of the outcome that its statement
+    follows from, ``n_configurations`` only where the settings say it. They are made of the sizes of
+    the task and other public numbers, and of ``chosen``, the settings that the run has in the end
+    (``Outcome.settings`` among them) with its ``noise_multiplier``, which is calibrated where it is
+    not there: so a statement can be made anew from the row of a run, with the noise that it had,
+    without its data."""

@@ -8,7 +8,7 @@ microbatches are McMahan et al. 2018. Section numbers refer to ``docs/privacy.md
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from private_graphs.errors import UsageError
 from private_graphs.methods.emitted import check_records
 from private_graphs.methods.method import (
     ALONE,
+    NO_SETTINGS,
     Claim,
     Context,
     Method,
@@ -186,6 +187,22 @@ def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
     return Claim(formula, moments_formula(rate, steps), printed if differs else None)
 
 
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    return {
+        "events": planned(task, request),
+        "claim": claim(task, request.settings) if request.private else None,
+        "calibrated_for": None,
+        "noise_generator": "numpy" if context.device == "cpu" else "philox_float64",
+        **_stopped(request.settings, task.protocol.stops_on_test),
+    }
+
+
 def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
     """Train every request; those with the same settings as one batch.
 
@@ -229,22 +246,18 @@ def _train(task: ImageTask, requests: Sequence[Request], context: Context, repor
     outcomes = []
     for request, replica in zip(requests, trained, strict=True):
         classes = dpsgd.predict(net, replica.parameters, evaluated)
-        events = planned(task, request)
+        told = stated(task, request, context)
+        for event in told["events"]:
+            check_records(event, replica.released, patience is not None)
         outcomes.append(
             Outcome(
                 test_predictions=classes[len(task.validation_pixels) :],
                 validation_predictions=classes[: len(task.validation_pixels)],
-                events=tuple(
-                    check_records(event, replica.released, patience is not None) for event in events
-                ),
-                claim=claim(task, settings) if private else None,
                 measured={
                     "epochs": replica.released.epochs,
                     "noise_multiplier": settings.noise_multiplier if private else 0.0,
                 },
-                calibrated_for=None,
-                **_stopped(settings, patience),
-                noise_generator="numpy" if context.device == "cpu" else "philox_float64",
+                **told,
             )
         )
     return outcomes
@@ -295,6 +308,6 @@ METHODS = (
         data="images",
         noise_is_given=True,
         prepares="pixels are divided by 255",
-        planned=planned,
+        stated=stated,
     ),
 )

@@ -7,16 +7,24 @@ attack: no guarantee covers them, and under ``sound`` pictures are compared with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.methods.unit_gradients import Model, models
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask
@@ -86,26 +94,14 @@ PROTOCOLS = (
 
 def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
     """Attack the model of every request; UserError where the needed job has none for it."""
-    known = {
-        (model.epsilon, model.seed): model
-        for artifacts in context.artifacts.values()
-        for model in models(artifacts)
-    }
-    attacked = []
+    known, attacked = _models(context), []
     for request in requests:
         if len(request.known) < len(task.validation_labels):
             raise UserError(
                 "model inversion reads the labels of all validation pictures; expected no "
                 "validation_labels in its run group"
             )
-        model = known.get((request.epsilon, request.seed))
-        if model is None:
-            raise UserError(
-                f"no model at epsilon = {request.epsilon:g}, seed {request.seed} among the jobs "
-                "that this one needs; expected needs: {model: GROUP}, whose runs have the same "
-                "epsilons and seeds"
-            )
-        attacked.append(model)
+        attacked.append(_model_of(known, request))
     scale = _Scale.of(task, requests[0].settings)
     outcomes: list[Outcome] = []
     each = max(1, _TOGETHER // (task.n_classes * task.train_pixels.shape[1]))
@@ -120,8 +116,46 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
     ]
 
 
-def _assumptions(settings: InversionSettings) -> tuple[str, ...]:
-    return (_SAME_MODEL, *([_COMPARED] if settings.attack == "prior" else []))
+def _models(context: Context) -> dict[tuple[float, int], Model]:
+    """Return the models of the needed jobs by ε and seed."""
+    return {
+        (model.epsilon, model.seed): model
+        for artifacts in context.artifacts.values()
+        for model in models(artifacts)
+    }
+
+
+def _model_of(known: Mapping[tuple[float, int], Model], request: Request) -> Model:
+    model = known.get((request.epsilon, request.seed))
+    if model is None:
+        raise UserError(
+            f"no model at epsilon = {request.epsilon:g}, seed {request.seed} among the jobs "
+            "that this one needs; expected needs: {model: GROUP}, whose runs have the same "
+            "epsilons and seeds"
+        )
+    return model
+
+
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``; what is released is the model of the needed job."""
+    return _stated(task, request, _model_of(_models(context), request))
+
+
+def _stated(task: ImageTask, request: Request, model: Model) -> dict[str, Any]:
+    prior = request.settings.attack == "prior"
+    return {
+        "events": model.events if request.private else (),
+        "claim": model.claim,
+        "public_facts": (_PRIVATE,) if task.protocol.compared == "training" else (),
+        "assumptions": (_SAME_MODEL, *([_COMPARED] if prior else [])) if request.private else (),
+        "n_units": model.n_units,
+        "calibrated_for": None if task.protocol.calibration == "published" else "asked",
+    }
 
 
 def _without_pictures(outcome: Outcome) -> Outcome:
@@ -150,13 +184,10 @@ def _attacked(
         classes = net.predict(model.parameters, pixels)
         n_validation = len(task.validation_pixels)
         measured, distances = scale.measure(own)
-        evaluated = task.protocol.compared == "training"
         outcomes.append(
             Outcome(
                 test_predictions=classes[n_validation:],
                 validation_predictions=classes[:n_validation],
-                events=model.events if request.private else (),
-                claim=model.claim,
                 measured={
                     "noise_multiplier": model.noise_multiplier,
                     "confidence": float(confidence.mean()),
@@ -169,10 +200,7 @@ def _attacked(
                     "pictures": np.round(255 * own[:_SHOWN]).astype(np.uint8),
                     "real": scale.real[:_SHOWN],
                 },
-                public_facts=(_PRIVATE,) if evaluated else (),
-                assumptions=_assumptions(settings) if request.private else (),
-                n_units=model.n_units,
-                calibrated_for=None if task.protocol.calibration == "published" else "asked",
+                **_stated(task, request, model),
             )
         )
     return outcomes
@@ -263,6 +291,7 @@ METHODS = (
         settings=InversionSettings,
         protocols={protocol.name: protocol for protocol in PROTOCOLS},
         data="images",
+        stated=stated,
         named=("attack", "penalty"),
         prepares="pictures are shown to the model as those that it was trained on",
     ),

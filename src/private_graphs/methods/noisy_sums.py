@@ -10,7 +10,7 @@ that it draws itself: it moves D rows, under replace by 2 each: 2·sqrt D. docs/
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +22,15 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.methods.emitted import ReleaseMismatch
-from private_graphs.methods.method import ALONE, Claim, Context, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Claim,
+    Context,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
@@ -147,17 +155,16 @@ class Budget:
         sums = (Releases(scale, self.hops),) if self.hops else ()
         return (*sums, Releases(scale, self.accounted, self.rate))
 
-    def events(self, scale: float, hops: int | None = None, steps: int | None = None):
-        """What the runner prices; ``hops`` and ``steps`` are those that were counted."""
-        hops, steps = self.hops if hops is None else hops, self.steps if steps is None else steps
+    def events(self, scale: float) -> tuple[Event, ...]:
+        """What the runner prices."""
         edge = self.unit == "edge_undirected"
         words: dict[str, Any] = {"unit": self.unit}
         words["relation"] = "add_remove" if edge else "replace"
         found: list[Event] = []
-        if hops:
+        if self.hops:
             found.append(
                 GaussianQuery(
-                    count=hops,
+                    count=self.hops,
                     sensitivity=math.sqrt(2) if edge else 2 * math.sqrt(self.degree),
                     noise_std=self.noise_std(scale),
                     reason=_EDGE_REASON if edge else _LIST_REASON.format(degree=self.degree),
@@ -165,10 +172,10 @@ class Budget:
                     **words,
                 )
             )
-        if steps:
+        if self.steps:
             found.append(
                 PoissonSums(
-                    count=steps,
+                    count=self.steps,
                     noise_multiplier=scale,
                     clip_norm=1.0,
                     rate=self.rate,
@@ -208,17 +215,40 @@ def scales_of(budget: Budget, protocol: SumsProtocol, requests: Sequence[Request
     ]
 
 
-def planner(
+def stated_by(
     budget_of_settings: Callable[[NodeTask, Any], Budget],
-) -> Callable[[NodeTask, Request], tuple[Event, ...]]:
-    """Return ``Method.planned``: the events of a request, before training."""
+) -> Callable[..., dict[str, Any]]:
+    """Return ``Method.stated`` of runs with such a budget."""
 
-    def planned(task: NodeTask, request: Request) -> tuple[Event, ...]:
+    def stated(
+        task: NodeTask,
+        request: Request,
+        context: Context = ALONE,
+        chosen: Mapping[str, Any] = NO_SETTINGS,
+    ) -> dict[str, Any]:
         budget = budget_of_settings(task, request.settings)
-        (scale,) = scales_of(budget, task.protocol, [request])
-        return budget.events(scale) if request.private else ()
+        scale = chosen.get("noise_multiplier")
+        if scale is None:
+            (scale,) = scales_of(budget, task.protocol, [request])
+        return _stated(budget, task, request, scale)
 
-    return planned
+    return stated
+
+
+def _stated(budget: Budget, task: NodeTask, request: Request, scale: float) -> dict[str, Any]:
+    """What the statement of a run with this scale of its noise follows from."""
+    if not request.private:
+        return {"noise_generator": "numpy_float32"}
+    assumptions = ()
+    if task.scenario.unit == "node_out_list" and task.protocol.epoch_of_lists != "last":
+        curves = getattr(request.settings, "curves", False)
+        assumptions = (VALIDATION_READ, *([CURVES_KEPT] if curves else []))
+    return {
+        "events": budget.events(scale),
+        "claim": claim(budget, task.protocol, request.epsilon, scale),
+        "noise_generator": "numpy_float32",
+        "assumptions": assumptions,
+    }
 
 
 def claim(budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float) -> Claim | None:
@@ -442,10 +472,7 @@ class Trainer:
             self.learned.append(np.stack(learned))
 
     def outcomes(self, predicted: np.ndarray, budget: Budget, sums: NoisySums) -> list[Outcome]:
-        """Return the answers, with the events of what was counted.
-
-        Raises ReleaseMismatch where that is not what was planned.
-        """
+        """Return the answers; ReleaseMismatch where something else was counted than is priced."""
         data, settings = self.data, self.requests[0].settings
         if sums.count != budget.hops or self.requests[0].private and self.steps != budget.steps:
             raise ReleaseMismatch(
@@ -456,29 +483,17 @@ class Trainer:
         curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
         found = []
         for index, (request, scale) in enumerate(zip(self.requests, self.scales, strict=True)):
-            private = request.private
             found.append(
                 Outcome(
                     test_predictions=predicted[index, data.test],
                     validation_predictions=predicted[index, data.validation],
-                    events=budget.events(scale, sums.count, self.steps) if private else (),
-                    claim=claim(budget, data.task.protocol, request.epsilon, scale)
-                    if private
-                    else None,
                     measured={"epochs": settings.epochs, "noise_multiplier": scale},
-                    noise_generator="numpy_float32",
                     curves={"validation_micro_f1": curves[:, index]} if len(curves) else {},
                     artifacts=self._artifacts(index),
-                    assumptions=self._assumptions if private else (),
+                    **_stated(budget, data.task, request, scale),
                 )
             )
         return found
-
-    @property
-    def _assumptions(self) -> tuple[str, ...]:
-        if not (self.lists and self.chooses):
-            return ()
-        return (VALIDATION_READ, CURVES_KEPT) if self.watches else (VALIDATION_READ,)
 
     def _artifacts(self, index: int) -> dict[str, np.ndarray]:
         if not self.learned:

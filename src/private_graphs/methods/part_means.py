@@ -11,12 +11,21 @@ each. Proof: docs/studies/inversion.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.methods.scattering import Axes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -62,37 +71,50 @@ def run(task: ImageTask, requests: Sequence[Request], context: Context = ALONE) 
     }
     outcomes = []
     for request in requests:
-        n_units = task.n_classes * request.settings.parts
+        chosen = {"norm": bound, "rank": rows.shape[1]}
+        told = stated(task, request, chosen=chosen)
         sums = sums_of[request.settings.parts]
-        events: tuple[Event, ...] = ()
         if request.private:
-            refuse_large_delta(task.delta, n_units)
-            std = bound * gdp_noise(request.epsilon, 1, task.delta, "replace")
-            sums = sums + std * request.streams.generator("noise").standard_normal(sums.shape)
-            events = (
-                GaussianQuery(
-                    unit=task.scenario.unit,
-                    relation=task.scenario.relation,
-                    count=1,
-                    sensitivity=2 * bound,
-                    noise_std=std,
-                    dimension=sums.size,
-                    clipping="per_class",
-                    reason="the mean of one part of one class, of bounded norm, becomes any other",
-                ),
-            )
+            refuse_large_delta(task.delta, told["n_units"])
+        for event in told["events"]:
+            draws = request.streams.generator("noise").standard_normal(sums.shape)
+            sums = sums + event.noise_std * draws
         weights = (sums / (variances + RIDGE)).T.astype(np.float32)
         outcomes.append(
             Outcome(
                 test_predictions=(test @ weights).argmax(axis=1),
                 validation_predictions=(public @ weights).argmax(axis=1),
-                events=events,
-                measured={"noise_multiplier": events[0].noise_std / bound if events else 0.0},
-                n_units=n_units,
+                settings=chosen,
+                measured={"noise_multiplier": sum(e.noise_std / bound for e in told["events"])},
+                **told,
             )
         )
         context.report(len(outcomes), len(requests))
     return outcomes
+
+
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``; ``chosen`` has the norm that means are cut to, and the rank."""
+    events: tuple[Event, ...] = ()
+    if request.private:
+        events = (
+            GaussianQuery(
+                unit=task.scenario.unit,
+                relation=task.scenario.relation,
+                count=1,
+                sensitivity=2 * chosen["norm"],
+                noise_std=chosen["norm"] * gdp_noise(request.epsilon, 1, task.delta, "replace"),
+                dimension=chosen["rank"] * task.n_classes,
+                clipping="per_class",
+                reason="the mean of one part of one class, of bounded norm, becomes any other",
+            ),
+        )
+    return {"events": events, "n_units": task.n_classes * request.settings.parts}
 
 
 def public_norm(public: np.ndarray, n_classes: int) -> float:
@@ -129,6 +151,7 @@ METHODS = (
         ("subclasses",),
         settings=PartSettings,
         data="images",
+        stated=stated,
         assumptions=(CONSTANTS,),
         prepares="scattering of each image, in coordinates of the public images, scaled to norm 1 "
         "by itself",

@@ -21,6 +21,7 @@ from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.methods.method import (
     ALONE,
+    NO_SETTINGS,
     Claim,
     Context,
     Method,
@@ -127,17 +128,13 @@ def noise_of(task: ImageTask, request: Request) -> Noise | None:
     )  # fmt: skip
 
 
-def planned(task: ImageTask, request: Request) -> tuple:
-    """Return the events of a request, before training."""
-    noise = noise_of(task, request)
-    return noise.events(task.scenario.unit, task.scenario.relation) if noise else ()
-
-
-def priced(task: ImageTask, request: Request, *, shared: bool = True) -> dict[str, Any]:
-    """Return the fields of an outcome that tell what was released.
-
-    ``shared``: the labels are those of another job, or kept for others.
-    """
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``; the labels are kept for other jobs."""
     noise = noise_of(task, request)
     if noise is None:
         return {}
@@ -145,8 +142,12 @@ def priced(task: ImageTask, request: Request, *, shared: bool = True) -> dict[st
     if task.protocol.accountant == "theorem":
         words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
         claim = Claim(simple_epsilon(noise.mu, task.delta), words)
-    return {"events": planned(task, request), "claim": claim, "noise_generator": "argmax",
-            "assumptions": (POST_PROCESSING,) if shared else ()}  # fmt: skip
+    return {
+        "events": noise.events(task.scenario.unit, task.scenario.relation),
+        "claim": claim,
+        "noise_generator": "argmax",
+        "assumptions": (POST_PROCESSING,),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,7 +343,7 @@ def _release(stage: Stage, request: Request) -> Outcome:
     return Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
-        **priced(task, request),
+        **stated(task, request),
         measured={
             "epochs": request.settings.epochs,
             "noise_multiplier": noise_of(task, request).answer_std,
@@ -398,6 +399,6 @@ METHODS = (
         protocols=PROTOCOLS,
         data="images",
         prepares="pixels are divided by 255",
-        planned=planned,
+        stated=stated,
     ),
 )

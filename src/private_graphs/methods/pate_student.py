@@ -9,13 +9,15 @@ the same weights.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from private_graphs.methods.method import Method, Outcome, Request
+from private_graphs.methods import pate_labels
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
 from private_graphs.methods.pate_labels import (
     GRID_SEARCH,
     PROTOCOLS,
@@ -23,11 +25,10 @@ from private_graphs.methods.pate_labels import (
     Stage,
     noise_of,
     one_by_one,
-    planned,
     pool_of,
-    priced,
     training_of,
 )
+from private_graphs.tasks import ImageTask
 
 FRAMEWORKS = {
     "pate": "PATE",
@@ -101,7 +102,7 @@ def _answer(stage: Stage, request: Request) -> Outcome:
     return Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
-        **priced(task, request, shared="labels" in stage.context.artifacts),
+        **stated(task, request, stage.context),
         measured={
             "epochs": settings.epochs,
             "noise_multiplier": noise.answer_std if noise else 0.0,
@@ -111,6 +112,17 @@ def _answer(stage: Stage, request: Request) -> Outcome:
         },
         artifacts={counts: student.counts},
     )
+
+
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``; where no other job has made the labels they are not kept."""
+    told = pate_labels.stated(task, request, context)
+    return told if "labels" in context.artifacts else told | {"assumptions": ()}
 
 
 def _watch(labels: np.ndarray, truth: np.ndarray):
@@ -142,7 +154,7 @@ METHODS = (
         data="images",
         prepares="pixels are divided by 255",
         assumptions=(GRID_SEARCH,),
-        planned=planned,
+        stated=stated,
         named=("framework",),
     ),
 )

@@ -25,8 +25,8 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    planner,
     scales_of,
+    stated_by,
 )
 from private_graphs.tasks import NodeTask
 
@@ -171,7 +171,7 @@ METHODS = (
         protocols=PROTOCOLS,
         named=("hops", "layers"),
         prepares=_PREPARES,
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
     Method(
         "mlp",
@@ -192,6 +192,6 @@ METHODS = (
         settings=MlpSettings,
         protocols=PROTOCOLS,
         prepares=_PREPARES,
-        planned=planner(_budget),
+        stated=stated_by(_budget),
     ),
 )

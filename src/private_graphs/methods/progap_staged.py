@@ -9,14 +9,14 @@ number of configurations (docs/methods.md); a run of each by itself would pay fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.methods.method import Method, Outcome, Request
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     Data,
@@ -24,10 +24,11 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    planner,
     scales_of,
+    stated_by,
 )
 from private_graphs.methods.progap import Stage, last_base
+from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks
@@ -43,6 +44,7 @@ class StagedSettings(SumsSettings):
 
 
 _budget = partial(budget_of, stages=0)
+_CHOSEN_BY = "accuracy on the public validation labels, from sums that were released once"
 
 
 @dataclass(eq=False)
@@ -114,10 +116,19 @@ def _train(data: Data, requests: Sequence[Request]) -> list[Outcome]:
             outcome,
             settings=own,
             n_configurations=n_tried,
-            chosen_by="accuracy on the public validation labels, from sums that were released once",
+            chosen_by=_CHOSEN_BY,
         )
         for outcome, own in zip(told.outcomes(predicted, budget, sums), chosen, strict=True)
     ]
+
+
+def _stated(
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    return stated_by(_budget)(task, request, context, chosen) | {"chosen_by": _CHOSEN_BY}
 
 
 METHODS = (
@@ -130,6 +141,6 @@ METHODS = (
         protocols={"sound": PROTOCOLS["sound"]},
         named=("hops",),
         prepares="features are used as they are",
-        planned=planner(_budget),
+        stated=_stated,
     ),
 )

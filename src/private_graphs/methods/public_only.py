@@ -10,16 +10,17 @@ put in (Huang et al. 2021, correct and smooth).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
 from private_graphs.methods.class_sums import class_codes, propagated
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
 from private_graphs.methods.public_text import (
     inverse_document_weights,
     mean_of_neighbours,
@@ -279,8 +280,15 @@ def _outcome(task: GraphTask, request: Request, fit: PublicFit) -> Outcome:
         validation_predictions=predictions[:n_validation],
         settings={"ensemble": [each.describe() for each in fit.best]},
         n_configurations=fit.n_choices,
-        chosen_by=cross_validation_words(request),
+        **stated(task, request),
     )
+
+
+def stated(
+    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    return {"chosen_by": cross_validation_words(request)} if len(request.known) else {}
 
 
 def cross_validation_words(request: Request) -> str:
@@ -296,6 +304,7 @@ METHODS = (
         ("text", "graph"),
         prepares=UNIT_ROWS,
         reads_private=False,
+        stated=stated,
         fits_validation_labels=True,
     ),
 )

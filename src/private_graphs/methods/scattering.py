@@ -10,14 +10,23 @@ to norm 1. Labels of public images are read where the method says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+)
 from private_graphs.methods.node_gradients import Linear, clipped_total, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -154,8 +163,8 @@ def run(
             found[index] = Outcome(
                 test_predictions=answers[0][place],
                 validation_predictions=answers[1][place],
-                events=_events(task, noises[place]),
                 measured={"noise_multiplier": noises[place]},
+                **_stated(task, noises[place]),
             )
     return [found[index] for index in range(len(requests))]
 
@@ -199,20 +208,29 @@ def _descend(
     return weights
 
 
-def _events(task: ImageTask, noise: float) -> tuple[NoisyGradients, ...]:
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    return _stated(task, _noise(task, request))
+
+
+def _stated(task: ImageTask, noise: float) -> dict[str, Any]:
     """One noisy sum per step, in which each image is a part of its own."""
     if noise == 0:
-        return ()
-    return (
-        NoisyGradients(
-            clipping="per_record",
-            clip_norm=CLIP_NORM,
-            noise_multiplier=noise,
-            releases=STEPS,
-            epochs=STEPS,
-            sampling=FullBatch(parts=task.n_units),
-        ),
+        return {}
+    event = NoisyGradients(
+        clipping="per_record",
+        clip_norm=CLIP_NORM,
+        noise_multiplier=noise,
+        releases=STEPS,
+        epochs=STEPS,
+        sampling=FullBatch(parts=task.n_units),
     )
+    return {"events": (event,)}
 
 
 _PREPARES = (
@@ -225,6 +243,7 @@ METHODS = (
         run,
         ("records",),
         data="images",
+        stated=stated,
         prepares=_PREPARES,
         assumptions=(CONSTANTS,),
     ),
@@ -234,6 +253,7 @@ METHODS = (
         partial(run, labels=True),
         ("records",),
         data="images",
+        stated=stated,
         fits_validation_labels=True,
         prepares=_PREPARES,
         assumptions=(CONSTANTS,),
@@ -244,6 +264,7 @@ METHODS = (
         partial(run, private=False, labels=True),
         ("records",),
         data="images",
+        stated=stated,
         reads_private=False,
         fits_validation_labels=True,
         prepares=_PREPARES,

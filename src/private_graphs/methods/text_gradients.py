@@ -8,14 +8,15 @@ label but those of training nodes is read, and those through the noisy steps alo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from private_graphs.methods.method import ALONE, Context, Outcome, Request
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Outcome, Request
 from private_graphs.methods.node_gradients import Model, Steps, descend, predict
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
@@ -143,13 +144,28 @@ class TextGradients:
             Outcome(
                 test_predictions=predictions[index, cut:],
                 validation_predictions=predictions[index, :cut],
-                events=events[index],
                 settings={"rank": rank, **asdict(steps)},
-                chosen_by=_CHOSEN_BY,
-                assumptions=(_OWN_EDGES if _reads_edges(task) else _NO_EDGE,),
+                **_stated(task, events[index]),
             )
             for index in range(len(requests))
         ]
+
+    def stated(
+        self,
+        task: GraphTask,
+        request: Request,
+        context: Context = ALONE,
+        chosen: Mapping[str, Any] = NO_SETTINGS,
+    ) -> dict[str, Any]:
+        """See ``Method.stated``."""
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+        steps = self.rule(size).steps
+        return _stated(task, _events(task, steps, _noise(request, steps, task.delta)))
+
+
+def _stated(task: GraphTask, events: tuple[NoisyGradients, ...]) -> dict[str, Any]:
+    own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
+    return {"events": events, "chosen_by": _CHOSEN_BY, "assumptions": (own,)}
 
 
 def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:

@@ -10,8 +10,9 @@ training nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -19,7 +20,7 @@ import scipy.sparse
 from scipy.special import log_softmax, softmax
 
 from private_graphs.methods.fusion import fit_weights
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
 from private_graphs.tasks import UNIT_ROWS, GraphTask, unit_rows
 
 INVERSE_PENALTIES = (1.0, 3.0, 10.0)
@@ -30,6 +31,8 @@ N_CONFIGURATIONS = len(INVERSE_PENALTIES) + len(NEIGHBOURHOODS)
 _FOLDS = 5
 _FLOOR = 1e-6
 _ITERATIONS = 200
+CHOSEN_BY = "hits on the public training labels, by five-fold cross-validation"
+"""On what the settings of ``TextModel`` were compared."""
 _CHUNK = 512
 
 
@@ -43,7 +46,7 @@ class TextModel:
     configuration: dict[str, float]
     """The settings that were chosen."""
     n_configurations: int = N_CONFIGURATIONS
-    chosen_by: str = "hits on the public training labels, by five-fold cross-validation"
+    chosen_by: str = CHOSEN_BY
 
 
 def text_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
@@ -209,6 +212,13 @@ def fit_text_model(task: GraphTask) -> TextModel:
     return TextModel(np.maximum(probabilities, _FLOOR), settings)
 
 
+def stated(
+    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    return {"chosen_by": CHOSEN_BY}
+
+
 def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) -> list[Outcome]:
     """Answer every request alike: nothing is drawn and no budget is spent."""
     model = fit_text_model(task)
@@ -219,7 +229,7 @@ def run(task: GraphTask, requests: Sequence[Request], context: Context = ALONE) 
         validation_predictions=predictions[:n_validation],
         settings=model.configuration,
         n_configurations=model.n_configurations,
-        chosen_by=model.chosen_by,
+        **stated(task, requests[0]),
     )
     context.report(len(requests), len(requests))
     return [outcome] * len(requests)
@@ -233,5 +243,6 @@ METHODS = (
         ("edges",),
         prepares=UNIT_ROWS,
         reads_private=False,
+        stated=stated,
     ),
 )

@@ -20,7 +20,16 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.methods.emitted import ReleaseMismatch
-from private_graphs.methods.method import ALONE, Claim, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
 from private_graphs.protocols import Protocol
@@ -197,13 +206,18 @@ def _plan(task: ImageTask, request: Request) -> Steps:
     )  # fmt: skip
 
 
-def _noise(task: ImageTask, request: Request) -> tuple[float, int]:
-    """Noise multiplier and steps: of what is printed, or for the ε that is asked."""
+def _noise(task: ImageTask, request: Request, noise: float | None = None) -> tuple[float, int]:
+    """Noise multiplier and steps: of what is printed, or for the ε that is asked.
+
+    ``noise`` is that of a run which was calibrated before.
+    """
     settings: UnitSettings = request.settings
     if task.protocol.calibration == "proved":
         steps = settings.steps
         refuse_large_delta(task.delta, n_units(task, settings))
-        return pld_noise(request.epsilon, steps, settings.rate, task.delta, "replace"), steps
+        if noise is None:
+            noise = pld_noise(request.epsilon, steps, settings.rate, task.delta, "replace")
+        return noise, steps
     key = f"{request.epsilon:g}"
     if key not in settings.printed:
         raise UserError(
@@ -239,9 +253,48 @@ def _event(task: ImageTask, settings: UnitSettings, noise: float, steps: int) ->
     )
 
 
-def planned(task: ImageTask, request: Request) -> tuple[Event, ...]:
-    """Return the events of a request, before training."""
-    return (_event(task, request.settings, *_noise(task, request)),) if request.private else ()
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``; ``artifacts`` are what an attack is told beside the parameters."""
+    settings, private = request.settings, request.private
+    published = task.protocol.calibration == "published"
+    noise, steps = 0.0, settings.plain_steps
+    if private:
+        noise, steps = _noise(task, request, chosen.get("noise_multiplier"))
+    events = (_event(task, settings, noise, steps),) if private else ()
+    claim = None
+    if private and published:
+        undoubled = len(settings.printed[f"{request.epsilon:g}"]) > 2
+        words = f"as printed; T = {steps} gives it by {_BY}{_UNDOUBLED * undoubled}"
+        claim = Claim(request.epsilon, words)
+    net = network(task, settings)
+    about = {
+        "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
+        "seed": request.seed,
+        "network": net.name,
+        "height": net.height,
+        "width": net.width,
+        "n_classes": net.n_classes,
+        "standardise": net.standardise,
+        "noise_multiplier": noise,
+        "n_units": n_units(task, settings),
+        "claim": asdict(claim) if claim else None,
+        "event": {type(each).__name__: asdict(each) for each in events},
+    }
+    return {
+        "events": events,
+        "claim": claim,
+        "artifacts": {"about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)},
+        "public_facts": (
+            (_PRIVATE,) if settings.examples and task.protocol.parts == "fitted" else ()
+        ),
+        "n_units": n_units(task, settings),
+        "calibrated_for": None if published else "asked",
+    }
 
 
 def _check(released: Released, steps: Steps, count: int) -> None:
@@ -385,43 +438,17 @@ def with_replaced(
 def _outcome(
     task: ImageTask, request: Request, ready: _Prepared, steps: Steps, parameters: np.ndarray
 ) -> Outcome:
-    settings: UnitSettings = request.settings
     net = ready.net
     pixels = np.concatenate([task.validation_pixels, task.test_pixels])
     classes = net.predict(parameters, pixels)
-    events = planned(task, request)
-    claim = None
-    if request.private and task.protocol.calibration == "published":
-        undoubled = len(request.settings.printed[f"{request.epsilon:g}"]) > 2
-        words = f"as printed; T = {steps.count} gives it by {_BY}{_UNDOUBLED * undoubled}"
-        claim = Claim(request.epsilon, words)
-    about = {
-        "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
-        "seed": request.seed,
-        "network": net.name,
-        "height": net.height,
-        "width": net.width,
-        "n_classes": net.n_classes,
-        "standardise": net.standardise,
-        "noise_multiplier": steps.noise_multiplier,
-        "n_units": n_units(task, settings),
-        "claim": asdict(claim) if claim else None,
-        "event": {type(each).__name__: asdict(each) for each in events},
-    }
+    noise = {"noise_multiplier": steps.noise_multiplier} if request.private else NO_SETTINGS
+    told = stated(task, request, chosen=noise)
+    more = {} if ready.examples is None else {"examples": ready.examples}
     return Outcome(
         test_predictions=classes[len(task.validation_pixels) :],
         validation_predictions=classes[: len(task.validation_pixels)],
-        events=events,
-        claim=claim,
         measured={"noise_multiplier": steps.noise_multiplier, "steps_taken": steps.count},
-        artifacts={
-            "parameters": parameters,
-            "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-        }
-        | ({} if ready.examples is None else {"examples": ready.examples}),
-        public_facts=(_PRIVATE,) if settings.examples and task.protocol.parts == "fitted" else (),
-        n_units=n_units(task, settings),
-        calibrated_for=None if task.protocol.calibration == "published" else "asked",
+        **told | {"artifacts": {"parameters": parameters, **told["artifacts"], **more}},
     )
 
 
@@ -445,9 +472,11 @@ class Model:
 
 
 def models(artifacts: Mapping[str, np.ndarray]) -> list[Model]:
-    """Return the models among the artifacts of a job of this method."""
+    """Return the models among the artifacts of a job of this method; without parameters where only
+    what is ``stated`` is there."""
+    none = np.empty(0, np.float32)
     return [
-        _model(json.loads(bytes(array)), artifacts[name.replace("/about", "/parameters")])
+        _model(json.loads(bytes(array)), artifacts.get(name.replace("/about", "/parameters"), none))
         for name, array in artifacts.items()
         if name.endswith("/about")
     ]
@@ -487,7 +516,7 @@ METHODS = (
         settings=UnitSettings,
         protocols={protocol.name: protocol for protocol in PROTOCOLS},
         data="images",
-        planned=planned,
+        stated=stated,
         prepares="pixels are divided by 255",
     ),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 
 import numpy as np
@@ -174,6 +174,7 @@ def moments_log(sampling_rate: float, noise_multiplier: float, order: int) -> fl
     return float(logsumexp(log_binomial + log_weight + k * (k - 1) / (2 * noise_multiplier**2)))
 
 
+@lru_cache(maxsize=4096)
 def moments_epsilon(
     noise_multiplier: float,
     steps: int,
@@ -269,11 +270,13 @@ def pld_epsilon(
     return pld_of((mechanism,), delta)
 
 
+@cache
 def gdp_name() -> str:
     """Name and version of the exact accountant, for statements."""
     return f"exact Gaussian DP (scipy {version('scipy')})"
 
 
+@cache
 def pld_name() -> str:
     """Name and version of the PLD accountant, for statements."""
     return f"privacy loss distribution (dp-accounting {version('dp-accounting')})"
@@ -463,6 +466,7 @@ _GRID = 200.0
 """Above this ε a grid of losses takes long or overflows; another proof is as good."""
 
 
+@cache
 def zcdp_name() -> str:
     """Name and version of the zCDP conversion, for statements."""
     return (

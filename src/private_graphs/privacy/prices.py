@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
@@ -111,7 +112,8 @@ def price_runs(
     )
 
 
-def price_file(claim: Claim, runs: Sequence[SearchRuns], not_counted: int) -> FileRows:
+@lru_cache(maxsize=64)
+def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> FileRows:
     """Compose the private rows of a file, of whatever budgets: ``runs``, with their events.
 
     Runs with equal events are one group. Events ``apart`` compose by themselves, and the larger of

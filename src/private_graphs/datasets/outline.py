@@ -1,0 +1,84 @@
+"""Datasets as their statistics tell them: all sizes, and no record.
+
+What a run releases follows from sizes and settings alone (``Method.stated``): an outline takes the
+place of a dataset where a statement is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+from private_graphs.datasets.labelled import MASKS
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphOutline(GraphDataset):
+    """A graph without edges and features."""
+
+    of: str
+    """Fingerprint of the dataset that it stands for."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the dataset that it stands for."""
+        return self.of
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImageOutline(ImageDataset):
+    """Black images."""
+
+    of: str
+    """Fingerprint of the dataset that it stands for."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the dataset that it stands for."""
+        return self.of
+
+
+def outline_of(statistics: Mapping[str, Any]) -> GraphOutline | ImageOutline:
+    """Return the outline of a dataset from its ``statistics()``.
+
+    Labels read 0, or -1 where the statistics count none; records in no mask have a label.
+    """
+    n_records = statistics.get("nodes") or statistics["images"]
+    arrays = masks_of(n_records, statistics["masks"])
+    labels = np.zeros(n_records, np.int64)
+    for key, count in statistics["labelled"].items():
+        labels[np.flatnonzero(arrays[f"{key}_mask"])[count:]] = -1
+    about = {name: statistics[name] for name in
+             ("name", "title", "synthetic", "licence", "citation", "public_facts", "preprocessing",
+              "view")}  # fmt: skip
+    about |= {"classes": list(statistics["train_class_counts"]), "sources": []}
+    arrays |= {"labels": labels, "of": statistics["fingerprint"]}
+    if "nodes" not in statistics:
+        channels, height, width = statistics["shape"]
+        info = ImageInfo(**about, n_images=n_records, channels=channels, height=height, width=width)
+        return ImageOutline(
+            images=np.zeros((n_records, channels, height, width), np.uint8), info=info, **arrays
+        )
+    info = DatasetInfo(
+        **about, units="node", feature_kind="sparse", n_nodes=n_records, n_edges=0,
+        n_features=statistics["features"], loops_dropped=0, duplicates_dropped=0,
+        features=statistics["features_kind"], node_sample=statistics["node_sample"],
+    )  # fmt: skip
+    empty = scipy.sparse.csr_matrix((n_records, info.n_features), dtype=np.float32)
+    return GraphOutline(
+        features=SparseFeatures.from_scipy(empty), edge_index=np.zeros((2, 0), np.int64),
+        info=info, **arrays,
+    )  # fmt: skip
+
+
+def masks_of(n_records: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Return disjoint masks of the given sizes, by their names in a dataset."""
+    ends = np.cumsum([sizes[name.removesuffix("_mask")] for name in MASKS])
+    place = np.searchsorted(ends, np.arange(n_records), side="right")
+    return {name: place == number for number, name in enumerate(MASKS)}

@@ -1,0 +1,221 @@
+"""Statements of recorded results as the present code says them.
+
+A recorded statement is a claim of the code that wrote it. When the code mends its words or its
+prices, ``restate`` makes all statements anew from the recorded rows: rows keep their scores and
+predictions, and get what follows from their statements. No record of a dataset is read: statistics
+and settings say how much a run released.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.outline import masks_of, outline_of
+from private_graphs.errors import UserError
+from private_graphs.jobs import Job
+from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.report.record import ROWS, Recorded, dataset_of, read_recorded, records_of
+from private_graphs.report.rows import ROW_COLUMNS
+from private_graphs.run import Restated, restated, told_by
+from private_graphs.study import Run, group_jobs, load_study
+
+
+def restate(recorded: str | Path = "recorded") -> list[Path]:
+    """Make the statements of every recorded study anew; return the paths that were written.
+
+    Raises UserError for a job that its study file does not plan, and for results that are damaged.
+    """
+    written = []
+    for path in sorted(Path(recorded).glob(f"*/{ROWS}")):
+        written += with_statements(read_recorded(path.parent)).save(path.parent)
+        read_recorded(path.parent)
+    return written
+
+
+def with_statements(recorded: Recorded) -> Recorded:
+    """Return ``recorded`` with the statements, and the columns that follow, of the present code.
+
+    A statement that says the same stays as it is: other machines compute other last digits. Raises
+    UserError where the present code says another noise than a run had.
+    """
+    runs, found, statements = recorded.runs, Statements(recorded), {}
+    columns: dict[int, dict[str, Any]] = {}
+    for job, rows in runs.groupby("job"):
+        made = found.of(job).statements
+        for index, epsilon, name, new in zip(
+            rows.index, rows["epsilon"], rows["statement_id"], made, strict=True
+        ):
+            old = recorded.statements[name]
+            _refuse_other_noise(job, old, new.model_dump(mode="json"))
+            if not differing(old, new.model_dump(mode="json")):
+                new = PrivacyStatement.model_validate(old)
+            statements[new.statement_id] = new.model_dump(mode="json")
+            columns[index] = told_by(new, np.isfinite(epsilon))
+    rows = recorded.rows.copy()
+    for name, told in pd.DataFrame.from_dict(columns, orient="index", dtype="object").items():
+        values = rows[name].astype("object")
+        values[told.index] = told
+        rows[name] = values.where(values.notna(), None).astype(ROW_COLUMNS[name])
+    return replace(recorded, rows=rows, statements=dict(sorted(statements.items())))
+
+
+def differing(first: Any, second: Any, field: str = "") -> list[str]:
+    """Return the fields in which two statements, as JSON, say different things.
+
+    Numbers, those in texts too, may differ by what machines round differently.
+    """
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        names = [name for name in {**first, **second} if name != "statement_id"]
+        return [each for name in names for each in
+                differing(first.get(name), second.get(name), f"{field}.{name}".strip("."))
+        ]  # fmt: skip
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        pairs = enumerate(zip(first, second, strict=True))
+        return [each for place, pair in pairs for each in differing(*pair, f"{field}[{place}]")]
+    if isinstance(first, str) and isinstance(second, str):
+        numbers = ([float(each) for each in _NUMBER.findall(text)] for text in (first, second))
+        same = _NUMBER.sub("#", first) == _NUMBER.sub("#", second)
+        same = same and all(map(_close, *numbers))
+    elif isinstance(first, float) and isinstance(second, float):
+        same = _close(first, second)
+    else:
+        same = first == second
+    return [] if same else [field]
+
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_ROUNDING = 2e-6
+"""Texts have six digits."""
+
+
+def _close(first: float, second: float) -> bool:
+    return math.isclose(first, second, rel_tol=_ROUNDING)
+
+
+def _refuse_other_noise(job: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """UserError where mechanisms of two statements of one run differ in their noise."""
+    noises = [_noises(each) for each in (old, new)]
+    if differing(*noises):
+        raise UserError(
+            f"{job}: its runs had the noise {noises[0]}, and the present code says {noises[1]}; "
+            "expected the same: record the job again"
+        )
+
+
+def _noises(statement: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Kind, number of releases and standard deviation of each mechanism of a statement."""
+    found = []
+    for each in statement["mechanisms"]:
+        unit = each["sensitivity"] if each["clip_norm"] is None else each["clip_norm"]
+        noise = each["noise_multiplier"]
+        std = None if noise is None or unit is None else noise * unit
+        found.append({"type": each["type"], "count": each["count"], "noise": std})
+    return found
+
+
+@dataclass(eq=False)
+class Statements:
+    """The statements of the jobs of a recorded study, made anew."""
+
+    recorded: Recorded
+    _made: dict[str, Restated] = field(default_factory=dict)
+
+    def of(self, name: str) -> Restated:
+        """Return those of the runs of ``<group>/<job>``, in their order."""
+        if name not in self._made:
+            job = self._planned(name)
+            chosen = job.chosen and self._rows(job.chosen.job)
+            self._made[name] = restated(
+                job, self._outline(name, job), self._jobs[name], chosen=chosen,
+                artifacts=self._artifacts(job),
+            )  # fmt: skip
+        return self._made[name]
+
+    def _artifacts(self, job: Job) -> dict[str, Mapping[str, np.ndarray]]:
+        names = {key: needed.split("/", 1)[1] for key, needed in job.needs.items()}
+        return {key: self.of(name).artifacts if name in self._jobs else {}
+                for key, name in names.items()}  # fmt: skip
+
+    def _rows(self, job: Job) -> pd.DataFrame:
+        name = job.id.split("/", 1)[1]
+        rows = self._jobs.get(name)
+        if rows is None:
+            raise UserError(f"{job.id}: not recorded, though it chose settings: record it too")
+        return rows.assign(job=job.name)
+
+    @cached_property
+    def _jobs(self) -> dict[str, pd.DataFrame]:
+        return dict(iter(self.recorded.runs.groupby("job")))
+
+    def _planned(self, name: str) -> Job:
+        if name not in self._plan:
+            raise UserError(
+                f"{self._study}/{name}: recorded, and no job of its study file; expected one: "
+                "record the results again into an empty folder"
+            )
+        return self._plan[name]
+
+    @cached_property
+    def _study(self) -> str:
+        return self.recorded.rows["study"].iloc[0]
+
+    @cached_property
+    def _plan(self) -> dict[str, Job]:
+        """By ``<group>/<job>``."""
+        scale = load_study(self._study).recorded_scale
+        study, used = load_study(self._study, scale), sorted(set(self.recorded.runs["dataset"]))
+        runs = (Run(scale=scale, datasets=(name,)) for name in used)
+        return dict(_listed(job for run in runs for group in study.groups
+                            for job in group_jobs(study, group, run)))  # fmt: skip
+
+    @cached_property
+    def _statistics(self) -> dict[str, dict[str, Any]]:
+        return {dataset_of(each | {"dataset": each["name"]}): each
+                for each in self.recorded.statistics}  # fmt: skip
+
+    @cached_property
+    def _outlines(self) -> dict[str, Any]:
+        return {}
+
+    def _outline(self, name: str, job: Job) -> Any:
+        """The sizes of the dataset of a job."""
+        row = self._jobs[name].iloc[0]
+        dataset = dataset_of(row)
+        if dataset not in self._statistics:
+            raise UserError(
+                f"{job.id}: no statistics of {dataset} among the recorded ones; expected them: "
+                "record the job again"
+            )
+        if self._statistics[dataset]["fingerprint"] != row["data_fingerprint"]:
+            raise UserError(
+                f"{job.id}: made with other data than the recorded statistics of {dataset} are of; "
+                "record the job again"
+            )
+        if dataset not in self._outlines:
+            self._outlines[dataset] = outline_of(self._statistics[dataset])
+        found = self._outlines[dataset]
+        return self._cut(found, row) if job.metis_parts else found
+
+    def _cut(self, outline: GraphDataset, row: pd.Series) -> GraphDataset:
+        """As METIS cut it: how many train stands in the statement, how many are tested beside."""
+        train = self.recorded.statements[row["statement_id"]]["n_units"]
+        test = len(self.recorded.test_records[records_of(row.to_frame().T)[0]])
+        sizes = {"train": train, "validation": 0, "test": test}
+        return replace(outline, **masks_of(outline.n_nodes, sizes))
+
+
+def _listed(jobs: Iterable[Job]) -> Iterable[tuple[str, Job]]:
+    """Pairs of name and job; before each the job that chooses its settings."""
+    for job in jobs:
+        for each in (job.chosen.job, job) if job.chosen else (job,):
+            yield f"{each.group}/{each.name}", each

@@ -1,0 +1,102 @@
+"""Recorded statements say what the present code says of their rows, sentence by sentence."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from prices import read, remembered
+
+from private_graphs.errors import UserError
+from private_graphs.methods import all_methods
+from private_graphs.report.record import read_recorded
+from private_graphs.report.restate import Statements, differing, with_statements
+from private_graphs.run import told_by
+
+FOLDER = Path(__file__).parents[2] / "recorded"
+STUDIES = sorted(path.parent.name for path in FOLDER.glob("*/rows.parquet"))
+
+
+@pytest.fixture(scope="module")
+def prices(request):
+    """Slow prices from a table; ``--demo`` computes them."""
+    all_methods()
+    with nullcontext() if request.config.getoption("--demo") else remembered(read()):
+        yield
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_sentence_and_number_of_every_statement_is_the_present_codes(study, prices):
+    recorded = read_recorded(FOLDER / study)
+    made, pairs, wrong = Statements(recorded), {}, []
+    for job, rows in recorded.runs.groupby("job"):
+        for place, name, new in zip(
+            rows.index, rows["statement_id"], made.of(job).statements, strict=True
+        ):
+            pairs[name, new.statement_id] = job, place, new
+    for (name, _), (job, place, new) in pairs.items():
+        fields = differing(recorded.statements[name], new.model_dump(mode="json"))
+        told = told_by(new, np.isfinite(recorded.rows.at[place, "epsilon"]))
+        row = {key: recorded.rows.at[place, key] for key in told} | {"statement_id": name}
+        row = {key: None if pd.isna(value) else value for key, value in row.items()}
+        wrong += [f"{job}: {field}" for field in (*fields, *differing(row, told))]
+    assert wrong == [], "run: private-graphs restate, then private-graphs publish"
+
+
+@pytest.fixture(scope="module")
+def small():
+    return read_recorded(FOLDER / "preprint2021")
+
+
+def changed(recorded, **fields):
+    """``recorded`` with other ``fields`` in all statements; identifiers are left as they are."""
+    return replace(recorded, statements={k: v | fields for k, v in recorded.statements.items()})
+
+
+def test_what_was_said_otherwise_is_made_anew_and_what_says_the_same_stays(small, prices):
+    again = with_statements(small)
+    assert again.statements == small.statements and again.rows.equals(small.rows)
+    made = with_statements(changed(small, preprocessing="Nothing.", statement_id=""))
+    pairs = zip(small.runs["statement_id"], made.runs["statement_id"], strict=True)
+    for before, after in set(pairs):
+        assert differing(small.statements[before], made.statements[after]) == []
+
+
+def test_a_run_with_another_noise_is_not_restated(small, prices):
+    rows = small.rows.assign(noise_multiplier=small.rows["noise_multiplier"] * 1.01)
+    with pytest.raises(UserError, match=r"had the noise .*record the job again"):
+        with_statements(replace(small, rows=rows))
+
+
+def test_rows_that_no_job_plans_are_refused(small):
+    rows = small.rows.assign(seed=small.rows["seed"] + 100)
+    with pytest.raises(UserError, match="no run with epsilon"):
+        with_statements(replace(small, rows=rows))
+    with pytest.raises(UserError, match="no job of its study file"):
+        with_statements(replace(small, rows=small.rows.assign(group="none")))
+
+
+def test_results_without_statistics_or_of_other_data_are_refused(small):
+    with pytest.raises(UserError, match="no statistics of"):
+        with_statements(replace(small, statistics=[]))
+    others = [each | {"fingerprint": "0" * 64} for each in small.statistics]
+    with pytest.raises(UserError, match="other data than"):
+        with_statements(replace(small, statistics=others))
+
+
+def test_statements_differ_in_words_and_in_numbers_that_no_rounding_explains():
+    statement = {"proof": "4 releases at 2.5e-1", "epsilon": 1.0, "mechanisms": [{"count": 3}]}
+    rounded = {"proof": "4 releases at 0.2500001", "epsilon": 1.0 + 1e-9}
+    assert differing(statement, statement | rounded) == []
+    assert differing(statement, statement | {"proof": "4 rounds at 2.5e-1"}) == ["proof"]
+    assert differing(statement, statement | {"proof": "5 releases at 2.5e-1"}) == ["proof"]
+    assert differing(statement, statement | {"epsilon": None}) == ["epsilon"]
+    assert differing(statement, statement | {"epsilon": 1.001}) == ["epsilon"]
+    assert differing(statement, statement | {"mechanisms": []}) == ["mechanisms"]
+    assert differing(statement, statement | {"mechanisms": [{"count": 4}]}) == [
+        "mechanisms[0].count"
+    ]
