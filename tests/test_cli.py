@@ -131,6 +131,9 @@ def test_the_installed_command_keeps_its_streams_and_exit_codes_apart(root):
         (("epsilon", "--noise-multiplier", 1, "--steps", 10**400), "steps"),
         (("epsilon", "--noise-multiplier", "1e400", "--steps", 1), "noise multiplier is inf"),
         (("noise", "--epsilon", "1e400", "--steps", 1), "epsilon is inf"),
+        (("train", "--dataset", "synthetic-npz", "--epsilon", "1e400"), "expected inf for no DP"),
+        (("classify", "synthetic-npz", "--epsilon", "+1E+999"), "expected inf for no DP"),
+        (("train", "--dataset", "synthetic-npz", "--epsilon", 2, "--lr", "1e400"), "--lr"),
     ],
 )  # fmt: skip
 def test_counts_and_numbers_that_nobody_means_are_refused_at_once(run, flags, word):

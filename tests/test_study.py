@@ -10,13 +10,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from private_graphs.attacks.audit import run_job
 from private_graphs.datasets import declared as declarations
 from private_graphs.datasets import registry
 from private_graphs.errors import UsageError, UserError
-from private_graphs.jobs import Job
+from private_graphs.jobs import Epsilon, Job
 from private_graphs.methods import all_methods, method_named
 from private_graphs.plan import Plan
 from private_graphs.study import (
@@ -133,6 +133,13 @@ def test_the_shipped_configuration_is_the_default_one_and_fits_its_schema(root: 
 def test_shipped_studies_fit_their_schema(root: Path, name: str) -> None:
     raw = yaml.safe_load((root / "studies" / f"{name}.yaml").read_text())
     jsonschema.validate(raw, json.loads(schema_text("study")))
+
+
+@pytest.mark.parametrize("written", ["1e400", "1" + 400 * "0", "+1E999"])
+def test_a_budget_that_overflows_is_no_run_without_dp(written: str) -> None:
+    assert TypeAdapter(Epsilon).validate_python("inf") == math.inf
+    with pytest.raises(ValidationError, match="too large for a number"):
+        TypeAdapter(Epsilon).validate_python(written)
 
 
 # --- study files -----------------------------------------------------------------------------

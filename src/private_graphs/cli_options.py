@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -86,4 +87,8 @@ def checked_epsilon(epsilon: str | None, needed: str = NEEDS_EPSILON) -> float:
         raise UsageError(f"--epsilon is {epsilon!r}; expected a number or inf") from None
     if not value > 0:
         raise UsageError(f"--epsilon is {epsilon}; expected a number above 0, or inf for no DP")
+    if math.isinf(value) and any(sign.isdigit() for sign in str(epsilon)):
+        raise UsageError(
+            f"--epsilon is {epsilon}, which is too large for a number; expected inf for no DP"
+        )
     return value

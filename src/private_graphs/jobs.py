@@ -24,7 +24,13 @@ from private_graphs.files import MANIFEST, WITHOUT_DP
 
 
 def _read_epsilon(value: object) -> object:
-    return math.inf if isinstance(value, str) and value.strip().lower() == "inf" else value
+    if not isinstance(value, str):
+        return value
+    if value.strip().lower() == "inf":
+        return math.inf
+    if any(sign.isdigit() for sign in value) and math.isinf(float(value)):
+        raise ValueError("too large for a number; expected inf for no DP")
+    return value
 
 
 def _write_epsilon(value: float) -> float | str:

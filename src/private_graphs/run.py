@@ -199,7 +199,9 @@ def restated(
     }  # fmt: skip
     nobody = np.empty(0, np.int64)
     runs, told = [], {}
-    for row in rows.to_dict("records"):
+    needed = ["epsilon", "seed", "validation_labels", "settings", "noise_multiplier", "device",
+              "n_configurations"]  # fmt: skip
+    for row in rows[needed].to_dict("records"):
         settings = json.loads(row["settings"])
         had = settings if pd.isna(row["noise_multiplier"]) else (
             settings | {"noise_multiplier": row["noise_multiplier"]}

@@ -25,6 +25,7 @@ FILE = Path(__file__).parents[1] / "golden" / "prices.json.gz"
 SLOW = (
     losses.pld_of,
     losses.pure_epsilon,
+    losses.zcdp_epsilon_library,
     fourier.fourier_of,
     fourier.fourier_epsilon,
     renyi.renyi_epsilon,

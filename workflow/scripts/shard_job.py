@@ -24,6 +24,6 @@ def run_of(config):
     about = graph.info
     flags = {"dataset": about.name, "scenario": about.scenario, "validation_labels": None}
     flags |= {key: config.get(key) for key in ("method", "seed", "max_edges")}
-    flags |= {"epsilon": float(config["epsilon"]), "delta": float(config.get("delta", 1e-5))}
+    flags |= {"epsilon": str(config["epsilon"]), "delta": float(config.get("delta", 1e-5))}
     one = named(planned(flags), about.features)
     return ShardedRun.of(out_of(config, graph), config["graph"], one, seeded="seed" in config)

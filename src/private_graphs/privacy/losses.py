@@ -388,6 +388,7 @@ def pure_epsilon(epsilon: float, steps: int, delta: float) -> float:
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, steps * epsilon, xtol=1e-12))
 
 
+@lru_cache(maxsize=4096)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return the smallest ε that ρ-zCDP implies at delta by its Rényi curve.
 
@@ -407,6 +408,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(0.0, float(found.fun))
 
 
+@lru_cache(maxsize=4096)
 def zcdp_epsilon_library(rho: float, delta: float) -> float:
     """Return the same by dp-accounting's Rényi accountant, on a grid of orders."""
     from dp_accounting import ZCDpEvent

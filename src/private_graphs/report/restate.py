@@ -25,7 +25,7 @@ from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.record import ROWS, Recorded, dataset_of, read_recorded, records_of
-from private_graphs.report.rows import tidy
+from private_graphs.report.rows import ROW_COLUMNS
 from private_graphs.run import Restated, restated, told_by
 from private_graphs.study import Run, group_jobs, load_study
 
@@ -61,10 +61,12 @@ def with_statements(recorded: Recorded) -> Recorded:
                 new = PrivacyStatement.model_validate(old)
             statements[new.statement_id] = new.model_dump(mode="json")
             columns[index] = told_by(new, np.isfinite(epsilon))
-    rows = recorded.rows.astype("object")
-    told = pd.DataFrame.from_dict(columns, orient="index").astype("object")
-    rows.loc[told.index, told.columns] = told
-    return replace(recorded, rows=tidy([rows]), statements=dict(sorted(statements.items())))
+    rows = recorded.rows.copy()
+    for name, told in pd.DataFrame.from_dict(columns, orient="index", dtype="object").items():
+        values = rows[name].astype("object")
+        values[told.index] = told
+        rows[name] = values.where(values.notna(), None).astype(ROW_COLUMNS[name])
+    return replace(recorded, rows=rows, statements=dict(sorted(statements.items())))
 
 
 def differing(first: Any, second: Any, field: str = "") -> list[str]:

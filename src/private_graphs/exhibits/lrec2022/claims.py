@@ -299,7 +299,7 @@ MNIST_ROWS = {"600_4": POINTS, "6000_4": POINTS, "60000_4": 0.04, "60000_50": 0.
 deviation that the paper prints beside it where that is more."""
 NOT_TAKEN = (
     "The flag of the published file selects the other branch, and no ε holds for either "
-    "([§12](#12-table-4-two-branches-of-the-code-and-no-reading-for-all-rows))."
+    "([§12](#12-table-4-two-branches-of-the-code))."
 )
 MNIST_BRANCHES = (
     ("", "", tuple(PROTOCOLS), ""), ("_records", "record", ("released",), NOT_TAKEN)
