@@ -29,7 +29,7 @@ def chosen(known, predictions, **how):
     request = asked(known, **how)
     door = Door.of([request.streams])
     door.plan([()])
-    index, _ = choose(TASK, request, np.stack(predictions), door)
+    index = choose(TASK, request, np.stack(predictions), door)
     door.close()
     assert door.events() == [()], "no training node is read"
     (events,) = door.part(VALIDATION_LABELS).events()

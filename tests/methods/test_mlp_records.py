@@ -245,7 +245,7 @@ def test_released_stops_on_test_labels_and_says_so_and_no_other_protocol_has_the
         given = task(protocol, dataset).stopping_labels
         assert stops == (protocol == "released") == (given is not None)
         (first,), (second,) = (
-            METHOD.run(task(protocol, each), [request(**noisy)]) for each in (dataset, changed)
+            answers(METHOD, task(protocol, each), [request(**noisy)]) for each in (dataset, changed)
         )
         assert np.array_equal(first.test_predictions, second.test_predictions) != stops
         assert (first.measured["epochs"] < 60) == stops

@@ -134,6 +134,10 @@ def _clip(query: Any) -> float | None:
     return None
 
 
+def _plain(value: Any) -> Any:
+    return np.asarray(value) if np.isscalar(value) or hasattr(value, "__array__") else repr(value)
+
+
 def _copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
@@ -167,7 +171,13 @@ class Replaying(Recording):
         if (was.kind, was.part, was.query) != (kind, part, query):
             self.findings.append(f"call {at} ({kind}): parameters {query}, were {was.query}")
             return was.noisy
-        if query is None or isinstance(query, Unnoised):  # nothing is promised
+        if isinstance(query, Unnoised):
+            self.findings += [
+                f"read without noise ({query.reason}){line}"
+                for line in differences(_plain(was.exact), _plain(exact))
+            ]
+            return was.noisy
+        if query is None:  # nothing is promised
             return was.noisy
         if kind != "flip" and np.shape(exact) != np.shape(was.exact):
             self.findings.append(

@@ -105,6 +105,8 @@ def run(
                 "validation_labels in its run group"
             )
         attacked.append(_model_of(known, request))
+    pairs = zip(requests, attacked, strict=True)
+    door.inherit([model.events if request.private else () for request, model in pairs])
     scale = _Scale.of(task, requests[0].settings)
     outcomes: list[Outcome] = []
     each = max(1, _TOGETHER // (task.n_classes * task.train_pixels.shape[1]))

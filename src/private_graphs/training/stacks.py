@@ -757,7 +757,9 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
                 step()
             yield
 
-    return _best_kept(network, stack, fit, epochs())
+    scores = _best_kept(network, stack, fit, epochs())
+    noisy.descent.public("parameters of the epoch that is kept", stack.flat)
+    return scores
 
 
 def predictions(network: Network, stack: Stack, inputs: Inputs) -> np.ndarray:
