@@ -13,7 +13,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import subgraph
 
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.training.dpsgd import Net, Steps
+from private_graphs.training.mlp import Net, Steps
 
 
 class PlainGCN(torch.nn.Module):

@@ -38,7 +38,7 @@ from private_graphs.features.bert import BertEncoder
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
 from private_graphs.privacy.events import NoisyGradients, Poisson
-from private_graphs.training import dpsgd
+from private_graphs.training import mlp
 from private_graphs.training.streams import Streams
 
 Row = dict[str, object]
@@ -143,8 +143,8 @@ def mnist_row(device: str, budget: float, replicas: int = 10, records: int = 60_
     generator = np.random.default_rng(0)
     rows = generator.integers(0, 256, (records, 784), dtype=np.uint8)
     labels = generator.integers(0, 10, records)
-    steps = dpsgd.Steps(1, 600, "poisson", 0.1, 1.0)
-    net, streams = dpsgd.Net((784, 1000, 10)), [Streams.of({"replica": r}) for r in range(replicas)]
+    steps = mlp.Steps(1, 600, "poisson", 0.1, 1.0)
+    net, streams = mlp.Net((784, 1000, 10)), [Streams.of({"replica": r}) for r in range(replicas)]
     event = NoisyGradients(
         clipping="per_record", clip_norm=1.0, noise_multiplier=1.0, epochs=1,
         releases=-(-records // steps.lot_size), sampling=Poisson(steps.lot_size / records),
@@ -155,7 +155,7 @@ def mnist_row(device: str, budget: float, replicas: int = 10, records: int = 60_
         door = Door.of(streams)
         door.plan([(event,)] * replicas)
         descent = door.descent([event] * replicas)
-        dpsgd.train(net, steps, rows, labels, public, descent, device=device)
+        mlp.train(net, steps, rows, labels, public, descent, device=device)
 
     taken = seconds_of(epoch, kind, budget)
     multiplier = event.noise_multiplier

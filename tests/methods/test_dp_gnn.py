@@ -241,11 +241,11 @@ def test_batches_of_an_epoch_hold_each_row_once():
         stacks.train_noisy(network, stack, fit, Noisy(lot, rows, descent, kind, clipped=clipped))
         return drawn
 
-    first, second = np.split(np.concatenate(lots_of("shuffled", np.arange(20), 6, 2)), 2)
+    first, second = np.split(np.concatenate(lots_of("whole", np.arange(20), 6, 2)), 2)
     assert len(set(first)) == len(set(second)) == 18 and first.tolist() != second.tolist()
     fixed = lots_of("fixed", np.arange(20), 6)
     assert [len(each) for each in fixed] == [len(set(each)) for each in fixed] == [6, 6, 6]
-    (whole,) = lots_of("shuffled", np.where(np.arange(20) % 4, -1, np.arange(20) // 4), 20)
+    (whole,) = lots_of("whole", np.where(np.arange(20) % 4, -1, np.arange(20) // 4), 20)
     assert sorted(whole) == list(range(5)), "others have no label"
 
 

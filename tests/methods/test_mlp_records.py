@@ -165,14 +165,14 @@ def test_neighbours_differ_by_one_clipped_term() -> None:
 
     def parameters(changed: ImageDataset) -> np.ndarray:
         taken = []
-        train = mlp_records.dpsgd.train
+        train = mlp_records.mlp.train
 
         def watched(*arguments, **named):
             taken.extend(train(*arguments, **named))
             return taken
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mlp_records.dpsgd, "train", watched)
+            patch.setattr(mlp_records.mlp, "train", watched)
             answers(METHOD, task("sound", changed), [request(**settings)])
         return taken[0].parameters.astype(np.float64)
 

@@ -13,6 +13,7 @@ from private_graphs.methods.gap import Classifier, Encoder
 from private_graphs.methods.progap import Stage
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.training import stacks
+from private_graphs.training.dpsgd import clip_factors, minibatches
 from private_graphs.training.stacks import Fit, Inputs, Noisy, Rows, Stack, initial, running
 from private_graphs.training.streams import Streams
 
@@ -207,7 +208,7 @@ def test_one_row_moves_crafted_sums_by_no_more_than_is_priced(lot, large):
             lambda forward: forward.features("first")[:, 0],
             stacks.Stack(zeros, {}), view, torch.zeros(1, lot, dtype=torch.long),
         )  # fmt: skip
-        return add(stacks.clip_factors(squares, 1.0))[0].numpy()
+        return add(clip_factors(squares, 1.0, stacks.CLIP_MARGIN))[0].numpy()
 
     assert 1.9 < np.linalg.norm(total(1.0) - total(-1.0)) <= 2
 
@@ -219,8 +220,8 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
     seen = {}
 
     class Spy(stacks.Adam):
-        def step(self, gradient):
-            seen["gradient"] = gradient.clone()
+        def step(self, parameters, total):
+            seen["total"] = total.clone()
 
     for multiplier in (0.0, 7.0):
         descent = steps_of([Streams.of({"seed": 1})], [multiplier], 1, 1.0, 0.01)
@@ -229,17 +230,17 @@ def test_gradients_are_clipped_and_noise_is_in_proportion():
             patch.setattr(stacks, "Adam", Spy)
             stacks.train_noisy(network, stack, Fit(inputs, labels, [0.1], 1), noisy)
         if not multiplier:
-            clean = seen["gradient"] * N  # every row joins at rate 1
+            clean = seen["total"].float()  # every row joins at rate 1
             assert clean.norm() <= N * 0.01 * (1 + 1e-5)
             squares, add = stacks.example_gradients(
                 network, stack, inputs.view(), torch.from_numpy(labels)
             )
-            factors = stacks.clip_factors(squares, 0.01)
+            factors = clip_factors(squares, 0.01, stacks.CLIP_MARGIN)
             torch.testing.assert_close(clean, add(factors).float(), rtol=1e-4, atol=1e-7)
             for node in range(3):  # one row alone attains the clip, but for the margin of rounding
                 one = torch.eye(N)[node] * factors
                 assert 0.99 * 0.01 < add(one).norm() < 0.01 * (1 - 5e-4)
-    added = seen["gradient"] * N - clean
+    added = seen["total"] - clean
     assert added.std() == pytest.approx(7.0 * 0.01, rel=0.15)
 
 
@@ -258,13 +259,13 @@ def poisson(count: int = 10, **changed) -> PoissonSums:
     ("lots", "query", "refused"),
     [
         ("poisson", poisson(), None),
-        ("shuffled", gaussian(10), None),
+        ("whole", gaussian(10), None),
         ("fixed", gaussian(10), None),
         ("poisson", poisson(9), "10 releases"),
         ("poisson", poisson(11), "planned 11"),
         ("fixed", gaussian(9), "10 releases"),
         ("poisson", poisson(clip_norm=0.5), "clipped to"),
-        ("shuffled", poisson(), "coins"),
+        ("whole", poisson(), "coins"),
         ("fixed", poisson(), "coins"),
     ],
 )
@@ -286,13 +287,11 @@ def test_the_door_refuses_steps_that_are_not_those_of_the_plan(lots, query, refu
             train()
 
 
-def test_lots_hold_places_of_whom_some_have_no_label():
-    """Coins belong to places: those of the labelled do not move with where the others stand."""
-    places = np.where(np.arange(2 * N) % 2, np.arange(2 * N) // 2, -1)
+def test_minibatches_hold_places_at_the_rate_of_the_plan():
     counts = {}
-    for lots, rate in (("poisson", 0.25), ("shuffled", 1.0), ("fixed", 1.0)):
+    for lots, rate in (("poisson", 0.25), ("whole", 1.0), ("fixed", 1.0)):
         descent = steps_of(streams(1), [1.0], 400, rate)
-        drawn = stacks._lots(Noisy(20, places, descent, lots))
+        drawn = minibatches(descent, 2 * N, 20, lots)
         joined = np.zeros((400, 2 * N), dtype=bool)
         for row in joined:
             (lot,) = next(drawn)
@@ -300,7 +299,7 @@ def test_lots_hold_places_of_whom_some_have_no_label():
             row[lot] = True
         assert joined.mean() == pytest.approx(0.25, abs=0.02)
         counts[lots] = joined.sum(axis=1)
-        if lots == "shuffled":  # four lots are one order of all places
+        if lots == "whole":  # four lots are one order of all places
             assert (joined.reshape(100, 4, -1).sum(axis=1) == 1).all()
-    assert set(counts["shuffled"]) == set(counts["fixed"]) == {20}
+    assert set(counts["whole"]) == set(counts["fixed"]) == {20}
     assert counts["poisson"].var() == pytest.approx(2 * N * 0.25 * 0.75, rel=0.35)

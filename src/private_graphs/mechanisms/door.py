@@ -510,6 +510,7 @@ class Descent:
         self.stds = np.array([_std(query) for query in self.queries])
         """(R,) standard deviation of the noise of a sum; 0 without DP."""
         self._buffer: Array | None = None
+        self._tossed = 0  # steps whose coins were tossed and whose noise was not yet added
 
     def check_clip(self, norm: float) -> None:
         """ReleaseMismatch where terms clipped to ``norm`` (infinity: not at all) are not planned.
@@ -530,6 +531,7 @@ class Descent:
         positions, whether or not somebody with a label stands there.
         """
         found = []
+        self._tossed += 1
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
             own, draw = rate if query is None else _rate(query), lane.generator(self.coins)
             if self.toss == "each":
@@ -542,6 +544,7 @@ class Descent:
     def join_steps(self, steps: int, population: int) -> list[list[Array]]:
         """Toss the coins of all ``steps`` in advance: as many lists of positions for each lane."""
         found = []
+        self._tossed += steps
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
             draw = lane.generator(self.coins)
             sizes = draw.binomial(population, _rate(query), steps)
@@ -577,7 +580,14 @@ class Descent:
         return self.add(total)
 
     def add(self, sums: Any) -> Any:
-        """Add the noise of one step to (R, P) float64 ``sums``, NumPy or PyTorch, in place."""
+        """Add the noise of one step to (R, P) float64 ``sums``, NumPy or PyTorch, in place.
+
+        ReleaseMismatch where the plan counts on coins and none were tossed for this step.
+        """
+        if self._tossed:
+            self._tossed -= 1
+        elif any(_rate(query) < 1 for query in self.queries if query is not None):
+            raise ReleaseMismatch("the plan counts on the coins of the door; expected join")
         array = sums.numpy() if hasattr(sums, "numpy") else sums
         watch = self.door.watch
         before = array.copy() if watch.active else array

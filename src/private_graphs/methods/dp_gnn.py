@@ -76,8 +76,8 @@ class DpGnnProtocol(Protocol):
     clips: Literal["rows", "roots"]
     """``rows``: the gradients that Opacus takes for those of examples: of the rows of all nodes in
     the subgraph of a batch, each multiplied by their number, though one row reads others."""
-    lots: Literal["shuffled", "fixed", "poisson"]
-    """``fixed``: so many roots, drawn anew for each step without replacement."""
+    lots: Literal["whole", "fixed", "poisson"]
+    """As ``training.dpsgd.Order``."""
     answers: Literal["edges", "noisy_sum"]
     """``noisy_sum``: rows are scaled to norm 1 before they are added, and one noisy sum of them
     over all lists stands for the neighbours in predictions."""
@@ -98,7 +98,7 @@ PROTOCOLS = {
             inference="leaks",
             reads="own_list",
             clips="rows",
-            lots="shuffled",
+            lots="whole",
             answers="edges",
             epoch="best_validation",
         ),

@@ -33,7 +33,8 @@ from private_graphs.privacy.calibration import moments_formula, refuse_large_del
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask
-from private_graphs.training import dpsgd
+from private_graphs.training import mlp
+from private_graphs.training.dpsgd import Watched
 
 _DIFFERS = 5e-3
 """What the authors' accountant prints is told where it is as far as this from the formula."""
@@ -240,12 +241,12 @@ def _train(
     steps = _steps(settings, protocol, private)
     evaluated = np.concatenate([task.validation_pixels, task.test_pixels])
     patience = protocol.stops_on_test
-    watched = patience and dpsgd.Watched(evaluated, task.stopping_labels, patience)
+    watched = patience and Watched(evaluated, task.stopping_labels, patience)
     hidden = (settings.hidden,) * protocol.hidden_layers
-    net = dpsgd.Net((task.train_pixels.shape[1], *hidden, task.n_classes))
+    net = mlp.Net((task.train_pixels.shape[1], *hidden, task.n_classes))
     events = [planned(task, request) for request in requests]
     door.plan(events)
-    trained = dpsgd.train(
+    trained = mlp.train(
         net, steps, task.train_pixels, task.train_labels,
         [request.streams for request in requests],
         door.descent([each[0] if each else None for each in events]), watched=watched,
@@ -253,7 +254,7 @@ def _train(
     )  # fmt: skip
     outcomes = []
     for request, replica in zip(requests, trained, strict=True):
-        classes = dpsgd.predict(net, replica.parameters, evaluated)
+        classes = mlp.predict(net, replica.parameters, evaluated)
         told = stated(task, request, context)
         outcomes.append(
             Outcome(
@@ -269,10 +270,10 @@ def _train(
     return outcomes
 
 
-def _steps(settings: MlpSettings, protocol: MlpProtocol, private: bool) -> dpsgd.Steps:
+def _steps(settings: MlpSettings, protocol: MlpProtocol, private: bool) -> mlp.Steps:
     """How a run trains."""
     clips = private and protocol.clipping == "per_record"
-    return dpsgd.Steps(
+    return mlp.Steps(
         epochs=settings.epochs,
         lot_size=settings.lot_size,
         lots=protocol.lots,

@@ -18,11 +18,11 @@ from typing import Protocol
 import numpy as np
 
 from private_graphs.mechanisms.door import Descent
+from private_graphs.training import dpsgd
+from private_graphs.training.dpsgd import Sgd, clip_factors
 
 _BLOCK = 500_000
 """Entries of the largest array of one block of rows."""
-_ROUNDING = 64
-"""Clipped norms stay this many units of rounding below C, whatever rounding does."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,6 @@ class Model(Protocol):
         ...
 
 
-def factors(squared_norms: np.ndarray, clip_norm: float) -> np.ndarray:
-    """Return min(1, C / norm) for squared gradient norms of any shape; 0 where not finite."""
-    safe = clip_norm * (1 - _ROUNDING * np.finfo(squared_norms.dtype).eps)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        found = np.minimum(1.0, safe / np.sqrt(squared_norms))
-    return np.where(np.isfinite(squared_norms), found, 0.0).astype(squared_norms.dtype)
-
-
 def errors_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return (b, R, K) gradients of the cross-entropy by the logits: softmax less one-hot.
 
@@ -105,11 +97,12 @@ def descend(
     descent.check_clip(steps.clip_norm)
     parameters = start.astype(rows.dtype, copy=True)
     average = np.zeros_like(parameters)
-    for step in range(steps.count):
-        total = clipped_total(model, parameters, rows, labels, steps.clip_norm)
-        total = descent.add(total)
-        parameters -= ((steps.learning_rate / divisor) * total).astype(parameters.dtype)
-        descent.public("parameters", parameters)
+
+    def clipped(_: object) -> np.ndarray:
+        return clipped_total(model, parameters, rows, labels, steps.clip_norm)
+
+    optimizer = Sgd(steps.learning_rate / divisor)
+    for step in dpsgd.descend(parameters, clipped, descent, optimizer, steps.count):
         if step >= steps.average_from:
             average += parameters
     return average / (steps.count - steps.average_from)
@@ -184,7 +177,7 @@ class Linear:
         """See :class:`Model`. A node's gradient is [x, bias] ⊗ (p - y)."""
         errors = errors_of(self.logits(parameters, rows), labels)
         sizes = np.einsum("ij,ij->i", rows, rows) + self.bias**2
-        scale = factors(np.einsum("ijk,ijk->ij", errors, errors) * sizes[:, None], clip_norm)
+        scale = clip_factors(np.einsum("ijk,ijk->ij", errors, errors) * sizes[:, None], clip_norm)
         errors *= scale[:, :, None]
         found = _outer_sum(rows, errors.reshape(len(rows), -1), self.bias)
         count, classes = len(parameters), self.n_classes
@@ -255,7 +248,7 @@ class TwoLayers:
         squared += (np.einsum("rij,rij->ri", units, units) + self.bias**2) * np.einsum(
             "rij,rij->ri", outer, outer
         )
-        scale = factors(squared, clip_norm)[:, :, None]
+        scale = clip_factors(squared, clip_norm)[:, :, None]
         inner *= scale
         outer *= scale
         if not scale.all():  # what is not finite stays so times 0

@@ -33,6 +33,7 @@ from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.tasks import ImageTask
+from private_graphs.training.dpsgd import Sgd, descend
 
 STEPS = 8
 CLIP_NORM = 0.5
@@ -197,17 +198,26 @@ def _descend(
     divisor = (task.n_units if descent else 0) + len(public[0])
     shape = (model.n_columns + 1, task.n_classes)
     weights = np.zeros((len(requests), math.prod(shape)), np.float32)
-    for _ in range(STEPS if descent else _PUBLIC_STEPS):
-        totals = clipped_total(model, weights, *private, CLIP_NORM)
-        if descent:
-            totals = descent.add(totals)
-        totals += clipped_total(model, weights, *public, CLIP_NORM)
+    optimizer = Sgd(RATE / max(divisor, 1))
+
+    def clipped(pair: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        return clipped_total(model, weights, *pair, CLIP_NORM)
+
+    def with_public(totals: np.ndarray) -> np.ndarray:
+        totals += clipped(public)
         for gradient, inverse in zip(totals.reshape(-1, *shape), inverses, strict=True):
             gradient[:-1] = inverse @ gradient[:-1]
             gradient[-1] = 0.0
-        weights -= (RATE / max(divisor, 1) * totals).astype(np.float32)
-        if descent:
-            descent.public("weights", weights)
+        return totals
+
+    if descent is None:
+        for _ in range(_PUBLIC_STEPS):
+            optimizer.step(weights, with_public(np.zeros(weights.shape)))
+        return weights
+    for _ in descend(
+        weights, lambda _: clipped(private), descent, optimizer, STEPS, public=with_public
+    ):
+        pass
     return weights
 
 

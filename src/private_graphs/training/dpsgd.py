@@ -1,116 +1,153 @@
-"""Per-record DP-SGD for fully connected networks (Abadi et al., CCS 2016, Algorithm 1).
+"""The frame of DP-SGD (Abadi et al., CCS 2016, Algorithm 1).
 
-Every step takes a lot of records, clips the norm of each record's gradient to C, adds one Gaussian
-noise to the sum and divides by a public number. The gradient of a linear layer at one record is an
-outer product, so that its norm has a closed form, |input|² |error|², and no record's gradient is
-ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as
-one (McMahan et al. 2018); its norm follows from the group's Gram matrices.
+Every step takes a minibatch of units, adds their clipped gradients up, lets the door add the noise
+of the plan (``mechanisms.door.Descent``), and moves the parameters. An engine gives the sum of the
+clipped gradients of some units; minibatches, clip factors, optimizers and early stopping are here.
+Compiled steps (``kernels``, ``roots``) and steps on a GPU (``torch_dpsgd``) follow the same order
+inside; they take the clip norm and the stopping rule from here.
 
-Sums of clipped gradients and norms are float64, and noise is added before anything is rounded to
-float32 (docs/privacy.md §3). What a record contributes depends on its place in the lot, by
-rounding, but on no other record. A record without a label keeps its place and contributes nothing:
-such is one that vanishes, so that no other record moves.
+Arrays are NumPy's or PyTorch's; R is the number of replicas, P that of parameters.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from private_graphs.mechanisms.door import Descent
-from private_graphs.training.streams import PublicStreams
 
-_CHUNK = 2048
-"""Records whose arrays are held at a time, about."""
 ROUNDING = 64
-"""Clipped norms stay this many units of rounding below C, whatever rounding does."""
-CANCELLED = 2.0**-40
-"""Rounding of a Gram matrix, in units of its largest possible sum; for layers of 8,000 inputs."""
+"""Clipped norms stay this many units of rounding below the bound, whatever rounding does."""
 
-Array = TypeVar("Array")
-"""A NumPy array or a tensor."""
-
-
-def dropout_threshold(dropout: float) -> int:
-    """Return the least random byte of a hidden unit that is kept."""
-    return min(255, round(256 * dropout))
+Order = Literal["full", "poisson", "shuffled", "whole", "fixed"]
+"""How minibatches are drawn: all units; independent coins; parts of one random order of all units
+in an epoch, the last one smaller, or those that are whole alone; so many units without replacement,
+anew in every step."""
 
 
-@dataclass(frozen=True)
-class Net:
-    """Linear layers with ReLU and dropout between them: (pixels, hidden, …, classes)."""
-
-    sizes: tuple[int, ...]
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights and biases."""
-        return sum((rows + 1) * columns for rows, columns in self._shapes())
-
-    def _shapes(self) -> list[tuple[int, int]]:
-        return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
-
-    def layers(self, flat: Array) -> list[tuple[Array, Array]]:
-        """Views of flat vectors (…, P): weights (…, inputs, outputs) and biases (…, outputs)."""
-        views, begin = [], 0
-        for rows, columns in self._shapes():
-            end = begin + rows * columns
-            weights = flat[..., begin:end].reshape(*flat.shape[:-1], rows, columns)
-            views.append((weights, flat[..., end : end + columns]))
-            begin = end + columns
-        return views
-
-    def start(self, generator: np.random.Generator) -> np.ndarray:
-        """Return (P,) float32, uniform within 1/sqrt(inputs) as ``torch.nn.Linear`` starts."""
-        flat = np.empty(self.n_parameters, dtype=np.float32)
-        for (rows, columns), (weights, biases) in zip(
-            self._shapes(), self.layers(flat), strict=True
-        ):
-            bound = 1 / math.sqrt(rows)
-            weights[:] = generator.uniform(-bound, bound, size=(rows, columns))
-            biases[:] = generator.uniform(-bound, bound, size=columns)
-        return flat
+def safe_norm(clip_norm: float, dtype: Any) -> float:
+    """Return the bound to which norms are clipped that are computed in ``dtype``."""
+    return clip_norm * (1 - ROUNDING * float(np.finfo(dtype).eps))
 
 
-@dataclass(frozen=True)
-class Steps:
-    """How the replicas of a batch train; all of them alike."""
+def clip_factors(squared_norms: Any, clip_norm: float, margin: float | None = None) -> Any:
+    """Return min(1, C / norm) for squared norms of any shape; 0 where they are not finite.
 
-    epochs: int
-    lot_size: int
-    """Records of a lot, under Poisson sampling on average; all of them are one full lot."""
-    lots: Literal["shuffled", "poisson"]
-    """Fixed lots in a fresh random order every epoch, or independent coins every step."""
-    learning_rate: float
-    clip_norm: float
-    """Of each record's or microbatch's gradient; infinity: the lot's mean gradient is taken as it
-    is, as in training without DP."""
-    dropout: float = 0.0
-    dropout_epochs: int | None = None
-    """The first epochs alone; None: all of them."""
-    microbatch: int = 1
-    """Records whose mean gradient is clipped as one: record i is in group i // microbatch."""
+    ``margin`` is the relative safety margin of the norm; None: ``ROUNDING`` units of its type.
+    """
+    array = isinstance(squared_norms, np.ndarray)
+    if margin is None:
+        dtype = squared_norms.dtype if array else str(squared_norms.dtype).removeprefix("torch.")
+        safe = safe_norm(clip_norm, dtype)
+    else:
+        safe = clip_norm * (1 - margin)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        factors = (safe / squared_norms**0.5).clip(max=1.0)
+    factors[~(squared_norms < math.inf)] = 0.0
+    return factors
 
-    @property
-    def divisor(self) -> float:
-        """Public number that what got the noise is divided by: a sum of clipped gradients, or the
-        mean gradient of a lot."""
-        return 1.0 if math.isinf(self.clip_norm) else self.lot_size / self.microbatch
+
+def minibatches(
+    descent: Descent, population: int, size: int, order: Order, rate: float = 1.0
+) -> Iterator[list[np.ndarray]]:
+    """Yield the positions of each replica's units in every step, without end.
+
+    ``size`` is public; under Poisson sampling the rates are those of the queries (``rate`` without
+    DP). Only coins are tossed in secret: what the other orders draw amplifies nothing.
+    """
+    while order == "poisson":
+        yield descent.join(population, rate)
+    generators = descent.orders()
+    while order == "full":
+        yield [np.arange(population)] * len(generators)
+    while order == "fixed":
+        yield [each.choice(population, size, replace=False, shuffle=False) for each in generators]
+    last = population // max(1, size) * size if order == "whole" else population
+    while True:
+        orders = [each.permutation(population) for each in generators]
+        for start in range(0, last, max(1, size)):
+            yield [each[start : start + size] for each in orders]
+
+
+def _of_type(values: Any, like: Any) -> Any:
+    """Return ``values`` rounded to the type of ``like``."""
+    return values.astype(like.dtype) if isinstance(values, np.ndarray) else values.to(like.dtype)
+
+
+@dataclass
+class Sgd:
+    """Plain steps against a noisy sum: float64 until the parameters are moved."""
+
+    rate: float
+    """Learning rate divided by the public number that stands for the size of a minibatch."""
+
+    def step(self, parameters: Any, total: Any) -> None:
+        """Move ``parameters`` (…, P) in place against ``total`` of the same shape."""
+        parameters -= _of_type(self.rate * total, parameters)
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015) on (R, P) tensors, a learning rate for each replica."""
+
+    def __init__(self, rates: Sequence[float], divisor: float = 1.0) -> None:
+        """``divisor`` is the public number by which sums are divided."""
+        self.rates, self.divisor, self.steps = rates, divisor, 0
+        self._moments: tuple[Any, Any] | None = None
+
+    def step(self, parameters: Any, total: Any) -> None:
+        """Move ``parameters`` (R, P) in place against ``total`` of the same shape."""
+        import torch
+
+        if self._moments is None:
+            self._moments = torch.zeros_like(parameters), torch.zeros_like(parameters)
+        first, second = self._moments
+        gradient = _of_type(total / self.divisor, parameters)
+        self.steps += 1
+        first.lerp_(gradient, 0.1)
+        second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        size = second.sqrt().div_(math.sqrt(1 - 0.999**self.steps)).add_(1e-8)
+        rates = torch.tensor(self.rates, dtype=torch.float32)[:, None]
+        parameters.sub_(rates * first.div(size) / (1 - 0.9**self.steps))
+
+
+def descend(
+    parameters: Any,
+    clipped_sum: Callable[[Sequence[np.ndarray]], Any],
+    descent: Descent,
+    optimizer: Sgd | Adam,
+    steps: int,
+    lots: Iterator[list[np.ndarray]] | None = None,
+    population: int = 0,
+    *,
+    public: Callable[[Any], Any] = lambda total: total,
+) -> Iterator[int]:
+    """Take ``steps`` noisy steps that move ``parameters`` (R, P) in place; yield after each.
+
+    ``clipped_sum`` gives (R, P) float64 sums of the clipped gradients of the units at the positions
+    of a minibatch, of ``population`` positions in all; without ``lots`` every step takes all units,
+    and ``clipped_sum`` gets no positions. ``public``: what public data make of a noisy sum.
+    """
+    for step in range(steps):
+        if lots is None:
+            total = descent.add(clipped_sum(()))
+        else:
+            total = descent.take(clipped_sum, next(lots), population)
+        optimizer.step(parameters, public(total))
+        descent.public("parameters", parameters)
+        yield step
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
     """Labelled records whose loss ends the training of a replica early.
 
-    As the code of LREC 2022 has it: after every epoch the records are cut into batches of a lot's
-    size in a fresh random order, and the mean cross-entropy of the *last* batch is looked at.
+    As the code of LREC 2022 has it: after every epoch the records are cut into batches of a
+    minibatch's size in a fresh random order, and the mean cross-entropy of the *last* batch is
+    looked at.
     """
 
     rows: np.ndarray
@@ -122,7 +159,7 @@ class Watched:
 
 
 @dataclass
-class Watch:
+class Stopping:
     """Early stopping of one replica."""
 
     patience: int
@@ -134,13 +171,13 @@ class Watch:
     stale: int = 0
 
     @classmethod
-    def of(cls, watched: Watched | None, steps: Steps, streams: PublicStreams) -> Watch | None:
-        """Return the watch of a replica; None where nothing ends it."""
+    def of(cls, watched: Watched | None, size: int, streams: Any) -> Stopping | None:
+        """Return the rule of a replica with minibatches of ``size``; None where nothing ends it."""
         if watched is None:
             return None
-        size = len(watched.labels)
-        first = (size - 1) // steps.lot_size * steps.lot_size
-        return cls(watched.patience, size, first, streams.generator("stopping"))
+        n_records = len(watched.labels)
+        first = (n_records - 1) // size * size
+        return cls(watched.patience, n_records, first, streams.generator("stopping"))
 
     def batch(self) -> np.ndarray:
         """Draw the last batch of an epoch: numbers of records."""
@@ -153,322 +190,3 @@ class Watch:
         else:
             self.best, self.stale = loss, 0
         return self.stale >= self.patience
-
-
-@dataclass(frozen=True)
-class Trained:
-    """One replica."""
-
-    parameters: np.ndarray
-    """(P,) float32."""
-    epochs: int
-    """Epochs that were run."""
-
-
-def train(
-    net: Net,
-    steps: Steps,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    streams: Sequence[PublicStreams],
-    descent: Descent,
-    *,
-    watched: Watched | None = None,
-    threads: int = 1,
-    device: str = "cpu",
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Trained]:
-    """Train one replica per element of ``streams`` on n records; none depends on another.
-
-    ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
-    is none: such a record contributes nothing.
-    ``watched`` ends replicas early. ``progress`` is called with (replica-epochs done, all).
-    Another ``device`` than the CPU trains all replicas at once, and draws noise and dropout where
-    it adds them (``torch_dpsgd``).
-    """
-    descent.check_clip(steps.clip_norm)
-    if watched is not None:
-        descent.may_stop()
-    if device != "cpu":
-        from private_graphs.training import torch_dpsgd  # imports torch
-
-        kind = device.removeprefix("torch-")
-        return torch_dpsgd.train(
-            net, steps, rows, labels, streams, descent, kind, watched, progress
-        )
-    done = [0] * len(streams)
-
-    def one(number: int) -> Trained:
-        def report(epochs: int) -> None:
-            done[number] = epochs
-            if progress is not None:
-                progress(sum(done), len(streams) * steps.epochs)
-
-        own = descent.of_lanes([number])
-        return _descend(net, steps, rows, labels, streams[number], own, watched, report)
-
-    with threadpool_limits(limits=1), ThreadPoolExecutor(max(1, threads)) as pool:
-        return list(pool.map(one, range(len(streams))))
-
-
-def _descend(
-    net: Net,
-    steps: Steps,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    streams: PublicStreams,
-    descent: Descent,
-    watched: Watched | None,
-    report: Callable[[int], None],
-) -> Trained:
-    """Train one replica."""
-    lots, dropout = Lots(steps, len(rows), descent), streams.generator("dropout")
-    watch, epochs = Watch.of(watched, steps, streams), 0
-    parameters = net.start(streams.generator("initial"))
-
-    def clipped(drops: bool, groups: Sequence[np.ndarray]) -> np.ndarray:
-        lot = lots.records(groups[0])
-        total = gradient_sum(
-            net, parameters, rows, labels, lot,
-            clip_norm=steps.clip_norm,
-            dropout=steps.dropout if drops else 0.0,
-            generator=dropout,
-            microbatch=steps.microbatch,
-        )  # fmt: skip
-        return total[None] / (max(1, len(lot)) if math.isinf(steps.clip_norm) else 1)
-
-    for epoch in range(steps.epochs):
-        drops = steps.dropout_epochs is None or epoch < steps.dropout_epochs
-        for (groups,) in lots.epoch():
-            (total,) = descent.take(partial(clipped, drops), [groups], lots.n_groups)
-            total *= steps.learning_rate / steps.divisor
-            parameters -= total.astype(np.float32)
-            descent.public("parameters", [parameters])
-        epochs = epoch + 1
-        if watch and watch.stops(mean_loss(net, parameters, watched, watch.batch())):
-            break
-        report(epochs)
-    report(steps.epochs)
-    return Trained(parameters, epochs)
-
-
-@dataclass(frozen=True)
-class Lots:
-    """Draws the lots of some replicas: of records, or of groups of a microbatch each."""
-
-    steps: Steps
-    n_records: int
-    descent: Descent
-
-    @property
-    def n_groups(self) -> int:
-        """Number of records, or of groups of a microbatch."""
-        return -(-self.n_records // self.steps.microbatch)
-
-    @property
-    def full(self) -> bool:
-        """Whether every lot holds all records."""
-        return self.steps.lot_size >= self.n_records
-
-    def epoch(self) -> Iterator[list[np.ndarray]]:
-        """Yield the groups of each replica's lot, for every step of an epoch."""
-        steps, n_groups = self.steps, self.n_groups
-        if self.full:
-            self.descent.orders()  # refuses a plan that counts on coins
-            yield [np.arange(n_groups)] * len(self.descent.queries)
-        elif steps.lots == "shuffled":
-            size = steps.lot_size // steps.microbatch
-            orders = [each.permutation(n_groups) for each in self.descent.orders()]
-            for at in range(0, n_groups, size):
-                yield [np.sort(order[at : at + size]) for order in orders]
-        else:
-            for _ in range(-(-self.n_records // steps.lot_size)):
-                yield self.descent.join(n_groups, steps.lot_size / self.n_records)
-
-    def records(self, groups: np.ndarray) -> np.ndarray:
-        """Return the records of some groups, those of a microbatch together.
-
-        The last group may lack members: numbers from n on.
-        """
-        if self.steps.microbatch == 1:
-            return groups
-        members = np.arange(self.steps.microbatch)
-        return (groups[:, None] * self.steps.microbatch + members).ravel()
-
-
-def gradient_sum(
-    net: Net,
-    parameters: np.ndarray,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    lot: np.ndarray,
-    *,
-    clip_norm: float = math.inf,
-    dropout: float = 0.0,
-    generator: np.random.Generator | None = None,
-    microbatch: int = 1,
-) -> np.ndarray:
-    """Return the (P,) float64 sum of the clipped cross-entropy gradients of a lot.
-
-    ``lot`` (m,) are the records, those of a microbatch together; numbers from n on stand for
-    records that a last microbatch lacks, and contribute nothing. ``generator`` draws dropout. A
-    record (microbatch) whose gradient is not finite contributes nothing; without a clip that makes
-    the whole sum zero, since nothing else bounds it.
-    """
-    total = np.zeros(len(parameters))
-    chunk = max(1, _CHUNK // microbatch) * microbatch
-    # overflow and what follows from it is dealt with below
-    with np.errstate(over="ignore", invalid="ignore"):
-        for at in range(0, len(lot), chunk):
-            part = _Pass(net, parameters, rows, labels, lot[at : at + chunk], dropout, generator)
-            part.add(total, clip_norm, microbatch)
-    if not np.isfinite(total).all():
-        total[:] = 0.0
-    return total
-
-
-def predict(net: Net, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return (m,) classes of (m, d) rows."""
-    everyone = np.arange(len(rows))
-    classes = [
-        _forward(net.layers(parameters), _inputs(rows, everyone[at : at + _CHUNK]))[-1].argmax(-1)
-        for at in range(0, len(rows), _CHUNK)
-    ]
-    return np.concatenate(classes)
-
-
-def mean_loss(net: Net, parameters: np.ndarray, watched: Watched, records: np.ndarray) -> float:
-    """Return the mean cross-entropy of the labelled ones of some records; NaN without any."""
-    layers, total = net.layers(parameters), 0.0
-    records = records[watched.labels[records] >= 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        for at in range(0, len(records), _CHUNK):
-            part = records[at : at + _CHUNK]
-            logits = _forward(layers, _inputs(watched.rows, part))[-1].astype(np.float64)
-            own = logits[np.arange(len(part)), watched.labels[part]]
-            total += float((np.logaddexp.reduce(logits, axis=1) - own).sum())
-    return total / len(records) if len(records) else math.nan
-
-
-def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:
-    """(m, d) float32 inputs of a lot."""
-    if rows.dtype == np.uint8:
-        return np.multiply(rows[lot], np.float32(1 / 255), dtype=np.float32)
-    return rows[lot]
-
-
-def _forward(
-    layers: list[tuple[np.ndarray, np.ndarray]],
-    inputs: np.ndarray,
-    keep: Callable[[tuple[int, int]], np.ndarray] | None = None,
-    scale: float = 1.0,
-) -> list[np.ndarray]:
-    """Inputs of all layers, then the logits; ``keep`` draws which units are kept."""
-    arrays = [inputs]
-    for number, (weights, biases) in enumerate(layers):
-        outputs = arrays[-1] @ weights
-        outputs += biases
-        if number < len(layers) - 1:
-            np.maximum(outputs, 0, out=outputs)
-            if keep is not None:
-                outputs *= keep(outputs.shape)
-                outputs *= np.float32(scale)
-        arrays.append(outputs)
-    return arrays
-
-
-class _Pass:
-    """Forward and backward pass of a chunk of a lot."""
-
-    def __init__(
-        self,
-        net: Net,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        lot: np.ndarray,
-        dropout: float,
-        generator: np.random.Generator | None,
-    ) -> None:
-        self.net = net
-        there = lot < len(rows)  # others are not, in a last microbatch
-        lot = np.where(there, lot, 0)
-        there &= labels[lot] >= 0
-        layers = net.layers(parameters)
-        threshold = dropout_threshold(dropout)
-        self.scale = 256 / (256 - threshold)
-
-        def keep(shape: tuple[int, int]) -> np.ndarray:
-            drawn = np.frombuffer(generator.bytes(math.prod(shape)), dtype=np.uint8)
-            return (drawn >= threshold).reshape(shape)
-
-        drops = keep if threshold else None
-        inputs = _inputs(rows, lot)
-        if not there.all():
-            inputs[~there] = 0  # nobody is no record's inputs
-        *self.inputs, logits = _forward(layers, inputs, drops, self.scale)
-        self.errors = self._backward(layers, logits, labels[lot], there)
-
-    def _backward(
-        self,
-        layers: list[tuple[np.ndarray, np.ndarray]],
-        logits: np.ndarray,
-        labels: np.ndarray,
-        there: np.ndarray,
-    ) -> list[np.ndarray]:
-        """Gradients by the outputs of all layers; zero where nobody is and where not finite."""
-        usable = np.isfinite(logits).all(axis=1) & there
-        np.copyto(logits, 0.0, where=~usable[:, None])
-        logits -= logits.max(axis=1, keepdims=True)
-        np.exp(logits, out=logits)
-        logits /= logits.sum(axis=1, keepdims=True)
-        logits[np.arange(len(labels)), labels] -= 1
-        np.copyto(logits, 0.0, where=~usable[:, None])
-        errors = [logits]
-        for (weights, _), inputs in zip(layers[:0:-1], self.inputs[:0:-1], strict=True):
-            inner = errors[0] @ weights.T
-            inner *= inputs > 0
-            inner *= np.float32(self.scale)
-            errors.insert(0, inner)
-        return errors
-
-    def add(self, total: np.ndarray, clip_norm: float, microbatch: int) -> None:
-        """Add the clipped gradients of the chunk to ``total`` (P,)."""
-        pairs = list(zip(self.inputs, self.errors, strict=True))
-        if math.isfinite(clip_norm):
-            pairs = [[array.astype(np.float64) for array in pair] for pair in pairs]
-            scale = _factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
-            scale = np.repeat(scale, microbatch)[:, None]
-            if not scale.all():  # what is not finite stays so times 0
-                pairs = [[np.where(scale > 0, array, 0.0) for array in pair] for pair in pairs]
-            for _, errors in pairs:
-                errors *= scale
-        for (weights, biases), (inputs, errors) in zip(self.net.layers(total), pairs, strict=True):
-            weights += inputs.T @ errors
-            biases += errors.sum(axis=0)
-
-
-def _squared_norms(pairs: list[list[np.ndarray]], microbatch: int) -> np.ndarray:
-    """Squared norms of the mean gradients of groups, over all layers and biases."""
-    alone = sum(
-        (np.einsum("ij,ij->i", inputs, inputs) + 1) * np.einsum("ij,ij->i", errors, errors)
-        for inputs, errors in pairs
-    )
-    if microbatch == 1:
-        return alone
-    squared = 0.0
-    for pair in pairs:  # |Σ a ⊗ e|² = Σ (a·a′)(e·e′) over the pairs of a group
-        grouped = [array.reshape(-1, microbatch, array.shape[1]) for array in pair]
-        inputs, errors = (array @ array.transpose(0, 2, 1) for array in grouped)
-        squared = squared + ((inputs + 1) * errors).sum(axis=(1, 2))
-    # Gradients that cancel leave rounding errors of their own size: the norm is never too small.
-    most = np.sqrt(alone).reshape(-1, microbatch).sum(axis=1) ** 2
-    return (np.maximum(squared, 0.0) + CANCELLED * most) / microbatch**2
-
-
-def _factors(squared_norms: np.ndarray, clip_norm: float) -> np.ndarray:
-    """min(1, C / norm); 0 where not finite."""
-    safe = clip_norm * (1 - ROUNDING * np.finfo(np.float64).eps)
-    with np.errstate(divide="ignore"):
-        factors = np.minimum(1.0, safe / np.sqrt(squared_norms))
-    return np.where(np.isfinite(squared_norms), factors, 0.0)

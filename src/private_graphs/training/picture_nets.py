@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from private_graphs.training.dpsgd import clip_factors
+
 if TYPE_CHECKING:
     import torch
 
@@ -23,8 +25,8 @@ _FLAT = 1e-4
 """Norm of a picture less its mean below which it counts as one grey."""
 _TOGETHER = 512
 """Records of a step whose arrays are held at a time, about."""
-_SAFE = 1 - 2.0**-30
-"""Clipped norms stay that far below the clip norm, whatever rounding does."""
+_MARGIN = 2.0**-30
+"""Clipped norms stay that share below the clip norm, whatever rounding does."""
 
 
 def standardised(rows: np.ndarray) -> np.ndarray:
@@ -161,7 +163,7 @@ class Softmax(Net):
         for part in groups.parts():
             inputs, errors = self._pulls(matrix, rows, labels, part)
             if math.isfinite(clip_norm):
-                factors = _factors(np.sqrt(_squared(inputs, errors)), clip_norm)
+                factors = clip_factors(_squared(inputs, errors), clip_norm, _MARGIN)
                 errors *= factors[:, None, None]
             flat = errors.reshape(-1, self.n_classes)
             total[:-1] += inputs.reshape(len(flat), -1).T @ flat
@@ -381,7 +383,7 @@ class Cnn(Net):
             for pair in zip(seen[2:], pulls[2:], strict=True)
         ]
         squared = squared + sum(_squared(*pair) for pair in dense)
-        factors = _factors(np.sqrt(squared), clip_norm)
+        factors = clip_factors(squared, clip_norm, _MARGIN)
         kept = factors > 0  # what is not finite stays so times 0
         factors, total = factors[kept], []
         for product, biases, side in products:
@@ -407,13 +409,6 @@ def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
     pairs = (inputs @ inputs.transpose(0, 2, 1) + 1) * (errors @ errors.transpose(0, 2, 1))
     # what cancels in the sum leaves rounding errors: the norm is never too small
     return np.maximum(pairs.sum(axis=(1, 2)), 0.0) + np.abs(pairs).sum(axis=(1, 2)) * 2.0**-40
-
-
-def _factors(norms: np.ndarray, clip_norm: float) -> np.ndarray:
-    """min(1, C / norm); 0 where not finite."""
-    with np.errstate(divide="ignore"):
-        factors = np.minimum(1.0, clip_norm * _SAFE / norms)
-    return np.where(np.isfinite(norms), factors, 0.0)
 
 
 NETS: dict[str, type[Net]] = {each.name: each for each in (Softmax, Cnn)}

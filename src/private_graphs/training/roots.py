@@ -20,14 +20,13 @@ import scipy.sparse
 from numba import njit
 
 from private_graphs.mechanisms.door import Descent
+from private_graphs.training.dpsgd import safe_norm
 from private_graphs.training.noise import FAST, fill_normals
 from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
 
 HIDDEN = 32
 """Hidden units, as in the authors' code."""
 _LANES = (0,) * HIDDEN
-_ROUNDING = 64
-"""Clipped norms stay this many units of rounding below C, whatever rounding does."""
 _CANCELLED = 2.0**-40
 """Of the largest squared norm that the parts of a gradient could add up to: rounding errors that
 are left where they cancel, of rows with up to 8,192 features."""
@@ -537,7 +536,7 @@ def train(
     descent.check_clip(plan.clip_norm)
     dtype = roots.features.values.dtype.type
     theta = start.astype(dtype)
-    clip = plan.clip_norm * (1 - _ROUNDING * np.finfo(dtype).eps)
+    clip = dtype(safe_norm(plan.clip_norm, dtype))
     arguments = (
         _LANES, roots.features, roots.rows, roots.labels, roots.grams, plan.batches, theta,
         roots.n_features, roots.longest, clip, float(descent.stds[0]), float(plan.divisor),

@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from private_graphs.mechanisms.door import Descent, Door
 from private_graphs.training import layers
+from private_graphs.training.dpsgd import Adam, clip_factors, descend, minibatches
 from private_graphs.training.streams import PublicStreams
 
 EPSILON, MOMENTUM = 1e-5, 0.1
@@ -446,8 +447,8 @@ def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, t
     return found
 
 
-CLIP_MARGIN = 1 - 1e-3
-"""Gradients are clipped to this share of the norm that is priced. Norms are float32 sums of at most
+CLIP_MARGIN = 1e-3
+"""Clipped norms stay this share below the norm that is priced. Norms are float32 sums of at most
 some ten thousand squares, off by less than 3e-4 of themselves; what is clipped is multiplied and
 added up in float64."""
 Step = tuple[str, str, torch.Tensor | None, torch.Tensor]
@@ -552,11 +553,6 @@ def example_gradients(
     return squares, lambda coefficients: _added(stack, view, steps, coefficients)
 
 
-def clip_factors(squares: torch.Tensor, clip_norm: float) -> torch.Tensor:
-    """Return what gradients with these squared norms are multiplied by to have ``clip_norm``."""
-    return (CLIP_MARGIN * clip_norm / squares.sqrt().clamp(min=1e-12)).clamp(max=1.0)
-
-
 def _by_row(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Return (R, n) ``values`` of examples for each of the ``rows`` (R, …, m, h) of these."""
     return values.repeat_interleave(rows.shape[-2] // values.shape[1], dim=1)
@@ -598,24 +594,6 @@ def _star_squares(
     if kind == "affine":
         return by_example(grad * inputs) + by_example(grad)
     raise ValueError(f"examples of several rows at a {kind} layer; expected features or a norm")
-
-
-class Adam:
-    """Adam (Kingma & Ba 2015) on (R, P), a learning rate for each replica."""
-
-    def __init__(self, stack: Stack, rates: Sequence[float]):
-        self.stack, self.steps = stack, 0
-        self.rates = torch.tensor(rates, dtype=torch.float32)[:, None]
-        self.first, self.second = torch.zeros_like(stack.flat), torch.zeros_like(stack.flat)
-
-    def step(self, gradient: torch.Tensor) -> None:
-        """Move the parameters against ``gradient`` (R, P)."""
-        self.steps += 1
-        self.first.lerp_(gradient, 0.1)
-        self.second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        scale = math.sqrt(1 - 0.999**self.steps)
-        size = self.second.sqrt().div_(scale).add_(1e-8)
-        self.stack.flat.sub_(self.rates * self.first.div(size) / (1 - 0.9**self.steps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -668,7 +646,7 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
 
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
     """Train by ``epochs`` steps of Adam on the mean loss of all rows; scores as ``_best_kept``."""
-    adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
+    adam, labels = Adam(fit.rates), torch.from_numpy(fit.labels)
     view, mean = fit.train.view(), 1 / max(1, len(labels))
     rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)
 
@@ -676,7 +654,7 @@ def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
         for _ in range(fit.epochs):
             if len(labels):
                 steps, _ = _steps(network, stack, view, labels, rows, mean)
-                adam.step(_added(stack, view, steps))
+                adam.step(stack.flat, _added(stack, view, steps))
             yield
 
     return _best_kept(network, stack, fit, epochs())
@@ -691,9 +669,8 @@ class Noisy:
     """(population,) row of the fit at each place that may join a lot; -1 where nobody with a label
     is, who adds nothing."""
     descent: Descent
-    lots: Literal["poisson", "shuffled", "fixed"] = "poisson"
-    """``shuffled``: whole lots of one random order of all places after the other; ``fixed``: so
-    many places, drawn anew for each step without replacement."""
+    lots: Literal["poisson", "whole", "fixed"] = "poisson"
+    """As ``dpsgd.Order``."""
     clip_norm: float = 1.0
     clipped: Callable[[Stack, Sequence[np.ndarray]], torch.Tensor] | None = None
     """From the rows of all lots to (R, P) sums of clipped gradients; None: rows are examples."""
@@ -704,20 +681,6 @@ def steps(door: Door, queries: Sequence[Any]) -> Descent:
     return door.descent(queries, noise="gradients", dtype=np.float32, toss="count")
 
 
-def _lots(noisy: Noisy) -> Iterator[list[np.ndarray]]:
-    """Yield the places of each replica's next lot."""
-    population, lot = len(noisy.rows), min(noisy.lot, len(noisy.rows))
-    while noisy.lots == "poisson":
-        yield noisy.descent.join(population)
-    generators = noisy.descent.orders()
-    while noisy.lots == "fixed":
-        yield [each.choice(population, lot, replace=False, shuffle=False) for each in generators]
-    while True:
-        orders = [each.permutation(population) for each in generators]
-        for start in range(0, max(1, population // noisy.lot) * noisy.lot, noisy.lot):
-            yield [order[start : start + noisy.lot] for order in orders]
-
-
 def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch.Tensor:
     """Train by DP-SGD with Adam; return scores as ``_best_kept``.
 
@@ -726,10 +689,11 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
     """
     noisy.descent.check_clip(noisy.clip_norm)
     replicas = len(fit.rates)
-    adam, labels = Adam(stack, fit.rates), torch.from_numpy(fit.labels)
+    labels, population = torch.from_numpy(fit.labels), len(noisy.rows)
+    adam = Adam(fit.rates, noisy.lot)
     # One width for all steps: how sums are cut, and their last bits, follows from it.
-    usual = min(len(noisy.rows), noisy.lot + 6 * math.isqrt(noisy.lot))
-    lots = _lots(noisy)
+    usual = min(population, noisy.lot + 6 * math.isqrt(noisy.lot))
+    lots = minibatches(noisy.descent, population, min(noisy.lot, population), noisy.lots)
 
     def clipped(places: Sequence[np.ndarray]) -> torch.Tensor:
         drawn = [rows[rows >= 0] for rows in (noisy.rows[each] for each in places)]
@@ -743,18 +707,14 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
             index[replica, : len(rows)], present[replica, : len(rows)] = rows, True
         chosen = torch.from_numpy(index)
         squares, add = example_gradients(network, stack, fit.train.view(chosen), labels[chosen])
-        clip = clip_factors(squares, noisy.clip_norm)
+        clip = clip_factors(squares, noisy.clip_norm, CLIP_MARGIN)
         return add(torch.where(torch.from_numpy(present), clip, 0.0))
 
-    def step() -> None:
-        gradient = noisy.descent.take(clipped, next(lots), len(noisy.rows))
-        adam.step((gradient / noisy.lot).float())
-        noisy.descent.public("parameters", stack.flat)
-
     def epochs() -> Iterator[None]:
+        whole = max(1, population // noisy.lot)
         for _ in range(fit.epochs):
-            for _ in range(max(1, len(noisy.rows) // noisy.lot)):  # whole lots
-                step()
+            for _ in descend(stack.flat, clipped, noisy.descent, adam, whole, lots, population):
+                pass
             yield
 
     scores = _best_kept(network, stack, fit, epochs())

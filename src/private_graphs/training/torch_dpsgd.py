@@ -1,6 +1,6 @@
-"""Per-record DP-SGD of many replicas at once in PyTorch: what a GPU runs (see ``dpsgd``).
+"""Per-record DP-SGD of many replicas at once in PyTorch: what a GPU runs (see ``mlp``).
 
-The arithmetic, the lots and the first parameters are those of ``dpsgd``, replica by replica. Noise
+The arithmetic, the lots and the first parameters are those of ``mlp``, replica by replica. Noise
 and dropout are drawn where they are added, under the keys of the same streams (``torch_noise``).
 The records of all lots go to the device once per epoch, as numbers; in between nothing is
 transferred and nothing waits for it.
@@ -16,17 +16,8 @@ import torch
 
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training import torch_noise
-from private_graphs.training.dpsgd import (
-    CANCELLED,
-    ROUNDING,
-    Lots,
-    Net,
-    Steps,
-    Trained,
-    Watch,
-    Watched,
-    dropout_threshold,
-)
+from private_graphs.training.dpsgd import Sgd, Stopping, Watched, clip_factors
+from private_graphs.training.mlp import CANCELLED, Lots, Net, Steps, Trained, dropout_threshold
 from private_graphs.training.streams import PublicStreams
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
@@ -92,7 +83,7 @@ class _Batch:
         self.dropout_key = self._sent([each.key("dropout").astype(np.int64) for each in streams])
         self.std = self._sent(descent.stds)[:, None]
         self.lots = Lots(steps, len(rows), descent)
-        self.watches = [Watch.of(watched, steps, each) for each in streams]
+        self.watches = [Stopping.of(watched, steps.lot_size, each) for each in streams]
         self.watched = watched and [
             torch.from_numpy(each).to(rows.device) for each in (watched.rows, watched.labels)
         ]
@@ -125,7 +116,7 @@ class _Batch:
                 total += self.std * torch_noise.normals(
                     self.noise_key, self.clock, total.shape[1], torch.float64
                 )
-            self.theta -= (total * (steps.learning_rate / steps.divisor)).float()
+            Sgd(steps.learning_rate / steps.divisor).step(self.theta, total)
             self.clock += 1
             self.descent.taken(range(len(self.theta)))
         self.epochs += 1
@@ -153,7 +144,7 @@ class _Batch:
 
     def _drawn(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the records (R, W) of each step, -1 for nobody, and their numbers (R,)."""
-        drawn = [[self.lots.records(each) for each in lots] for lots in self.lots.epoch()]
+        drawn = [[self.lots.records(np.sort(each)) for each in lots] for lots in self.lots.epoch()]
         sizes = np.array([[len(lot) for lot in lots] for lots in drawn])
         filled = _FILLED_TO * self.steps.microbatch
         table = np.full((*sizes.shape, -(-max(1, sizes.max()) // filled) * filled), -1)
@@ -265,7 +256,7 @@ class _Pass:
             for inputs, errors in zip(self.inputs, self.errors, strict=True)
         ]
         if math.isfinite(clip_norm):
-            factors = _factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
+            factors = clip_factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
             factors = factors.repeat_interleave(microbatch, dim=1)[:, :, None]
             pairs = [  # what is not finite stays so times 0
                 tuple(torch.where(factors > 0, array, 0.0) for array in pair) for pair in pairs
@@ -290,10 +281,3 @@ def _squared_norms(pairs: list[tuple[torch.Tensor, torch.Tensor]], microbatch: i
         squared = squared + ((inputs + 1) * errors).sum(dim=(2, 3))
     most = alone.sqrt().unflatten(1, (-1, microbatch)).sum(dim=2).square()
     return (squared.clamp(min=0.0) + CANCELLED * most) / microbatch**2
-
-
-def _factors(squared_norms: torch.Tensor, clip_norm: float) -> torch.Tensor:
-    """min(1, C / norm); 0 where not finite."""
-    safe = clip_norm * (1 - ROUNDING * torch.finfo(torch.float64).eps)
-    factors = (safe / squared_norms.sqrt()).clamp(max=1.0)
-    return torch.where(torch.isfinite(squared_norms), factors, 0.0)

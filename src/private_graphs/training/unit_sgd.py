@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from private_graphs.mechanisms.door import Descent
+from private_graphs.training.dpsgd import Sgd, descend, minibatches
 from private_graphs.training.picture_nets import Groups, Net
 from private_graphs.training.streams import PublicStreams
 
@@ -100,7 +101,6 @@ def train(
     """
     descent.check_clip(steps.clip_norm)
     records, parameters = streams.generator("records"), net.start(streams.generator("initial"))
-    scale = steps.learning_rate / steps.divisor(units.count)
 
     def clipped(joined: Sequence[np.ndarray]) -> np.ndarray:
         [own] = joined
@@ -109,9 +109,10 @@ def train(
         groups = units.groups(own, steps.draws, records)
         return net.gradient_sum(parameters, rows, labels, groups, steps.clip_norm)[None]
 
-    for step in range(steps.count):
-        (total,) = descent.step(clipped, units.count, steps.rate)
-        parameters -= (scale * total).astype(np.float32)
-        descent.public("parameters", [parameters])
+    drawn = minibatches(descent, units.count, 0, "poisson", steps.rate)
+    optimizer = Sgd(steps.learning_rate / steps.divisor(units.count))
+    for step in descend(
+        parameters[None], clipped, descent, optimizer, steps.count, drawn, units.count
+    ):
         report(step + 1)
     return parameters

@@ -1,0 +1,426 @@
+"""Per-record DP-SGD for fully connected networks, on the frame of ``dpsgd``.
+
+The gradient of a linear layer at one record is an
+outer product, so that its norm has a closed form, |input|² |error|², and no record's gradient is
+ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as
+one (McMahan et al. 2018); its norm follows from the group's Gram matrices.
+
+Sums of clipped gradients and norms are float64, and noise is added before anything is rounded to
+float32 (docs/privacy.md §3). What a record contributes depends on its place in the lot, by
+rounding, but on no other record. A record without a label keeps its place and contributes nothing:
+such is one that vanishes, so that no other record moves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Literal, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from private_graphs.mechanisms.door import Descent
+from private_graphs.training.dpsgd import (
+    Order,
+    Sgd,
+    Stopping,
+    Watched,
+    clip_factors,
+    descend,
+    minibatches,
+)
+from private_graphs.training.streams import PublicStreams
+
+_CHUNK = 2048
+"""Records whose arrays are held at a time, about."""
+CANCELLED = 2.0**-40
+"""Rounding of a Gram matrix, in units of its largest possible sum; for layers of 8,000 inputs."""
+
+Array = TypeVar("Array")
+"""A NumPy array or a tensor."""
+
+
+def dropout_threshold(dropout: float) -> int:
+    """Return the least random byte of a hidden unit that is kept."""
+    return min(255, round(256 * dropout))
+
+
+@dataclass(frozen=True)
+class Net:
+    """Linear layers with ReLU and dropout between them: (pixels, hidden, …, classes)."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights and biases."""
+        return sum((rows + 1) * columns for rows, columns in self._shapes())
+
+    def _shapes(self) -> list[tuple[int, int]]:
+        return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
+
+    def layers(self, flat: Array) -> list[tuple[Array, Array]]:
+        """Views of flat vectors (…, P): weights (…, inputs, outputs) and biases (…, outputs)."""
+        views, begin = [], 0
+        for rows, columns in self._shapes():
+            end = begin + rows * columns
+            weights = flat[..., begin:end].reshape(*flat.shape[:-1], rows, columns)
+            views.append((weights, flat[..., end : end + columns]))
+            begin = end + columns
+        return views
+
+    def start(self, generator: np.random.Generator) -> np.ndarray:
+        """Return (P,) float32, uniform within 1/sqrt(inputs) as ``torch.nn.Linear`` starts."""
+        flat = np.empty(self.n_parameters, dtype=np.float32)
+        for (rows, columns), (weights, biases) in zip(
+            self._shapes(), self.layers(flat), strict=True
+        ):
+            bound = 1 / math.sqrt(rows)
+            weights[:] = generator.uniform(-bound, bound, size=(rows, columns))
+            biases[:] = generator.uniform(-bound, bound, size=columns)
+        return flat
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How the replicas of a batch train; all of them alike."""
+
+    epochs: int
+    lot_size: int
+    """Records of a lot, under Poisson sampling on average; all of them are one full lot."""
+    lots: Literal["shuffled", "poisson"]
+    """Fixed lots in a fresh random order every epoch, or independent coins every step."""
+    learning_rate: float
+    clip_norm: float
+    """Of each record's or microbatch's gradient; infinity: the lot's mean gradient is taken as it
+    is, as in training without DP."""
+    dropout: float = 0.0
+    dropout_epochs: int | None = None
+    """The first epochs alone; None: all of them."""
+    microbatch: int = 1
+    """Records whose mean gradient is clipped as one: record i is in group i // microbatch."""
+
+    @property
+    def divisor(self) -> float:
+        """Public number that what got the noise is divided by: a sum of clipped gradients, or the
+        mean gradient of a lot."""
+        return 1.0 if math.isinf(self.clip_norm) else self.lot_size / self.microbatch
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One replica."""
+
+    parameters: np.ndarray
+    """(P,) float32."""
+    epochs: int
+    """Epochs that were run."""
+
+
+def train(
+    net: Net,
+    steps: Steps,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    streams: Sequence[PublicStreams],
+    descent: Descent,
+    *,
+    watched: Watched | None = None,
+    threads: int = 1,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Trained]:
+    """Train one replica per element of ``streams`` on n records; none depends on another.
+
+    ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
+    is none: such a record contributes nothing.
+    ``watched`` ends replicas early. ``progress`` is called with (replica-epochs done, all).
+    Another ``device`` than the CPU trains all replicas at once, and draws noise and dropout where
+    it adds them (``torch_dpsgd``).
+    """
+    descent.check_clip(steps.clip_norm)
+    if watched is not None:
+        descent.may_stop()
+    if device != "cpu":
+        from private_graphs.training import torch_dpsgd  # imports torch
+
+        kind = device.removeprefix("torch-")
+        return torch_dpsgd.train(
+            net, steps, rows, labels, streams, descent, kind, watched, progress
+        )
+    done = [0] * len(streams)
+
+    def one(number: int) -> Trained:
+        def report(epochs: int) -> None:
+            done[number] = epochs
+            if progress is not None:
+                progress(sum(done), len(streams) * steps.epochs)
+
+        own = descent.of_lanes([number])
+        return _descend(net, steps, rows, labels, streams[number], own, watched, report)
+
+    with threadpool_limits(limits=1), ThreadPoolExecutor(max(1, threads)) as pool:
+        return list(pool.map(one, range(len(streams))))
+
+
+def _descend(
+    net: Net,
+    steps: Steps,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    streams: PublicStreams,
+    descent: Descent,
+    watched: Watched | None,
+    report: Callable[[int], None],
+) -> Trained:
+    """Train one replica."""
+    lots, dropout = Lots(steps, len(rows), descent), streams.generator("dropout")
+    stopping, epochs = Stopping.of(watched, steps.lot_size, streams), 0
+    parameters = net.start(streams.generator("initial"))
+    drawn = lots.drawn()
+
+    def clipped(drops: bool, groups: Sequence[np.ndarray]) -> np.ndarray:
+        lot = lots.records(np.sort(groups[0]))
+        total = gradient_sum(
+            net, parameters, rows, labels, lot,
+            clip_norm=steps.clip_norm,
+            dropout=steps.dropout if drops else 0.0,
+            generator=dropout,
+            microbatch=steps.microbatch,
+        )  # fmt: skip
+        return total[None] / (max(1, len(lot)) if math.isinf(steps.clip_norm) else 1)
+
+    for epoch in range(steps.epochs):
+        drops = steps.dropout_epochs is None or epoch < steps.dropout_epochs
+        for _ in descend(
+            parameters[None], partial(clipped, drops), descent,
+            Sgd(steps.learning_rate / steps.divisor), lots.per_epoch, drawn, lots.n_groups,
+        ):  # fmt: skip
+            pass
+        epochs = epoch + 1
+        if stopping and stopping.stops(mean_loss(net, parameters, watched, stopping.batch())):
+            break
+        report(epochs)
+    report(steps.epochs)
+    return Trained(parameters, epochs)
+
+
+@dataclass(frozen=True)
+class Lots:
+    """Minibatches of some replicas: of records, or of groups of a microbatch each."""
+
+    steps: Steps
+    n_records: int
+    descent: Descent
+
+    @property
+    def n_groups(self) -> int:
+        """Number of records, or of groups of a microbatch."""
+        return -(-self.n_records // self.steps.microbatch)
+
+    @property
+    def order(self) -> Order:
+        """How minibatches are drawn."""
+        return "full" if self.steps.lot_size >= self.n_records else self.steps.lots
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps of an epoch."""
+        if self.order == "shuffled":
+            return -(-self.n_groups // (self.steps.lot_size // self.steps.microbatch))
+        return -(-self.n_records // self.steps.lot_size)
+
+    def drawn(self) -> Iterator[list[np.ndarray]]:
+        """Yield the groups of each replica's minibatches, without end."""
+        steps = self.steps
+        size, rate = steps.lot_size // steps.microbatch, steps.lot_size / max(1, self.n_records)
+        return minibatches(self.descent, self.n_groups, size, self.order, rate)
+
+    def epoch(self) -> Iterator[list[np.ndarray]]:
+        """Yield those of an epoch."""
+        return islice(self.drawn(), self.per_epoch)
+
+    def records(self, groups: np.ndarray) -> np.ndarray:
+        """Return the records of some groups, those of a microbatch together.
+
+        The last group may lack members: numbers from n on.
+        """
+        if self.steps.microbatch == 1:
+            return groups
+        members = np.arange(self.steps.microbatch)
+        return (groups[:, None] * self.steps.microbatch + members).ravel()
+
+
+def gradient_sum(
+    net: Net,
+    parameters: np.ndarray,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    lot: np.ndarray,
+    *,
+    clip_norm: float = math.inf,
+    dropout: float = 0.0,
+    generator: np.random.Generator | None = None,
+    microbatch: int = 1,
+) -> np.ndarray:
+    """Return the (P,) float64 sum of the clipped cross-entropy gradients of a lot.
+
+    ``lot`` (m,) are the records, those of a microbatch together; numbers from n on stand for
+    records that a last microbatch lacks, and contribute nothing. ``generator`` draws dropout. A
+    record (microbatch) whose gradient is not finite contributes nothing; without a clip that makes
+    the whole sum zero, since nothing else bounds it.
+    """
+    total = np.zeros(len(parameters))
+    chunk = max(1, _CHUNK // microbatch) * microbatch
+    # overflow and what follows from it is dealt with below
+    with np.errstate(over="ignore", invalid="ignore"):
+        for at in range(0, len(lot), chunk):
+            part = _Pass(net, parameters, rows, labels, lot[at : at + chunk], dropout, generator)
+            part.add(total, clip_norm, microbatch)
+    if not np.isfinite(total).all():
+        total[:] = 0.0
+    return total
+
+
+def predict(net: Net, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return (m,) classes of (m, d) rows."""
+    everyone = np.arange(len(rows))
+    classes = [
+        _forward(net.layers(parameters), _inputs(rows, everyone[at : at + _CHUNK]))[-1].argmax(-1)
+        for at in range(0, len(rows), _CHUNK)
+    ]
+    return np.concatenate(classes)
+
+
+def mean_loss(net: Net, parameters: np.ndarray, watched: Watched, records: np.ndarray) -> float:
+    """Return the mean cross-entropy of the labelled ones of some records; NaN without any."""
+    layers, total = net.layers(parameters), 0.0
+    records = records[watched.labels[records] >= 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for at in range(0, len(records), _CHUNK):
+            part = records[at : at + _CHUNK]
+            logits = _forward(layers, _inputs(watched.rows, part))[-1].astype(np.float64)
+            own = logits[np.arange(len(part)), watched.labels[part]]
+            total += float((np.logaddexp.reduce(logits, axis=1) - own).sum())
+    return total / len(records) if len(records) else math.nan
+
+
+def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:
+    """(m, d) float32 inputs of a lot."""
+    if rows.dtype == np.uint8:
+        return np.multiply(rows[lot], np.float32(1 / 255), dtype=np.float32)
+    return rows[lot]
+
+
+def _forward(
+    layers: list[tuple[np.ndarray, np.ndarray]],
+    inputs: np.ndarray,
+    keep: Callable[[tuple[int, int]], np.ndarray] | None = None,
+    scale: float = 1.0,
+) -> list[np.ndarray]:
+    """Inputs of all layers, then the logits; ``keep`` draws which units are kept."""
+    arrays = [inputs]
+    for number, (weights, biases) in enumerate(layers):
+        outputs = arrays[-1] @ weights
+        outputs += biases
+        if number < len(layers) - 1:
+            np.maximum(outputs, 0, out=outputs)
+            if keep is not None:
+                outputs *= keep(outputs.shape)
+                outputs *= np.float32(scale)
+        arrays.append(outputs)
+    return arrays
+
+
+class _Pass:
+    """Forward and backward pass of a chunk of a lot."""
+
+    def __init__(
+        self,
+        net: Net,
+        parameters: np.ndarray,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        lot: np.ndarray,
+        dropout: float,
+        generator: np.random.Generator | None,
+    ) -> None:
+        self.net = net
+        there = lot < len(rows)  # others are not, in a last microbatch
+        lot = np.where(there, lot, 0)
+        there &= labels[lot] >= 0
+        layers = net.layers(parameters)
+        threshold = dropout_threshold(dropout)
+        self.scale = 256 / (256 - threshold)
+
+        def keep(shape: tuple[int, int]) -> np.ndarray:
+            drawn = np.frombuffer(generator.bytes(math.prod(shape)), dtype=np.uint8)
+            return (drawn >= threshold).reshape(shape)
+
+        drops = keep if threshold else None
+        inputs = _inputs(rows, lot)
+        if not there.all():
+            inputs[~there] = 0  # nobody is no record's inputs
+        *self.inputs, logits = _forward(layers, inputs, drops, self.scale)
+        self.errors = self._backward(layers, logits, labels[lot], there)
+
+    def _backward(
+        self,
+        layers: list[tuple[np.ndarray, np.ndarray]],
+        logits: np.ndarray,
+        labels: np.ndarray,
+        there: np.ndarray,
+    ) -> list[np.ndarray]:
+        """Gradients by the outputs of all layers; zero where nobody is and where not finite."""
+        usable = np.isfinite(logits).all(axis=1) & there
+        np.copyto(logits, 0.0, where=~usable[:, None])
+        logits -= logits.max(axis=1, keepdims=True)
+        np.exp(logits, out=logits)
+        logits /= logits.sum(axis=1, keepdims=True)
+        logits[np.arange(len(labels)), labels] -= 1
+        np.copyto(logits, 0.0, where=~usable[:, None])
+        errors = [logits]
+        for (weights, _), inputs in zip(layers[:0:-1], self.inputs[:0:-1], strict=True):
+            inner = errors[0] @ weights.T
+            inner *= inputs > 0
+            inner *= np.float32(self.scale)
+            errors.insert(0, inner)
+        return errors
+
+    def add(self, total: np.ndarray, clip_norm: float, microbatch: int) -> None:
+        """Add the clipped gradients of the chunk to ``total`` (P,)."""
+        pairs = list(zip(self.inputs, self.errors, strict=True))
+        if math.isfinite(clip_norm):
+            pairs = [[array.astype(np.float64) for array in pair] for pair in pairs]
+            scale = clip_factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
+            scale = np.repeat(scale, microbatch)[:, None]
+            if not scale.all():  # what is not finite stays so times 0
+                pairs = [[np.where(scale > 0, array, 0.0) for array in pair] for pair in pairs]
+            for _, errors in pairs:
+                errors *= scale
+        for (weights, biases), (inputs, errors) in zip(self.net.layers(total), pairs, strict=True):
+            weights += inputs.T @ errors
+            biases += errors.sum(axis=0)
+
+
+def _squared_norms(pairs: list[list[np.ndarray]], microbatch: int) -> np.ndarray:
+    """Squared norms of the mean gradients of groups, over all layers and biases."""
+    alone = sum(
+        (np.einsum("ij,ij->i", inputs, inputs) + 1) * np.einsum("ij,ij->i", errors, errors)
+        for inputs, errors in pairs
+    )
+    if microbatch == 1:
+        return alone
+    squared = 0.0
+    for pair in pairs:  # |Σ a ⊗ e|² = Σ (a·a′)(e·e′) over the pairs of a group
+        grouped = [array.reshape(-1, microbatch, array.shape[1]) for array in pair]
+        inputs, errors = (array @ array.transpose(0, 2, 1) for array in grouped)
+        squared = squared + ((inputs + 1) * errors).sum(axis=(1, 2))
+    # Gradients that cancel leave rounding errors of their own size: the norm is never too small.
+    most = np.sqrt(alone).reshape(-1, microbatch).sum(axis=1) ** 2
+    return (np.maximum(squared, 0.0) + CANCELLED * most) / microbatch**2
