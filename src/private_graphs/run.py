@@ -659,6 +659,7 @@ class _Runner:
             **({} if job.test_share is None else {"test_share": job.test_share}),
             **({} if job.metis_parts is None else {"metis_parts": job.metis_parts}),
             **measured,
+            **(outcome.evaluated if self.is_published else {}),
         }  # fmt: skip
 
     def _majority(self, outcome: Outcome, known: np.ndarray, truth: np.ndarray) -> float | None:

@@ -19,7 +19,17 @@ from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_jo
 from private_graphs.errors import UsageError, UserError
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Watch
-from private_graphs.mechanisms.replay import Coins, Recording, Replay, Replaying, differences, said
+from private_graphs.mechanisms.replay import (
+    MADE_UP,
+    Coins,
+    MadeUp,
+    Recording,
+    Redrawn,
+    Replay,
+    Replaying,
+    differences,
+    said,
+)
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import price
 from private_graphs.run import Answer, answer
@@ -133,43 +143,83 @@ def describe(audits: Sequence[ReplayAudit]) -> str:
 
 
 def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
-    """Replay a job on ``count`` neighbours, with the coins as drawn, all and none by turns."""
+    """Replay a job on ``count`` neighbours, with the coins as drawn, all and none by turns.
+
+    Also under the same tape with other secret coins; with made-up tapes; and with other noisy
+    values of every second replica, which the others may not read.
+    """
     method = method_named(job.method)
     settings = method.settings.model_validate(dict(job.settings))
     found, proves, others = Replay(), False, None
     policies: Sequence[Coins] = ("drawn", "all", "none")
     inference = method.protocols[job.protocol].inference or SCENARIOS[job.scenario].inference
     told = inference != "leaks"
+
+    def replayed(again: Replaying, first: Answered, other: Neighbour) -> None:
+        after = _answers(job, dataset, again, other.task)
+        was, now = (_covered(other, each.answers, told) for each in (first, after))
+        found.add(again, [*differences(was, now), *differences(first.lines, after.lines, "/log")])
+
     for number, coins in enumerate(policies):
         recording = Recording(coins)
-        task, answers, lines = _answers(job, dataset, recording)
-        proves = proves or _proves(task, answers)
+        first = _answers(job, dataset, recording)
+        task, relation = first.task, first.task.scenario.relation
+        proves = proves or _proves(first)
         found.differs += [line for line in recording.findings if line not in found.differs]
         others = others or list(neighbours(task, count, seed, settings))
         for other in (Neighbour(task), *others[number :: len(policies)]):
-            again = Replaying(recording, task.scenario.relation)
-            _, after, now = _answers(job, dataset, again, other.task)
             found.neighbours += other.task is not task
-            was, after = (_covered(task, each, other, told) for each in (answers, after))
-            found.add(again, [*differences(was, after), *differences(lines, now, "/log")])
-    relation = task.scenario.relation
+            replayed(Replaying(recording, relation), first, other)
+        if coins == "drawn":
+            replayed(Redrawn(recording, relation), first, Neighbour(task))
+            found.differs += _read_by_others(job, dataset, first)
+    for number, kind in enumerate(MADE_UP):
+        tape = MadeUp(kind)
+        first = _answers(job, dataset, tape)
+        replayed(Replaying(tape, relation), first, others[number % len(others)])
     return ReplayAudit(job.method, job.scenario, job.protocol, relation, proves, found)
 
 
-def _answers(
-    job: Job, dataset: Any, watch: Watch, task: Task | None = None
-) -> tuple[Task, list[Answer] | str, list[str]]:
-    """Return the task, what a job answers (an error is an answer, too), and what it said."""
+@dataclass(frozen=True)
+class Answered:
+    """What a run did."""
+
+    task: Task
+    answers: list[Answer] | str
+    """An error is an answer, too."""
+    lines: list[str]
+    """What it said."""
+
+
+def _answers(job: Job, dataset: Any, watch: Watch, task: Task | None = None) -> Answered:
+    """Run a job."""
     with said() as lines:
         try:
             task, answers = answer(job, dataset, watch, task)
         except UserError as error:
-            return task, f"{type(error).__name__}: {error}", lines
-    return task, answers, lines
+            return Answered(task, f"{type(error).__name__}: {error}", lines)
+    return Answered(task, answers, lines)
 
 
-def _proves(task: Task, answers: list[Answer] | str) -> bool:
+def _read_by_others(job: Job, dataset: Any, first: Answered) -> list[str]:
+    """Return what differs of the even replicas where the noisy values of the odd ones are others.
+
+    What a replica releases pays for no other one.
+    """
+    if isinstance(first.answers, str):
+        return []
+    even = [each.request.streams.public_id for each in first.answers[::2]]
+    after = _answers(job, dataset, MadeUp("zero", set(even)))
+    if isinstance(after.answers, str):
+        return [f"other replicas' noisy values: {after.answers}"]
+    pairs = [[_plain_answer(each.task, a, None, True) for a in each.answers[::2]]
+             for each in (first, after)]  # fmt: skip
+    return [f"of other replicas' noisy values: {line}" for line in differences(*pairs)]
+
+
+def _proves(answered: Answered) -> bool:
     """Whether what some private run releases proves a finite ε."""
+    task, answers = answered.task, answered.answers
     if isinstance(answers, str):
         return False
     claim = (task.scenario.unit, task.scenario.relation, task.delta)
@@ -179,7 +229,7 @@ def _proves(task: Task, answers: list[Answer] | str) -> bool:
     )
 
 
-def _covered(task: Task, answers: list[Answer] | str, other: Neighbour, predicts: bool) -> Any:
+def _covered(other: Neighbour, answers: list[Answer] | str, predicts: bool) -> Any:
     """What runs release to which the neighbour's unit is private, as plain values and arrays.
 
     Without what is told to the unit alone, and without predictions where the statement says that
@@ -188,7 +238,7 @@ def _covered(task: Task, answers: list[Answer] | str, other: Neighbour, predicts
     if isinstance(answers, str):
         return answers
     return [
-        _plain_answer(task, each, other.node, predicts)
+        _plain_answer(other.task, each, other.node, predicts)
         for each in answers
         if each.request.private and other.validation not in each.request.known
     ]

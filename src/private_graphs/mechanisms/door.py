@@ -511,6 +511,7 @@ class Descent:
         """(R,) standard deviation of the noise of a sum; 0 without DP."""
         self._buffer: Array | None = None
         self._tossed = 0  # steps whose coins were tossed and whose noise was not yet added
+        self._shown = 0  # compiled steps that a watch saw
 
     def check_clip(self, norm: float) -> None:
         """ReleaseMismatch where terms clipped to ``norm`` (infinity: not at all) are not planned.
@@ -634,10 +635,18 @@ class Descent:
     def passed(self, place: int, kind: str, exact: Array, after: Array) -> Array:
         """Show a watch a step of compiled code: its exact sum, and the state ``after`` it."""
         lane = self.door.lanes[place]
+        self._shown += 1
         return self.door.watch.passed(lane, self.door.name, kind, self.queries[place], exact, after)
 
     def taken(self, places: Sequence[int], count: int = 1) -> None:
-        """Count ``count`` noisy steps that compiled code took of the lanes at ``places``."""
+        """Count ``count`` noisy steps that compiled code took of the lanes at ``places``.
+
+        ReleaseMismatch where a watch is there and was not shown all of them (GPU steps).
+        """
+        if self.door.watch.active:
+            self._shown -= count * len(places)
+            if self._shown < 0:
+                raise ReleaseMismatch("steps that no watch can see; expected a run on the CPU")
         for place in places:
             query = self.queries[place]
             if query is not None:

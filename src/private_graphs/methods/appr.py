@@ -510,22 +510,26 @@ class _Run:
             for side, purpose in zip(self.data.sides, ("validation", "test"), strict=True)
         )
         measured = {"epochs": settings.epochs, "noise_multiplier": noise.multiplier}
+        evaluated: dict[str, Any] = {}
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
             if request.private:
-                measured["epsilon_bound"] = _bound(plan, noise, rows)
-                measured["others_found"] = most_rows(rows)
+                found = {"epsilon_bound": _bound(plan, noise, rows),
+                         "others_found": most_rows(rows)}  # fmt: skip
+                # Exact rows are not released: what is counted in them reads private edges.
+                (measured if plan.has_rows else evaluated).update(found)
         if protocol.shows_sample:
-            measured |= _shown(plan, sample, rows)
+            evaluated |= _shown(plan, sample, rows)
             layer = hidden(theta, sample.features)
             if settings.attacked:
-                measured |= layer_attack(layer, sample.degrees, sample.labels, request.seed)
+                evaluated |= layer_attack(layer, sample.degrees, sample.labels, request.seed)
             if settings.drawn:
-                measured["picture"] = picture(layer, sample.labels, request.seed)
+                evaluated["picture"] = picture(layer, sample.labels, request.seed)
         return Outcome(
             test_predictions=test,
             validation_predictions=validation,
             measured=measured,
+            evaluated=evaluated,
             majority=self.data.majority,
             **told,
         )

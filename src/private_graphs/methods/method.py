@@ -105,6 +105,9 @@ class Outcome:
     """On what they were compared, in words."""
     measured: Mapping[str, Any] = field(default_factory=dict)
     """Further columns of the row: epochs, validation loss, reconstruction distance."""
+    evaluated: Mapping[str, Any] = field(default_factory=dict)
+    """Further columns that read private data to describe a benchmark. Nothing prices them: the
+    runner keeps those of seeded runs on built-in data alone."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Kept beside the rows: pictures, embeddings, parameters."""
     curves: Mapping[str, np.ndarray] = field(default_factory=dict)

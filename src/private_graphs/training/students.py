@@ -169,7 +169,8 @@ def train(
             strict=True,
         )
         for mine, others in lots:
-            truth, real = pool.labels[mine], pool.images[others]
+            truth = pool.labels[mine].clamp(min=0)  # -1 where no query was answered
+            real = pool.images[others]
             with torch.no_grad():
                 generated = made()
             together = torch.cat([pool.images[mine], real, generated])
