@@ -47,7 +47,6 @@ from private_graphs.privacy.audits import (
 )
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
-from private_graphs.privacy.selection import POISSON, selection_epsilon
 from private_graphs.report.claims import claims_table, read_claims, reasons
 from private_graphs.report.table import markdown
 from private_graphs.study import Run, load_study, study_ids, write_schemas
@@ -218,27 +217,6 @@ def selection_table() -> str:
         "δ of the selected run at that ε",
         "ε of the selected run at δ = 1e-5",
         "ε of all k runs at δ = 1e-5",
-    )
-    return _markdown(header, rows)
-
-
-def repeated_table() -> str:
-    """§5: the best of a random number of runs against the composition of a fixed number."""
-    rows = []
-    for epsilon in (1, 2):
-        mu = gdp_mu(epsilon, DELTA)
-        for mean in (6, 30):
-            shapes = (0.0, 1.0, POISSON)
-            random = [f"{selection_epsilon(mu, DELTA, mean, shape):.4f}" for shape in shapes]
-            together = gdp_epsilon(math.sqrt(mean) * mu, DELTA)
-            rows.append((epsilon, mean, *random, f"{together:.4f}"))
-    header = (
-        "ε of one run",
-        "runs, E[K]",
-        "ε, K logarithmic",
-        "ε, K geometric",
-        "ε, K Poisson",
-        "ε of exactly so many runs",
     )
     return _markdown(header, rows)
 
@@ -452,7 +430,6 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "published": published_table,
         "edges": edge_table,
         "selection": selection_table,
-        "repeated": repeated_table,
         "audits": audit_table,
         "one_run": one_run_table,
     },

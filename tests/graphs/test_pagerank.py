@@ -10,7 +10,6 @@ from private_graphs.graphs.pagerank import (
     ALPHA,
     GAMMA,
     RHO,
-    pagerank_largest,
     pagerank_rows,
     with_loops,
 )
@@ -59,13 +58,3 @@ def test_the_damped_steps_of_algorithm_6_reach_the_same_rows(graph):
             break
         p += np.maximum(-(g + RHO * ALPHA), 0)
     np.testing.assert_allclose(pagerank_rows(graph, roots, gamma=gamma), p, atol=5e-7)
-
-
-def test_largest_entries_are_those_of_the_rows(graph):
-    roots = np.arange(30)
-    rows = pagerank_rows(graph, roots)
-    nodes, values, worst = pagerank_largest(graph, roots, 7)
-    np.testing.assert_allclose(values, -np.sort(-rows, axis=1)[:, :7])
-    kept = nodes >= 0
-    np.testing.assert_array_equal(np.take_along_axis(rows, nodes, 1)[kept], values[kept])
-    assert RHO * ALPHA < worst <= (1 + GAMMA) * RHO * ALPHA

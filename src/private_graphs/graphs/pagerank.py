@@ -77,31 +77,6 @@ def _dense(start, neighbours, degree, roots, alpha, rho, gamma, out):
             g[touched[k]] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def _largest(start, neighbours, degree, roots, alpha, rho, gamma, top, nodes, values):
-    n = degree.shape[0]
-    p, g = np.zeros(n), np.zeros(n)
-    queue, touched = np.empty(n, np.int64), np.empty(n, np.int64)
-    queued = np.zeros(n, np.bool_)
-    worst = 0.0
-    for r in range(roots.shape[0]):
-        count = _row(
-            start, neighbours, degree, roots[r], alpha, rho, gamma, p, g, queue, queued, touched
-        )
-        for k in range(count):
-            node = touched[k]
-            worst = max(worst, -g[node])
-            value = p[node]
-            if value > values[r, top - 1]:
-                place = top - 1
-                while place > 0 and values[r, place - 1] < value:
-                    values[r, place], nodes[r, place] = values[r, place - 1], nodes[r, place - 1]
-                    place -= 1
-                values[r, place], nodes[r, place] = value, node
-            p[node] = g[node] = 0.0
-    return worst
-
-
 def _parts(matrix: scipy.sparse.csr_matrix):
     """The walk's graph as the kernels read it; UserError-free: every node has its loop."""
     degree = np.asarray(matrix.sum(axis=1)).ravel()
@@ -119,23 +94,3 @@ def pagerank_rows(
     out = np.zeros((len(roots), matrix.shape[0]))
     _dense(*_parts(matrix), np.asarray(roots, np.int64), alpha, rho, gamma, out)
     return out
-
-
-def pagerank_largest(
-    matrix: scipy.sparse.csr_matrix,
-    roots: np.ndarray,
-    top: int,
-    alpha: float = ALPHA,
-    rho: float = RHO,
-    gamma: float = GAMMA,
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return (M, top) nodes and values, from the largest, and the largest -g that is left.
-
-    Node -1 with value 0 where a row has fewer nodes. No dense row is kept.
-    """
-    shape = len(roots), top
-    nodes, values = np.full(shape, -1, np.int64), np.zeros(shape)
-    worst = _largest(
-        *_parts(matrix), np.asarray(roots, np.int64), alpha, rho, gamma, top, nodes, values
-    )
-    return nodes, values, worst
