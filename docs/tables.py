@@ -29,6 +29,8 @@ from private_graphs.datasets.sources import DatasetSources, load_models, load_so
 from private_graphs.errors import UserError
 from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import write_text
+from private_graphs.methods import method_named
+from private_graphs.methods.method import Canary
 from private_graphs.plan import Plan
 from private_graphs.privacy.accountants import (
     cancelling_moments_epsilon,
@@ -218,6 +220,23 @@ def selection_table() -> str:
         "ε of the selected run at δ = 1e-5",
         "ε of all k runs at δ = 1e-5",
     )
+    return _markdown(header, rows)
+
+
+def replay_table() -> str:
+    """docs/audits.md: what `audit --replay --neighbours 200 --json` wrote to docs/replay.json."""
+    rows = []
+    for each in json.loads((ROOT / "docs" / "replay.json").read_text(encoding="utf-8")):
+        rest = "equal" if each["rest_equal"] else "differs"
+        ratio = f"{each['largest_ratio']:.6g}" if each["proves"] else "claims nothing"
+        canary = "yes" if isinstance(method_named(each["method"]).canary, Canary) else ""
+        rows.append((
+            f"`{each['method']}`", each["scenario"], each["protocol"], each["calls"], ratio, rest,
+            ", ".join(f"`{kind}`" for kind in each["mechanisms"]), canary,
+        ))  # fmt: skip
+    header = (
+        "method", "scenario", "protocol", "calls", "largest ratio", "rest", "mechanisms", "canary",
+    )  # fmt: skip
     return _markdown(header, rows)
 
 
@@ -433,6 +452,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "audits": audit_table,
         "one_run": one_run_table,
     },
+    "docs/audits.md": {"replay": replay_table},
     "docs/data.md": {"sources": sources},
     "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},

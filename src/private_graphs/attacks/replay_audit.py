@@ -49,6 +49,8 @@ class ReplayAudit:
     relation: str
     proves: bool
     """Whether its statement claims a proof."""
+    mechanisms: tuple[str, ...]
+    """Kinds of what passed the door (``docs/audits.md``)."""
     replay: Replay
 
     @property
@@ -65,6 +67,7 @@ class ReplayAudit:
             "protocol": self.protocol,
             "relation": self.relation,
             "proves": self.proves,
+            "mechanisms": list(self.mechanisms),
             "neighbours": replay.neighbours,
             "calls": replay.calls,
             "largest_ratio": replay.largest_ratio,
@@ -150,7 +153,7 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
     """
     method = method_named(job.method)
     settings = method.settings.model_validate(dict(job.settings))
-    found, proves, others = Replay(), False, None
+    found, proves, others, kinds = Replay(), False, None, set()
     policies: Sequence[Coins] = ("drawn", "all", "none")
     inference = method.protocols[job.protocol].inference or SCENARIOS[job.scenario].inference
     told = inference != "leaks"
@@ -165,6 +168,7 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
         first = _answers(job, dataset, recording)
         task, relation = first.task, first.task.scenario.relation
         proves = proves or _proves(first)
+        kinds |= {each.kind for tape in recording.tapes.values() for each in tape}
         found.differs += [line for line in recording.findings if line not in found.differs]
         others = others or list(neighbours(task, count, seed, settings))
         for other in (Neighbour(task), *others[number :: len(policies)]):
@@ -177,7 +181,8 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
         tape = MadeUp(kind)
         first = _answers(job, dataset, tape)
         replayed(Replaying(tape, relation), first, others[number % len(others)])
-    return ReplayAudit(job.method, job.scenario, job.protocol, relation, proves, found)
+    case = job.method, job.scenario, job.protocol
+    return ReplayAudit(*case, relation, proves, tuple(sorted(kinds)), found)
 
 
 @dataclass(frozen=True)
