@@ -39,6 +39,7 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
             "labels",
             "models",
             "steps",
+            "teachers",
         }  # words
     assert "table1" in named
     for path in package.rglob("*.py"):
@@ -57,6 +58,7 @@ FLOORS = (
     ("training",),
     ("methods",),
     ("result", "run", "sharded", "study", "run_values", "attacks"),
+    ("audit",),
     ("report",),
     ("exhibits", "plan"),
     ("cost", "verify", "kept", "workflow", "repairs", "announce", "locks"),

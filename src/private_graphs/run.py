@@ -221,7 +221,9 @@ def restated(
         fields = {"n_configurations": row["n_configurations"]} | fields
         outcome = Outcome(nobody, nobody, **fields)
         runs.append(
-            runner.run_of(Answer(requests[key], outcome, outcome.events, outcome.validation_events))
+            runner.run_of(
+                Answer(requests[key], outcome, outcome.events or (), outcome.validation_events)
+            )
         )
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
     return Restated([statements[run] for run in runs], told)
@@ -404,7 +406,7 @@ class _Runner:
         answers = [Answer(*each) for each in parts]
         for each in answers:
             released, told = (each.events, each.validation_events), each.outcome
-            if released != (told.events, told.validation_events):
+            if told.events is not None and released != (told.events, told.validation_events):
                 raise ReleaseMismatch(
                     f"{self.job.method} released {released}; it states {told.events} and "
                     f"{told.validation_events}"

@@ -130,7 +130,7 @@ def test_rows_that_are_not_normalised_are_caught_in_class_sums(monkeypatch):
 def test_gradients_that_are_not_clipped_are_caught(monkeypatch, method):
     runs = 1500
     assert not broken(method, "text", 8.0, runs)
-    monkeypatch.setattr(node_gradients, "factors", lambda squared, _: np.ones_like(squared))
+    monkeypatch.setattr(node_gradients, "clip_factors", lambda squared, _: np.ones_like(squared))
     assert broken(method, "text", 8.0, runs)
 
 

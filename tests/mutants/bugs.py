@@ -131,10 +131,9 @@ BUGS = (
     Bug(
         "8",
         "gradients clipped after summing, in place of each node's",
-        "methods/node_gradients.py",
-        "    found = np.minimum(1.0, safe / np.sqrt(squared_norms))",
-        "    found = np.minimum(1.0, safe / np.sqrt(squared_norms.mean()))\n"
-        "        found = np.full(squared_norms.shape, found)",
+        "training/dpsgd.py",
+        "        factors = (safe / squared_norms**0.5).clip(max=1.0)",
+        "        factors = (safe / (0 * squared_norms + squared_norms.mean())**0.5).clip(max=1.0)",
         (test("methods/node_gradients::clipped_sums_equal_those_of_torch_gradients"),),
     ),
     Bug(

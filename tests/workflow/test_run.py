@@ -159,9 +159,9 @@ def test_a_broken_proof_fails_the_run_and_a_mended_one_adds_its_jobs_to_the_othe
 ) -> None:
     folders = [finished.job(name) for name in ("released", "paper")]
     before = [path.stat().st_mtime_ns for folder in folders for path in sorted(folder.iterdir())]
-    path = finished.path / "src" / "private_graphs" / "training" / "engine.py"
+    path = finished.path / "src" / "private_graphs" / "mechanisms" / "door.py"
     honest = path.read_text()
-    stated = "each.noise_multiplier * settings.clip_norm"
+    stated = "return query.noise_multiplier * query.clip_norm"
     bug = honest.replace(stated, f"{stated} / 10")  # the accounting knows nothing of it
     assert bug != honest
     path.write_text(bug)

@@ -154,12 +154,14 @@ def _load_kernels(modules: list[str]) -> None:
         canary.label_scores(canary.Design("released", 2.0, runs=1, epochs=1), noise=1.0, label=1)
     if "private_graphs.methods.appr" in modules:
         roots = importlib.import_module("private_graphs.training.roots")
+        door = importlib.import_module("private_graphs.mechanisms.door").Door
+        streams = importlib.import_module("private_graphs.training.streams").Streams
         one = scipy.sparse.csr_matrix(np.ones((1, 1)))
         plan = roots.Plan(np.zeros((1, 1), np.int64), 1.0, 1.0, 1.0)
         for dtype in (np.float32, np.float64):
             found = roots.Roots.of(one, one, np.zeros(1, np.int64), dtype)
-            key = np.arange(4, dtype=np.uint32)
-            roots.train(found, np.zeros(2 * roots.HIDDEN), plan, key, 0)
+            steps = door.of([streams.of({})]).descent([None])
+            roots.train(found, np.zeros(2 * roots.HIDDEN), plan, steps, 0)
 
 
 def _run(line: socket.socket, compiled: int) -> None:

@@ -92,8 +92,9 @@ class Outcome:
     """(M,) classes."""
     validation_predictions: np.ndarray
     """(V,) classes of the validation records by the same model."""
-    events: tuple[Event, ...] = ()
-    """What its statement says was released; the runner holds it against what passed the door."""
+    events: tuple[Event, ...] | None = None
+    """What ``Method.stated`` says was released; the runner holds it against what passed the door,
+    which is what counts. None: the method cannot say it apart from a run."""
     validation_events: tuple[Event, ...] = ()
     """The same of validation labels that are private. No training record is among them."""
     claim: Claim | None = None
