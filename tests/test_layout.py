@@ -55,7 +55,7 @@ FLOORS = (
     ("features",),
     ("privacy",),
     ("protocols", "tasks", "jobs"),
-    ("training",),
+    ("training", "mechanisms"),
     ("methods",),
     ("result", "run", "sharded", "study", "run_values", "attacks"),
     ("audit",),
