@@ -16,7 +16,7 @@ from private_graphs.run import execute
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "pate"
 NAME = "fashion-mnist-students"
-BARS = {2.0: 0.88, 1.0: 0.87}
+BARS = {1.0: 0.87}
 """Accuracy on all 10,000 images of the test file, no public label read, by ε."""
 
 
@@ -50,8 +50,8 @@ def test_noisy_steps_reach_their_bars_on_all_test_images(dataset: ImageDataset) 
         assert whole[mine].min() >= bar
 
 
-def test_noisy_steps_with_the_public_labels_beat_these_alone(dataset: ImageDataset) -> None:
-    recorded = read_recorded(RECORDED).runs
-    alone = recorded[(recorded["group"] == "frontier") & (recorded["epsilon"] == 0)]
-    (score,) = frontier(dataset, "scattering_labels", (1.0,))["test_accuracy"]
-    assert score > alone["test_accuracy"].max() > 0.87
+def test_recorded_noisy_steps_with_the_public_labels_beat_these_alone() -> None:
+    runs = read_recorded(RECORDED).runs.query("group == 'frontier'")
+    alone = runs.loc[runs["epsilon"] == 0, "test_accuracy"].max()
+    both = runs.query("method == 'scattering_labels' and epsilon == 1")["test_accuracy"]
+    assert both.mean() > alone > 0.87
