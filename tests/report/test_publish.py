@@ -15,10 +15,18 @@ STUDY = "lrec2022"
 
 
 @pytest.fixture(scope="module")
-def docs(root, tmp_path_factory):
-    """``docs/results`` made anew of the repository's recorded rows."""
+def recorded(root, tmp_path_factory):
+    """The recorded results of one study; ``test_published`` reads those of all."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / STUDY).symlink_to(root / "recorded" / STUDY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def docs(recorded, tmp_path_factory):
+    """``docs/results`` made anew of recorded rows."""
     folder = tmp_path_factory.mktemp("docs")
-    paths = publish(root / "recorded", folder)
+    paths = publish(recorded, folder)
     assert set(paths) == {path for path in folder.rglob("*") if path.is_file()}
     return folder / STUDY
 
@@ -69,8 +77,8 @@ GRIDS = re.compile(r"data:image/[^\"' )]+")
 """Grids of pictures inside pages: the rest of the site grows with its statements."""
 
 
-def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
-    pages = write_site(tmp_path, root / "recorded")
+def test_the_site_of_a_fresh_clone_shows_the_recorded_results(recorded, tmp_path):
+    pages = write_site(tmp_path, recorded)
     assert tmp_path / "site" / STUDY / "table1.html" in pages
     index = (tmp_path / "index.html").read_text()
     assert "recorded, 2026" in index and "Is ε = 2 of this paper true?" in index
