@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.attacks.mechanism_audit import tape_findings
 from private_graphs.attacks.neighbours import Neighbour, neighbours
 from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_job
 from private_graphs.errors import UsageError, UserError
@@ -148,7 +149,8 @@ def describe(audits: Sequence[ReplayAudit]) -> str:
 def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
     """Replay a job on ``count`` neighbours, with the coins as drawn, all and none by turns.
 
-    Also under the same tape with other secret coins; with made-up tapes; and with other noisy
+    The noise of the first tape has to be fresh and as large as planned. Runs are replayed
+    also under the same tape with other secret coins; with made-up tapes; and with other noisy
     values of every second replica, which the others may not read.
     """
     method = method_named(job.method)
@@ -175,6 +177,7 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
             found.neighbours += other.task is not task
             replayed(Replaying(recording, relation), first, other)
         if coins == "drawn":
+            found.differs += tape_findings([recording])
             replayed(Redrawn(recording, relation), first, Neighbour(task))
             found.differs += _read_by_others(job, dataset, first)
     for number, kind in enumerate(MADE_UP):

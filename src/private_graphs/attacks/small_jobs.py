@@ -18,7 +18,7 @@ _SHORT: dict[str, Any] = {
     "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,
     "hidden": 8, "roots": 4, "batch": 5, "teachers": 3, "teacher_network": "softmax",
     "teacher_epochs": 2, "network": "mlp", "threshold": 1.0, "draws": 0, "parts": 2, "rate": 0.4,
-    "dropout": 0.0, "sample": 0.7, "printed": {"1": (2.0, 6), "2": (1.5, 6)},
+    "dropout": 0.0, "sample": 0.7, "degree": 4, "printed": {"1": (2.0, 6), "2": (1.5, 6)},
 }  # fmt: skip
 """Settings that make runs short, of whatever method has them."""
 _OWN: dict[str, dict[str, Any]] = {

@@ -289,7 +289,7 @@ class Door:
                 lane.ledger(self.name).spend(query)
                 draw = lane.generator(stream)
                 if isinstance(query, PureQuery):
-                    out += draw.laplace(0, sensitivity / query.epsilon, row.shape)
+                    out += draw.laplace(0, sensitivity / query.epsilon * weights, row.shape)
                 elif lattice:
                     out[...] = (
                         row + _discrete_laplace(draw, query, spacing, weights, row)
@@ -297,7 +297,9 @@ class Door:
                 else:
                     out += draw.laplace(0, query.scale * np.asarray(weights), row.shape)
             if self.watch.active:
-                kept = (row * spacing if lattice else row) / weights
+                unit = sensitivity if isinstance(query, PureQuery) else 1.0
+                self._set_by(lane, unit, spacing, weights)
+                kept = (row * spacing if lattice else row) / weights / unit
                 out[...] = self.watch.passed(lane, self.name, "laplace", query, kept, out)
         return released
 
@@ -345,6 +347,8 @@ class Door:
                 others = draw.integers(0, n_cells - 1, size=len(own))
                 others += others >= own
                 told = np.where(draw.random(len(own)) < keep, own, others)
+            if self.watch.active:
+                self._set_by(lane, n_cells)
             released.append(self.watch.passed(lane, self.name, "respond", query, own, told))
         return released
 
@@ -384,6 +388,8 @@ class Door:
             _, first = np.unique(others, return_index=True)
             others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
         told = np.concatenate([stay, others[:wanted]])
+        if self.watch.active:
+            self._set_by(lane, total, keep, make)
         return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), told)
 
     def choose(
@@ -467,6 +473,11 @@ class Door:
             self.watch.passed(lane, self.name, "unnoised", event, value, value)
         return values
 
+    def _set_by(self, lane: Lane, *values: Any) -> None:
+        """Show a watch what a method sets of the noise beside the query: it has to be public."""
+        for value in values:
+            self.watch.public(lane, "what sets the noise", np.asarray(value))
+
     def public(self, name: str, values: Sequence[Any]) -> None:
         """Show a watch what follows from what passed: equal to the bit in a replay."""
         if self.watch.active:
@@ -511,7 +522,13 @@ class Descent:
         """(R,) standard deviation of the noise of a sum; 0 without DP."""
         self._buffer: Array | None = None
         self._tossed = 0  # steps whose coins were tossed and whose noise was not yet added
+        self._joined: Sequence[Array] | None = None  # those whom the last coins chose
         self._shown = 0  # compiled steps that a watch saw
+
+    @property
+    def _counts_on_coins(self) -> bool:
+        """Whether a plan has a lower price because terms join by secret coins."""
+        return any(_rate(query) < 1 for query in self.queries if query is not None)
 
     def check_clip(self, norm: float) -> None:
         """ReleaseMismatch where terms clipped to ``norm`` (infinity: not at all) are not planned.
@@ -540,6 +557,7 @@ class Descent:
             else:
                 rows = draw.choice(population, draw.binomial(population, own), False, shuffle=False)
             found.append(self.door.watch.joined(lane, rows, population))
+        self._joined = found
         return found
 
     def join_steps(self, steps: int, population: int) -> list[list[Array]]:
@@ -558,7 +576,7 @@ class Descent:
 
         ReleaseMismatch where a plan counts on coins, which ``join`` tosses.
         """
-        if any(_rate(query) < 1 for query in self.queries if query is not None):
+        if self._counts_on_coins:
             raise ReleaseMismatch("the plan counts on the coins of the door; expected join")
         return [lane.generator(self.coins) for lane in self.door.lanes]
 
@@ -574,7 +592,12 @@ class Descent:
     def take(
         self, clipped: Callable[[Sequence[Array]], Any], joined: Sequence[Array], population: int
     ) -> Any:
-        """Return the noisy sum of a step of those who ``joined``, by coins or by a public order."""
+        """Return the noisy sum of a step of those who ``joined``, by coins or by a public order.
+
+        ReleaseMismatch where the plan counts on coins and these are not whom the last ones chose.
+        """
+        if self._counts_on_coins and joined is not self._joined:
+            raise ReleaseMismatch("a step of others than its coins chose; expected those of join")
         total = clipped(joined)
         if self.door.watch.active:
             self.door.watch.terms(self, clipped, joined, total, population)
@@ -587,7 +610,7 @@ class Descent:
         """
         if self._tossed:
             self._tossed -= 1
-        elif any(_rate(query) < 1 for query in self.queries if query is not None):
+        elif self._counts_on_coins:
             raise ReleaseMismatch("the plan counts on the coins of the door; expected join")
         array = sums.numpy() if hasattr(sums, "numpy") else sums
         watch = self.door.watch

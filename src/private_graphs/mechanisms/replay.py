@@ -310,7 +310,7 @@ def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> 
         gap = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     if np.isnan(gap).any():
         return math.nan
-    if isinstance(query, PureQuery):  # Laplace noise for an ε alone: in the scale of the noise
+    if isinstance(query, PureQuery):  # the door gives it in the sensitivity that sets the noise
         return float(np.abs(gap).sum())
     if isinstance(query, LaplaceQuery):
         return float(np.abs(gap).sum()) / query.sensitivity
@@ -483,6 +483,8 @@ def tape_noise(watch: Recording) -> list[tuple[str, np.ndarray]]:
                 if np.issubdtype(exact.dtype, np.integer):
                     exact = exact * each.query.spacing
                 found.append((each.kind, (each.noisy - exact) / each.query.noise_std))
+            elif each.kind == "rows" and len(each.exact):
+                found.append((each.kind, (each.noisy - each.exact) / each.query.noise_std))
             elif each.kind == "step" and each.query is not None:
                 std = getattr(each.query, "noise_std", None)
                 std = std or each.query.noise_multiplier * each.query.clip_norm
