@@ -6,6 +6,7 @@ artifacts, statements' facts and assumptions, the plan, warnings and log lines.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from private_graphs.errors import UsageError, UserError
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Watch
 from private_graphs.mechanisms.replay import (
-    MADE_UP,
     Coins,
     MadeUp,
     Recording,
@@ -71,7 +71,7 @@ class ReplayAudit:
             "mechanisms": list(self.mechanisms),
             "neighbours": replay.neighbours,
             "calls": replay.calls,
-            "largest_ratio": replay.largest_ratio,
+            "largest_ratio": replay.largest_ratio if math.isfinite(replay.largest_ratio) else None,
             "rest_equal": replay.rest_equal,
             "differs": replay.differs,
             "passed": self.passed,
@@ -173,17 +173,18 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
         kinds |= {each.kind for tape in recording.tapes.values() for each in tape}
         found.differs += [line for line in recording.findings if line not in found.differs]
         others = others or list(neighbours(task, count, seed, settings))
-        for other in (Neighbour(task), *others[number :: len(policies)]):
-            found.neighbours += other.task is not task
+        for other in others[number :: len(policies)]:
+            found.neighbours += 1
             replayed(Replaying(recording, relation), first, other)
         if coins == "drawn":
+            replayed(Replaying(recording, relation), first, Neighbour(task))
             found.differs += tape_findings([recording])
             replayed(Redrawn(recording, relation), first, Neighbour(task))
             found.differs += _read_by_others(job, dataset, first)
-    for number, kind in enumerate(MADE_UP):
-        tape = MadeUp(kind)
-        first = _answers(job, dataset, tape)
-        replayed(Replaying(tape, relation), first, others[number % len(others)])
+    tape = MadeUp()
+    first = _answers(job, dataset, tape)
+    for other in others[:2]:
+        replayed(Replaying(tape, relation), first, other)
     case = job.method, job.scenario, job.protocol
     return ReplayAudit(*case, relation, proves, tuple(sorted(kinds)), found)
 
@@ -217,7 +218,7 @@ def _read_by_others(job: Job, dataset: Any, first: Answered) -> list[str]:
     if isinstance(first.answers, str):
         return []
     even = [each.request.streams.public_id for each in first.answers[::2]]
-    after = _answers(job, dataset, MadeUp("zero", set(even)))
+    after = _answers(job, dataset, MadeUp(spared=set(even)))
     if isinstance(after.answers, str):
         return [f"other replicas' noisy values: {after.answers}"]
     pairs = [[_plain_answer(each.task, a, None, True) for a in each.answers[::2]]

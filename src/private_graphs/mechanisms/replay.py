@@ -36,8 +36,8 @@ from private_graphs.privacy.events import (
 
 SLACK = 1e-9
 """Relative excess of a distance that rounding of the comparison itself may cause."""
-_TERM_STEPS = 2
-"""Steps of a training whose single terms are looked at."""
+_TERM_STEP = 2
+"""The step whose single terms are looked at: in the first one weights may still be zero."""
 _TERM_REPLICAS = 4
 """Replicas whose single terms are looked at."""
 _MOVED = 1e-6
@@ -106,10 +106,10 @@ class Recording(Watch):
         self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
         total: Any, population: int,
     ) -> None:  # fmt: skip
-        """Keep the single terms of the first steps; look at their norms and their sum."""
+        """Keep the single terms of a step; look at their norms and their sum."""
         self._steps += 1
         unclipped = all(_clip(query) is None for query in descent.queries)
-        if self._steps > _TERM_STEPS or self.coins == "none" or unclipped:
+        if self._steps != _TERM_STEP or self.coins == "none" or unclipped:
             return
         looked = min(_TERM_REPLICAS, len(joined))
         nobody = [np.empty(0, np.int64)] * (len(joined) - looked)
@@ -221,7 +221,7 @@ class Replaying(Recording):
         self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
         total: Any, population: int,
     ) -> None:  # fmt: skip
-        """Compare the single terms of the first steps."""
+        """Compare the single terms of that step."""
         super().terms(descent, clipped, joined, total, population)
         now, was = self.singles.get(self._steps), self.first.singles.get(self._steps)
         if now is None or was is None:
@@ -273,18 +273,23 @@ MADE_UP = ("huge", "negative", "zero", "equal")
 class MadeUp(Recording):
     """Records a run whose noisy values are not noise: what branches on them is looked into.
 
-    ``spared``: public ids of the lanes whose values stay, so that nothing of these may change.
+    ``kinds`` go round the lanes. ``spared``: public ids of the lanes whose values stay, so that
+    nothing of these may change.
     """
 
-    def __init__(self, kind: str, spared: Container[str] = ()) -> None:
+    def __init__(self, kinds: Sequence[str] = MADE_UP, spared: Container[str] = ()) -> None:
         super().__init__()
-        self.kind, self.spared = kind, spared
+        self.kinds, self.spared, self._lanes = kinds, spared, []
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
         """Return a made-up value of the same shape; choices stay."""
         numbers = kind in ("gaussian", "laplace", "step", "rows")
-        if query is not None and numbers and lane.streams.public_id not in self.spared:
-            value = {"huge": 1e6, "negative": -1e6, "zero": 0.0, "equal": 1.0}[self.kind]
+        name = lane.streams.public_id
+        if query is not None and numbers and name not in self.spared:
+            if name not in self._lanes:
+                self._lanes.append(name)
+            made_up = self.kinds[self._lanes.index(name) % len(self.kinds)]
+            value = {"huge": 1e6, "negative": -1e6, "zero": 0.0, "equal": 1.0}[made_up]
             noisy = np.full(np.shape(noisy), value)
         return super().passed(lane, part, kind, query, exact, noisy)
 
@@ -465,7 +470,7 @@ def replay(
             after = released(run(first, again))
             found.add(again, differences(before, after))
     for kind in MADE_UP if made_up else ():
-        tape = MadeUp(kind)
+        tape = MadeUp([kind])
         before = released(run(first, tape))
         for data in others:
             again = Replaying(tape, relation)
