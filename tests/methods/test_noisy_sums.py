@@ -12,8 +12,10 @@ from answers import answers
 from doors import door_of
 from small_graphs import make_graph, with_parts
 
+from private_graphs.attacks.neighbours import neighbours
+from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.errors import UserError
-from private_graphs.mechanisms.door import ReleaseMismatch
+from private_graphs.mechanisms.door import UNSEEN, ReleaseMismatch
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Request
 from private_graphs.methods.noisy_sums import (
@@ -27,6 +29,7 @@ from private_graphs.methods.noisy_sums import (
 )
 from private_graphs.privacy.accountants import compose_groups, gdp_delta, price
 from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile
+from private_graphs.run import answer
 from private_graphs.tasks import build_task
 from private_graphs.training.streams import Streams
 
@@ -301,3 +304,25 @@ def test_accuracies_by_epoch_are_kept_where_they_may_be_told_and_are_those_of_th
     assert (
         bool(private.artifacts) == (protocol == "released") == (CURVES_KEPT in private.assumptions)
     )
+
+
+@pytest.mark.parametrize("name", ["label_sums", "gap", "progap", "dp_gnn"])
+def test_under_lists_a_replaced_node_changes_its_own_column_of_a_sum_alone(name, monkeypatch):
+    """A reader who drops one sender for another would move by more than the sender is priced."""
+    read = []
+    made = NoisySums.__init__
+
+    def remember(sums, receiving, *others):
+        read.append([each.toarray() for each in receiving])
+        made(sums, receiving, *others)
+
+    monkeypatch.setattr(NoisySums, "__init__", remember)
+    method = method_named(name)
+    job = small_job(method, "lists", "sound", changed={"degree": 2})
+    task, _ = answer(job, small_dataset(method), UNSEEN)
+    before = read.pop()
+    for other in neighbours(task, 4, 0):
+        answer(job, small_dataset(method), UNSEEN, other.task)
+        for was, now in zip(before, read.pop(), strict=True):
+            assert set(np.flatnonzero((was != now).any(axis=0))) <= {other.node}
+            assert now.sum(axis=0).max() <= 2

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from doors import one_lane
 
-from private_graphs.mechanisms.door import ReleaseMismatch
+from private_graphs.attacks.neighbours import neighbours
+from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.mechanisms.door import UNSEEN, ReleaseMismatch
+from private_graphs.methods import method_named
 from private_graphs.methods.pate_votes import (
     REFUSED,
     Noise,
@@ -21,6 +24,8 @@ from private_graphs.methods.pate_votes import (
 )
 from private_graphs.privacy.accountants import compose_runs, gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
+from private_graphs.run import answer
+from private_graphs.training.image_nets import Ensemble
 
 VOTES = np.random.default_rng(0).multinomial(250, [0.7] + [0.3 / 9] * 9, size=400)
 
@@ -204,3 +209,20 @@ def test_a_check_far_from_the_threshold_gains_nothing_at_large_noise():
     for order in (2, 8, 32):
         found = dependent_checks(votes(250), 200, 150, order)[0]
         assert found == pytest.approx(order / (2 * 150**2), rel=1e-12)
+
+
+def test_which_records_a_teacher_has_follows_from_no_record(monkeypatch):
+    """Else one record moves the votes of more than one teacher; few images show it."""
+    parts, votes_of = [], Ensemble.votes
+
+    def remember(ensemble, own, *others):
+        parts.append(own)
+        return votes_of(ensemble, own, *others)
+
+    monkeypatch.setattr(Ensemble, "votes", remember)
+    method = method_named("pate_labels")
+    job = small_job(method, "records", "sound", seeds=(0,))
+    task, _ = answer(job, small_dataset(method), UNSEEN)
+    for other in neighbours(task, 5, 0):
+        answer(job, small_dataset(method), UNSEEN, other.task)
+    assert len(parts) == 6 and all(np.array_equal(each, parts[0]) for each in parts)

@@ -151,6 +151,17 @@ def test_drawn_records_are_of_their_own_unit_and_an_empty_unit_has_no_weight():
     assert groups.weights.sum(axis=1).tolist() == [1, 0, 1]
 
 
+def test_a_unit_that_loses_its_records_changes_no_draw_of_others():
+    """Draws go by the place of a unit, never by how many units have records."""
+    draws = np.random.default_rng(0), np.random.default_rng(0)
+    full, less = (Units.of(np.array([own, own, 1, 1, 2, 2]), 3) for own in (0, -1))
+    before, after = (
+        units.groups(np.arange(3), 4, draw) for units, draw in zip((full, less), draws, strict=True)
+    )
+    assert np.array_equal(before.records[1:], after.records[1:])
+    assert draws[0].random() == draws[1].random()
+
+
 @pytest.mark.parametrize("net", [Softmax(12, 12, 3), Cnn(12, 12, 3)])
 @pytest.mark.parametrize("draws", [0, 4])
 def test_without_any_record_a_step_is_zero_before_its_noise(net, draws):

@@ -6,18 +6,20 @@ artifacts, statements' facts and assumptions, the plan, warnings and log lines.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from private_graphs.attacks.mechanism_audit import tape_findings
 from private_graphs.attacks.neighbours import Neighbour, neighbours
-from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_job
+from private_graphs.attacks.small_jobs import OTHERS, all_cases, small_dataset, small_job
 from private_graphs.errors import UsageError, UserError
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Watch
@@ -35,9 +37,6 @@ from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import price
 from private_graphs.run import Answer, answer
 from private_graphs.tasks import SCENARIOS, Task
-
-_NOT_COMPARED = ("seconds",)
-"""Measured columns that a seeded run tells beside its guarantee."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +80,21 @@ class ReplayAudit:
 def audit_case(
     method: str, scenario: str, protocol: str, count: int, seeds: int = 5
 ) -> ReplayAudit:
-    """Replay a short job of one method on ``count`` neighbours, with four replicas a seed."""
-    found = method_named(method)
-    job = small_job(found, scenario, protocol, seeds=tuple(range(seeds)))
-    return audit(job, small_dataset(found), count)
+    """Replay a short job of one method on ``count`` neighbours, with four replicas a seed.
+
+    And jobs with other settings, which lead through other code.
+    """
+    found, several = method_named(method), tuple(range(seeds))
+    audited = audit(
+        small_job(found, scenario, protocol, seeds=several), small_dataset(found), count
+    )
+    for changed in OTHERS.get(method, ()) if protocol == "sound" else ():
+        job = small_job(found, scenario, protocol, seeds=several, changed=changed)
+        more = audit(job, small_dataset(found), count)
+        audited.replay.join(more.replay)
+        kinds = tuple(sorted({*audited.mechanisms, *more.mechanisms}))
+        audited = replace(audited, proves=audited.proves or more.proves, mechanisms=kinds)
+    return audited
 
 
 def audit_methods(
@@ -201,8 +211,8 @@ class Answered:
 
 
 def _answers(job: Job, dataset: Any, watch: Watch, task: Task | None = None) -> Answered:
-    """Run a job."""
-    with said() as lines:
+    """Run a job under a clock that counts how often it is read, so that durations are equal too."""
+    with said() as lines, patch("time.perf_counter", itertools.count().__next__):
         try:
             task, answers = answer(job, dataset, watch, task)
         except UserError as error:
@@ -261,7 +271,6 @@ def _plain_answer(task: Task, each: Answer, node: int | None, predicts: bool) ->
         test = np.where(np.flatnonzero(graph.test_mask & labelled) == node, 0, test)
         own = np.flatnonzero(graph.validation_mask & labelled) == node
         validation = np.where(own, 0, validation)
-    measured = {k: v for k, v in outcome.measured.items() if k not in _NOT_COMPARED}
     return {
         "events": repr((each.events, each.validation_events)),
         "test_predictions": test if predicts else None,
@@ -269,7 +278,7 @@ def _plain_answer(task: Task, each: Answer, node: int | None, predicts: bool) ->
         "claim": repr(outcome.claim),
         "settings": repr(dict(outcome.settings)),
         "chosen": (outcome.n_configurations, outcome.chosen_by, outcome.chosen_on_public),
-        "measured": {name: _plain(value) for name, value in measured.items()},
+        "measured": {name: _plain(value) for name, value in outcome.measured.items()},
         "artifacts": {name: np.asarray(value) for name, value in outcome.artifacts.items()},
         "curves": {name: np.asarray(value) for name, value in outcome.curves.items()},
         "facts": (outcome.public_facts, outcome.assumptions, outcome.noise_generator),

@@ -421,6 +421,13 @@ class Replay:
         """Whether nothing contradicts the plan."""
         return self.rest_equal and self.largest_ratio <= 1 + SLACK
 
+    def join(self, other: Replay) -> None:
+        """Take in replays of another run."""
+        self.neighbours, self.calls = self.neighbours + other.neighbours, self.calls + other.calls
+        if not other.largest_ratio <= self.largest_ratio:
+            self.largest_ratio, self.worst = other.largest_ratio, other.worst
+        self.differs += [line for line in other.differs if line not in self.differs]
+
     def add(self, watch: Replaying, differs: Iterable[str]) -> None:
         """Take in one neighbour."""
         watch.finished()
