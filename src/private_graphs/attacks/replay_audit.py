@@ -34,6 +34,7 @@ from private_graphs.mechanisms.replay import (
     said,
 )
 from private_graphs.methods import method_named
+from private_graphs.methods.noisy_sums import VALIDATION_READ
 from private_graphs.privacy.accountants import price
 from private_graphs.run import Answer, answer
 from private_graphs.tasks import SCENARIOS, Task
@@ -182,7 +183,14 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
         proves = proves or _proves(first)
         kinds |= {each.kind for tape in recording.tapes.values() for each in tape}
         found.differs += [line for line in recording.findings if line not in found.differs]
-        others = others or list(neighbours(task, count, seed, settings))
+        others = (
+            others
+            or [
+                each
+                for each in neighbours(task, 2 * count, seed, settings)
+                if _is_covered(each, first)
+            ][:count]
+        )
         for other in others[number :: len(policies)]:
             found.neighbours += 1
             replayed(Replaying(recording, relation), first, other)
@@ -236,6 +244,14 @@ def _read_by_others(job: Job, dataset: Any, first: Answered) -> list[str]:
     return [f"of other replicas' noisy values: {line}" for line in differences(*pairs)]
 
 
+def _is_covered(other: Neighbour, answered: Answered) -> bool:
+    """Whether the statement of a run covers the unit of a neighbour."""
+    if isinstance(answered.answers, str) or other.node is None:
+        return True
+    uncovered = any(VALIDATION_READ in each.outcome.assumptions for each in answered.answers)
+    return not (uncovered and answered.task.graph.validation_mask[other.node])
+
+
 def _proves(answered: Answered) -> bool:
     """Whether what some private run releases proves a finite ε."""
     task, answers = answered.task, answered.answers
@@ -280,7 +296,6 @@ def _plain_answer(task: Task, each: Answer, node: int | None, predicts: bool) ->
         "chosen": (outcome.n_configurations, outcome.chosen_by, outcome.chosen_on_public),
         "measured": {name: _plain(value) for name, value in outcome.measured.items()},
         "artifacts": {name: np.asarray(value) for name, value in outcome.artifacts.items()},
-        "curves": {name: np.asarray(value) for name, value in outcome.curves.items()},
         "facts": (outcome.public_facts, outcome.assumptions, outcome.noise_generator),
         "units": (outcome.n_units, outcome.calibrated_for),
     }

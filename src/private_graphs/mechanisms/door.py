@@ -135,6 +135,8 @@ class Watch:
     """What sees the calls of a door; this one sees nothing. ``replay`` has others."""
 
     active = False
+    public_places = False
+    """Whether dropout bits have to begin at public places (``training.roots``)."""
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
         """Return what is released in place of ``noisy``."""

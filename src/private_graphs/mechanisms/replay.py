@@ -63,6 +63,7 @@ class Recording(Watch):
     """Keeps what passes. ``coins``: as drawn, or all units join every step, or none does."""
 
     active = True
+    public_places = True
 
     def __init__(self, coins: Coins = "drawn", sampled: Sequence[int] = ()) -> None:
         self.coins, self.unit = coins, tuple(sampled)

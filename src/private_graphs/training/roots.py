@@ -32,6 +32,8 @@ _CANCELLED = 2.0**-40
 are left where they cancel, of rows with up to 8,192 features."""
 _CHUNK = 1024
 """Counters of noise that are drawn at a time: a few pages of memory."""
+_APART = 2**32
+"""Counters of dropout between two places of a batch, where these are public."""
 _DROPS = 2**16
 """Resolution of the probability of dropout."""
 _G0, _G1, _G2 = (
@@ -226,19 +228,23 @@ def _add_roots(
     ``w2`` and ``total2`` (classes · hidden,) W2, by classes. ``fresh``: inputs are dropped anew, so
     that the gradient of a root of several nodes is added up by itself; else ``grams`` has the
     products of their features. ``drop`` are seed and counter of dropout, how far a node moves the
-    counter, threshold and scale. Returns the counter after the draws.
+    counter, threshold, scale, and how far apart the counters of two places of the batch begin (0:
+    one root begins where the last one ended). Returns the counter after the draws.
     """
     row_start, weights, gram_start = rows
     start, columns, inputs = x
     own_start, features, numbers = own
     hidden, deltas, units, back, errors, zeros, classes, left, words, draws, gradient = scratch
-    seed, counter, stride, threshold, scale = drop
+    seed, counter, stride, threshold, scale, apart = drop
+    begun = counter
     n_classes, width, dtype = errors.shape[0], len(lanes), theta.dtype.type
     values, first_layer = inputs, hidden
     if fresh:  # what is left of the first layer does not lie where it is computed
         values, first_layer = left, deltas
     for place in range(batch.shape[0]):
         i = batch[place]
+        if apart > 0:
+            counter = begun + place * apart
         if i < 0:
             continue
         first, size = row_start[i], row_start[i + 1] - row_start[i]
@@ -310,7 +316,7 @@ def _add_roots(
         for k in range(size):
             begin, end = start[first + k], start[first + k + 1]
             scatter_row(lanes, begin, end, columns, values, deltas, k, total)
-    return counter
+    return begun + batch.shape[0] * apart if apart > 0 else counter
 
 
 @njit(nogil=True, cache=True)
@@ -399,7 +405,7 @@ def _started(lanes, x, row_start, theta, n_features, n_batch, adam, fresh):
 @njit(error_model="numpy", nogil=True, cache=True)
 def _accumulate(
     lanes, batch, x, rows, labels, grams, theta, n_features, longest, clip, threshold, scale, seed,
-    counter, own, scratch, sums,
+    counter, apart, own, scratch, sums,
 ):  # fmt: skip
     """Sum the clipped gradients of a batch into the first of ``sums``: all that is read privately.
 
@@ -410,7 +416,8 @@ def _accumulate(
     n_first = n_features * width
     n_classes = (theta.shape[0] - n_first) // width
     w2.reshape(n_classes, width)[:] = theta[n_first:].reshape(width, n_classes).T
-    drop = (seed, counter, longest + width + 8, threshold, scale)  # more than a node draws
+    # a node moves the counter by more than it draws
+    drop = (seed, counter, longest + width + 8, threshold, scale, apart)
     counter = _add_roots(
         lanes, batch, x, rows, labels, theta, w2, clip, grams, threshold > 0, drop, own, scratch,
         total, total2, squares,
@@ -437,7 +444,7 @@ def _finish(theta, total, moments, t, n_first, std, divisor, rate, adam, decay, 
 @njit(error_model="numpy", nogil=True, cache=True)
 def _train(
     lanes, x, rows, labels, grams, batches, theta, n_features, longest, clip, std, divisor,
-    rate, adam, decay, threshold, scale, key, seed,
+    rate, adam, decay, threshold, scale, apart, key, seed,
 ):  # fmt: skip
     """Train ``theta`` (P,), W1 first, in place."""
     own, scratch, sums, moments, drawn = _started(
@@ -447,7 +454,7 @@ def _train(
     for t in range(batches.shape[0]):
         counter = _accumulate(
             lanes, batches[t], x, rows, labels, grams, theta, n_features, longest, clip, threshold,
-            scale, seed, counter, own, scratch, sums,
+            scale, seed, counter, apart, own, scratch, sums,
         )  # fmt: skip
         _finish(
             theta, sums[0], moments, t, n_features * len(lanes), std, divisor, rate, adam, decay,
@@ -457,7 +464,7 @@ def _train(
 
 def _train_watched(
     descent, lanes, x, rows, labels, grams, batches, theta, n_features, longest, clip, std, divisor,
-    rate, adam, decay, threshold, scale, key, seed,
+    rate, adam, decay, threshold, scale, apart, key, seed,
 ):  # fmt: skip
     """As ``_train``, by the same compiled functions, with a look at every sum."""
     own, scratch, sums, moments, drawn = _started(
@@ -467,7 +474,7 @@ def _train_watched(
     for t in range(batches.shape[0]):
         counter = _accumulate(
             lanes, batches[t], x, rows, labels, grams, theta, n_features, longest, clip, threshold,
-            scale, seed, counter, own, scratch, sums,
+            scale, seed, counter, apart, own, scratch, sums,
         )  # fmt: skip
         exact = sums[0].astype(np.float64)
         _finish(
@@ -537,11 +544,15 @@ def train(
     dtype = roots.features.values.dtype.type
     theta = start.astype(dtype)
     clip = dtype(safe_norm(plan.clip_norm, dtype))
+    # Where the dropout bits of a root begin follows from the sizes of others, which are private.
+    # Other bits are as good (docs/privacy.md §2), but a replay compares runs with the same ones.
+    public = descent.door.watch.public_places
+    longest, apart = (roots.n_features, _APART) if public else (roots.longest, 0)
     arguments = (
         _LANES, roots.features, roots.rows, roots.labels, roots.grams, plan.batches, theta,
-        roots.n_features, roots.longest, clip, float(descent.stds[0]), float(plan.divisor),
+        roots.n_features, longest, clip, float(descent.stds[0]), float(plan.divisor),
         plan.learning_rate, plan.adam, plan.weight_decay,
-        np.uint64(round(plan.dropout * _DROPS)), dtype(1 / (1 - plan.dropout)),
+        np.uint64(round(plan.dropout * _DROPS)), dtype(1 / (1 - plan.dropout)), apart,
         descent.keys()[0], np.uint64(dropout_seed),
     )  # fmt: skip
     if descent.door.watch.active:
@@ -564,7 +575,7 @@ def clipped_sum(
     own = _own(x, rows.start, roots.n_features, False)
     _add_roots(
         _LANES, np.arange(n), x, rows, roots.labels, theta, w2, clip_norm, roots.grams, False,
-        (np.uint64(0), 0, 0, np.uint64(0), dtype(1)), own,
+        (np.uint64(0), 0, 0, np.uint64(0), dtype(1), 0), own,
         _scratch(_LANES, x, rows.start, own.start, len(w2) // HIDDEN, False), total, total2,
         squares,
     )  # fmt: skip
