@@ -428,6 +428,15 @@ BUGS = (
         fast=True,
     ),
     Bug(
+        "N11",
+        "scattering: streams of the door are opened anew in every step",
+        "methods/scattering.py",
+        "        pass\n    return weights\n\n\ndef _query",
+        "        [lane._opened.clear() or lane._taken.clear() for lane in descent.door.lanes]\n"
+        "    return weights\n\n\ndef _query",
+        (replay("scattering", "records"),),
+    ),
+    Bug(
         "N12",
         "the coins of the first step in every step",
         "training/dpsgd.py",
