@@ -625,6 +625,15 @@ BUGS = (
         (replay("progap", "lists"), replay("label_sums", "lists")),
     ),
     Bug(
+        "P17",
+        "the rate of coins follows from the number of nodes with a label",
+        "methods/noisy_sums.py",
+        "rate=min(1.0, settings.lot / n),",
+        "rate=min(1.0, settings.lot / int((task.graph.train_mask & (task.graph.labels >= 0))"
+        ".sum())),",
+        (replay("progap", "lists"), replay("label_sums", "lists")),
+    ),
+    Bug(
         "P11",
         "means of parts: a sum stands in the column of seconds",
         "methods/part_means.py",
