@@ -19,6 +19,7 @@ from private_graphs import run as run_module
 from private_graphs.errors import UserError
 from private_graphs.files import WITHOUT_DP, sha256_of
 from private_graphs.jobs import Chosen
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Outcome
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
@@ -349,8 +350,8 @@ def test_who_has_the_seed_recovers_a_label_so_that_nothing_is_proved_without_sec
 # --- what is refused, and what is paid for ---------------------------------------------------
 
 
-def releasing(noise_std: float):
-    """A method that releases a sum with this noise."""
+def releasing(noise_std: float, states: bool = True):
+    """A method that releases a sum with this noise, and states it or nothing."""
     event = GaussianQuery(
         unit="node", relation="replace", count=1, reason="test", sensitivity=1.0,
         noise_std=noise_std,
@@ -361,7 +362,8 @@ def releasing(noise_std: float):
         door.gaussian(np.zeros((len(requests), 1)), [event] * len(requests))
         guess = np.zeros(task.test_features.shape[0], dtype=int)
         validation = np.zeros(len(task.validation_labels), dtype=int)
-        return [Outcome(guess, validation) for _ in requests]
+        events = (event,) if states else ()
+        return [Outcome(guess, validation, events) for _ in requests]
 
     return replace(method_named("class_sums"), run=run)
 
@@ -372,6 +374,13 @@ def test_a_method_that_releases_more_than_it_was_asked_for_is_refused(monkeypatc
     assert execute(job, GRAPH).rows["epsilon_proved"].max() < 1
     monkeypatch.setattr(run_module, "method_named", lambda _: releasing(1.0))
     with pytest.raises(UserError, match=job.id):
+        execute(job, GRAPH)
+
+
+def test_a_method_that_states_something_else_than_it_released_is_refused(monkeypatch):
+    job = job_of("class_sums", "text", epsilons=(1.0,), validation_labels=())
+    monkeypatch.setattr(run_module, "method_named", lambda _: releasing(10.0, states=False))
+    with pytest.raises(ReleaseMismatch, match="it states"):
         execute(job, GRAPH)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
+from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.events import (
     ExponentialChoice,
     FullBatch,
@@ -110,6 +111,44 @@ def test_coins_are_of_the_rate_and_belong_to_positions(toss):
     assert share.mean() == pytest.approx(0.3, abs=0.02) and share.std() < 0.05
     with pytest.raises(ReleaseMismatch, match="coins"):
         descent.orders()
+
+
+def test_a_step_is_of_those_whom_its_own_coins_chose():
+    event = PoissonSums(count=4, noise_multiplier=1, clip_norm=1, rate=0.3, **WORDS)
+    descent = door_of(event).descent([event])
+    first = descent.join(20)
+    descent.take(lambda _: np.zeros((1, 3)), first, 20)
+    with pytest.raises(ReleaseMismatch, match="coins"):  # whose coins were used
+        descent.take(lambda _: np.zeros((1, 3)), first, 20)
+    descent.join(20)
+    with pytest.raises(ReleaseMismatch, match="others than"):
+        descent.take(lambda _: np.zeros((1, 3)), first, 20)
+
+
+def test_what_a_method_sets_of_the_noise_has_to_be_public():
+    """The sensitivity of Laplace noise for an ε alone: here it follows from the data."""
+    query = PureQuery(epsilon=1.0, count=1, **WORDS)
+
+    def run(data, watch):
+        door = Door.of([Streams.of({})], watch)
+        door.plan([(query,)])
+        largest = max(data.max(), 1.0)
+        door.laplace(np.array([[data.sum() / largest]]), [query], sensitivity=largest)
+
+    found = replay(run, np.zeros(3), [np.array([0, 0, 5.0])])
+    assert found.largest_ratio <= 1 and any("sets the noise" in each for each in found.differs)
+
+
+def test_laplace_noise_for_an_epsilon_is_held_against_its_sensitivity():
+    query = PureQuery(epsilon=1.0, count=1, **WORDS)
+
+    def run(data, watch):
+        door = Door.of([Streams.of({})], watch)
+        door.plan([(query,)])
+        door.laplace(np.array([[data.sum()]]), [query], sensitivity=0.1)
+
+    found = replay(run, np.zeros(3), [np.array([0, 0, 0.3])])
+    assert found.largest_ratio == pytest.approx(3)
 
 
 def test_a_secret_sample_has_to_be_drawn():

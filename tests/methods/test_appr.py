@@ -314,6 +314,16 @@ def test_a_sample_is_in_random_order_and_keeps_its_induced_edges():
     assert whole.walk.diagonal().min() == 1
 
 
+def test_places_of_a_sample_are_in_the_order_of_the_draw():
+    """Sorted by number, one exchanged node would shift the places of many."""
+    task, _ = build_task(GRAPH, "nodes", PROTOCOLS["paper"], 1e-5)
+    data = Data.of(task, False)
+    sample = Sample.of(data, 0.4, lambda nodes, size: np.arange(size)[::-1])
+    nodes = np.flatnonzero(GRAPH.train_mask)[: sample.size][::-1]
+    assert np.array_equal(sample.labels, task.graph.labels[nodes])
+    assert abs(sample.features - data.features[nodes]).sum() == 0
+
+
 @pytest.mark.parametrize("name", ["appr_gaussian", "appr_chosen_values", "appr_random"])
 def test_a_run_under_sound_says_nothing_of_its_sample(name):
     result = execute(job_of(name, settings=SHORT, epsilons=(8.0,), delta=1e-5), GRAPH)

@@ -63,6 +63,24 @@ _DISCRETE = "discrete_gaussian(lane.generator(stream), steps, row.shape)"
 _NORMAL = "lane.generator(stream).standard_normal(row.shape, dtype=dtype)"
 _STEP = "lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)"
 _SUM = "array += self.stds[:, None] *"
+_PLANNED = "`Door` adds the noise of the planned event itself: a method has no standard deviation"
+_OPENED = "`Lane.generator` opens a stream once and goes on: two calls never have the same noise"
+
+BY_DESIGN = (
+    ("noise of sums, steps or rows at a part of what the event says, in a method", _PLANNED),
+    ("no noise for the density of EdgeRand, in the method", _PLANNED),
+    ("one draw of noise in all steps, or for the sums of all stages, in a method", _OPENED),
+    ("the coins of the first step in every step, in a method",
+     "`Descent.take` refuses others than those whom the last coins chose"),
+    ("one lot in all steps of an epoch", "`Descent.add` refuses a step without coins of its own"),
+    ("more answers than the cap that is paid", "`Ledger.spend` counts the rows that `Door.rows` "
+     "tells; the method keeps the cap, too (bug N9)"),
+    ("noise calibrated for fewer releases, another δ or another relation than the event has",
+     "the runner prices the plan and refuses more than was asked for (`run._refuse_excess`)"),
+    ("an event that states other noise than was added", "the runner compares what is stated with "
+     "what passed the door (`run._Runner.answers`)"),
+)  # fmt: skip
+"""Bugs that a method cannot have, and what makes them impossible."""
 
 BUGS = (
     Bug(
@@ -133,7 +151,7 @@ BUGS = (
         "gradients clipped after summing, in place of each node's",
         "training/dpsgd.py",
         "        factors = (safe / squared_norms**0.5).clip(max=1.0)",
-        "        factors = (safe / (0 * squared_norms + squared_norms.mean())**0.5).clip(max=1.0)",
+        "        factors = (safe / squared_norms.mean() ** 0.5 + 0 * squared_norms).clip(max=1.0)",
         (test("methods/node_gradients::clipped_sums_equal_those_of_torch_gradients"),),
     ),
     Bug(
@@ -339,6 +357,338 @@ BUGS = (
         "        self.uses[query] = count\n",
         (test("mechanisms/door::more_or_less_than_planned_is_refused[3]"),),
     ),
+    Bug(
+        "N1",
+        "label sums: sensitivity √D for √(2D), noise and event alike",
+        "methods/label_sums.py",
+        "return math.sqrt(2 * self.degree)",
+        "return math.sqrt(self.degree)",
+        (replay("label_sums", "lists"),),
+    ),
+    Bug(
+        "N3",
+        "noisy sums: an undirected edge counted as one directed one",
+        "methods/noisy_sums.py",
+        "sensitivity=math.sqrt(2) if edge else",
+        "sensitivity=1.0 if edge else",
+        (replay("gap", "links"), replay("progap", "links")),
+    ),
+    Bug(
+        "N4",
+        "DP-GNN: D + 1 changed roots for 2D + 1",
+        "methods/dp_gnn.py",
+        "return min(2 * self.degree + 1, self.population)",
+        "return min(self.degree + 1, self.population)",
+        (
+            test(
+                "methods/dp_gnn::"
+                "a_replaced_node_moves_every_root_of_both_of_its_lists_by_twice_the_clip"
+            ),
+        ),
+    ),
+    Bug(
+        "N5",
+        "stacks: the bias of the first layer is no part of the norm that is clipped",
+        "training/stacks.py",
+        "found * (view.squares + 1) if",
+        "found * view.squares if",
+        (replay("progap", "lists"), replay("label_sums", "lists")),
+    ),
+    Bug(
+        "N7",
+        "DP-APPR: R changed gradients priced, not R + 1",
+        "methods/appr_budget.py",
+        "else min(plan.others + 1, plan.n_roots)\n    return 2",
+        "else min(max(1, plan.others), plan.n_roots)\n    return 2",
+        (test("methods/appr::a_run_under_sound_says_nothing_of_its_sample[appr_gaussian]"),),
+    ),
+    Bug(
+        "N8",
+        "DP-APPR: the secret sample is sorted by number",
+        "methods/appr.py",
+        "nodes = train[draw(len(train), size)]",
+        "nodes = train[np.sort(draw(len(train), size))]",
+        (test("methods/appr::places_of_a_sample_are_in_the_order_of_the_draw"),),
+    ),
+    Bug(
+        "N9",
+        "PATE: the cap on answers is not kept",
+        "methods/pate_votes.py",
+        "    passed &= np.cumsum(passed) <= noise.answers\n",
+        "",
+        (test("methods/pate_votes::caps_hold_in_every_draw_and_refusals_take_draws"),),
+    ),
+    Bug(
+        "N10",
+        "means of parts are not cut",
+        "methods/part_means.py",
+        "means *= np.minimum(1, bound",
+        "means *= np.maximum(1, 0 * bound",
+        (replay("part_means", "subclasses"),),
+        fast=True,
+    ),
+    Bug(
+        "N11",
+        "scattering: streams of the door are opened anew in every step",
+        "methods/scattering.py",
+        "        pass\n    return weights\n\n\ndef _query",
+        "        [lane._opened.clear() or lane._taken.clear() for lane in descent.door.lanes]\n"
+        "    return weights\n\n\ndef _query",
+        (replay("scattering", "records"),),
+    ),
+    Bug(
+        "N12",
+        "the coins of the first step in every step",
+        "training/dpsgd.py",
+        "        yield descent.join(population, rate)",
+        "        lot = descent.join(population, rate)\n        yield lot\n"
+        "        descent.join(population, rate)\n        yield lot",
+        (replay("unit_gradients", "records"), replay("mlp_records", "records")),
+        fast=True,
+    ),
+    Bug(
+        "N14",
+        "EdgeRand: noise of the density as if it had the whole budget",
+        "methods/edge_rand.py",
+        "[query], sensitivity=moves, stream",
+        "[query], sensitivity=moves * (1 - SHARE), stream",
+        (replay("edge_rand", "links"),),
+    ),
+    Bug(
+        "N15",
+        "randomised response keeps the true cell with e^(2ε)",
+        "mechanisms/door.py",
+        "keep = math.exp(query.epsilon) / (math.exp(query.epsilon) + n_cells - 1)",
+        "keep = math.exp(2 * query.epsilon) / (math.exp(2 * query.epsilon) + n_cells - 1)",
+        (audit("respond"),),
+    ),
+    Bug(
+        "N16",
+        "shards: noise is drawn again for other sums",
+        "sharded.py",
+        "            if spent.read_text() != whole.hexdigest():",
+        "            if not spent.read_text():",
+        (test("sharded::noise_is_drawn_once"),),
+    ),
+    Bug(
+        "N17",
+        "a secret sample amplifies as q times ε",
+        "privacy/losses.py",
+        "return math.log1p(rate * math.expm1(epsilon))",
+        "return rate * epsilon",
+        (test("privacy/secret_sample::two_units_of_which_one_is_read_keep_the_amplified_profile"),),
+    ),
+    Bug(
+        "N18",
+        "ε of a file composes the rows of one budget alone",
+        "run.py",
+        "private = [other for other in runs if math.isfinite(other.epsilon)]\n        without",
+        "private = [other for other in runs if other.epsilon == run.epsilon]\n        without",
+        (test("run::all_private_rows_of_a_file_compose"),),
+    ),
+    Bug(
+        "N20",
+        "streams: every purpose has the same draws",
+        "training/streams.py",
+        'f"{self.identity}/{purpose}"',
+        'f"{self.identity}/name"',
+        (test("training/replicas::streams_are_told_apart_by_every_field_purpose_and_secret"),),
+    ),
+    Bug(
+        "N21",
+        "edge votes: each of the two messages is clipped, not both together",
+        "methods/edge_votes.py",
+        "norms = np.sqrt((to_first**2).sum(axis=1) + (to_second**2).sum(axis=1))",
+        "norms = np.sqrt(np.maximum((to_first**2).sum(axis=1), (to_second**2).sum(axis=1)))",
+        (replay("edge_votes", "edges"),),
+    ),
+    Bug(
+        "N22",
+        "noise of factor .7 on float sums",
+        "mechanisms/door.py",
+        "out += dtype(query.noise_std) * noise",
+        "out += dtype(0.7 * query.noise_std) * noise",
+        (audit("gaussian"), audit("gaussian_float32"), replay("gap", "links")),
+    ),
+    Bug(
+        "N24",
+        "noise of factor .7 on rows that are asked",
+        "mechanisms/door.py",
+        "noisy[asked] += query.noise_std * noise[asked]",
+        "noisy[asked] += 0.7 * query.noise_std * noise[asked]",
+        (audit("rows"), replay("pate_labels", "records")),
+    ),
+    Bug(
+        "N26",
+        "Laplace noise for an ε alone is missing",
+        "mechanisms/door.py",
+        "out += draw.laplace(0, sensitivity / query.epsilon * weights, row.shape)",
+        "draw.laplace(0, sensitivity / query.epsilon * weights, row.shape)",
+        (audit("laplace_pure"),),
+    ),
+    Bug(
+        "N28",
+        "DP-APPR: noise of factor .7 in the compiled steps of roots",
+        "training/roots.py",
+        "roots.longest, clip, float(descent.stds[0])",
+        "roots.longest, clip, 0.7 * float(descent.stds[0])",
+        (audit("root_steps"),),
+    ),
+    Bug(
+        "P1",
+        "DP-APPR: the noise of the first step in all compiled steps of roots",
+        "training/roots.py",
+        "fill_normals(key, t, begin // 4",
+        "fill_normals(key, 0, begin // 4",
+        (audit("root_steps"),),
+    ),
+    Bug(
+        "P2",
+        "codes of classes: means that are released are not cut to norm 1",
+        "methods/class_codes.py",
+        "(_in_ball((each - centre) @ axes.T / scale) for each in (means, public))",
+        "((each - centre) @ axes.T / scale for each in (means, public))",
+        (replay("class_codes", "classes"),),
+        fast=True,
+    ),
+    Bug(
+        "P3",
+        "PATE: exact votes, not noisy ones, say which queries pass",
+        "methods/pate_votes.py",
+        "asked & (largest >= noise.threshold)",
+        "asked & (votes.max(axis=1) >= noise.threshold)",
+        (replay("pate_student", "records"),),
+    ),
+    Bug(
+        "P4",
+        "PATE: teachers get their records by label",
+        "methods/pate_labels.py",
+        '_parts(task.n_units, settings.teachers, request.streams.generator("partition")),',
+        "np.argsort(task.train_labels)[_parts(task.n_units, settings.teachers, "
+        'request.streams.generator("partition"))],',
+        (test("methods/pate_votes::which_records_a_teacher_has_follows_from_no_record"),),
+    ),
+    Bug(
+        "P5",
+        "DP-GNN: a reader drops senders of the sum that answers, which is priced for senders",
+        "methods/dp_gnn.py",
+        "NoisySums(received, door",
+        "NoisySums(reading, door",
+        (
+            test(
+                "methods/noisy_sums::"
+                "under_lists_a_replaced_node_changes_its_own_column_of_a_sum_alone[dp_gnn]"
+            ),
+        ),
+    ),
+    Bug(
+        "P6",
+        "EdgeRand: the sensitivity that sets the noise follows from the number of edges",
+        "methods/edge_rand.py",
+        "noisy_density(edges.shape[1] / n_pairs, 1 / n_pairs, door",
+        "noisy_density(edges.shape[1] / n_pairs, 1 / (n_pairs - edges.shape[1]), door",
+        (replay("edge_rand", "links"),),
+    ),
+    Bug(
+        "P7",
+        "units: which records are drawn of one depends on whether another one has any",
+        "training/unit_sgd.py",
+        "            offsets = (generator.random((len(joined), draws)) * sizes[:, None])"
+        ".astype(np.int64)",
+        "            offsets = np.zeros((len(joined), draws), np.int64)\n"
+        "            offsets[there] = generator.random((int(there.sum()), draws)) * "
+        "sizes[there, None]",
+        (test("methods/unit_gradients::a_unit_that_loses_its_records_changes_no_draw_of_others"),),
+    ),
+    Bug(
+        "P8",
+        "roots are clipped to 1.4 C",
+        "training/roots.py",
+        "        if squared > clip * clip:",
+        "        if squared > dtype(2) * clip * clip:",
+        (test("training/roots::a_replaced_node_moves_the_clipped_sum_as_far_as_it_has_rows"),),
+    ),
+    Bug(
+        "P9",
+        "label sums: the noise of all replicas is averaged",
+        "methods/label_sums.py",
+        "    noisy = torch.from_numpy(sums.release(1, sent))\n",
+        "    noisy = torch.from_numpy(sums.release(1, sent))\n    noisy[:] = noisy.mean(0)\n",
+        (replay("label_sums", "lists"),),
+    ),
+    Bug(
+        "P10",
+        "coins are tossed by labelled node, not by public place",
+        "methods/noisy_sums.py",
+        "        return places_of(self.task.graph.train_mask, self.train)",
+        "        return np.arange(len(self.train))",
+        (replay("progap", "lists"), replay("label_sums", "lists")),
+    ),
+    Bug(
+        "P17",
+        "the rate of coins follows from the number of nodes with a label",
+        "methods/noisy_sums.py",
+        "rate=min(1.0, settings.lot / n),",
+        "rate=min(1.0, settings.lot / int((task.graph.train_mask & (task.graph.labels >= 0))"
+        ".sum())),",
+        (replay("progap", "lists"), replay("label_sums", "lists")),
+    ),
+    Bug(
+        "P11",
+        "means of parts: a sum stands in the column of seconds",
+        "methods/part_means.py",
+        'measured={"noise_multiplier"',
+        'measured={"seconds": sums_of[request.settings.parts][0, 0], "noise_multiplier"',
+        (replay("part_means", "subclasses"),),
+        fast=True,
+    ),
+    Bug(
+        "P12",
+        "shards: another job gets noise for the same sums",
+        "sharded.py",
+        'hashlib.sha256(f"{asked} {self.job.model_dump_json()}".encode()',
+        'hashlib.sha256(f"{asked}".encode()',
+        (test("sharded::noise_is_drawn_once"),),
+    ),
+    Bug(
+        "P13",
+        "features are scaled by the largest value of a column over all nodes",
+        "tasks.py",
+        "    matrix = unit_rows(scipy.sparse.csr_matrix(rows))\n",
+        "    matrix = scipy.sparse.csr_matrix(rows, dtype=np.float64)\n"
+        "    largest = np.maximum(abs(matrix).max(axis=0).toarray().ravel(), 1e-12)\n"
+        "    matrix = unit_rows(matrix @ scipy.sparse.diags(1 / largest))\n",
+        (test("tasks::a_scenario_gives_the_edges_that_it_names_and_rows_of_norm_one"),),
+    ),
+    Bug(
+        "P14",
+        "clipped gradients of stacks are added up in float32",
+        "training/stacks.py",
+        "dtype = torch.float32 if coefficients is None else torch.float64",
+        "dtype = torch.float32",
+        (replay("progap", "lists"),),
+    ),
+    Bug(
+        "P15",
+        "edge votes: noise calibrated for one round of three",
+        "methods/edge_votes.py",
+        "        releases=ROUNDS,",
+        "        releases=1,",
+        (
+            test(
+                "methods/properties::what_is_released_proves_what_was_asked_and_hardly_less"
+                "[0.25-edge_votes-edges]"
+            ),
+        ),
+    ),
+    Bug(
+        "P16",
+        "GCN: gradients are clipped to 1.2 C",
+        "training/kernels.py",
+        "return clip / bounded if bounded > clip else 1.0",
+        "return clip / bounded if bounded > 1.2 * clip else 1.0",
+        (test("training/clipping::clipping_is_that_of_opacus"),),
+    ),
 )
 
 
@@ -357,6 +707,8 @@ def table() -> str:
             else:
                 found.append("`" + catcher.rpartition("::")[2].removeprefix("test_") + "`")
         lines.append(f"| {bug.name}: {bug.words} | `{bug.path}` | {'; '.join(found)} |")
+    lines += ["", "| what a method cannot do | why |", "| --- | --- |"]
+    lines += [f"| {words} | {why} |" for words, why in BY_DESIGN]
     return "\n".join(lines)
 
 

@@ -194,6 +194,7 @@ def test_watched_steps_of_roots_are_those_that_nobody_watches(query, dropout, ad
         BATCHES, 3.0, 0.1, CLIP, adam=adam, dropout=dropout, weight_decay=0.0 if query else 0.05
     )
     watch = Recording()
+    watch.public_places = False
     found, expected = (trained(data, theta, plan, each, query) for each in (watch, UNSEEN))
     assert found.dtype == dtype and found.tobytes() == expected.tobytes()
     (tape,) = watch.tapes.values()

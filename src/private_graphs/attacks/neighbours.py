@@ -59,8 +59,8 @@ def _odd_row(width: int, number: int, generator: np.random.Generator) -> np.ndar
 
 
 def _odd_label(n_classes: int, number: int, generator: np.random.Generator) -> int:
-    """Return a class, or -1 for a label that is gone."""
-    return -1 if number % 5 == 4 else int(generator.integers(n_classes))
+    """Return a class, or -1 for a label that is gone: of the first neighbour, and of others."""
+    return -1 if number % 5 == 0 else int(generator.integers(n_classes))
 
 
 def _unit_row(row: np.ndarray) -> np.ndarray:
@@ -195,7 +195,7 @@ def _lists(task: NodeTask, number: int, generator: np.random.Generator, _: Any) 
     from private_graphs.methods.noisy_sums import adjacency_of
 
     graph, node = task.graph, int(generator.integers(task.graph.n_nodes))
-    if number % 2:
+    if number % 2 or number % 5 == 0:  # a node that trains, where a label may go
         node = int(generator.choice(np.flatnonzero(graph.train_mask)))
     label = int(graph.labels[node])
     if graph.train_mask[node]:

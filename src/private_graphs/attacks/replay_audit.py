@@ -89,7 +89,8 @@ def audit_case(
     audited = audit(
         small_job(found, scenario, protocol, seeds=several), small_dataset(found), count
     )
-    for changed in OTHERS.get(method, ()) if protocol == "sound" else ():
+    proved = found.protocols[protocol].calibration == "proved"
+    for changed in OTHERS.get(method, ()) if proved else ():
         job = small_job(found, scenario, protocol, seeds=several, changed=changed)
         more = audit(job, small_dataset(found), count)
         audited.replay.join(more.replay)

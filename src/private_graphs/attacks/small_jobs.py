@@ -36,8 +36,8 @@ OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
     "gcn": ({"dropout": 0.5, "splits": 1},),
     "mlp_records": ({"microbatch": 2},),
 }
-"""By method settings that lead through other code, which is replayed too; the protocol ``sound``
-alone has all of them."""
+"""By method settings that lead through other code, which is replayed too; protocols whose noise is
+proved alone have all of them."""
 _WITH_ARTIFACTS = ("model_inversion",)
 """Methods that read artifacts of other jobs alone: their events are those of these jobs."""
 

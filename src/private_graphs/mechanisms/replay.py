@@ -162,6 +162,7 @@ class Replaying(Recording):
     def __init__(self, first: Recording, relation: str) -> None:
         super().__init__(first.coins, first.unit)
         self.first, self.relation = first, relation
+        self.public_places = first.public_places
         self.largest, self.worst, self.calls = 0.0, "", 0
         self.position: dict[str, int] = defaultdict(int)
         self.seen: dict[str, int] = defaultdict(int)
