@@ -530,8 +530,8 @@ BUGS = (
         "N28",
         "DP-APPR: noise of factor .7 in the compiled steps of roots",
         "training/roots.py",
-        "roots.longest, clip, float(descent.stds[0])",
-        "roots.longest, clip, 0.7 * float(descent.stds[0])",
+        "longest, clip, float(descent.stds[0])",
+        "longest, clip, 0.7 * float(descent.stds[0])",
         (audit("root_steps"),),
     ),
     Bug(

@@ -660,7 +660,7 @@ class Descent:
     def passed(self, place: int, kind: str, exact: Array, after: Array) -> Array:
         """Show a watch a step of compiled code: its exact sum, and the state ``after`` it."""
         lane = self.door.lanes[place]
-        self._shown += 1
+        self._shown += self.queries[place] is not None
         return self.door.watch.passed(lane, self.door.name, kind, self.queries[place], exact, after)
 
     def taken(self, places: Sequence[int], count: int = 1) -> None:
@@ -669,7 +669,7 @@ class Descent:
         ReleaseMismatch where a watch is there and was not shown all of them (GPU steps).
         """
         if self.door.watch.active:
-            self._shown -= count * len(places)
+            self._shown -= count * sum(self.queries[place] is not None for place in places)
             if self._shown < 0:
                 raise ReleaseMismatch("steps that no watch can see; expected a run on the CPU")
         for place in places:
