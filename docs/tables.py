@@ -231,11 +231,12 @@ def replay_table() -> str:
         ratio = f"{each['largest_ratio']:.6g}" if each["proves"] else "claims nothing"
         canary = "yes" if isinstance(method_named(each["method"]).canary, Canary) else ""
         rows.append((
-            f"`{each['method']}`", each["scenario"], each["protocol"], each["calls"], ratio, rest,
+            f"`{each['method']}`", each["scenario"], each["protocol"], each["neighbours"],
+            each["calls"], ratio, rest,
             ", ".join(f"`{kind}`" for kind in each["mechanisms"]), canary,
         ))  # fmt: skip
     header = (
-        "method", "scenario", "protocol", "calls", "largest ratio", "rest", "mechanisms", "canary",
+        "method", "scenario", "protocol", "neighbours", "calls", "largest ratio", "rest", "mechanisms", "canary",
     )  # fmt: skip
     return _markdown(header, rows)
 
