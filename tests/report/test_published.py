@@ -31,7 +31,7 @@ def texts(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_table_is_that_of_the_recorded_rows(study, tmp_path):
-    write_all_texts(tmp_path, shelves()[study], ("csv", "md"))
+    write_all_texts(tmp_path, shelves()[study], ("csv", "md", "svg", "png"))
     ours, theirs = texts(tmp_path), texts(DOCS / study)
     assert set(ours) == set(theirs), PUBLISH
     assert [name for name in ours if ours[name] != theirs[name]] == [], PUBLISH

@@ -320,8 +320,9 @@ def _with_models(block: Block) -> Block:
     """Say of features which model made them where it is one with random weights."""
     if not isinstance(block, Table) or not {"dataset", "features"} <= {*block.frame}:
         return block
-    places = list(zip(block.frame["features"], block.frame["dataset"], strict=True))
-    made = {place: random_features(*place) for place in set(places)}
+    both = block.frame[["features", "dataset"]].fillna("")
+    places = list(both.itertuples(index=False, name=None))
+    made = {place: all(place) and random_features(*place) for place in set(places)}
     if not any(made.values()):
         return block
     frame = block.frame.assign(model=[RANDOM_MODEL if made[place] else "" for place in places])
