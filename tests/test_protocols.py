@@ -35,6 +35,7 @@ TABLE = {  # field: released, paper, sound
     "random_baseline": ("without_last_class", "all_classes", "all_classes"),
     "inference": ("leaks", "leaks", "inductive_disjoint"),
     "data": (views.RELEASED, views.PAPER, views.SOUND),
+    "stops_on_test": (None, None, None),
     "prepares": ("", "", ""),
 }
 VIEWS = {  # field: released, paper, sound, sound with label

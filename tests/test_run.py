@@ -379,7 +379,7 @@ def test_runs_of_a_search_are_priced_with_their_own_seeds():
                          noise_std=5.0)  # fmt: skip
     named = [SecretSample((sums,), 0.1, f"seed {seed}") for seed in (0, 1)]
     method = replace(
-        method_named("class_sums"), planned=lambda task, request: (named[request.seed],)
+        method_named("class_sums"), stated=lambda task, request: {"events": (named[request.seed],)}
     )
     rows = pd.DataFrame({"settings": ["{}"] * 4, "seed": [0, 1, 1, 1]})
     searched = job_of("class_sums", "text")
