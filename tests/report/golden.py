@@ -1,7 +1,8 @@
 """Golden results: the demo of every study as ``record`` keeps it, its exhibits and its verdicts.
 
-``tests/golden/<study>`` has rows, statements and predictions, less what differs between machines;
-``tests/golden/exhibits/<study>`` the Markdown of every exhibit, the data of its charts, and
+``tests/golden/<study>`` has rows and statements, less what differs between machines, and of the
+jobs that exhibits look at record by record the predictions and artifacts; ``hashes.json`` has those
+of every job, ``exhibits/<study>`` the Markdown of every exhibit, the data of its charts, and
 ``claims.csv``. ``make golden`` computes the demo and writes all of it; after a change of exhibits
 alone, ``python tests/report/golden.py`` writes these from the golden rows. The difference belongs
 in the changelog.
@@ -9,6 +10,8 @@ in the changelog.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,13 +28,15 @@ from private_graphs.report.exhibit import Chart
 from private_graphs.report.record import ROWS, Recorded, machine_words, read_recorded, record
 from private_graphs.report.restate import differing
 from private_graphs.report.results import Results
-from private_graphs.report.rows import tidy
+from private_graphs.report.rows import Answers, tidy
 from private_graphs.report.table import csv
 from private_graphs.report.write import markdown
 from private_graphs.study import load_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXHIBITS = GOLDEN / "exhibits"
+HASHES = GOLDEN / "hashes.json"
+"""sha256 of predictions and artifacts by job, its first 16 digits."""
 STUDY = "lrec2022"
 SETTINGS = {
     "OPENBLAS_CORETYPE": "Haswell",
@@ -58,6 +63,9 @@ SAME = (
 """Columns that no training decides."""
 
 
+_looked_at: set[str] = set()
+"""Identifiers of jobs whose answers exhibits have read."""
+
 # --- what is kept -----------------------------------------------------------------------------
 
 
@@ -74,15 +82,19 @@ def results(study: str = STUDY) -> Results:
     exhibits = exhibits_by_name(study).values()
     shown = {group.split(".")[0] for each in exhibits for group in each.groups if "." in group}
     kept = {name: each for name, each in golden().items() if name in {study, *shown}}
+
+    def answers(job: str) -> Answers:
+        _looked_at.add(job)
+        return kept[job.split("/", 1)[0]].answers(job)
+
     rows = tidy(each.rows for each in kept.values())
     rows["source"] = rows["source"].replace("recorded", "own")
     statements = {name: value for each in kept.values() for name, value in each.statements.items()}
     statistics = {(each["name"], each.get("view")): each
                   for one in kept.values() for each in one.statistics}  # fmt: skip
     return Results.of(
-        load_study(study, "demo"), "demo", rows, statements, list(statistics.values()),
-        lambda job: kept[job.split("/", 1)[0]].answers(job),
-    )  # fmt: skip
+        load_study(study, "demo"), "demo", rows, statements, list(statistics.values()), answers
+    )
 
 
 def recorded_demo(scale_folder: Path, target: Path) -> dict[str, Recorded]:
@@ -97,6 +109,31 @@ def recorded_demo(scale_folder: Path, target: Path) -> dict[str, Recorded]:
         kept.save(path.parent)
         found[path.parent.name] = kept
     return found
+
+
+def hashes_of(study: str, kept: Recorded) -> dict[str, str]:
+    """Return the hash of what each job predicts, and of its artifacts, by its identifier."""
+    found = {}
+    for job, classes in kept.predictions.items():
+        content = hashlib.sha256(classes.tobytes())
+        for name, array in sorted(kept.artifacts.items()):
+            if name.startswith(f"{job}/"):
+                content.update(name.encode() + array.tobytes())
+        found[f"{study}/{job}"] = content.hexdigest()[:16]
+    return found
+
+
+def thinned(study: str, kept: Recorded) -> Recorded:
+    """Return ``kept`` with zeros for the predictions of jobs that no exhibit has looked at, and
+    without their artifacts."""
+    names = {job.split("/", 1)[1] for job in _looked_at if job.startswith(f"{study}/")}
+    return replace(
+        kept,
+        predictions={job: classes if job in names else np.zeros_like(classes)
+                     for job, classes in kept.predictions.items()},
+        artifacts={name: array for name, array in kept.artifacts.items()
+                   if name.rsplit("/", 2)[0] in names},
+    )  # fmt: skip
 
 
 def processor() -> str:
@@ -161,16 +198,21 @@ def _differences(study: str, ours: Recorded, theirs: Recorded) -> Iterator[str]:
                 f"{name} in {int((~same).sum())} rows, first {ours.rows['job'][place]}: "
                 f"{ours.rows[name][place]!r}, golden {theirs.rows[name][place]!r}"
             )
-    texts = [ours.rows["statement_id"], theirs.rows["statement_id"]]
-    for first, second in sorted(set(zip(*(each[~of_torch] for each in texts), strict=True))):
-        if first == first and first is not None:
-            fields = differing(ours.statements[first], theirs.statements[second])
-            yield from (f"statement {second}: other {field}" for field in fields)
-    for name in ["test_records", "test_labels", *(["predictions", "artifacts"] if exact else [])]:
+    runs = ours.rows["statement_id"].notna() & ~of_torch
+    texts = [each.rows.loc[runs, "statement_id"] for each in (ours, theirs)]
+    for first, second in sorted(set(zip(*texts, strict=True))):
+        fields = differing(ours.statements[first], theirs.statements[second])
+        yield from (f"statement {second}: other {field}" for field in fields)
+    for name in ("test_records", "test_labels"):
         for key, array in getattr(theirs, name).items():
-            if not np.array_equal(getattr(ours, name).get(key), array) and OF_TORCH not in key:
+            if not np.array_equal(getattr(ours, name).get(key), array):
                 yield f"{key}: other {name}"
-    if not exact:
+    if exact:
+        known = json.loads(HASHES.read_text(encoding="utf-8"))
+        for job, content in hashes_of(study, ours).items():
+            if content != known[job] and f"/{OF_TORCH}/" not in job:
+                yield f"{job}: other predictions or artifacts"
+    else:
         yield from _far(ours.rows, theirs.rows)
 
 
@@ -199,13 +241,22 @@ def renew(scale_folder: Path | None = None) -> None:
         for path in GOLDEN.glob(f"*/{ROWS}"):
             for file in path.parent.iterdir():
                 file.unlink()
-        recorded_demo(scale_folder, GOLDEN)
+        kept, hashes = recorded_demo(scale_folder, GOLDEN), {}
         golden.cache_clear()
         results.cache_clear()
+        texts = {study: texts_of(study) for study in kept}
+        for study, each in kept.items():
+            hashes |= hashes_of(study, each)
+            thinned(study, each).save(GOLDEN / study)
+        write_text(HASHES, json.dumps(hashes, indent=0, sort_keys=True) + "\n")
+        golden.cache_clear()
+        results.cache_clear()
+    else:
+        texts = {study: texts_of(study) for study in golden()}
     for file in EXHIBITS.rglob("*.*"):
         file.unlink()
-    for study in golden():
-        for file, text in texts_of(study).items():
+    for study, files in texts.items():
+        for file, text in files.items():
             write_text(EXHIBITS / study / file, text)
 
 
