@@ -1,6 +1,6 @@
 """Prices that take long, remembered: what the accountants' slow functions returned.
 
-``python tests/report/prices.py`` computes those that the recorded statements need and
+``python tests/report/prices.py`` computes those that recorded and golden statements need and
 ``tests/golden/prices.json.gz`` lacks, and leaves out others. A call that is not there is computed.
 After a change of the functions themselves, delete the file first.
 """
@@ -98,14 +98,16 @@ def main() -> None:
 
     all_methods()
     known, used = read() if FILE.is_file() else {}, set()
-    for path in sorted((FILE.parents[2] / "recorded").glob(f"*/{ROWS}")):
+    folders = {FILE.parents[2] / "recorded": "", FILE.parent: "demo"}
+    for path, scale in [(path, scale) for folder, scale in folders.items()
+                        for path in sorted(folder.glob(f"*/{ROWS}"))]:  # fmt: skip
         with remembered(known) as asked:
             recorded = read_recorded(path.parent)
-            statements = Statements(recorded)
+            statements = Statements(recorded, scale)
             for job in recorded.predictions:
                 statements.of(job)
         used |= asked
-        print(f"{path.parent.name}: {len(asked)} prices", flush=True)
+        print(f"{path.parent}: {len(asked)} prices", flush=True)
     text = json.dumps({key: known[key] for key in sorted(used)}, separators=(",", ":"))
     FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from golden import golden
 from prices import read, remembered
 
 from private_graphs.errors import UserError
@@ -47,6 +48,21 @@ def test_every_sentence_and_number_of_every_statement_is_the_present_codes(study
     assert wrong == [], "run: private-graphs restate, then private-graphs publish"
 
 
+def test_what_real_runs_say_is_what_is_made_of_their_rows_alone(prices):
+    """Of the golden demo, whose statements the runs wrote: one job of each kind."""
+    for study, recorded in golden().items():
+        made, seen = Statements(recorded, "demo"), set()
+        for job, rows in recorded.runs.groupby("job"):
+            kind = tuple(rows[["method", "scenario", "protocol", "features"]].iloc[0])
+            if kind in seen:
+                continue
+            seen.add(kind)
+            for name, new in zip(rows["statement_id"], made.of(job).statements, strict=True):
+                old = recorded.statements[name]
+                assert differing(old, new.model_dump(mode="json")) == [], f"{study}/{job}"
+        assert seen
+
+
 @pytest.fixture(scope="module")
 def small():
     return read_recorded(FOLDER / "preprint2021")
@@ -80,12 +96,12 @@ def test_rows_that_no_job_plans_are_refused(small):
         with_statements(replace(small, rows=small.rows.assign(group="none")))
 
 
-def test_results_without_statistics_or_of_other_data_are_refused(small):
-    with pytest.raises(UserError, match="no statistics of"):
-        with_statements(replace(small, statistics=[]))
-    others = [each | {"fingerprint": "0" * 64} for each in small.statistics]
-    with pytest.raises(UserError, match="other data than"):
-        with_statements(replace(small, statistics=others))
+def test_runs_on_data_of_which_no_sizes_are_recorded_are_refused(small):
+    with pytest.raises(UserError, match="nothing recorded tells the sizes of"):
+        with_statements(replace(small, datasets={}))
+    rows = small.rows.assign(data_fingerprint="0" * 64)
+    with pytest.raises(UserError, match="record the job again where the dataset is built"):
+        with_statements(replace(small, rows=rows))
 
 
 def test_statements_differ_in_words_and_in_numbers_that_no_rounding_explains():

@@ -44,31 +44,48 @@ class ImageOutline(ImageDataset):
         return self.of
 
 
-def outline_of(statistics: Mapping[str, Any]) -> GraphOutline | ImageOutline:
-    """Return the outline of a dataset from its ``statistics()``.
+_TOLD = (
+    "name",
+    "title",
+    "synthetic",
+    "licence",
+    "citation",
+    "public_facts",
+    "preprocessing",
+    "view",
+)
+_SIZES = ("masks", "labelled", "train_class_counts", "fingerprint", "nodes", "features",
+          "features_kind", "node_sample", "images", "shape")  # fmt: skip
 
-    Labels read 0, or -1 where the statistics count none; records in no mask have a label.
+
+def sizes_of(statistics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``outline_of`` needs of the ``statistics()`` of a dataset."""
+    return {name: statistics[name] for name in (*_TOLD, *_SIZES) if name in statistics}
+
+
+def outline_of(sizes: Mapping[str, Any]) -> GraphOutline | ImageOutline:
+    """Return the outline of a dataset from its ``sizes_of``.
+
+    Labels read 0, or -1 where none are counted; records in no mask have a label.
     """
-    n_records = statistics.get("nodes") or statistics["images"]
-    arrays = masks_of(n_records, statistics["masks"])
+    n_records = sizes.get("nodes") or sizes["images"]
+    arrays = masks_of(n_records, sizes["masks"])
     labels = np.zeros(n_records, np.int64)
-    for key, count in statistics["labelled"].items():
+    for key, count in sizes["labelled"].items():
         labels[np.flatnonzero(arrays[f"{key}_mask"])[count:]] = -1
-    about = {name: statistics[name] for name in
-             ("name", "title", "synthetic", "licence", "citation", "public_facts", "preprocessing",
-              "view")}  # fmt: skip
-    about |= {"classes": list(statistics["train_class_counts"]), "sources": []}
-    arrays |= {"labels": labels, "of": statistics["fingerprint"]}
-    if "nodes" not in statistics:
-        channels, height, width = statistics["shape"]
+    about = {name: sizes[name] for name in _TOLD}
+    about |= {"classes": list(sizes["train_class_counts"]), "sources": []}
+    arrays |= {"labels": labels, "of": sizes["fingerprint"]}
+    if "nodes" not in sizes:
+        channels, height, width = sizes["shape"]
         info = ImageInfo(**about, n_images=n_records, channels=channels, height=height, width=width)
         return ImageOutline(
             images=np.zeros((n_records, channels, height, width), np.uint8), info=info, **arrays
         )
     info = DatasetInfo(
         **about, units="node", feature_kind="sparse", n_nodes=n_records, n_edges=0,
-        n_features=statistics["features"], loops_dropped=0, duplicates_dropped=0,
-        features=statistics["features_kind"], node_sample=statistics["node_sample"],
+        n_features=sizes["features"], loops_dropped=0, duplicates_dropped=0,
+        features=sizes["features_kind"], node_sample=sizes["node_sample"],
     )  # fmt: skip
     empty = scipy.sparse.csr_matrix((n_records, info.n_features), dtype=np.float32)
     return GraphOutline(

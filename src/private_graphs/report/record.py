@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -30,6 +30,7 @@ import safetensors
 import safetensors.numpy
 
 from private_graphs import __version__
+from private_graphs.datasets.outline import sizes_of
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_json, write_text
 from private_graphs.jobs import JOB_FILE, finished_folders, read_job
@@ -86,6 +87,8 @@ class Recorded:
     the records that are predicted."""
     test_labels: dict[str, np.ndarray]
     """By the same names: (M,) int16 labels of these records."""
+    datasets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Sizes of what runs were made with (``datasets.outline``), by ``data_fingerprint``."""
     artifacts: dict[str, np.ndarray] = field(default_factory=dict)
     """By ``<group>/<job>/<replica_id>/<name>``."""
 
@@ -139,7 +142,8 @@ class Recorded:
     def save(self, folder: str | Path) -> list[Path]:
         """Write the files; return their paths."""
         folder = Path(folder)
-        about = {"made": asdict(self.made), "statistics": self.statistics}
+        about = {"made": asdict(self.made), "statistics": self.statistics,
+                 "datasets": self.datasets}  # fmt: skip
         table = pyarrow.Table.from_pandas(self.rows, preserve_index=False)
         text = json.dumps(about, sort_keys=True, allow_nan=False)
         table = table.replace_schema_metadata({_ABOUT: text})
@@ -199,6 +203,7 @@ def record(
             {name: statements[name] for name in sorted(set(mine["statement_id"].dropna()))},
             [each for each in statistics if each["name"] in set(mine["dataset"])],
             *_predictions(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
+            _datasets(statistics, Path(processed), set(mine["data_fingerprint"].dropna())),
             _artifacts(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
         )  # fmt: skip
         if (target / str(study) / ROWS).is_file():
@@ -243,6 +248,8 @@ def _with_earlier(new: Recorded, earlier: Recorded) -> Recorded:
         {name: value for name, value in sorted(predictions.items()) if name in jobs},
         earlier.test_records | new.test_records,
         earlier.test_labels | new.test_labels,
+        {name: each for name, each in (earlier.datasets | new.datasets).items()
+         if name in set(rows["data_fingerprint"])},
         {key: array for key, array in earlier.artifacts.items()
          if key.rsplit("/", 2)[0] not in ran} | new.artifacts,
     )  # fmt: skip
@@ -271,7 +278,7 @@ def read_recorded(folder: str | Path) -> Recorded:
                            for name, value in tensors.items() if name in order}  # fmt: skip
         recorded = Recorded(
             Made(**made), rows, statements, about["statistics"], predictions, records, labels,
-            read_artifacts(folder),
+            about.get("datasets", {}), read_artifacts(folder),
         )  # fmt: skip
         _check(folder, recorded, order)
     return recorded
@@ -394,6 +401,15 @@ def _artifacts(folder: Path, runs: pd.DataFrame) -> dict[str, np.ndarray]:
         for key, array in read_artifacts(folder / name).items()
         if f"/{CURVE}" not in key and not key.endswith("/parameters")
     }
+
+
+def _datasets(
+    statistics: Sequence[dict[str, Any]], processed: Path, fingerprints: Set[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the sizes of datasets, built or told in ``statistics``, by fingerprint."""
+    built = [json.loads(path.read_bytes()) for path in sorted(processed.rglob("statistics.json"))]
+    return {each["fingerprint"]: sizes_of(each) for each in (*statistics, *built)
+            if each["fingerprint"] in fingerprints}  # fmt: skip
 
 
 def _refuse_secret_seeds(rows: pd.DataFrame) -> None:

@@ -2,8 +2,8 @@
 
 A recorded statement is a claim of the code that wrote it. When the code mends its words or its
 prices, ``restate`` makes all statements anew from the recorded rows: rows keep their scores and
-predictions, and get what follows from their statements. No record of a dataset is read: statistics
-and settings say how much a run released.
+predictions, and get what follows from their statements. No record of a dataset is read: its sizes
+and the settings say how much a run released.
 """
 
 from __future__ import annotations
@@ -128,6 +128,8 @@ class Statements:
     """The statements of the jobs of a recorded study, made anew."""
 
     recorded: Recorded
+    scale: str = ""
+    """Of its jobs; by default the one that is recorded."""
     _made: dict[str, Restated] = field(default_factory=dict)
 
     def of(self, name: str) -> Restated:
@@ -172,16 +174,11 @@ class Statements:
     @cached_property
     def _plan(self) -> dict[str, Job]:
         """By ``<group>/<job>``."""
-        scale = load_study(self._study).recorded_scale
+        scale = self.scale or load_study(self._study).recorded_scale
         study, used = load_study(self._study, scale), sorted(set(self.recorded.runs["dataset"]))
         runs = (Run(scale=scale, datasets=(name,)) for name in used)
         return dict(_listed(job for run in runs for group in study.groups
                             for job in group_jobs(study, group, run)))  # fmt: skip
-
-    @cached_property
-    def _statistics(self) -> dict[str, dict[str, Any]]:
-        return {dataset_of(each | {"dataset": each["name"]}): each
-                for each in self.recorded.statistics}  # fmt: skip
 
     @cached_property
     def _outlines(self) -> dict[str, Any]:
@@ -190,19 +187,14 @@ class Statements:
     def _outline(self, name: str, job: Job) -> Any:
         """The sizes of the dataset of a job."""
         row = self._jobs[name].iloc[0]
-        dataset = dataset_of(row)
-        if dataset not in self._statistics:
+        dataset = row["data_fingerprint"]
+        if dataset not in self.recorded.datasets:
             raise UserError(
-                f"{job.id}: no statistics of {dataset} among the recorded ones; expected them: "
-                "record the job again"
-            )
-        if self._statistics[dataset]["fingerprint"] != row["data_fingerprint"]:
-            raise UserError(
-                f"{job.id}: made with other data than the recorded statistics of {dataset} are of; "
-                "record the job again"
+                f"{job.id}: nothing recorded tells the sizes of {dataset_of(row)} as its runs saw "
+                "it; expected them: record the job again where the dataset is built"
             )
         if dataset not in self._outlines:
-            self._outlines[dataset] = outline_of(self._statistics[dataset])
+            self._outlines[dataset] = outline_of(self.recorded.datasets[dataset])
         found = self._outlines[dataset]
         return self._cut(found, row) if job.metis_parts else found
 
