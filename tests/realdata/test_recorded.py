@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from private_graphs.datasets.outline import sizes_of
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import VIEWS
@@ -83,7 +85,10 @@ def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, 
     labels = {}
     for name, view in recorded.runs[["dataset", "view"]].drop_duplicates().itertuples(index=False):
         read = {} if pd.isna(view) else {"view": VIEWS[view]}
-        labels[name if pd.isna(view) else f"{name}/{view}"] = build(name, tmp_path, **read).labels
+        dataset = build(name, tmp_path, **read)
+        labels[name if pd.isna(view) else f"{name}/{view}"] = dataset.labels
+        sizes = json.loads(json.dumps(sizes_of(dataset.statistics())))
+        assert recorded.datasets[dataset.fingerprint] == sizes, "restate takes the recorded sizes"
     assert recorded.check_scores(labels) == len(recorded.runs)
 
 

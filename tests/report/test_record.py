@@ -102,6 +102,7 @@ def test_rows_statements_and_predictions_come_back_as_the_jobs_saved_them(finish
             assert rows[column].tolist() == job.rows[column].tolist()
         assert {key: recorded.statements[key] for key in job.statements} == job.statements
     assert recorded.check_scores({GRAPH: build(GRAPH, base / "raw").labels}) == 10
+    assert set(recorded.datasets) == set(recorded.rows["data_fingerprint"])
     page = (tmp_path / "lrec2022" / "README.md").read_text(encoding="utf-8")
     assert "snakemake --x" in page and f"| {GRAPH} | frontier | 1 | 6 |" in page
 
