@@ -55,6 +55,7 @@ _SETTINGS = {
     "epochs": "--epochs",
     "noise_multiplier": "--noise-multiplier",
     "dtype": "--dtype",
+    "engine": "--engine",
     "patience": "--early-stopping",
 }
 """Settings of methods that have a flag."""
@@ -110,6 +111,11 @@ def train(
     device: Device = "auto",
     dtype: Annotated[
         str | None, typer.Option(help="Default float32.", metavar="float32|float64")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="PyTorch Geometric and Opacus alone, one run after the other, in place "
+                     "of the compiled engine.", metavar="reference"),
     ] = None,
     threads: Threads = 1,
     out: Annotated[

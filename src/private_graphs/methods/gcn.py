@@ -83,7 +83,7 @@ def stated(
         "chosen_by": _chosen_by(protocol, private),
         "chosen_on_public": _selection_graph(protocol, private) == "evaluated_mask",
         "public_facts": _public_facts(settings, protocol, task),
-        "noise_generator": f"philox_{settings.dtype}",
+        "noise_generator": "numpy" if settings.engine else f"philox_{settings.dtype}",
         "calibrated_for": None if settings.noise_multiplier else calibrated_for(request.epsilon),
     }
     if not private:
@@ -131,7 +131,7 @@ def _train(
         protocol,
         splits=settings.splits,
         train_fraction=settings.train_fraction,
-        validation_graph=protocol.private_selection_graph if private else protocol.test_graph,
+        validation_graph=_selection_graph(protocol, private),
         streams=[request.streams for request in requests],
         hidden=settings.hidden,
         dtype=np.dtype(settings.dtype),
@@ -148,9 +148,19 @@ def _train(
     ]
     door.plan(events)
     descent = door.descent([each[0] if each else None for each in events], coins="order")
-    trained = engine.train(
-        structure, protocol, batch, replicas, descent, threads=context.threads, progress=progress
-    )
+    if settings.engine == "reference":
+        from private_graphs.training import reference
+
+        trained = reference.train(
+            task.graph, protocol, batch, replicas, descent, splits=settings.splits,
+            train_fraction=settings.train_fraction, validation_graph=_selection_graph(
+                protocol, private), progress=progress,
+        )  # fmt: skip
+    else:
+        trained = engine.train(
+            structure, protocol, batch, replicas, descent, threads=context.threads,
+            progress=progress,
+        )  # fmt: skip
     outcomes = []
     for index, (request, noise) in enumerate(zip(requests, noises, strict=True)):
         told = stated(task, request, context, {"noise_multiplier": noise})
@@ -224,7 +234,8 @@ def _identity(fields: dict[str, Any], job: Any, request: Request) -> dict[str, A
         "data": fields["data"],
         "cell": cell,
         "visits": protocol.visits,
-        "settings": {**settings.model_dump(mode="json", include=_DRAWS), "delta": job.delta},
+        "settings": {**settings.model_dump(mode="json", include=_DRAWS), "delta": job.delta}
+        | ({"engine": settings.engine} if settings.engine else {}),
         "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
         "noise": noise,
         "learning_rate": settings.learning_rate,

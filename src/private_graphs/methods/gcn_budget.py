@@ -62,6 +62,9 @@ class GcnSettings(Settings):
     patience: int | None = Field(default=20, ge=1)
     """Epochs without a better validation loss before a non-private run stops; None: never."""
     dtype: Literal["float32", "float64"] = "float32"
+    engine: Literal["reference"] | None = None
+    """``reference``: PyTorch Geometric and Opacus alone, one replica after the other; None: the
+    compiled engine."""
 
 
 def protocol_of(settings: GcnSettings, protocol: GcnProtocol) -> GcnProtocol:

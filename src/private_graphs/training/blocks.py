@@ -182,7 +182,7 @@ def build_structure(
             continue
         kept = sample_training_nodes(dataset, protocol, train_fraction, stream)
         group = np.full(dataset.n_nodes, -1, dtype=np.int64)
-        group[kept] = _parts_of(dataset, kept, splits, stream)
+        group[kept] = parts_of(dataset, kept, splits, stream)
         whole = _whole_graph(builder, dataset, kept, train_fraction, shared)
         if protocol.message_passing == "whole_graph":
             graph = whole
@@ -222,7 +222,7 @@ def build_structure(
     )
 
 
-def _parts_of(
+def parts_of(
     dataset: GraphDataset, kept: np.ndarray, splits: int, streams: PublicStreams
 ) -> np.ndarray:
     """Part of each kept node. All training nodes are partitioned first, whichever are kept, so
