@@ -34,7 +34,7 @@ test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(SUITES)
 
 test-all: test
-	$(BIN)/python -m pytest tests/mutants --all-mutants
+	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
 	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay

@@ -37,7 +37,17 @@ def test_what_is_named_catches_the_bug(bug: Bug, tmp_path, request):
     place = sources / "private_graphs" / bug.path
     place.write_text(bug.patched(place.read_text()))
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *bug.catchers],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            "--all-mutants",
+            *bug.catchers,
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(sources), "OMP_NUM_THREADS": "1"},
         capture_output=True,
