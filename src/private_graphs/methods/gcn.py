@@ -83,7 +83,7 @@ def stated(
         "chosen_by": _chosen_by(protocol, private),
         "chosen_on_public": _selection_graph(protocol, private) == "evaluated_mask",
         "public_facts": _public_facts(settings, protocol, task),
-        "noise_generator": "numpy" if settings.engine else f"philox_{settings.dtype}",
+        "noise_generator": "numpy_float64" if settings.engine else f"philox_{settings.dtype}",
         "calibrated_for": None if settings.noise_multiplier else calibrated_for(request.epsilon),
     }
     if not private:

@@ -24,7 +24,7 @@ _CONTINUOUS = (
 )
 _NUMPY = (
     "noise is continuous: Gaussian float64 numbers by NumPy's ziggurat, added to float64 sums of "
-    "which float32 parameters are made; its bits come from "
+    "which {} parameters are made; its bits come from "
 )
 _ARGMAX = (
     "noise is continuous: Gaussian float64 numbers by NumPy's ziggurat, added to float64 numbers "
@@ -50,9 +50,12 @@ _LAPLACE = (
     "noise is an exactly sampled discrete Laplace number, docs/privacy.md §6; its bits come from "
 )
 NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
-    "numpy": {
-        "seeded": f"{_NUMPY}{_PCG64}{_CONTINUOUS}",
-        "os_entropy": f"{_NUMPY}{_CHACHA}{_CONTINUOUS}",
+    **{
+        name: {
+            "seeded": f"{_NUMPY.format(dtype)}{_PCG64}{_CONTINUOUS}",
+            "os_entropy": f"{_NUMPY.format(dtype)}{_CHACHA}{_CONTINUOUS}",
+        }
+        for name, dtype in (("numpy", "float32"), ("numpy_float64", "float64"))
     },
     "argmax": {
         "seeded": f"{_ARGMAX}{_PCG64}{_CONTINUOUS}",
