@@ -236,7 +236,8 @@ def replay_table() -> str:
             ", ".join(f"`{kind}`" for kind in each["mechanisms"]), canary,
         ))  # fmt: skip
     header = (
-        "method", "scenario", "protocol", "neighbours", "calls", "largest ratio", "rest", "mechanisms", "canary",
+        "method", "scenario", "protocol", "neighbours", "calls", "largest ratio", "rest",
+        "mechanisms", "canary",
     )  # fmt: skip
     return _markdown(header, rows)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import opacus
 import pytest
 import torch
 
 from private_graphs.audit import Door, PoissonSums, Streams, replay
 
-opacus = pytest.importorskip("opacus", reason="Opacus is an extra: reference")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 STEPS, RATE = 4, 0.25
