@@ -348,6 +348,25 @@ def test_published_rows_prove_nothing_at_their_own_delta(protocol):
         execute(job.model_copy(update={"epsilons": (2.0,)}), GRAPH)
 
 
+@pytest.mark.parametrize("protocol", ["released", "paper"])
+def test_rows_without_noise_are_trained_on_with_that_of_the_training_budget(protocol, monkeypatch):
+    """As Figures 5.1 to 5.3 have it: the last budget of rows is infinite, that of training is not."""
+    from private_graphs.training import roots
+
+    train, stds = roots.train, []
+
+    def seen(shared, start, plan, descent, seed):
+        stds.append(float(descent.stds[0]))
+        return train(shared, start, plan, descent, seed)
+
+    monkeypatch.setattr(roots, "train", seen)
+    settings = SHORT | {"training_epsilon": 2.0}
+    job = job_of("appr_gaussian", protocol=protocol, settings=settings, delta=0.02,
+                 epsilons=(8.0, math.inf))  # fmt: skip
+    rows = execute(job, GRAPH).rows
+    assert stds[0] == stds[1] > 0 and rows["epsilon_proved"].isna().all()
+
+
 def test_seeds_share_samples_and_methods_differ_in_draws():
     """Batches of all roots, no noise: what is left is the sample and the start."""
     settings = SHORT | {"roots": None, "batch": 100, "epochs": 40, "learning_rate": 0.05}

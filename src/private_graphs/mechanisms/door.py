@@ -463,9 +463,13 @@ class Door:
         coins: str = "lots",
         dtype: type = np.float64,
         toss: Literal["each", "count"] = "each",
+        without: float = 0.0,
     ) -> Descent:
-        """Return the noisy steps of one training; ``noise`` and ``coins`` are names of streams."""
-        return Descent(self, list(queries), noise, coins, dtype, toss)
+        """Return the noisy steps of one training; ``noise`` and ``coins`` are names of streams.
+
+        ``without``: standard deviation of the noise of lanes without DP, which proves nothing.
+        """
+        return Descent(self, list(queries), noise, coins, dtype, toss, without)
 
     def unnoised(self, reason: str, values: Sequence[Any]) -> Sequence[Any]:
         """Return ``values``, read from private data without noise: nothing is proved then."""
@@ -518,10 +522,11 @@ class Descent:
     coins: str
     dtype: type
     toss: Literal["each", "count"]
+    without: float = 0.0
 
     def __post_init__(self) -> None:
-        self.stds = np.array([_std(query) for query in self.queries])
-        """(R,) standard deviation of the noise of a sum; 0 without DP."""
+        self.stds = np.array([_std(query) or self.without for query in self.queries])
+        """(R,) standard deviation of the noise of a sum."""
         self._buffer: Array | None = None
         self._tossed = 0  # steps whose coins were tossed and whose noise was not yet added
         self._joined: Sequence[Array] | None = None  # those whom the last coins chose
@@ -622,6 +627,7 @@ class Descent:
         for row, lane, query in zip(self._buffer, self.door.lanes, self.queries, strict=True):
             if query is not None:
                 lane.ledger(self.door.name).spend(query)
+            if query is not None or self.without:
                 lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)
         array += self.stds[:, None] * self._buffer.astype(np.float64, copy=False)
         if watch.active:
@@ -639,7 +645,7 @@ class Descent:
         """Return the steps of some replicas, which one thread takes."""
         return Descent(
             self.door.of_lanes(places), [self.queries[place] for place in places], self.noise,
-            self.coins, self.dtype, self.toss,
+            self.coins, self.dtype, self.toss, self.without,
         )  # fmt: skip
 
     # --- compiled and GPU code, which draws the noise from counters ---

@@ -479,7 +479,10 @@ class _Run:
         self.door.plan([told["events"]])
         sample = self.data.sample(request, self.door)
         rows = rows_of(plan, protocol, sample, streams, self.door, queries[:-1], settings.anchor)
-        descent = self.door.descent([queries[-1] if queries else None], coins="batches")
+        # The published protocols keep the noise of training where rows alone have none.
+        kept = 0.0 if noise.multiplier is None else noise.multiplier * settings.clip
+        steps = [queries[-1] if queries else None]
+        descent = self.door.descent(steps, coins="batches", without=kept)
         if plan.others is not None and most_rows(rows) > plan.others:
             raise ReleaseMismatch(
                 f"a node stands in {most_rows(rows)} rows beside its own; {plan.others} are priced"
