@@ -350,7 +350,7 @@ def test_published_rows_prove_nothing_at_their_own_delta(protocol):
 
 @pytest.mark.parametrize("protocol", ["released", "paper"])
 def test_rows_without_noise_are_trained_on_with_that_of_the_training_budget(protocol, monkeypatch):
-    """As Figures 5.1 to 5.3 have it: the last budget of rows is infinite, that of training is not."""
+    """In Figures 5.1 to 5.3 the last budget of rows is infinite, that of training is not."""
     from private_graphs.training import roots
 
     train, stds = roots.train, []
