@@ -72,8 +72,14 @@ def main() -> None:
     parser.add_argument("new", type=Path)
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--only", default="", help="protocols or methods, such as 'gap sound,gcn'")
     arguments = parser.parse_args()
-    wanted = cases(arguments.results)
+    only = arguments.only.split(",")
+    wanted = {
+        name: case
+        for name, case in cases(arguments.results).items()
+        if any(name.startswith(each) for each in only)
+    }
     taken: dict[Path, list[list[float]]] = {arguments.old: [], arguments.new: []}
     for number in range(arguments.times):
         for tree, runs in taken.items():
