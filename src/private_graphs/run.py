@@ -26,6 +26,7 @@ from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
 from private_graphs.methods import method_named
 from private_graphs.methods.method import (
+    ALONE,
     VALIDATION_LABELS,
     Context,
     Method,
@@ -241,7 +242,11 @@ class Answer:
 
 
 def answer(
-    job: Job, dataset: GraphDataset, watch: Watch, task: Task | None = None
+    job: Job,
+    dataset: GraphDataset,
+    watch: Watch,
+    task: Task | None = None,
+    context: Context = ALONE,
 ) -> tuple[Task, list[Answer]]:
     """Return the task of a job and what its method answers under a ``watch``, without statements.
 
@@ -250,7 +255,7 @@ def answer(
     """
     runner = _Runner.of(job, dataset, None, "seeded", False)
     with threadpool_limits(limits=1):
-        return runner.task, runner.answers(Context(), watch, task)
+        return runner.task, runner.answers(context, watch, task)
 
 
 def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -34,10 +33,14 @@ from private_graphs.mechanisms.replay import (
     said,
 )
 from private_graphs.methods import method_named
+from private_graphs.methods.method import Context
 from private_graphs.methods.noisy_sums import VALIDATION_READ
 from private_graphs.privacy.accountants import price
 from private_graphs.run import Answer, answer
 from private_graphs.tasks import SCENARIOS, Task
+
+_TERM_STEPS = (2,)
+"""In the first step weights may still be zero."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
     """
     method = method_named(job.method)
     settings = method.settings.model_validate(dict(job.settings))
-    found, proves, others, kinds = Replay(), False, None, set()
+    found, proves, others, kinds = Replay(), False, [], set()
     policies: Sequence[Coins] = ("drawn", "all", "none")
     inference = method.protocols[job.protocol].inference or SCENARIOS[job.scenario].inference
     told = inference != "leaks"
@@ -178,20 +181,15 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
         found.add(again, [*differences(was, now), *differences(first.lines, after.lines, "/log")])
 
     for number, coins in enumerate(policies):
-        recording = Recording(coins)
+        recording = Recording(coins, term_steps=_TERM_STEPS)
         first = _answers(job, dataset, recording)
         task, relation = first.task, first.task.scenario.relation
         proves = proves or _proves(first)
         kinds |= {each.kind for tape in recording.tapes.values() for each in tape}
         found.differs += [line for line in recording.findings if line not in found.differs]
-        others = (
-            others
-            or [
-                each
-                for each in neighbours(task, 2 * count, seed, settings)
-                if _is_covered(each, first)
-            ][:count]
-        )
+        if not others:
+            more = neighbours(task, 2 * count, seed, settings)
+            others = list(itertools.islice((e for e in more if _is_covered(e, first)), count))
         for other in others[number :: len(policies)]:
             found.neighbours += 1
             replayed(Replaying(recording, relation), first, other)
@@ -221,9 +219,10 @@ class Answered:
 
 def _answers(job: Job, dataset: Any, watch: Watch, task: Task | None = None) -> Answered:
     """Run a job under a clock that counts how often it is read, so that durations are equal too."""
-    with said() as lines, patch("time.perf_counter", itertools.count().__next__):
+    counting = Context(clock=itertools.count().__next__)
+    with said() as lines:
         try:
-            task, answers = answer(job, dataset, watch, task)
+            task, answers = answer(job, dataset, watch, task, counting)
         except UserError as error:
             return Answered(task, f"{type(error).__name__}: {error}", lines)
     return Answered(task, answers, lines)

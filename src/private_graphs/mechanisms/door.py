@@ -525,7 +525,7 @@ class Descent:
     without: float = 0.0
 
     def __post_init__(self) -> None:
-        self.stds = np.array([_std(query) or self.without for query in self.queries])
+        self.stds = np.array([_std(each) if each else self.without for each in self.queries])
         """(R,) standard deviation of the noise of a sum."""
         self._buffer: Array | None = None
         self._tossed = 0  # steps whose coins were tossed and whose noise was not yet added

@@ -36,8 +36,6 @@ from private_graphs.privacy.events import (
 
 SLACK = 1e-9
 """Relative excess of a distance that rounding of the comparison itself may cause."""
-_TERM_STEP = 2
-"""The step whose single terms are looked at: in the first one weights may still be zero."""
 _TERM_REPLICAS = 4
 """Replicas whose single terms are looked at."""
 _MOVED = 1e-6
@@ -60,13 +58,21 @@ class Taped:
 
 
 class Recording(Watch):
-    """Keeps what passes. ``coins``: as drawn, or all units join every step, or none does."""
+    """Keeps what passes. ``coins``: as drawn, or all units join every step, or none does.
+
+    ``term_steps`` are the steps whose single terms are looked at, counted from 1.
+    """
 
     active = True
     public_places = True
 
-    def __init__(self, coins: Coins = "drawn", sampled: Sequence[int] = ()) -> None:
-        self.coins, self.unit = coins, tuple(sampled)
+    def __init__(
+        self,
+        coins: Coins = "drawn",
+        sampled: Sequence[int] = (),
+        term_steps: Sequence[int] = (1, 2),
+    ) -> None:
+        self.coins, self.unit, self.term_steps = coins, tuple(sampled), term_steps
         self.tapes: dict[str, list[Taped]] = defaultdict(list)
         self.values: dict[str, list[np.ndarray]] = defaultdict(list)
         self.singles: dict[int, np.ndarray] = {}
@@ -107,10 +113,10 @@ class Recording(Watch):
         self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
         total: Any, population: int,
     ) -> None:  # fmt: skip
-        """Keep the single terms of a step; look at their norms and their sum."""
+        """Keep the single terms of the ``term_steps``; look at their norms and their sum."""
         self._steps += 1
         unclipped = all(_clip(query) is None for query in descent.queries)
-        if self._steps != _TERM_STEP or self.coins == "none" or unclipped:
+        if self._steps not in self.term_steps or self.coins == "none" or unclipped:
             return
         looked = min(_TERM_REPLICAS, len(joined))
         nobody = [np.empty(0, np.int64)] * (len(joined) - looked)
@@ -160,7 +166,7 @@ class Replaying(Recording):
     """
 
     def __init__(self, first: Recording, relation: str) -> None:
-        super().__init__(first.coins, first.unit)
+        super().__init__(first.coins, first.unit, first.term_steps)
         self.first, self.relation = first, relation
         self.public_places = first.public_places
         self.largest, self.worst, self.calls = 0.0, "", 0
@@ -223,7 +229,7 @@ class Replaying(Recording):
         self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
         total: Any, population: int,
     ) -> None:  # fmt: skip
-        """Compare the single terms of that step."""
+        """Compare the single terms of these steps."""
         super().terms(descent, clipped, joined, total, population)
         now, was = self.singles.get(self._steps), self.first.singles.get(self._steps)
         if now is None or was is None:

@@ -126,19 +126,6 @@ def _train(
         dtype=settings.dtype,
         device=context.device,
     )
-    structure = build_structure(
-        task.graph,
-        protocol,
-        splits=settings.splits,
-        train_fraction=settings.train_fraction,
-        validation_graph=_selection_graph(protocol, private),
-        streams=[request.streams for request in requests],
-        hidden=settings.hidden,
-        dtype=np.dtype(settings.dtype),
-        join_validation=engine.joins_validation(
-            protocol, batch, settings.splits, settings.train_fraction
-        ),
-    )
     replicas = [
         engine.ReplicaSpec(request.streams, request.settings.learning_rate) for request in requests
     ]
@@ -148,19 +135,30 @@ def _train(
     ]
     door.plan(events)
     descent = door.descent([each[0] if each else None for each in events], coins="order")
+    parts = {"splits": settings.splits, "train_fraction": settings.train_fraction,
+             "validation_graph": _selection_graph(protocol, private)}  # fmt: skip
+    watched = {"progress": progress, "clock": context.clock}
     if settings.engine == "reference":
         from private_graphs.training import reference
 
         trained = reference.train(
-            task.graph, protocol, batch, replicas, descent, splits=settings.splits,
-            train_fraction=settings.train_fraction, validation_graph=_selection_graph(
-                protocol, private), progress=progress,
-        )  # fmt: skip
+            task.graph, protocol, batch, replicas, descent, **parts, **watched
+        )
     else:
+        structure = build_structure(
+            task.graph,
+            protocol,
+            **parts,
+            streams=[request.streams for request in requests],
+            hidden=settings.hidden,
+            dtype=np.dtype(settings.dtype),
+            join_validation=engine.joins_validation(
+                protocol, batch, settings.splits, settings.train_fraction
+            ),
+        )
         trained = engine.train(
-            structure, protocol, batch, replicas, descent, threads=context.threads,
-            progress=progress,
-        )  # fmt: skip
+            structure, protocol, batch, replicas, descent, threads=context.threads, **watched
+        )
     outcomes = []
     for index, (request, noise) in enumerate(zip(requests, noises, strict=True)):
         told = stated(task, request, context, {"noise_multiplier": noise})
@@ -177,7 +175,7 @@ def _train(
                     "seconds": trained.seconds / trained.epochs.sum() * epochs,
                 },
                 curves=_curves(trained.validation_losses[:epochs, index]),
-                majority=int(structure.majority[index]),
+                majority=int(trained.majority[index]),
                 **told,
             )
         )

@@ -7,6 +7,7 @@ A module of ``methods`` ends with ``METHODS``, a tuple of these; no list elsewhe
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -61,6 +62,8 @@ class Context:
     threads: int = 1
     artifacts: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     """Of the jobs that this one ``needs``, by their names in the study file."""
+    clock: Callable[[], float] = time.perf_counter
+    """Seconds; a replay has one that counts how often it is read."""
 
     def report(self, done: int, total: int) -> None:
         """Pass progress on, if anybody looks."""

@@ -3,8 +3,8 @@
 Every step takes a minibatch of units, adds their clipped gradients up, lets the door add the noise
 of the plan (``mechanisms.door.Descent``), and moves the parameters. An engine gives the sum of the
 clipped gradients of some units; minibatches, clip factors, optimizers and early stopping are here.
-Compiled steps (``kernels``, ``roots``) and steps on a GPU (``torch_dpsgd``) follow the same order
-inside; they take the clip norm and the stopping rule from here.
+Steps on a GPU (``torch_dpsgd``) follow the same order with the parts that are here. Compiled steps
+have their own: ``roots`` shares the safe clip norm, the GCN (``kernels``, ``engine``) nothing.
 
 Arrays are NumPy's or PyTorch's; R is the number of replicas, P that of parameters.
 """
@@ -66,10 +66,11 @@ def minibatches(
         yield [np.arange(population)] * len(generators)
     while order == "fixed":
         yield [each.choice(population, size, replace=False, shuffle=False) for each in generators]
-    last = population // max(1, size) * size if order == "whole" else population
+    size = max(1, size)
+    last = population // size * size if order == "whole" else population
     while True:
         orders = [each.permutation(population) for each in generators]
-        for start in range(0, last, max(1, size)):
+        for start in range(0, max(1, last), size):
             yield [each[start : start + size] for each in orders]
 
 

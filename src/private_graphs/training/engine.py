@@ -81,6 +81,8 @@ class Trained:
     validation_losses: np.ndarray
     """(epochs, R) the same after every epoch, NaN where it was not computed: nothing depended on
     it, or a replica had stopped."""
+    majority: np.ndarray
+    """(R,) most frequent class of the labelled training nodes."""
     seconds: float
 
 
@@ -129,6 +131,7 @@ def train(
     *,
     threads: int = 1,
     progress: Progress | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Trained:
     """Train ``replicas``, whose rows ``structure`` holds in the same order.
 
@@ -150,7 +153,7 @@ def train(
 
     batches = [_Batch(structure, protocol, settings, replicas, chunk, descent) for chunk in chunks]
     batches[0].backend.prepare()  # compiles, once per machine, outside the measured time
-    started = time.perf_counter()
+    started = clock()
     with threadpool_limits(limits=1):  # the small matrix products gain nothing from BLAS threads
         with ThreadPoolExecutor(len(chunks)) as pool:
             list(pool.map(run, range(len(chunks))))
@@ -163,7 +166,8 @@ def train(
         validation_predictions=np.concatenate([predictions for _, predictions in validation]),
         test_predictions=np.concatenate([predictions for _, predictions in test]),
         validation_losses=np.concatenate([batch.losses for batch in batches], axis=1),
-        seconds=time.perf_counter() - started,
+        majority=structure.majority,
+        seconds=clock() - started,
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,6 +123,8 @@ class _Replica:
         def labelled(nodes: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(nodes[labels[nodes] >= 0]).to(device)
 
+        counts = np.bincount(labels[kept][labels[kept] >= 0], minlength=dataset.n_classes)
+        self.majority = int(counts.argmax())
         members = [kept[part == number] for number in range(splits)]
         self.parts = [(seen(each, protocol.message_passing), labelled(each)) for each in members]
         held = (validation_graph, dataset.validation_mask), (protocol.test_graph, dataset.test_mask)
@@ -216,9 +218,10 @@ def train(
     train_fraction: float,
     validation_graph: str,
     progress: Progress | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Trained:
     """Train ``replicas`` one after the other, as ``engine.train`` does all at once."""
-    started, epochs, scored, parameters = time.perf_counter(), [], [], []
+    started, epochs, scored, parameters, majority = clock(), [], [], [], []
     losses = np.full((settings.epochs, len(replicas)), np.nan, np.float32)
     for place, spec in enumerate(replicas):
         own = _Replica(
@@ -230,6 +233,7 @@ def train(
         epochs.append(count)
         scored.append([own.scored(mask) for mask in (0, 1)])
         parameters.append(own.model.flat())
+        majority.append(own.majority)
         if progress is not None:
             progress((place + 1) * settings.epochs, len(replicas) * settings.epochs)
     validation, test = zip(*scored, strict=True)
@@ -240,5 +244,6 @@ def train(
         validation_predictions=np.stack([classes for _, classes in validation]),
         test_predictions=np.stack([classes for _, classes in test]),
         validation_losses=losses,
-        seconds=time.perf_counter() - started,
+        majority=np.array(majority),
+        seconds=clock() - started,
     )
