@@ -145,6 +145,7 @@ def untrained(quality: Quality | None = None, tests: Callable[[int], int] | None
                     for i in range(len(specs))
                 ]
             ),
+            majority=structure.majority,
             seconds=1.0,
         )  # fmt: skip
 

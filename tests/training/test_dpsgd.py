@@ -44,6 +44,14 @@ def test_minibatches_have_the_sizes_of_their_order(order, sizes):
         assert any(set(one) != set(other) for one, other in drawn), "replicas have their own"
 
 
+@pytest.mark.parametrize("order", ["full", "shuffled", "whole", "fixed", "poisson"])
+@pytest.mark.parametrize(("population", "size"), [(0, 0), (0, 4), (3, 4)])
+def test_minibatches_of_few_units_or_of_none_are_drawn(order, population, size):
+    drawn = minibatches(descent(), population, min(size, population), order)
+    for step in itertools.islice(drawn, 3):
+        assert all(set(each) <= set(range(population)) for each in step)
+
+
 def test_minibatches_without_coins_are_refused_where_the_plan_counts_on_them():
     query = NoisyGradients("per_record", 1.0, 1.0, 2, 1, Poisson(0.5))
     for order in ("full", "shuffled", "whole", "fixed"):

@@ -136,7 +136,8 @@ def test_a_student_is_no_worse_than_true_labels_and_no_better_than_none(framewor
 
 def test_frameworks_start_alike_and_a_pool_without_labels_still_moves_weights():
     pool, _ = _pool("true")
-    bare = Pool(pool.images, pool.labels, np.empty(0, np.int64))
+    unanswered = torch.full_like(pool.labels, -1)
+    bare = Pool(pool.images, unanswered, np.empty(0, np.int64))
     once = Training("mlp", epochs=1, batch=150, learning_rate=1e-9, generator=8)
     starts = [
         train(framework, once, pool, SHAPE, 3, np.random.default_rng(5)).classifiers[0]

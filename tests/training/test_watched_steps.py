@@ -23,7 +23,7 @@ from small_graphs import (
     streams,
 )
 
-from private_graphs.mechanisms.door import UNSEEN, Door, Watch
+from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
 from private_graphs.mechanisms.replay import Recording, Replaying
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.privacy.events import GaussianQuery
@@ -48,6 +48,13 @@ def steps_of(protocol, splits: int, epochs: int) -> int:
 
 
 # --- the GCN ---------------------------------------------------------------------------------
+
+
+def test_steps_that_a_watch_cannot_see_are_refused():
+    how = dict(noise=SIGMA, private=True, epochs=2, clip_norm=CLIP, device="torch-cpu")
+    fit(GRAPH, SOUND, **how)
+    with pytest.raises(ReleaseMismatch, match="watch"):
+        fit(GRAPH, SOUND, watch=Recording(), **how)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
