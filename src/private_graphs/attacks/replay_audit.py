@@ -1,6 +1,6 @@
 """The audit by replay of every method: runs on neighbouring tasks get the noise of the first run.
 
-What is compared is all that a method answers: predictions, settings, measured columns, curves,
+What is compared is all that a method answers: predictions, settings, measured columns,
 artifacts, statements' facts and assumptions, the plan, warnings and log lines.
 """
 

@@ -224,11 +224,12 @@ def train(
     started, epochs, scored, parameters, majority = clock(), [], [], [], []
     losses = np.full((settings.epochs, len(replicas)), np.nan, np.float32)
     for place, spec in enumerate(replicas):
-        own = _Replica(
-            dataset, protocol, settings, spec, descent.of_lanes([place]), splits, train_fraction,
-            validation_graph,
-        )  # fmt: skip
-        count, found = own.train()
+        with torch.random.fork_rng():  # dropout is seeded for this replica alone
+            own = _Replica(
+                dataset, protocol, settings, spec, descent.of_lanes([place]), splits,
+                train_fraction, validation_graph,
+            )  # fmt: skip
+            count, found = own.train()
         losses[: len(found), place] = found
         epochs.append(count)
         scored.append([own.scored(mask) for mask in (0, 1)])
