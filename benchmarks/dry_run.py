@@ -26,7 +26,7 @@ from private_graphs.files import write_text
 from private_graphs.report.record import machine_words
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("Snakefile", "config.yaml", "workflow", "profiles", "envs", "studies", "src")
+PARTS = ("Snakefile", "config.yaml", "workflow", "profiles", "envs", "src")
 A_SHARE = 12
 """Jobs of Table 1 on one graph: two optimizers, three protocols, full graph and ten splits."""
 STARTS = 3
@@ -39,7 +39,7 @@ def plan_of(folder: Path, jobs: int) -> None:
         copy(ROOT / part, folder / part)
     (folder / "data").mkdir()
     shutil.copy2(ROOT / "data" / "sources.yaml", folder / "data")
-    path = folder / "studies" / "lrec2022.yaml"
+    path = folder / "src/private_graphs/studies/lrec2022/study.yaml"
     study = yaml.safe_load(path.read_text(encoding="utf-8"))
     shares = [round((i + 1) * A_SHARE / jobs, 6) for i in range(jobs // A_SHARE)]
     for line in study["groups"]["table1"]["jobs"]:

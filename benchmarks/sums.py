@@ -30,8 +30,8 @@ from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Request
 from private_graphs.methods.noisy_sums import PROTOCOLS, WIDTH, Data
-from private_graphs.methods.progap import ProgapSettings, Stage, last_base
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.studies.progap.methods.progap import ProgapSettings, Stage, last_base
 from private_graphs.tasks import build_task
 from private_graphs.training import stacks
 from private_graphs.training.streams import Streams

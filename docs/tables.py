@@ -27,7 +27,6 @@ from private_graphs.cost import Costs, duration_on, recorded_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import write_text
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Canary
@@ -51,6 +50,7 @@ from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noi
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.report.claims import claims_table, read_claims, reasons
 from private_graphs.report.table import markdown
+from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import Run, load_study, study_ids, write_schemas
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from private_graphs.exhibits import exhibits_by_name
+from private_graphs.studies import exhibits_by_name
 from private_graphs.study import load_study, study_ids
 
-ROOMS = ("exhibits", "methods", "datasets")
+ROOMS = ("studies", "methods", "datasets")
 """Where a study and what belongs to it may be named."""
 
 
@@ -46,11 +46,11 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
         if path.relative_to(package).parts[0] in ROOMS:
             continue
         assert not _words(path) & named, path
-        assert not any(f"exhibits.{study}" in path.read_text() for study in study_ids()), path
+        assert not any(f"studies.{study}" in path.read_text() for study in study_ids()), path
 
 
 FLOORS = (
-    ("errors", "limits", "files", "imports", "devices"),
+    ("errors", "limits", "files", "imports", "devices", "slices"),
     ("datasets", "graphs"),
     ("features",),
     ("privacy",),
@@ -60,7 +60,7 @@ FLOORS = (
     ("result", "run", "sharded", "study", "run_values", "attacks"),
     ("audit",),
     ("report",),
-    ("exhibits", "plan"),
+    ("studies", "plan"),
     ("cost", "verify", "kept", "workflow", "repairs", "announce", "locks"),
     ("cli",),
 )
@@ -87,7 +87,7 @@ def test_imports_point_downwards(root: Path) -> None:
             if isinstance(node, ast.ImportFrom) and id(node) not in skipped and node.module:
                 parts = node.module.split(".")
                 # the package that finds exhibits imports none of them by name
-                if parts[0] == "private_graphs" and len(parts) > 1 and parts[1:] != ["exhibits"]:
+                if parts[0] == "private_graphs" and len(parts) > 1 and parts[1:] != ["studies"]:
                     other = "cli" if parts[1].startswith("cli") else parts[1]
                     if floor.get(other, 0) > own:
                         upward.append(f"{path.relative_to(package)} imports {node.module}")

@@ -131,7 +131,7 @@ def test_the_shipped_configuration_is_the_default_one_and_fits_its_schema(root: 
 
 @pytest.mark.parametrize("name", study_ids())
 def test_shipped_studies_fit_their_schema(root: Path, name: str) -> None:
-    raw = yaml.safe_load((root / "studies" / f"{name}.yaml").read_text())
+    raw = yaml.safe_load((root / "src/private_graphs/studies" / name / "study.yaml").read_text())
     jsonschema.validate(raw, json.loads(schema_text("study")))
 
 
@@ -183,8 +183,8 @@ def small(tmp_path: Path):
     def read(scale: str = "full", change=lambda raw: None) -> Study:
         raw = yaml.safe_load(SMALL)
         change(raw)
-        path = tmp_path / str(next(number)) / "small.yaml"
-        path.parent.mkdir()
+        path = tmp_path / str(next(number)) / "small" / "study.yaml"
+        path.parent.mkdir(parents=True)
         path.write_text(yaml.safe_dump(raw))
         return read_study(path, scale)
 
@@ -270,21 +270,22 @@ def change_entry(**changes):
 def test_mistakes_in_a_study_name_file_and_key(small, change, words: str) -> None:
     with pytest.raises(UserError, match=f"(?s){words}") as caught:
         small("demo" if "epoch" in words else "full", change)
-    assert "studies/small.yaml" in str(caught.value)
+    assert "studies/small/study.yaml" in str(caught.value)
 
 
 def test_two_jobs_of_one_name_are_refused(small) -> None:
     def twice(raw):
         raw["groups"]["first"]["jobs"] *= 2
 
-    with pytest.raises(UserError, match="studies/small.yaml.*first.*splits=1"):
+    with pytest.raises(UserError, match="studies/small/study.yaml.*first.*splits=1"):
         group_jobs(small("full", twice), "first", Run(scale="full"))
 
 
 def test_text_that_is_no_yaml_names_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "bad.yaml"
+    path = tmp_path / "bad" / "study.yaml"
+    path.parent.mkdir()
     path.write_text("id: [")
-    with pytest.raises(UserError, match="studies/bad.yaml"):
+    with pytest.raises(UserError, match="studies/bad/study.yaml"):
         read_study(path, "full")
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from private_graphs.cost import counted, duration, duration_on
 from private_graphs.datasets import registry
-from private_graphs.exhibits import exhibits_by_name
 from private_graphs.jobs import Job
 from private_graphs.kept import outdated
 from private_graphs.repairs import Repairs
+from private_graphs.studies import exhibits_by_name
 from private_graphs.workflow import Workflow
 
 INTERRUPTED = (

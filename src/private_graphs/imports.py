@@ -43,8 +43,13 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
 
 
 def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]:
-    """Return the files other than code (templates, styles) in the subpackages of a closure."""
+    """Return the files other than code (templates, styles) in the subpackages of a closure.
+
+    Files of studies are inputs of the rules that read them.
+    """
     folders = {path.parent for path in closure if path.is_relative_to(package)} - {package}
+    studies = package / "studies"
+    folders = {folder for folder in folders if not folder.is_relative_to(studies)}
     files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     return sorted(
         path

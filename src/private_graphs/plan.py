@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from private_graphs.errors import UsageError, suggest
-from private_graphs.exhibits import exhibits_by_name, named
 from private_graphs.jobs import Job
 from private_graphs.report.exhibit import Exhibit
+from private_graphs.studies import exhibits_by_name, named
 from private_graphs.study import Run, Study, group_jobs, left_out, load_study
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_module, exhibits_by_name
 from private_graphs.files import MANIFEST, changed_file, sha256_of
 from private_graphs.jobs import JOB_FILE, Job, finished_folders, read_job
 from private_graphs.report.rows import labels_in, read_job_folder
+from private_graphs.studies import claims_module, exhibits_by_name
 from private_graphs.study import load_study, study_ids
 from private_graphs.verify import stale_input
 from private_graphs.workflow import (
@@ -115,7 +115,7 @@ def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
     """Return the modules of exhibits, and those of the claims of their studies."""
     exhibits = list(exhibits)
     claims = map(claims_module, dict.fromkeys(study_id for study_id, _ in exhibits))
-    modules = [f"private_graphs.exhibits.{study_id}.{name}" for study_id, name in exhibits]
+    modules = [f"private_graphs.studies.{study_id}.{name}" for study_id, name in exhibits]
     return [*modules, *filter(None, claims)]
 
 

@@ -1,8 +1,8 @@
 """Studies and runs: typed configuration, and how a study's run groups expand to jobs.
 
-``studies/<id>.yaml`` is read into a ``Study``: what it says is the full scale, ``scales`` holds
-what other scales change. ``config.yaml`` and ``--config`` are read into a ``Run``. Unknown keys and
-values are errors.
+``studies/<id>/study.yaml`` is read into a ``Study``: what it says is the full scale, ``scales``
+holds what other scales change. ``config.yaml`` and ``--config`` are read into a ``Run``. Unknown
+keys and values are errors.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from private_graphs.datasets.registry import TEXT_FEATURES, dataset_names, dataset_spec
 from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
 from private_graphs.errors import UsageError, UserError, suggest
-from private_graphs.files import resource, write_text
+from private_graphs.files import write_text
 from private_graphs.jobs import Attack, Chosen, Epsilon, Job
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Method
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.run_values import ALL, Datasets, Names, Seeds, Splits
+from private_graphs.slices import STUDIES
 from private_graphs.tasks import SCENARIOS
 
 SCALES = ("demo", "reduced", "full")
@@ -127,7 +128,7 @@ class Group(_Strict):
 
 
 class Published(_Strict):
-    """Printed numbers: a CSV of ``studies/published`` as rows."""
+    """Printed numbers: a CSV of the study's ``published`` as rows."""
 
     file: str
     rename: dict[str, str] = {}
@@ -170,27 +171,27 @@ class _StudyFile(Study):
 
 
 def study_ids() -> list[str]:
-    """Return the identifiers of all studies: the stems of ``studies/*.yaml``."""
-    return sorted(path.stem for path in resource("studies").glob("*.yaml"))
+    """Return the identifiers of all studies: the folders with a ``study.yaml``."""
+    return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
 
 
 def load_study(study_id: str, scale: str = "full") -> Study:
-    """Read ``studies/<study_id>.yaml`` at a scale; UserError names the key that is wrong."""
+    """Read ``studies/<study_id>/study.yaml`` at a scale; UserError names the key that is wrong."""
     _known("studies", (study_id,), study_ids())
-    return read_study(resource(f"studies/{study_id}.yaml"), scale)
+    return read_study(STUDIES / study_id / "study.yaml", scale)
 
 
 @cache
 def read_study(path: Path, scale: str) -> Study:
     """Read a study file at a scale, check it and what it names."""
-    where = f"studies/{path.name}"
+    where = f"studies/{path.parent.name}/{path.name}"
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise UserError(f"{where}: not valid YAML: {error}") from None
     full = validated(_StudyFile, raw, where)
-    if full.id != path.stem:
-        raise UserError(f"{where}: id is {full.id!r}; expected {path.stem!r}")
+    if full.id != path.parent.name:
+        raise UserError(f"{where}: id is {full.id!r}; expected {path.parent.name!r}")
     changes = full.scales.get(scale, {})
     merged = _merged({key: value for key, value in raw.items() if key != "scales"}, changes)
     # A run may name what the study has at any scale.
@@ -427,7 +428,7 @@ class _Expansion:
             for job in self._entry_jobs(group, entry, configuration):
                 if job.name in names:
                     raise UserError(
-                        f"studies/{self.study.id}.yaml: groups.{group}: two jobs are named "
+                        f"studies/{self.study.id}/study.yaml: groups.{group}: two jobs are named "
                         f"{job.name}; let vary tell them apart"
                     )
                 names.add(job.name)
@@ -554,7 +555,7 @@ class _Expansion:
             ]
         if len(alike) != 1:
             raise UserError(
-                f"studies/{self.study.id}.yaml: {job.id} needs one job of {group} with its "
+                f"studies/{self.study.id}/study.yaml: {job.id} needs one job of {group} with its "
                 f"dataset and features, and its protocol; there are {len(alike)}"
             )
         return alike[0]

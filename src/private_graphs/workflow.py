@@ -28,6 +28,7 @@ from private_graphs.kept import finished_jobs, followers, linked, widened
 from private_graphs.methods import module_of
 from private_graphs.plan import Plan
 from private_graphs.protocols import PROTOCOLS
+from private_graphs.slices import STUDIES
 from private_graphs.study import Run, accepted, data_view
 
 RESULTS = Path("results")
@@ -243,16 +244,20 @@ def study_files(studies: Iterable[str]) -> list[str]:
     """Return the files of studies with their published numbers."""
     files = []
     for name in studies:
-        study = Path(shipped(f"studies/{name}.yaml"))
-        published = sorted((study.parent / "published").glob(f"{name}_*.csv"))
-        files += [study.as_posix(), *(path.as_posix() for path in published)]
-    return files
+        folder = STUDIES / name
+        files += [folder / "study.yaml", *sorted((folder / "published").glob("*.csv"))]
+    return [_from_here(path) for path in files]
 
 
 def shipped(relative: str) -> str:
-    """Return the path of a file of the project from the working folder, which is another one where
-    the workflow is a module of a second workflow."""
-    return Path(os.path.relpath(resource(relative))).as_posix()
+    """Return the path of a file of the project from the working folder."""
+    return _from_here(resource(relative))
+
+
+def _from_here(path: Path) -> str:
+    """A path from the working folder, which is another one than the project's where the workflow is
+    a module of a second workflow."""
+    return Path(os.path.relpath(path)).as_posix()
 
 
 def recorded_studies() -> list[str]:

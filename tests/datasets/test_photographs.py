@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 from private_graphs.datasets.photographs import split, varied
-from private_graphs.datasets.readers.att_faces import read_faces, read_photograph
-from private_graphs.datasets.readers.faces94 import read_faces as read_faces94
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UserError
+from private_graphs.studies.inversion.readers.att_faces import read_faces, read_photograph
+from private_graphs.studies.inversion.readers.faces94 import read_faces as read_faces94
 
 HEADER = b"P5\n92 112\n255\n"
 

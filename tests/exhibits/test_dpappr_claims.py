@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from private_graphs.exhibits.dpappr.ablations import gains
-from private_graphs.exhibits.dpappr.claims import (
+from private_graphs.report.claims import Place, highest, verdict
+from private_graphs.studies.dpappr.ablations import gains
+from private_graphs.studies.dpappr.claims import (
     CLAIMS,
     RULES,
     Runs,
@@ -21,8 +22,7 @@ from private_graphs.exhibits.dpappr.claims import (
     holm,
     theorem8,
 )
-from private_graphs.exhibits.dpappr.private_edges import compared
-from private_graphs.report.claims import Place, highest, verdict
+from private_graphs.studies.dpappr.private_edges import compared
 
 PLACE = Place({}, "", "")
 SEEDS = range(10)

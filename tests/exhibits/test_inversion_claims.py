@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from private_graphs.exhibits.inversion import claims, figure4_3
-from private_graphs.exhibits.inversion.class_reports import needed
+from private_graphs.studies.inversion import claims, figure4_3
+from private_graphs.studies.inversion.class_reports import needed
 from private_graphs.study import load_study
 
 

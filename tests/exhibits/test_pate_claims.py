@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from private_graphs.exhibits.pate.claims import CLAIMS, rises_then_falls
 from private_graphs.report.claims import verdict
+from private_graphs.studies.pate.claims import CLAIMS, rises_then_falls
 
 EPOCHS = 500
 FALLING = np.linspace(150, 2, EPOCHS).astype(int)

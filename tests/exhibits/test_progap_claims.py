@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import csv
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from private_graphs.datasets.registry import DATASETS
-from private_graphs.exhibits import claims_of
-from private_graphs.exhibits.progap import claims
-from private_graphs.exhibits.progap.scores import PRINTED_AS
 from private_graphs.report.claims import Place
+from private_graphs.slices import STUDIES
+from private_graphs.studies import claims_of
+from private_graphs.studies.progap import claims
+from private_graphs.studies.progap.scores import PRINTED_AS
 from private_graphs.study import load_study
 
-PUBLISHED = Path(__file__).parents[2] / "studies/published/progap_text_claims.csv"
+PUBLISHED = STUDIES / "progap/published/text_claims.csv"
 
 
 def runs(**scores):
@@ -42,7 +42,7 @@ def test_every_published_claim_has_a_rule():
 
 
 def test_rivals_are_the_methods_that_table_2_prints_beside_progap():
-    with (PUBLISHED.parent / "progap_table2.csv").open(encoding="utf-8") as lines:
+    with (PUBLISHED.parent / "table2.csv").open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     for level, rivals in claims.RIVALS.items():
         theirs = {row["method"] for row in rows if row["level"] == level} - {"progap"}

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits.lrec2022.confusion import confusion, pairs, shares
-from private_graphs.exhibits.lrec2022.hard import hard_shares
 from private_graphs.report.results import Results
 from private_graphs.report.rows import Answers
+from private_graphs.studies.lrec2022.confusion import confusion, pairs, shares
+from private_graphs.studies.lrec2022.hard import hard_shares
 
 LABELS = np.array([0, 0, 1, 1, 2, -1])
 """The last node has no label: it counts nowhere."""

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from small_jobs import job_of, small_images
 
-from private_graphs.exhibits.lrec2022 import claims, table4
 from private_graphs.report.claims import Place
 from private_graphs.report.results import Results
 from private_graphs.report.rows import tidy
 from private_graphs.run import execute
+from private_graphs.studies.lrec2022 import claims, table4
 from private_graphs.study import load_study
 
 EPSILONS = (1.26, 4.24, 15.13, 0.98, 0.5)

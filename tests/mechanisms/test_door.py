@@ -232,8 +232,8 @@ EXCEPTIONS = {
     "datasets": "synthetic graphs and pictures",
     "features": "synthetic texts and weights of models",
     "exhibits": "intervals of scores that are released",
-    "methods/pate_votes.py": "the diagnostic of a run without DP",
-    "methods/reconstruct.py": "an attack on a model that is released",
+    "studies/pate/methods/pate_votes.py": "the diagnostic of a run without DP",
+    "studies/inversion/methods/reconstruct.py": "an attack on a model that is released",
     "training/noise.py": "compiled noise under the door's keys",
 }
 

@@ -17,9 +17,14 @@ from private_graphs.graphs.metis import metis_partition
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods import method_named
-from private_graphs.methods.appr import Data, Sample, batches_of, shared_sample
-from private_graphs.methods.appr_attack import layer_attack
-from private_graphs.methods.appr_budget import (
+from private_graphs.methods.method import Request
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
+from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
+from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
+from private_graphs.run import execute
+from private_graphs.studies.dpappr.methods.appr import Data, Sample, batches_of, shared_sample
+from private_graphs.studies.dpappr.methods.appr_attack import layer_attack
+from private_graphs.studies.dpappr.methods.appr_budget import (
     PROTOCOLS,
     Noise,
     Plan,
@@ -32,7 +37,7 @@ from private_graphs.methods.appr_budget import (
     row_epsilon,
     rows_epsilon,
 )
-from private_graphs.methods.appr_rows import (
+from private_graphs.studies.dpappr.methods.appr_rows import (
     chosen_rows,
     columns_clipped,
     columns_normalised,
@@ -41,11 +46,6 @@ from private_graphs.methods.appr_rows import (
     random_rows,
     truncated,
 )
-from private_graphs.methods.method import Request
-from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
-from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
-from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
-from private_graphs.run import execute
 from private_graphs.tasks import build_task
 from private_graphs.training.metrics import majority_score
 from private_graphs.training.streams import Streams

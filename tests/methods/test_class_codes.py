@@ -9,10 +9,10 @@ from answers import answers
 from doors import one_lane
 from test_unit_gradients import image_task
 
-from private_graphs.methods.class_codes import CodeSettings, run, with_replaced
 from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import PureQuery
+from private_graphs.studies.inversion.methods.class_codes import CodeSettings, run, with_replaced
 from private_graphs.training.streams import Streams
 
 

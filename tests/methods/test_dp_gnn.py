@@ -17,7 +17,13 @@ from torch.nn import functional
 
 from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import method_named
-from private_graphs.methods.dp_gnn import (
+from private_graphs.methods.noisy_sums import owned_lists, started
+from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.privacy.explain import explain
+from private_graphs.privacy.renyi import occurrence_epsilon
+from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.run import execute
+from private_graphs.studies.progap.methods.dp_gnn import (
     EPOCH_CHOSEN,
     PROTOCOLS,
     Budget,
@@ -25,12 +31,6 @@ from private_graphs.methods.dp_gnn import (
     noise_scale,
     stars_of,
 )
-from private_graphs.methods.noisy_sums import owned_lists, started
-from private_graphs.privacy.events import GaussianQuery, PoissonSums
-from private_graphs.privacy.explain import explain
-from private_graphs.privacy.renyi import occurrence_epsilon
-from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.run import execute
 from private_graphs.tasks import build_task
 from private_graphs.training import stacks
 from private_graphs.training.stacks import Inputs, Noisy, Rows, Stack

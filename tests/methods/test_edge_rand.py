@@ -12,15 +12,15 @@ from doors import one_lane
 from test_noisy_sums import graph_of, request
 
 from private_graphs.mechanisms.door import ReleaseMismatch
-from private_graphs.methods import edge_rand
-from private_graphs.methods.edge_rand import (
+from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.privacy.audits import Errors, two_point_epsilon
+from private_graphs.studies.progap.methods import edge_rand
+from private_graphs.studies.progap.methods.edge_rand import (
     METHODS,
     keeping,
     randomised,
     randomised_rows,
 )
-from private_graphs.privacy.accountants import compose_groups, price
-from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.tasks import build_task
 
 METHOD = METHODS[0]

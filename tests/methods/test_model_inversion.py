@@ -11,9 +11,10 @@ from scipy.ndimage import gaussian_filter
 from test_unit_gradients import ask, image_task
 
 from private_graphs.errors import UserError
-from private_graphs.methods import model_inversion, unit_gradients
+from private_graphs.methods import unit_gradients
 from private_graphs.methods.method import Context, Request
-from private_graphs.methods.reconstruct import (
+from private_graphs.studies.inversion.methods import model_inversion
+from private_graphs.studies.inversion.methods.reconstruct import (
     Adam,
     Attack,
     attack,
@@ -23,7 +24,7 @@ from private_graphs.methods.reconstruct import (
     variation,
     without_model,
 )
-from private_graphs.methods.similarity import References, ssim
+from private_graphs.studies.inversion.methods.similarity import References, ssim
 from private_graphs.training.picture_nets import Cnn, Softmax
 from private_graphs.training.streams import Streams
 

@@ -11,11 +11,11 @@ from test_mlp_records import images, job
 
 from private_graphs.errors import UserError
 from private_graphs.methods.method import Request
-from private_graphs.methods.part_means import PartSettings, class_sums_of, run
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.accountants import price
 from private_graphs.protocols import SOUND
 from private_graphs.run import execute
+from private_graphs.studies.inversion.methods.part_means import PartSettings, class_sums_of, run
 from private_graphs.tasks import build_task
 from private_graphs.training.streams import Streams
 

@@ -336,7 +336,7 @@ BUGS = (
     Bug(
         "34",
         "DP-GNN: the epoch that is kept is chosen by validation scores under sound too",
-        "methods/dp_gnn.py",
+        "studies/progap/methods/dp_gnn.py",
         '            epoch="last",',
         '            epoch="best_validation",',
         (replay("dp_gnn", "lists"),),
@@ -376,7 +376,7 @@ BUGS = (
     Bug(
         "N4",
         "DP-GNN: D + 1 changed roots for 2D + 1",
-        "methods/dp_gnn.py",
+        "studies/progap/methods/dp_gnn.py",
         "return min(2 * self.degree + 1, self.population)",
         "return min(self.degree + 1, self.population)",
         (
@@ -397,7 +397,7 @@ BUGS = (
     Bug(
         "N7",
         "DP-APPR: R changed gradients priced, not R + 1",
-        "methods/appr_budget.py",
+        "studies/dpappr/methods/appr_budget.py",
         "else min(plan.others + 1, plan.n_roots)\n    return 2",
         "else min(max(1, plan.others), plan.n_roots)\n    return 2",
         (test("methods/appr::a_run_under_sound_says_nothing_of_its_sample[appr_gaussian]"),),
@@ -405,7 +405,7 @@ BUGS = (
     Bug(
         "N8",
         "DP-APPR: the secret sample is sorted by number",
-        "methods/appr.py",
+        "studies/dpappr/methods/appr.py",
         "nodes = train[draw(len(train), size)]",
         "nodes = train[np.sort(draw(len(train), size))]",
         (test("methods/appr::places_of_a_sample_are_in_the_order_of_the_draw"),),
@@ -413,7 +413,7 @@ BUGS = (
     Bug(
         "N9",
         "PATE: the cap on answers is not kept",
-        "methods/pate_votes.py",
+        "studies/pate/methods/pate_votes.py",
         "    passed &= np.cumsum(passed) <= noise.answers\n",
         "",
         (test("methods/pate_votes::caps_hold_in_every_draw_and_refusals_take_draws"),),
@@ -421,7 +421,7 @@ BUGS = (
     Bug(
         "N10",
         "means of parts are not cut",
-        "methods/part_means.py",
+        "studies/inversion/methods/part_means.py",
         "means *= np.minimum(1, bound",
         "means *= np.maximum(1, 0 * bound",
         (replay("part_means", "subclasses"),),
@@ -449,7 +449,7 @@ BUGS = (
     Bug(
         "N14",
         "EdgeRand: noise of the density as if it had the whole budget",
-        "methods/edge_rand.py",
+        "studies/progap/methods/edge_rand.py",
         "[query], sensitivity=moves, stream",
         "[query], sensitivity=moves * (1 - SHARE), stream",
         (replay("edge_rand", "links"),),
@@ -545,7 +545,7 @@ BUGS = (
     Bug(
         "P2",
         "codes of classes: means that are released are not cut to norm 1",
-        "methods/class_codes.py",
+        "studies/inversion/methods/class_codes.py",
         "(_in_ball((each - centre) @ axes.T / scale) for each in (means, public))",
         "((each - centre) @ axes.T / scale for each in (means, public))",
         (replay("class_codes", "classes"),),
@@ -554,7 +554,7 @@ BUGS = (
     Bug(
         "P3",
         "PATE: exact votes, not noisy ones, say which queries pass",
-        "methods/pate_votes.py",
+        "studies/pate/methods/pate_votes.py",
         "asked & (largest >= noise.threshold)",
         "asked & (votes.max(axis=1) >= noise.threshold)",
         (replay("pate_student", "records"),),
@@ -562,7 +562,7 @@ BUGS = (
     Bug(
         "P4",
         "PATE: teachers get their records by label",
-        "methods/pate_labels.py",
+        "studies/pate/methods/pate_labels.py",
         '_parts(task.n_units, settings.teachers, request.streams.generator("partition")),',
         "np.argsort(task.train_labels)[_parts(task.n_units, settings.teachers, "
         'request.streams.generator("partition"))],',
@@ -571,7 +571,7 @@ BUGS = (
     Bug(
         "P5",
         "DP-GNN: a reader drops senders of the sum that answers, which is priced for senders",
-        "methods/dp_gnn.py",
+        "studies/progap/methods/dp_gnn.py",
         "NoisySums(received, door",
         "NoisySums(reading, door",
         (
@@ -584,7 +584,7 @@ BUGS = (
     Bug(
         "P6",
         "EdgeRand: the sensitivity that sets the noise follows from the number of edges",
-        "methods/edge_rand.py",
+        "studies/progap/methods/edge_rand.py",
         "noisy_density(edges.shape[1] / n_pairs, 1 / n_pairs, door",
         "noisy_density(edges.shape[1] / n_pairs, 1 / (n_pairs - edges.shape[1]), door",
         (replay("edge_rand", "links"),),
@@ -636,7 +636,7 @@ BUGS = (
     Bug(
         "P11",
         "means of parts: a sum stands in the column of seconds",
-        "methods/part_means.py",
+        "studies/inversion/methods/part_means.py",
         'measured={"noise_multiplier"',
         'measured={"seconds": sums_of[request.settings.parts][0, 0], "noise_multiplier"',
         (replay("part_means", "subclasses"),),

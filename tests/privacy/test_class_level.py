@@ -10,11 +10,11 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits.inversion import claims
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import pld_noise
 from private_graphs.privacy.events import PoissonSums
 from private_graphs.privacy.renyi import Releases, renyi_epsilon
+from private_graphs.studies.inversion import claims
 from private_graphs.study import load_study
 
 VECTORS = [  # (q, σ, T, δ), replace relation

@@ -12,9 +12,9 @@ from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import VIEWS
-from private_graphs.methods.reconstruct import without_model
-from private_graphs.methods.similarity import References
 from private_graphs.run import execute
+from private_graphs.studies.inversion.methods.reconstruct import without_model
+from private_graphs.studies.inversion.methods.similarity import References
 from private_graphs.study import Run, group_jobs, load_study
 
 NAMES = ("mnist", "att-faces")

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import write_text
 from private_graphs.report.claims import COLUMNS, judged
 from private_graphs.report.exhibit import Chart
@@ -31,6 +30,7 @@ from private_graphs.report.results import Results
 from private_graphs.report.rows import Answers, tidy
 from private_graphs.report.table import csv
 from private_graphs.report.write import markdown
+from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import load_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_of
 from private_graphs.report.claims import (
     COLUMNS,
     VERDICTS,
@@ -35,6 +34,7 @@ from private_graphs.report.claims import (
     write_claims,
 )
 from private_graphs.report.shelf import recorded_shelf
+from private_graphs.studies import claims_of
 
 CLAIMS = claims_of("lrec2022")
 RECORDED = Path(__file__).parents[2] / "recorded"

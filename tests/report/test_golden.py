@@ -11,18 +11,17 @@ import pytest
 from golden import EXHIBITS, STUDY, golden, results, texts_of
 
 from private_graphs.errors import UserError
-from private_graphs.exhibits import exhibits_by_name
 from private_graphs.plan import Plan
 from private_graphs.report.words import missing
-from private_graphs.study import Run
+from private_graphs.studies import exhibits_by_name
+from private_graphs.study import Run, study_ids
 
 FOLDER = Path(__file__).parents[2]
 RENEW = "if intended: make golden, or for exhibits alone python tests/report/golden.py"
 
 
 def test_every_study_has_a_golden_demo_of_all_its_jobs():
-    studies = sorted(path.stem for path in (FOLDER / "studies").glob("*.yaml"))
-    assert sorted(golden()) == studies
+    assert sorted(golden()) == study_ids()
     planned = {job.id for job in Plan(Run(scale="demo")).jobs}
     runs = pd.concat([each.rows for each in golden().values()])
     assert set(runs["study"] + "/" + runs["group"] + "/" + runs["job"]) == planned

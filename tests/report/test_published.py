@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from private_graphs.exhibits import claims_of
 from private_graphs.report.claims import write_claims
 from private_graphs.report.publish import write_all_texts
 from private_graphs.report.shelf import recorded_shelves
+from private_graphs.studies import claims_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "results"

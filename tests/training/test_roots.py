@@ -11,8 +11,8 @@ import torch
 from doors import one_lane
 
 from private_graphs.mechanisms.door import ReleaseMismatch
-from private_graphs.methods.appr_rows import truncated
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.studies.dpappr.methods.appr_rows import truncated
 from private_graphs.training import roots as training
 from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial
 

@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional
 
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
-from private_graphs.methods.gap import Classifier, Encoder
-from private_graphs.methods.progap import Stage
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.studies.progap.methods.gap import Classifier, Encoder
+from private_graphs.studies.progap.methods.progap import Stage
 from private_graphs.training import stacks
 from private_graphs.training.dpsgd import clip_factors, minibatches
 from private_graphs.training.stacks import Fit, Inputs, Noisy, Rows, Stack, initial, running

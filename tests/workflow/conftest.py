@@ -19,7 +19,7 @@ from lent_kernels import lend_kernels
 
 from private_graphs.files import check_manifest
 
-PARTS = ("src", "studies", "workflow", "profiles", "envs", "recorded", "Snakefile", "config.yaml")
+PARTS = ("src", "workflow", "profiles", "envs", "recorded", "Snakefile", "config.yaml")
 UNREACHABLE = {
     name: "http://127.0.0.1:9"
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
@@ -91,7 +91,7 @@ class Project:
 
     def edit_study(self, change: Callable[[dict], object]) -> None:
         """Change the ``demo`` scale of the study."""
-        path = self.path / "studies" / f"{STUDY}.yaml"
+        path = self.path / "src/private_graphs/studies" / STUDY / "study.yaml"
         study = yaml.safe_load(path.read_text())
         change(study["scales"]["demo"])
         path.write_text(yaml.safe_dump(study))

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from lent_kernels import lend_kernels
 
-PARTS = ("src", "studies", "workflow", "profiles", "envs", "data/sources.yaml", "Snakefile",
+PARTS = ("src", "workflow", "profiles", "envs", "data/sources.yaml", "Snakefile",
          "config.yaml")  # fmt: skip
 
 

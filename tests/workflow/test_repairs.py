@@ -161,6 +161,6 @@ def test_exhibits_of_a_run_are_those_with_a_job_and_what_earlier_runs_made(
     gone = Repairs(left_out={name: "cut" for name in later.finished if "/B/" in name})
     kept = shown_exhibits(dataclasses.replace(later, jobs=work.jobs), gone)
     assert set(kept) == {("lrec2022", name) for name in ("table1", "table5")}
-    assert exhibit_modules(kept)[0].startswith("private_graphs.exhibits.lrec2022.table")
+    assert exhibit_modules(kept)[0].startswith("private_graphs.studies.lrec2022.table")
     nothing = make_workflow({"exhibits": "lrec2022.table3", "datasets": NAME, "scale": "full"})
     assert shown_exhibits(nothing, Repairs()) == [("lrec2022", "table3")]

@@ -111,8 +111,8 @@ def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
     finished.append(f"{package}/methods/class_sums.py", "\n# of another method\n")
     assert finished.jobs() == {}, "a date alone, or another method, changes nothing"
     for name, own in (
-        (f"exhibits/{STUDY}/table1.py", {"exhibits": 1}),
-        ("exhibits/pate/table3_1.py", {}),  # recorded, and not of this run
+        (f"studies/{STUDY}/table1.py", {"exhibits": 1}),
+        ("studies/pate/table3_1.py", {}),  # recorded, and not of this run
         ("report/templates/site.css", {"exhibits": 1}),
     ):
         edited = finished.path / package / name

@@ -13,10 +13,10 @@ from pathlib import Path
 import yaml
 from packaging.utils import canonicalize_name
 
-from private_graphs.exhibits import modules_of
 from private_graphs.imports import import_closure
 from private_graphs.methods import all_methods, module_of
 from private_graphs.repairs import Repairs, exhibit_modules, shown_exhibits
+from private_graphs.studies import modules_of
 from private_graphs.workflow import make_workflow, recorded_studies
 
 from .conftest import Project

@@ -17,7 +17,7 @@ from snakemake.logging import logger
 from private_graphs import announce, workflow as flow
 from private_graphs.datasets.declared import keep_declarations
 from private_graphs.errors import UserError
-from private_graphs.exhibits import modules_of
+from private_graphs.studies import modules_of
 from private_graphs.imports import code_state
 from private_graphs.locks import release_stale_lock
 from private_graphs.repairs import (

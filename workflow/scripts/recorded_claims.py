@@ -8,9 +8,9 @@ from job import reported
 
 def main(snake):
     """Write ``<study>.csv`` for every recorded study with claims."""
-    from private_graphs.exhibits import claims_of
     from private_graphs.report.claims import write_claims
     from private_graphs.report.shelf import recorded_shelves
+    from private_graphs.studies import claims_of
     from private_graphs.verify import write_hashes
 
     folder = Path(snake.output.manifest).parent

@@ -152,7 +152,7 @@ def _load_kernels(modules: list[str]) -> None:
     if "private_graphs.methods.gcn" in modules:
         canary = importlib.import_module("private_graphs.attacks.canary")
         canary.label_scores(canary.Design("released", 2.0, runs=1, epochs=1), noise=1.0, label=1)
-    if "private_graphs.methods.appr" in modules:
+    if "private_graphs.studies.dpappr.methods.appr" in modules:
         roots = importlib.import_module("private_graphs.training.roots")
         door = importlib.import_module("private_graphs.mechanisms.door").Door
         streams = importlib.import_module("private_graphs.training.streams").Streams

@@ -1,48 +1,62 @@
-"""Methods by name: every module of this package that ends with ``METHODS``."""
+"""Methods by name: every module of this package, or of a study's ``methods``, with ``METHODS``.
+
+A method is defined in the module of its name, or of its name's beginning (``appr_gaussian`` in
+``appr.py``), so that looking up one imports one.
+"""
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from functools import cache
 
 from private_graphs.errors import UsageError, suggest
 from private_graphs.methods.method import Method
+from private_graphs.slices import modules_of
 
 
 @cache
 def all_methods() -> dict[str, Method]:
     """Return every method by name, in the order of modules and of their ``METHODS``."""
-    return {name: method for name, (method, _) in _with_modules().items()}
+    methods: dict[str, Method] = {}
+    for module in modules_of(__name__).values():
+        for method in _defined(module):
+            if method.name in methods:
+                raise RuntimeError(f"{module}: there is a method {method.name!r} already")
+            if _module(method.name) != module:
+                raise RuntimeError(f"{module}: the name of {method.name!r} leads to another module")
+            methods[method.name] = method
+    return methods
 
 
 def module_of(name: str) -> str:
     """Return the dotted name of the module that a method is defined in."""
     method_named(name)
-    return _with_modules()[name][1]
-
-
-@cache
-def _with_modules() -> dict[str, tuple[Method, str]]:
-    methods: dict[str, tuple[Method, str]] = {}
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        for method in getattr(importlib.import_module(module.name), "METHODS", ()):
-            if method.name in methods:
-                raise RuntimeError(f"{module.name}: there is a method {method.name!r} already")
-            methods[method.name] = (method, module.name)
-    return methods
+    return _module(name) or ""
 
 
 def method_named(name: str) -> Method:
     """Return a method; UsageError for a name that there is not."""
+    module = _module(name)
+    for method in _defined(module) if module else ():
+        if method.name == name:
+            return method
     methods = all_methods()
-    if name not in methods:
-        raise UsageError(
-            f"unknown method {name!r}; expected {', '.join(methods)}{suggest(name, methods)}"
-        )
-    return methods[name]
+    raise UsageError(
+        f"unknown method {name!r}; expected {', '.join(methods)}{suggest(name, methods)}"
+    )
 
 
 def methods_of(scenario: str) -> list[str]:
     """Return the methods that run under ``scenario``."""
     return [method.name for method in all_methods().values() if scenario in method.scenarios]
+
+
+def _defined(module: str) -> tuple[Method, ...]:
+    return getattr(importlib.import_module(module), "METHODS", ())
+
+
+def _module(name: str) -> str | None:
+    """Return the module whose name is the longest beginning of a method's name, in whole words."""
+    modules, words = modules_of(__name__), name.split("_")
+    stems = ("_".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((modules[stem] for stem in stems if stem in modules), None)

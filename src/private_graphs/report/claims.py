@@ -1,7 +1,7 @@
 """Claims of a source in words: a rule reads rows and says whether each claim holds.
 
 What a source says stands in the CSV that its study file lists as ``published: {claims: …}``: an
-``id``, the claim, and the printed value, if it has one. ``exhibits/<study>/claims.py`` ends with
+``id``, the claim, and the printed value, if it has one. ``studies/<study>/claims.py`` ends with
 ``CLAIMS``, a rule for every id.
 """
 
@@ -199,8 +199,8 @@ def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
     alone = sorted(set(said) ^ {claim.id for claim in claims})
     if alone:
         raise UserError(
-            f"studies/published: claims of {results.study.id}: {', '.join(alone)} has a rule or "
-            "is published, not both; expected a rule in exhibits/<study>/claims.py for every id"
+            f"studies/*/published: claims of {results.study.id}: {', '.join(alone)} has a rule or "
+            "is published, not both; expected a rule in studies/<study>/claims.py for every id"
         )
     at = _at_places(results)
     rows = [row for claim in claims for row in _rows(claim, said[claim.id], results, at)]

@@ -1,6 +1,6 @@
 """Exhibits: a table or figure is a value over a tidy frame; one function draws any of a kind.
 
-A file ``exhibits/<study>/<name>.py`` ends with ``EXHIBIT``; nothing else names it.
+A file ``studies/<study>/<name>.py`` ends with ``EXHIBIT``; nothing else names it.
 """
 
 from __future__ import annotations

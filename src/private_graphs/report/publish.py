@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from private_graphs.exhibits import claims_of
 from private_graphs.files import write_text
 from private_graphs.report.claims import write_claims
 from private_graphs.report.picture import picture
 from private_graphs.report.shelf import Shelf, label_of, recorded_shelves, title_of
 from private_graphs.report.table import markdown_text
 from private_graphs.report.write import FORMS, Drawing, draw, drawings_of, wait, write_texts
+from private_graphs.studies import claims_of
 
 _DOCS = ("csv", "md", "svg", "png")
 

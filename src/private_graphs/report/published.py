@@ -11,9 +11,9 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from private_graphs.errors import UserError
-from private_graphs.files import resource
 from private_graphs.methods import method_named
 from private_graphs.report.rows import ROW_COLUMNS, tidy
+from private_graphs.slices import STUDIES
 from private_graphs.study import Study
 
 
@@ -22,10 +22,10 @@ def published_rows(study: Study, folder: Path | None = None) -> pd.DataFrame:
 
     Columns of a CSV are renamed as the study file says, and must then be columns of rows or
     settings of the method; others have to be renamed too, if only to themselves. ``folder`` is
-    another one than ``studies/published``. Raises UserError for a file or column that there is
+    another one than ``studies/<id>/published``. Raises UserError for a file or column that there is
     not, and for a setting that the method does not take.
     """
-    folder = folder or resource("studies/published")
+    folder = folder or STUDIES / study.id / "published"
     return tidy(
         _published(folder / printed.file, study.id, name, printed.rename, printed.set)
         for name, printed in study.published.items()
@@ -35,7 +35,7 @@ def published_rows(study: Study, folder: Path | None = None) -> pd.DataFrame:
 def _published(
     path: Path, study: str, name: str, rename: Mapping[str, str], constant: Mapping[str, Any]
 ) -> pd.DataFrame:
-    where = f"studies/{study}.yaml: published.{name}"
+    where = f"studies/{study}/study.yaml: published.{name}"
     if not path.is_file():
         raise UserError(f"{where}.file: no file {path.name} in {path.parent.name}; add it")
     frame = pd.read_csv(path)

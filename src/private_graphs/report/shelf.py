@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.datasets.registry import declared_graphs
-from private_graphs.exhibits import exhibits_by_name
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Answer, Block, Exhibit
 from private_graphs.report.record import ROWS, Made, Recorded, read_recorded
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
+from private_graphs.studies import exhibits_by_name
 from private_graphs.study import Run, Study, group_jobs, load_study
 
 _WORDS = {

@@ -24,7 +24,6 @@ from markupsafe import Markup
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
-from private_graphs.exhibits import claims_of
 from private_graphs.files import write_text
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
@@ -47,6 +46,7 @@ from private_graphs.report.shelf import (
 from private_graphs.report.table import Link, csv, html, markdown, tex
 from private_graphs.report.words import SCALE
 from private_graphs.report.write import draw, wait
+from private_graphs.studies import claims_of
 from private_graphs.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS = "site", "privacy", "claims"

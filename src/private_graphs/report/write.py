@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from private_graphs.exhibits import claims_of, exhibits_by_name
 from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.report import table as tables
 from private_graphs.report.claims import write_claims
@@ -23,6 +22,7 @@ from private_graphs.report.rows import (
     write_rows,
 )
 from private_graphs.report.shelf import title_of
+from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import load_study
 
 PICTURES = ("svg", "png", "pdf")

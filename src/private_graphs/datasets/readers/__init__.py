@@ -1,11 +1,12 @@
-"""Datasets that are a file each: a module here ends with ``DATASETS``; no list names them."""
+"""Datasets that are a file: a module here, or in a study's ``readers``, with ``DATASETS``."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING
+
+from private_graphs.slices import modules_of
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import DatasetSpec
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 @cache
 def readers() -> dict[str, tuple[DatasetSpec, str]]:
     """Return every dataset by name with the module that reads it, by module and in its order."""
-    modules = sorted(f"{__name__}.{module.name}" for module in iter_modules(__path__))
     return {
-        spec.name: (spec, module) for module in modules for spec in import_module(module).DATASETS
+        spec.name: (spec, module)
+        for module in modules_of(__name__).values()
+        for spec in import_module(module).DATASETS
     }

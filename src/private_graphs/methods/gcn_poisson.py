@@ -1,0 +1,282 @@
+"""Two-layer GCN with splits, tuned: Poisson-sampled splits, and what per-epoch sums share.
+
+Engine, clipping and price are those of the ``sound`` protocol (Igamberdiev & Habernal, LREC 2022,
+Section 3; docs/privacy.md §3): each part is the graph that its training nodes induce, no edge joins
+training and public nodes, and predictions are made on the graph of all public nodes. Settings
+follow from public numbers by a fixed rule; no label of a public node is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.choice import CONSTANTS
+from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+)
+from private_graphs.methods.text_gradients import signal
+from private_graphs.privacy.calibration import gdp_noise, pld_noise
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
+from private_graphs.tasks import UNIT_ROWS, GraphTask
+
+if TYPE_CHECKING:
+    from private_graphs.training.blocks import Structure
+    from private_graphs.training.engine import Trained
+
+_HIDDEN = 32
+_TYPE: Literal["float32"] = "float32"
+_CLIP_NORM = 1.0
+LITTLE_SIGNAL = 120.0
+"""n·μ/K below which more epochs only ask for more noise."""
+_CHOSEN_BY = "nothing: the settings follow from the public sizes and the budget by a fixed rule"
+_PARTITION = "the partition into parts, drawn without looking at the graph"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the replicas of one method train; no dropout, one clip norm of 1."""
+
+    splits: int
+    epochs: int
+    optimizer: Literal["sgd", "adam"]
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class ProvedGcn:
+    """Trains the GCN of one protocol with the settings of ``rule``; ``run`` is that of a method."""
+
+    protocol: GcnProtocol
+    rule: Callable[[int, float], Tuning]
+    """Settings by the number of training nodes and the signal n·μ/K (``text_gradients``)."""
+
+    def run(
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    ) -> list[Outcome]:
+        """Answer every request, in order; those with equal settings train as one batch."""
+        groups: dict[Tuning, list[int]] = {}
+        for index, request in enumerate(requests):
+            size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+            groups.setdefault(self.rule(task.n_units, size), []).append(index)
+        found: dict[int, Outcome] = {}
+        for tuning, indices in groups.items():
+            report = _per_request(context.progress, tuning, len(found), len(requests))
+            batch = [requests[i] for i in indices]
+            outcomes = self._train(task, tuning, batch, door.of_lanes(indices), report)
+            found.update(zip(indices, outcomes, strict=True))
+        return [found[index] for index in range(len(requests))]
+
+    def _train(
+        self,
+        task: GraphTask,
+        tuning: Tuning,
+        requests: Sequence[Request],
+        door: Door,
+        progress: Progress | None,
+    ) -> list[Outcome]:
+        """Answer requests with equal settings, as one batch."""
+        structure = self.structure(task, tuning, requests)
+        trained = self.fit(structure, tuning, requests, door, task.delta, progress=progress)
+        first_test = len(task.validation_labels)
+        return [
+            Outcome(
+                test_predictions=trained.test_predictions[index, first_test:].astype(np.int64),
+                validation_predictions=trained.test_predictions[index, :first_test].astype(
+                    np.int64
+                ),
+                settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
+                **self._stated(self._event(tuning, request, task.delta)),
+            )
+            for index, request in enumerate(requests)
+        ]
+
+    def stated(
+        self,
+        task: GraphTask,
+        request: Request,
+        context: Context = ALONE,
+        chosen: Mapping[str, Any] = NO_SETTINGS,
+    ) -> dict[str, Any]:
+        """See ``Method.stated``."""
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+        return self._stated(self._event(self.rule(task.n_units, size), request, task.delta))
+
+    def _stated(self, event: NoisyGradients | None) -> dict[str, Any]:
+        return {
+            "events": (event,) if event else (),
+            "chosen_by": _CHOSEN_BY,
+            "public_facts": (_PARTITION,),
+            "noise_generator": f"philox_{_TYPE}",
+        }
+
+    def fit(
+        self,
+        structure: Structure,
+        tuning: Tuning,
+        requests: Sequence[Request],
+        door: Door,
+        delta: float,
+        *,
+        start: np.ndarray | None = None,
+        progress: Progress | None = None,
+    ) -> Trained:
+        """Train a batch.
+
+        ``start`` (P,) are the parameters before the first step, by default those of each stream.
+        """
+        from private_graphs.training import engine
+
+        planned = [self._event(tuning, request, delta) for request in requests]
+        door.plan([(event,) if event else () for event in planned])
+        replicas = [
+            engine.ReplicaSpec(request.streams, tuning.learning_rate, start) for request in requests
+        ]
+        settings = engine.Settings(
+            optimizer=tuning.optimizer,
+            epochs=tuning.epochs,
+            private=True,  # clipped at every epsilon, also where no noise is added
+            clip_norm=_CLIP_NORM,
+            hidden=_HIDDEN,
+            dropout=0.0,
+            dtype=_TYPE,
+        )
+        descent = door.descent(planned, coins="order")
+        return engine.train(
+            structure, self.protocol, settings, replicas, descent, progress=progress
+        )
+
+    def structure(self, task: GraphTask, tuning: Tuning, requests: Sequence[Request]) -> Structure:
+        """Blocks of all replicas; where every node is a part of its own they share them."""
+        from private_graphs.training.blocks import build_structure
+
+        alone = tuning.splits == task.n_units
+        streams = [request.streams for request in (requests[:1] if alone else requests)]
+        built = build_structure(
+            as_dataset(task),
+            self.protocol,
+            splits=tuning.splits,
+            train_fraction=1.0,
+            validation_graph="evaluated_mask",
+            streams=streams,
+            hidden=_HIDDEN,
+            dtype=np.dtype(_TYPE),
+        )
+        rows = np.zeros(len(requests), dtype=np.int64) if alone else np.arange(len(requests))
+        return replace(
+            built,
+            parts=built.parts[rows],
+            validation=built.validation[rows],
+            test=built.test[rows],
+            majority=built.majority[rows],
+        )
+
+    def _event(self, tuning: Tuning, request: Request, delta: float) -> NoisyGradients | None:
+        """What a request is to release; None without DP."""
+        if not request.private:
+            return None
+        splits, epochs = tuning.splits, tuning.epochs
+        if self.protocol.visits == "poisson":
+            sampling, releases = Poisson(rate=1 / splits), splits * epochs
+            noise = pld_noise(request.epsilon, releases, 1 / splits, delta, "replace")
+        else:
+            sampling, releases = FullBatch(parts=splits), epochs
+            noise = gdp_noise(request.epsilon, releases, delta, "replace")
+        return NoisyGradients(
+            clipping="gradient_global",
+            clip_norm=_CLIP_NORM,
+            noise_multiplier=noise,
+            releases=releases,
+            epochs=epochs,
+            sampling=sampling,
+        )
+
+
+def as_dataset(task: GraphTask) -> GraphDataset:
+    """Return training, then validation and test nodes as one graph; no edge joins the two sides.
+
+    Training nodes without a label are there too, without words and edges, so that the number of
+    parts does not tell how many there are. Public nodes are the ``test`` nodes, all of them, so
+    that predictions see the whole public graph; their labels read 0 and enter no training.
+    """
+    missing = task.n_units - task.n_train
+    blank = scipy.sparse.csr_matrix((missing, task.n_features))
+    features = scipy.sparse.vstack(
+        [task.train_features, blank, task.validation_features, task.test_features]
+    )
+    alone = scipy.sparse.csr_matrix((missing, missing))
+    edges = scipy.sparse.block_diag([task.train_adjacency, alone, task.public_adjacency])
+    upper = scipy.sparse.triu(edges, 1).tocsr()
+    upper.sort_indices()
+    source, target = upper.nonzero()
+    public = np.arange(features.shape[0]) >= task.n_units
+    labels = np.where(public, 0, -1)
+    labels[: task.n_train] = task.train_labels
+    info = DatasetInfo(
+        name="task",
+        title="one task",
+        synthetic=False,
+        classes=[f"class {number}" for number in range(task.n_classes)],
+        feature_kind="sparse",
+        units="node",
+        n_nodes=len(public),
+        n_edges=len(source),
+        n_features=task.n_features,
+        loops_dropped=0,
+        duplicates_dropped=0,
+        sources=[],
+        licence="none",
+        citation="none",
+        public_facts=[],
+    )
+    return GraphDataset(
+        features=SparseFeatures.from_scipy(features),
+        edge_index=np.stack([source, target]).astype(np.int64),
+        labels=labels.astype(np.int64),
+        train_mask=~public,
+        validation_mask=np.zeros_like(public),
+        test_mask=public,
+        info=info,
+    )
+
+
+def _per_request(
+    progress: Progress | None, tuning: Tuning, done_before: int, total: int
+) -> Progress | None:
+    """Progress in requests from the engine's, which is in replica-epochs of one batch."""
+    if progress is None:
+        return None
+    return lambda done, _: progress(done_before + done // tuning.epochs, total)
+
+
+def _few_nodes_sampled(n: int, size: float) -> Tuning:
+    """Parts of 12 nodes, at most 300 of them: with more, noise no longer falls with the rate."""
+    return Tuning(min(300, -(-n // 12)), 5, "sgd", 0.03)
+
+
+POISSON = ProvedGcn(SOUND_POISSON, _few_nodes_sampled)
+"""Parts that join a step with probability 1/s (docs/privacy.md §3 B)."""
+METHODS = (
+    Method(
+        "gcn_poisson",
+        "GCN, Poisson parts",
+        POISSON.run,
+        ("graph",),
+        stated=POISSON.stated,
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+    ),
+)

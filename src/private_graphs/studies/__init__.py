@@ -1,0 +1,89 @@
+"""A study is a folder: ``study.yaml``, printed numbers in ``published``, methods and readers of
+data that no other study uses, claims, and a module that ends with ``EXHIBIT`` per exhibit."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from private_graphs.errors import UsageError, suggest
+
+if TYPE_CHECKING:
+    from private_graphs.report.claims import Claim
+    from private_graphs.report.exhibit import Exhibit
+
+
+@cache
+def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
+    """Return the exhibits of a study by name: one per module of ``studies/<study_id>``."""
+    modules = map(importlib.import_module, modules_of([study_id]))
+    exhibits = [getattr(module, "EXHIBIT", None) for module in modules]
+    return {exhibit.name: exhibit for exhibit in exhibits if exhibit is not None}
+
+
+def modules_of(study_ids: Iterable[str]) -> list[str]:
+    """Return the modules of studies: exhibits, rules of claims, what these share."""
+    names = []
+    for package in (f"{__name__}.{study_id}" for study_id in study_ids):
+        spec = importlib.util.find_spec(package)
+        places = spec.submodule_search_locations if spec else []
+        found = pkgutil.iter_modules(places, f"{package}.")
+        names += [module.name for module in found if not module.ispkg]
+    return names
+
+
+def claims_module(study_id: str) -> str | None:
+    """Return the module with the rules of a study's claims, if it has one."""
+    name = f"{__name__}.{study_id}.claims"
+    return name if name in modules_of([study_id]) else None
+
+
+def claims_of(study_id: str) -> tuple[Claim, ...]:
+    """Return the claims of a study: those of ``studies/<study_id>/claims.py``."""
+    module = claims_module(study_id)
+    return importlib.import_module(module).CLAIMS if module else ()
+
+
+def named(words: tuple[str, ...], study_ids: list[str]) -> list[tuple[str, str]]:
+    """Return (study, exhibit) for names such as ``table1`` or ``STUDY.table1``.
+
+    Raises UsageError for a name that no study of ``study_ids`` has, or that two have.
+    """
+    pairs = [(study, name) for study in study_ids for name in exhibits_by_name(study)]
+    chosen = []
+    for word in words:
+        fitting = [pair for pair in pairs if word in (pair[1], ".".join(pair))]
+        if len(fitting) > 1:
+            both = " or ".join(".".join(pair) for pair in fitting)
+            raise UsageError(f"configuration: exhibits: {word!r} is an exhibit of two studies: "
+                             f"write {both}")  # fmt: skip
+        if not fitting:
+            raise UsageError(f"configuration: exhibits: {_unknown(word, pairs, study_ids)}")
+        chosen += fitting
+    return list(dict.fromkeys(chosen))
+
+
+def _unknown(word: str, pairs: list[tuple[str, str]], study_ids: list[str]) -> str:
+    """What is wrong with the name of an exhibit, and what names there are."""
+    study, _, name = word.rpartition(".")
+    if study and study not in study_ids:
+        full = [".".join(pair) for pair in pairs]
+        return (
+            f"unknown study {study!r} of {word!r}; expected one of this run's studies: "
+            f"{', '.join(study_ids)}{suggest(word, full)}"
+        )
+    names = list(dict.fromkeys(name for owner, name in pairs if study in ("", owner)))
+    folders = (path.name for path in sorted(Path(__path__[0]).iterdir()) if path.is_dir())
+    elsewhere = [
+        owner for owner in folders
+        if not study and owner[0] != "_" and name in exhibits_by_name(owner)
+    ]  # fmt: skip
+    if elsewhere:
+        return f"{name!r} is an exhibit of {elsewhere[0]}: add studies={elsewhere[0]}"
+    of = f" of {study}" if study else ""
+    return f"unknown name {name!r}{of}; expected {', '.join(names)}{suggest(name, names)}"

@@ -1,0 +1,409 @@
+"""What Chapter 5 says in its text, as rules over rows.
+
+Differences are taken within seeds, which share test nodes and sample. A claim of several parts
+holds where all of them do, and one of "some cases" where all parts of one panel do, corrected for
+the number of panels (``report.claims.highest``). The twelve claims of the text
+are looked at together at 5 % (Holm 1979): the interval of the k-th smallest p-value has a level of
+1 - 5 %/(12 - k + 1), of later ones the same where one before it stays undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtr
+
+from private_graphs.privacy.losses import amplified_epsilon
+from private_graphs.report.claims import (
+    Claim,
+    Measured,
+    Place,
+    exact,
+    highest,
+    interval,
+    lowest,
+)
+from private_graphs.report.results import Results
+from private_graphs.studies.dpappr.points import ROWS, SETTINGS
+from private_graphs.studies.dpappr.sampled_rows import edges_left
+
+GAUSSIAN, CHOSEN, VALUES = ROWS
+_LEVEL = 0.05
+Parts = list[pd.Series]
+"""Differences by seed; a claim holds where all are positive."""
+Panels = list[Parts]
+"""A claim holds where all parts of any of them are positive; most have one."""
+
+
+class Runs:
+    """Scores by seed of the runs on one graph under one protocol."""
+
+    def __init__(self, results: Results) -> None:
+        rows = results.runs[results.runs["method"].str.startswith("appr_")]
+        settings = [name for name in SETTINGS if name in rows]
+        self.rows = rows.astype(dict.fromkeys(settings, float))
+        numbers = self.rows.select_dtypes("number")
+        groups = numbers.groupby([self.rows["group"], self.rows["method"]])
+        self.groups = {
+            key: {name: rows[name].to_numpy(float) for name in rows} for key, rows in groups
+        }
+
+    def of(self, group: str, method: str, value: str = "test_accuracy", **at: float) -> pd.Series:
+        """Return a column of the runs at settings and ε, by seed; empty where there are none."""
+        rows = self.groups.get((group, method), {})
+        if any(name not in rows for name in (value, *at)):
+            return pd.Series(dtype=float)
+        mine = np.logical_and.reduce([rows[name] == wanted for name, wanted in at.items()])
+        seeds = rows["seed"][mine]
+        several = len(set(seeds)) < len(seeds)
+        return pd.Series(dtype=float) if several else pd.Series(rows[value][mine], index=seeds)
+
+    def values(self, group: str, name: str) -> list[float]:
+        """Return the values of a column in a group, sorted."""
+        rows = self.rows[self.rows["group"] == group]
+        return sorted(rows[name].dropna().unique()) if name in rows else []
+
+
+def _budgets(runs: Runs) -> Iterable[tuple[float, float, list[float]]]:
+    """(K, ε of training, finite ε of the rows) of the panels that were run."""
+    for top in runs.values("appr_budgets", "top"):
+        for training in runs.values("appr_budgets", "training_epsilon"):
+            rows = runs.rows[
+                (runs.rows["group"] == "appr_budgets")
+                & (runs.rows["method"] == GAUSSIAN)
+                & (runs.rows["top"] == top)
+                & (runs.rows["training_epsilon"] == training)
+            ]
+            found = (rows["epsilon"] - training).unique()
+            if len(finite := sorted(found[np.isfinite(found)])) > 1:
+                yield top, training, finite
+
+
+def _at(runs: Runs, method: str, top: float, training: float, rows: float) -> pd.Series:
+    return runs.of("appr_budgets", method, top=top, training_epsilon=training,
+                   epsilon=rows + training)  # fmt: skip
+
+
+def _mean(series: Iterable[pd.Series]) -> pd.Series:
+    """Mean by seed over the panels that have it."""
+    found = [each for each in series if len(each)]
+    return pd.concat(found, axis=1).mean(axis=1, skipna=False) if found else pd.Series(dtype=float)
+
+
+def _over_panels(runs: Runs, difference: Callable[..., pd.Series]) -> pd.Series:
+    """Mean by seed over all panels of a difference (K, ε of training, ε of the rows)."""
+    return _mean(difference(*panel) for panel in _budgets(runs))
+
+
+def _rise(runs: Runs, method: str) -> pd.Series:
+    return _over_panels(
+        runs,
+        lambda top, training, rows: (
+            _at(runs, method, top, training, rows[-1]) - _at(runs, method, top, training, rows[0])
+        ),
+    )
+
+
+def rise(runs: Runs) -> Parts:
+    """Claim 1, over all panels."""
+    up = [_rise(runs, method) for method in (GAUSSIAN, VALUES)]
+    return [*up, *(each - _rise(runs, CHOSEN) for each in up)]
+
+
+def _gap(runs: Runs, one: str, other: str, place: int) -> pd.Series:
+    return _over_panels(
+        runs,
+        lambda top, training, rows: (
+            _at(runs, one, top, training, rows[place])
+            - _at(runs, other, top, training, rows[place])
+        ),
+    )
+
+
+def small_budgets(runs: Runs) -> Parts:
+    """Claim 2."""
+    pairs = ((CHOSEN, GAUSSIAN), (CHOSEN, VALUES), (VALUES, GAUSSIAN))
+    return [_gap(runs, *pair, 0) for pair in pairs]
+
+
+def large_budgets(runs: Runs) -> Parts:
+    """Claim 3."""
+    return [_gap(runs, GAUSSIAN, other, -1) for other in (CHOSEN, VALUES)]
+
+
+def above_dpsgd(runs: Runs) -> Parts:
+    """Claim 4: at every K and budget."""
+    return [
+        _at(runs, method, top, training, each)
+        - runs.of("appr_budgets", "appr_exact", top=top, epsilon=training)
+        for top, training, rows in _budgets(runs)
+        for each in rows
+        for method in ROWS
+    ]
+
+
+def below_features(runs: Runs) -> Panels:
+    """Claim 5: the panels in any of which FEATURES leads over all three."""
+    return [
+        [
+            runs.of("appr_budgets", "appr_features", epsilon=training)
+            - _at(runs, method, top, training, rows[0])
+            for method in ROWS
+        ]
+        for top, training, rows in _budgets(runs)
+    ]
+
+
+def training_matters(runs: Runs) -> Parts:
+    """Claim 6: what ε = 4 instead of 1 changes, of the training less of the rows."""
+    found = []
+    for method in ROWS:
+        for top in runs.values("appr_budgets", "top"):
+            both = _at(runs, method, top, 4, 4)
+            less_training, less_rows = _at(runs, method, top, 1, 4), _at(runs, method, top, 4, 1)
+            found.append((both - less_training) - (both - less_rows))
+    return [_mean(found)]
+
+
+def more_neighbours(runs: Runs) -> Parts:
+    """Claim 7: the fall from the largest to the smallest budget, at K = 16 less at K = 4."""
+
+    def fall(wanted: float) -> pd.Series:
+        return _mean(
+            _at(runs, method, top, training, rows[-1]) - _at(runs, method, top, training, rows[0])
+            for top, training, rows in _budgets(runs)
+            if top == wanted
+            for method in ROWS
+        )
+
+    return [fall(16) - fall(4)]
+
+
+def degrees_hidden(runs: Runs) -> Parts:
+    """Claim 8: errors, then the accuracy of DPSGD."""
+    group, found = "appr_degrees", []
+    for epsilon in runs.values(group, "epsilon"):
+        features = runs.of(group, "appr_features", "degree_rmse", epsilon=epsilon)
+        for top in runs.values(group, "top"):
+            at = {"top": top, "epsilon": epsilon}
+            largest = runs.of(group, "appr_exact", "degree_rmse", **at)
+            lowest = runs.of(group, "appr_exact", **at)
+            for method in ROWS:
+                error = runs.of(group, method, "degree_rmse", **at)
+                found += [error - features, largest - error]
+                found.append(runs.of(group, method, **at) - lowest)
+    return found
+
+
+def classes_separate(runs: Runs) -> Parts:
+    """Claim 9: the silhouette at the largest less at the smallest budget."""
+    group = "appr_degrees"
+    budgets = runs.values(group, "epsilon")
+    if len(budgets) < 2:
+        return []
+    return [
+        _mean(
+            runs.of(group, method, "silhouette", top=top, epsilon=budgets[-1])
+            - runs.of(group, method, "silhouette", top=top, epsilon=budgets[0])
+            for top in runs.values(group, "top")
+        )
+        for method in (GAUSSIAN, VALUES)
+    ]
+
+
+def _ends(runs: Runs, group: str, method: str, name: str, low: float, high: float) -> pd.Series:
+    return runs.of(group, method, **{name: high}) - runs.of(group, method, **{name: low})
+
+
+def batch_size(runs: Runs) -> Parts:
+    """Claim 10: the largest batch less the smallest."""
+    sizes = runs.values("appr_batches", "batch")
+    if len(sizes) < 2:
+        return []
+    ends = partial(_ends, runs, "appr_batches", name="batch", low=sizes[0], high=sizes[-1])
+    return [*(ends(method) for method in ROWS), -ends("appr_exact")]
+
+
+def row_clip(runs: Runs) -> Parts:
+    """Claim 11: the best clip of the text less the largest."""
+    group = "appr_row_clips"
+    found = [_ends(runs, group, GAUSSIAN, "row_clip", 1.0, 0.01)]
+    return found + [_ends(runs, group, each, "entry_clip", 1.0, 0.001) for each in (CHOSEN, VALUES)]
+
+
+def gradient_clip(runs: Runs) -> Parts:
+    """Claim 12: C = 1 less both ends."""
+    clips = runs.values("appr_clips", "clip")
+    if len(clips) < 3:
+        return []
+    return [
+        _mean(_ends(runs, "appr_clips", method, "clip", end, 1.0) for method in ROWS)
+        for end in (clips[0], clips[-1])
+    ]
+
+
+def every(rule: Callable[[Runs], Parts]) -> Callable[[Runs], Panels]:
+    """Return the rule of a claim whose parts all have to be positive, as one panel."""
+
+    def panels(runs: Runs) -> Panels:
+        parts = rule(runs)
+        return [parts] if parts else []
+
+    return panels
+
+
+RULES: dict[str, tuple[Callable[[Runs], Panels], str]] = {
+    "rise": (every(rise), "figure1"),
+    "small_budgets": (every(small_budgets), "figure1"),
+    "large_budgets": (every(large_budgets), "figure1"),
+    "above_dpsgd": (every(above_dpsgd), "figure1"),
+    "below_features": (below_features, "figure1"),
+    "training_matters": (every(training_matters), "figure1"),
+    "more_neighbours": (every(more_neighbours), "figure1"),
+    "degrees_hidden": (every(degrees_hidden), "figure4"),
+    "classes_separate": (every(classes_separate), "figure4"),
+    "batch_size": (every(batch_size), "figure8"),
+    "row_clip": (every(row_clip), "figure10"),
+    "gradient_clip": (every(gradient_clip), "figure12"),
+}
+"""Claims of the text, with the exhibit that shows each."""
+
+
+def _known(panels: Panels) -> Panels:
+    return [[part.dropna() for part in parts] for parts in panels]
+
+
+def _whole(panels: Panels) -> bool:
+    """Whether there is a panel, and every part of all has a seed."""
+    return bool(panels) and all(parts and all(map(len, parts)) for parts in panels)
+
+
+def _p_value(panels: Panels) -> float:
+    """Smallest level at which ``highest`` decides a claim: all parts of a panel are above 0, or one
+    of every panel is below."""
+    above, below = [], []
+    for parts in panels:
+        found = [(float(part.mean()), _two_sided(part)) for part in parts]
+        above.append(max(p if mean >= 0 else 1.0 for mean, p in found))
+        below.append(min(p if mean < 0 else 1.0 for mean, p in found) * len(parts))
+    return min(min(above) * len(panels), max(below), 1.0)
+
+
+def _two_sided(part: pd.Series) -> float:
+    """Level at which Student's interval of the mean reaches 0."""
+    if len(part) < 2:
+        return 1.0
+    mean, error = part.mean(), part.std(ddof=1) / math.sqrt(len(part))
+    return float(2 * stdtr(len(part) - 1, -abs(mean) / error)) if error > 0 else 0.0
+
+
+def holm(panels: dict[str, Panels]) -> dict[str, Measured]:
+    """Return every claim with the interval of its turn among ``len(RULES)``."""
+    order = sorted((_p_value(each), name) for name, each in panels.items())
+    found, stopped = {}, None
+    for turn, (p_value, name) in enumerate(order):
+        level = stopped or _LEVEL / (len(RULES) - turn)
+        if p_value > level:
+            stopped = level
+        found[name] = highest(panels[name], level)
+    return found
+
+
+_FOUND: list[tuple[pd.DataFrame, dict[str, Measured]]] = []
+"""What was measured of the rows that were looked at last: all claims need all of it."""
+
+
+def _measure(id_: str, results: Results, place: Place) -> Measured | None:
+    for rows, found in _FOUND:
+        if rows is results.rows:
+            return found.get(id_)
+    if not results.runs["method"].str.startswith("appr_").any():
+        return None
+    runs = Runs(results)
+    panels = {name: _known(rule(runs)) for name, (rule, _) in RULES.items()}
+    whole = {name: each for name, each in panels.items() if _whole(each)}
+    _FOUND[:] = [*_FOUND[-15:], (results.rows, holm(whole))]
+    return _FOUND[-1][1].get(id_)
+
+
+def most_on_pubmed(results: Results, place: Place) -> Measured | None:
+    """Lead of FEATURES at the smallest budget of the rows, over all panels and methods: on PubMed
+    above that on another graph, where that is least."""
+    leads = {}
+    for name, rows in results.runs.groupby("dataset"):
+        leads[name] = _mean(
+            lead for panel in below_features(Runs(results.with_rows(rows))) for lead in panel
+        )
+    others = [lead for name, lead in leads.items() if name != "pubmed" and len(lead)]
+    if len(leads.get("pubmed", ())) == 0 or not others:
+        return None
+    return lowest([(leads["pubmed"] - lead).dropna() for lead in others])
+
+
+def noise_of_batch(results: Results, place: Place) -> Measured | None:
+    """Power of the batch size with which noise grows, from the smallest to the largest batch."""
+    rows = results.runs[results.runs["method"] == GAUSSIAN]
+    rows = rows[(rows["group"] == "appr_batches") & rows["noise_multiplier"].notna()]
+    noise = rows.groupby("batch")["noise_multiplier"].first() if len(rows) else rows
+    if len(noise) < 2:
+        return None
+    sizes = noise.index.astype(float)
+    return exact(math.log(noise.iloc[-1] / noise.iloc[0]) / math.log(sizes[-1] / sizes[0]))
+
+
+def theorem8(results: Results, place: Place) -> Measured | None:
+    """What one replaced node moves: 70 roots that mix it alone, all of whose gradients change."""
+    import scipy.sparse
+
+    from private_graphs.training.roots import HIDDEN, Roots, clipped_sum
+
+    pi, sums = scipy.sparse.csr_matrix(np.full((70, 1), 1 / 70)), []
+    theta = np.r_[np.ones(HIDDEN), np.zeros(2 * HIDDEN)]
+    for value in (140.0, 0.0):
+        x = scipy.sparse.csr_matrix(np.array([[value]]))
+        roots = Roots.of(x, pi, np.zeros(70, np.int64), np.float64)
+        sums.append(clipped_sum(roots, theta, 1.0)[0])
+    return exact(float(np.linalg.norm(sums[0] - sums[1])))
+
+
+def amplification(results: Results, place: Place) -> Measured | None:
+    """ε = 8 after a secret sample of 9 %."""
+    return exact(amplified_epsilon(8, 0.09))
+
+
+def small_delta(results: Results, place: Place) -> Measured | None:
+    """δ of the published rows times the training nodes."""
+    rows = results.runs[results.runs["group"] == "appr_budgets"].dropna(subset=["delta"])
+    if rows.empty:
+        return None
+    statement = results.statement(rows["statement_id"].iloc[0])
+    return exact(statement["delta"] * statement["n_units"])
+
+
+def edges_per_node(results: Results, place: Place) -> Measured | None:
+    """Edges left in the sample over its nodes."""
+    rows = results.runs[results.runs["group"] == "appr_budgets"]
+    if "edges_left" not in rows or rows["edges_left"].isna().all():
+        return None
+    found = edges_left(rows)
+    return interval(found["edges_left"].astype(float) / found["sampled_nodes"].astype(float))
+
+
+_PUBLISHED = ("released", "paper")
+CLAIMS = (
+    *(
+        Claim(name, partial(_measure, name), least=0, exhibit=exhibit, protocols=_PUBLISHED)
+        for name, (_, exhibit) in RULES.items()
+    ),
+    Claim("most_on_pubmed", most_on_pubmed, least=0, exhibit="figure1", protocols=_PUBLISHED,
+          per_graph=False),
+    Claim("noise_of_batch", noise_of_batch, within=0.05, exhibit="figure8", protocols=_PUBLISHED),
+    Claim("theorem8", theorem8, most=2, protocols=("",), per_graph=False),
+    Claim("amplification", amplification, most=0.72, protocols=("",), per_graph=False),
+    Claim("small_delta", small_delta, most=1, exhibit="figure1", protocols=_PUBLISHED),
+    Claim("edges_left", edges_per_node, least=1, exhibit="sampled_rows", protocols=_PUBLISHED),
+)  # fmt: skip

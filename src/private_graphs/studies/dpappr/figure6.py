@@ -1,0 +1,73 @@
+"""Figures 5.6-5.7: pictures of hidden layers of training nodes, by class."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.report.exhibit import Block, Column, Exhibit, Pictures, Table
+from private_graphs.report.words import number
+from private_graphs.studies.dpappr.methods.appr_attack import SIDE
+from private_graphs.studies.dpappr.points import dataset_title, points
+
+_NOTE = (
+    "t-SNE of the hidden layers of all sampled training nodes, a colour for each class: no ε "
+    "covers them, as they are functions of each node's own features."
+)
+
+
+def build(results: Any) -> list[Block]:
+    """Return pictures for each dataset, methods below and budgets beside each other."""
+    frame, runs = points(results, "silhouette"), results.runs
+    blocks: list[Block] = []
+    for dataset in sorted(frame["dataset"].unique()):
+        own = runs[runs["dataset"] == dataset]
+        methods, budgets = sorted(own["method"].unique()), sorted(own["epsilon"].unique())
+        images = np.zeros((len(methods), len(budgets), SIDE, SIDE, 4))
+        for row in own.to_dict("records"):
+            place = methods.index(row["method"]), budgets.index(row["epsilon"])
+            images[place] = _image(np.array(json.loads(row["picture"])))
+        blocks.append(
+            Pictures(
+                f"Figures 5.6-5.7. Hidden layers: {dataset_title(results, dataset)}",
+                images,
+                [results.title(each) for each in methods],
+                [f"ε = {number(each)}" for each in budgets],
+                (_NOTE,),
+            )
+        )
+    return [*blocks, _table(frame)]
+
+
+def _image(dots: np.ndarray) -> np.ndarray:
+    """Return (side, side, 4) of dots (column, row, class), a colour for each class, on nothing."""
+    import matplotlib
+
+    image = np.zeros((SIDE, SIDE, 4))
+    x, y, classes = dots.T
+    colours = matplotlib.colormaps["tab10" if classes.max() < 10 else "tab20"](classes)
+    for down, right in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        image[np.minimum(y + down, SIDE - 1), np.minimum(x + right, SIDE - 1)] = colours
+    return image
+
+
+def _table(frame: pd.DataFrame) -> Table:
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("rows", lambda row: row["title"]),
+        Column("ε claimed", lambda row: number(row["epsilon"])),
+        Column("silhouette of the classes", lambda row: number(row["mean"], 3)),
+    ]
+    return Table("Figures 5.6-5.7: the silhouettes", frame, columns, (_NOTE,), "dataset")
+
+
+EXHIBIT = Exhibit(
+    "figure6",
+    "Pictures of hidden layers (Figures 5.6-5.7)",
+    groups=("appr_pictures",),
+    build=build,
+    meaning="Whether classes separate in the hidden layers of training nodes as the budget grows.",
+)

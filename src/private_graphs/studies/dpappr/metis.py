@@ -1,0 +1,65 @@
+"""The authors' own test nodes, a part of the graph by METIS, beside uniformly drawn ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from private_graphs.report.exhibit import Block, Column, Exhibit, Table
+from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.studies.dpappr.points import points
+
+_TITLE = "Test nodes by METIS"
+_GROUP = "appr_metis"
+_NOT_RUN = "No run is here. METIS reads every edge: it never cuts a graph of yours."
+_SAME = ["dataset", "features", "protocol", "method", "top", "training_epsilon", "epsilon"]
+
+
+def build(results: Any) -> list[Block]:
+    """Return a row per dataset and method, beside its accuracy on uniformly drawn test nodes."""
+    frame = points(results)
+    mine = frame["group"] == _GROUP
+    rows, drawn = frame[mine].to_dict("records"), frame[~mine].to_dict("records")
+    if not rows:
+        return [_NOT_RUN]
+    uniform = {_key(row): row["mean"] for row in drawn}
+    frame = frame[mine].assign(
+        largest_class=[_largest_class(results, row["job"]) for row in rows],
+        uniform=[uniform.get(_key(row)) for row in rows],
+    )
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("rows", lambda row: row["title"]),
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("accuracy", score),
+        Column("one class for all", lambda row: number(row["largest_class"], 3)),
+        Column("accuracy, uniform test nodes", lambda row: number(row["uniform"], 3)),
+        Column("ε proved", guarantee),
+    ]
+    notes = (
+        "one class for all: share of the most frequent class of these test nodes, which nobody "
+        "who trains knows. The partition reads every edge of the private graph, it depends on the "
+        "build of METIS, and it is the same for all seeds.",
+        *privacy_notes(frame),
+    )
+    return [Table(_TITLE, frame, columns, notes, "dataset")]
+
+
+def _largest_class(results: Any, job: str) -> float:
+    labels = np.ravel(results.answers(f"{results.study.id}/{_GROUP}/{job}").labels)
+    return float(np.bincount(labels[labels >= 0]).max() / (labels >= 0).sum())
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(None if missing(row[name]) else row[name] for name in _SAME)
+
+
+EXHIBIT = Exhibit(
+    "metis",
+    _TITLE,
+    groups=(_GROUP, "appr_budgets"),
+    build=build,
+    meaning="The authors' code takes a part of the graph by METIS as test nodes. It may be of "
+    "other classes than the rest: scores say as much about the cut as about methods.",
+)

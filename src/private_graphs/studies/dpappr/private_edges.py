@@ -1,0 +1,112 @@
+"""Whether anything proved gains from private edges of training nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import Column, Exhibit, Table
+from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.studies.dpappr.points import SAMPLE_NOTE, difference, gain
+
+_TITLE = "What private edges of training nodes add"
+_PLACE = ["dataset", "features", "group", "job", "epsilon", "validation_labels"]
+
+
+@dataclass(frozen=True)
+class Try:
+    """A proved use of private edges, and what is the same without them."""
+
+    use: str
+    reads: dict[str, Any]
+    """Columns of the rows that read the edges."""
+    beside: str
+    without: dict[str, Any]
+    """Columns of the rows that do not."""
+
+
+_NO_LABELS = {"validation_labels": 0}
+TRIES = (
+    Try(
+        "edges to public nodes, in the row of the training node (class sums)",
+        {"group": "appr_beside", "method": "class_sums", "scenario": "graph"} | _NO_LABELS,
+        "class sums of texts alone",
+        {"group": "appr_edges", "method": "class_sums_text"} | _NO_LABELS,
+    ),
+    *(
+        Try(
+            f"labels sent along lists of {degree} (label sums)",
+            {"group": "appr_edges", "method": "label_sums", "degree": degree},
+            "the same network without sums",
+            {"group": "appr_edges", "method": "mlp_steps"},
+        )
+        for degree in (1, 4)
+    ),
+    Try(
+        "noisy rows of PageRank, anchored in their root (GM on the sample)",
+        {"group": "appr_proved", "method": "appr_gaussian", "anchor": 0.9},
+        "FEATURES on the whole sample",
+        {"group": "appr_proved", "method": "appr_features"},
+    ),
+)
+"""One use of each kind."""
+
+
+def build(results: Any) -> list[Table]:
+    """Return a row per dataset, use and ε, beside the runs that read no private edge."""
+    found = compared(results.runs)
+    if found.empty:
+        return []
+    frame = results.points(_PLACE, score="test_accuracy").merge(found, on=_PLACE)
+    frame = frame.sort_values(["dataset", "rank", "epsilon"])
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("private edges are read as", lambda row: row["use"]),
+        Column("without them", lambda row: f"beside {row['beside']}", under=True),
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("accuracy", score),
+        Column("accuracy without", lambda row: number(row["unchanged"], 3)),
+        Column("difference", difference),
+        Column("ε proved", guarantee),
+    ]
+    notes = (
+        "difference: mean over the seeds with its 95 % interval; test nodes of a seed are the "
+        "same. Class sums predict with the edges among public nodes on both sides; label sums and "
+        "the network beside them read no edge of a test node but those on its own list; GM trains "
+        "the roots alone, FEATURES all of the sample.",
+        SAMPLE_NOTE,
+        *privacy_notes(frame),
+    )
+    return [Table(_TITLE, frame.drop(columns="rank"), columns, notes, "dataset")]
+
+
+def compared(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return those of ``TRIES`` that read edges, by ``_PLACE``, with their gain over the others."""
+    rows = []
+    for rank, each in enumerate(TRIES):
+        beside = _of(runs, each.without)
+        for place, part in _of(runs, each.reads).groupby(_PLACE):
+            row = dict(zip(_PLACE, place, strict=True))
+            row |= {"rank": rank, "use": each.use, "beside": each.beside}
+            alike = {name: row[name] for name in ("dataset", "features", "epsilon")}
+            rows.append(row | gain(part, _of(beside, alike)))
+    return pd.DataFrame(rows)
+
+
+def _of(rows: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
+    """Those of ``rows`` with these values; none where a column is missing."""
+    for name, value in columns.items():
+        rows = rows[rows[name] == value] if name in rows else rows.iloc[:0]
+    return rows
+
+
+EXHIBIT = Exhibit(
+    "private_edges",
+    _TITLE,
+    groups=("appr_edges", "appr_beside", "appr_proved"),
+    build=build,
+    meaning="Proved uses of private edges, beside what reads none: an edge has to add more to the "
+    "accuracy than its noise takes. More rows of PageRank are in Figure 1.",
+)

@@ -1,0 +1,363 @@
+"""What the thesis says of its models and attacks, and of its accountant, as rules over rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+from scipy.stats import spearmanr
+
+from private_graphs.privacy.accountants import price
+from private_graphs.privacy.events import PoissonSums
+from private_graphs.report.claims import (
+    Claim,
+    Measured,
+    Place,
+    alike,
+    correlation,
+    exact,
+    interval,
+    learned,
+    lowest,
+    provided,
+)
+from private_graphs.report.results import Results
+
+_ATTACKED = "model_inversion"
+_GROUPS = ("classes", "subclasses")
+_READ = ("attack", "penalty", "network", "distance", "advantage", "re_identification")
+_UNDOUBLED = ("faces_class_undoubled", "mnist_subclass_undoubled")
+"""Run groups of models with the steps of the other reading of the accountant."""
+_APART = ("mnist_parts", "mnist_parts_attacks", "mnist_examples", "faces_class_worlds", *_UNDOUBLED)
+"""Run groups of models beside those that the thesis compares."""
+_BETWEEN = "mnist_record_between_attacks"
+"""At noise between the printed ones: one seed, for curves."""
+_PAIRS = ((9.1, 62.0), (4.2, 45.5), (2.7, 40.5), (6.0, 18.6), (1.6, 8.2), (0.5, 7.0))
+"""Printed ε of record level, and of class or subclass level at the same printed accuracy."""
+_CLOSE = 0.02
+"""Accuracies as near as this are the same."""
+_WEAK = 0.3
+"""A correlation as near to 0 as this is called none."""
+_FACES94, _FACES94_DELTA = 153, 1e-2
+
+
+def _rows_of(results: Results, method: str, **where: Any) -> pd.DataFrame:
+    """Rows of a method, with all columns that rules read: nothing may have been run. ``where`` are
+    values of columns, of which a tuple lists several."""
+    rows = results.runs[results.runs["method"] == method]
+    rows = rows[~rows["group"].isin(_APART)]
+    rows = rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
+    for name, value in where.items():
+        rows = rows[rows[name].isin(value if isinstance(value, tuple) else (value,))]
+    return rows
+
+
+# --- attacks ----------------------------------------------------------------------------------
+
+
+def attacked(results: Results, attack: str, **where: Any) -> pd.DataFrame:
+    """Rows of one attack."""
+    rows = _rows_of(results, _ATTACKED, attack=attack, **where)
+    return rows[rows["penalty"] != "l1_mean"]  # of several penalties the printed one: a sum
+
+
+def plain(results: Results, attack: str, column: str) -> pd.Series:
+    """Values by seed of an attack on models without DP."""
+    return attacked(results, attack, epsilon=math.inf).set_index("seed")[column]
+
+
+def nearer(results: Results, place: Place) -> Measured | None:
+    """Distance of the original attack minus that of the enhanced one."""
+    return interval(
+        (plain(results, "original", "distance") - plain(results, "enhanced", "distance")).dropna()
+    )
+
+
+def every_target_nearer(results: Results, place: Place) -> Measured | None:
+    """The same for the class (a digit, a person) where it is least."""
+    found = []
+    for name in ("original", "enhanced"):
+        rows = attacked(results, name, epsilon=math.inf)
+        arrays = results.artifacts(rows, "distances") if len(rows) else []
+        found.append({
+            seed: array[0] for seed, array in zip(rows["seed"], arrays, strict=True)
+            if array is not None
+        })  # fmt: skip
+    original, enhanced = found
+    both = sorted(set(original) & set(enhanced))
+    if not both:
+        return None
+    gaps = np.array([original[seed] - enhanced[seed] for seed in both])
+    return lowest(list(gaps.T))
+
+
+def against_nothing(results: Results, place: Place) -> Measured | None:
+    """Distance without a model minus that of the enhanced attack."""
+    return interval(plain(results, "enhanced", "advantage"))
+
+
+def ranks(results: Results, place: Place) -> Measured | None:
+    """Correlation over all attacked models of being recognised and of being near."""
+    rows = _rows_of(results, _ATTACKED)
+    return _by_seed(rows.assign(nearness=-rows["distance"]), "re_identification", "nearness", 4)
+
+
+def _by_seed(rows: pd.DataFrame, one: str, other: str, least: int = 3) -> Measured | None:
+    """Spearman's correlation of two columns over the runs of each seed.
+
+    Seeds with fewer than ``least`` different values of ``one`` tell nothing, nor does one in which
+    all values of ``other`` are equal.
+    """
+    parts = [
+        part[[one, other]].dropna()
+        for _, part in rows.groupby("seed")
+        if part[one].nunique() >= min(least, 3) and len(part) >= least
+    ]
+    parts = [part for part in parts if (part.nunique() > 1).all()]
+    if not parts:
+        return None
+    found = (spearmanr(part[one], part[other]).statistic for part in parts)
+    return correlation(found, min(map(len, parts)))
+
+
+def at_smallest(results: Results, place: Place, attack: str) -> Measured | None:
+    """Share of classes that are recognised at the smallest ε of record-level DP."""
+    rows = attacked(results, attack, scenario="records")
+    rows = rows[np.isfinite(rows["epsilon"]) & (rows["group"] != _BETWEEN)]
+    return interval(rows.loc[rows["epsilon"] == rows["epsilon"].min(), "re_identification"])
+
+
+def depends(results: Results, place: Place) -> Measured | None:
+    """Spearman's correlation of ε and distance under record-level DP, by seed."""
+    rows = attacked(results, "enhanced", scenario="records")
+    return _by_seed(rows[np.isfinite(rows["epsilon"])], "epsilon", "distance")
+
+
+def falls(results: Results, place: Place) -> Measured | None:
+    """Spearman's correlation of ε and distance under class- or subclass-level DP, by seed.
+
+    Nothing is decided where the model with the largest ε has learned nothing.
+    """
+    rows = attacked(results, "enhanced", scenario=_GROUPS)
+    most = rows[rows["epsilon"] == rows["epsilon"].max()]
+    return provided(_by_seed(rows, "epsilon", "distance"), learned(most))
+
+
+def record_farther(results: Results, place: Place) -> Measured | None:
+    """Distance of the enhanced attack under record-level DP minus that without DP, at the printed
+    ε where it is least."""
+    own = plain(results, "enhanced", "distance")
+    found = []
+    for epsilon, _ in _PAIRS:
+        rows = attacked(results, "enhanced", scenario="records", epsilon=epsilon)
+        if len(rows):
+            found.append((rows.set_index("seed")["distance"] - own).dropna())
+    return lowest(found)
+
+
+# --- accuracy ---------------------------------------------------------------------------------
+
+
+def models(results: Results, **where: Any) -> pd.DataFrame:
+    """Rows of trained models."""
+    return _rows_of(results, "unit_gradients", **where)
+
+
+def matched(results: Results, place: Place) -> Measured | None:
+    """Accuracy at class or subclass level minus that at record level, pair by printed pair."""
+    return _by_pairs(partial(models, results), "test_accuracy")
+
+
+def farther(results: Results, place: Place) -> Measured | None:
+    """Distance of the enhanced attack likewise, over the pairs of equal accuracy alone.
+
+    Nothing is decided where no pair is: a model that knows little gives little away.
+    """
+    attacks = partial(attacked, results, "enhanced")
+    equal = [pair for pair in _PAIRS if alike(*_sides(attacks, pair, "test_accuracy"), _CLOSE)]
+    return provided(_by_pairs(attacks, "distance", equal or _PAIRS), bool(equal))
+
+
+Rows = Callable[..., pd.DataFrame]
+
+
+def _sides(rows_of: Rows, pair: tuple[float, float], column: str) -> list[pd.Series]:
+    """A column by seed at class or subclass level, and at record level."""
+    record, group = pair
+    return [
+        rows_of(scenario=scenario, epsilon=epsilon).set_index("seed")[column]
+        for scenario, epsilon in ((_GROUPS, group), ("records", record))
+    ]
+
+
+def _by_pairs(
+    rows_of: Rows, column: str, pairs: Sequence[tuple[float, float]] = _PAIRS
+) -> Measured | None:
+    sides = (_sides(rows_of, pair, column) for pair in pairs)
+    found = pd.concat([(one - other).dropna() for one, other in sides])
+    return interval(found.groupby(level=0).mean()) if len(found) else None
+
+
+def more_parts(results: Results, place: Place, group: str, column: str) -> Measured | None:
+    """Spearman's correlation of the number of parts and a column, by seed."""
+    rows = results.runs[results.runs["group"] == group]
+    return None if rows.empty else _by_seed(rows, "parts", column)
+
+
+def accuracy(results: Results, place: Place, **where: Any) -> Measured | None:
+    """Accuracy of some models by seed."""
+    return interval(models(results, **where)["test_accuracy"])
+
+
+def undoubled_accuracy(results: Results, place: Place, epsilon: float) -> Measured | None:
+    """The same of models with the steps of the other reading of the accountant."""
+    rows = results.runs
+    rows = rows[rows["group"].isin(_UNDOUBLED) & (rows["epsilon"] == epsilon)]
+    return interval(rows["test_accuracy"])
+
+
+# --- the accountant ---------------------------------------------------------------------------
+
+
+def theorem5_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
+    """Return σ of Theorem 5: 4 q sqrt(T ln(1/δ)) / ε, in units of the clip norm."""
+    return 4 * rate * math.sqrt(steps * math.log(1 / delta)) / epsilon
+
+
+def sampled_delta(rate: float, noise: float, epsilon: float, moved: float = 1.0) -> float:
+    """Return δ(ε) of one release of N(0) against (1-q) N(0) + q N(moved), exactly.
+
+    The likelihood ratio grows with the release, so that the best event is a half line.
+    """
+    needed = math.expm1(epsilon) / rate + 1
+    cut = noise**2 / moved * math.log(needed) + moved / 2
+    other, own = ndtr(-cut / noise), ndtr((moved - cut) / noise)
+    return float((1 - rate) * other + rate * own - math.exp(epsilon) * other)
+
+
+def theorem5(results: Results, place: Place) -> Measured | None:
+    """δ(1) at q = .001 and T = 1 with the noise of the theorem."""
+    return exact(sampled_delta(0.001, theorem5_noise(0.001, 1, 1.0, 1e-5), 1.0))
+
+
+def lemma3(results: Results, place: Place) -> Measured | None:
+    """exp(4/σ²) - 1 minus 4/σ²."""
+    return exact(math.expm1(4 / 1.6**2) - 4 / 1.6**2)
+
+
+def conditions(results: Results, place: Place) -> Measured | None:
+    """Share of the printed rows with q < 1/(16σ), which Lemma 3 asks for."""
+    rows = [(0.2, noise) for noise in (1.6, 3.0, 3.65)] + [(0.33, n) for n in (0.8, 1.2, 1.6)]
+    return exact(float(np.mean([rate < 1 / (16 * noise) for rate, noise in rows])))
+
+
+def _printed(results: Results, name: str) -> dict[str, tuple[float, int]]:
+    """Noise and steps of the printed ε, by a configuration of the study."""
+    printed = results.study.configurations[name].settings["printed"]
+    own = results.study.configurations[f"{name.removesuffix('_undoubled')}_undoubled"].settings
+    return {key: tuple(printed[key][:2]) for key in own["printed"]}
+
+
+def steps_ratio(results: Results, place: Place, name: str) -> Measured | None:
+    """Largest over smallest number of steps, by the reading that is kinder to the claim."""
+    readings = ([steps for _, steps in _printed(results, each).values()]
+                for each in (name, f"{name}_undoubled"))  # fmt: skip
+    ratios = [max(each) / min(each) for each in readings]
+    return Measured(min(ratios), min(ratios), max(ratios))
+
+
+def excess(results: Results, place: Place, name: str, rate: float, delta: float) -> Measured:
+    """Largest ε proved minus ε printed; from the reading with the fewest steps to the other."""
+
+    def worst(reading: str) -> float:
+        return max(
+            price(
+                PoissonSums(
+                    unit="class", relation="replace", count=steps, reason="",
+                    noise_multiplier=noise, clip_norm=1.0, rate=rate,
+                ),
+                "class", "replace", delta,
+            ).epsilon - float(key)
+            for key, (noise, steps) in _printed(results, reading).items()
+        )  # fmt: skip
+
+    low, high = worst(name), worst(f"{name}_undoubled")
+    return Measured(high, low, high)
+
+
+BACKWARDS = (
+    "The measure ranks leakage backwards: an empty picture is nearer to a digit than what an "
+    "attack shows ([the measure](studies/inversion.md#the-measure))."
+)
+LEARNS_NOTHING = (
+    "With the printed noise class-level DP learns nothing on these pictures "
+    "([models](studies/inversion.md#the-models))."
+)
+FALSE_THEOREM = (
+    "A class that joins with probability q is seen through noise that shrinks with q "
+    "([the accountant](studies/inversion.md#the-accountant))."
+)
+NO_STEPS = "The thesis prints no steps ([steps](studies/inversion.md#the-accountant))."
+STEPS = (
+    "The thesis prints no steps: few where its accountant doubles the shift, several times as many "
+    "where it does not ([both](results/inversion/step_readings.md))."
+)
+EMPTY_MODELS = (
+    "The models of the printed pairs are not of equal accuracy here: at class and subclass level "
+    "they know less, and give less away ([models](studies/inversion.md#the-models))."
+)
+COPIES = (
+    "Copies of a photograph are on both sides of the thesis' split "
+    "([the data](studies/inversion.md#the-data))."
+)
+NOWHERE: dict[str, Any] = {"protocols": ("",), "per_graph": False}
+PAPER: dict[str, Any] = {"protocols": ("paper",)}
+ATTACKS: dict[str, Any] = {"protocols": ("paper", "sound"), "exhibit": "attack_scores"}
+
+CLAIMS = (
+    Claim("enhanced_nearer", nearer, least=0, because=BACKWARDS, **ATTACKS),
+    Claim("enhanced_nearer_each", every_target_nearer, least=0, because=BACKWARDS, **ATTACKS),
+    Claim("beats_nothing", against_nothing, least=0, because=BACKWARDS, **ATTACKS),
+    Claim("more_leaks_nearer", ranks, least=0, because=BACKWARDS, **ATTACKS),
+    Claim("record_leaks", partial(at_smallest, attack="enhanced"), least=0.5, **ATTACKS),
+    Claim("record_prior", partial(at_smallest, attack="prior"), least=0.5, **ATTACKS),
+    Claim("record_distance", depends, least=-_WEAK, most=_WEAK, because=BACKWARDS, **ATTACKS),
+    Claim("record_farther", record_farther, least=0, because=BACKWARDS, **{**ATTACKS, **PAPER}),
+    Claim("group_distance", falls, most=0, because=LEARNS_NOTHING, **ATTACKS),
+    Claim("matched_accuracy", matched, least=-_CLOSE, most=_CLOSE, because=LEARNS_NOTHING,
+          exhibit="trained_models", protocols=("paper",)),
+    Claim("group_farther", farther, least=0, because=EMPTY_MODELS, **{**ATTACKS, **PAPER}),
+    Claim("parts_accuracy", partial(more_parts, group="mnist_parts", column="test_accuracy"),
+          least=0, exhibit="figure4_9", **PAPER),
+    Claim("parts_distance", partial(more_parts, group="mnist_parts_attacks", column="distance"),
+          most=0, exhibit="figure4_9", **PAPER),
+    *(
+        Claim(f"{level}_accuracy_{int(epsilon)}{ending}", rule(epsilon=epsilon), within=_CLOSE,
+              because=STEPS, exhibit="step_readings", protocols=("paper",))
+        for level, epsilons in (("class", (62.0, 45.5, 40.5)), ("subclass", (18.6, 8.2, 7.0)))
+        for epsilon in epsilons
+        for ending, rule in (("", partial(partial, accuracy, scenario=_GROUPS)),
+                             ("_undoubled", partial(partial, undoubled_accuracy)))
+    ),
+    Claim("plain_accuracy", partial(accuracy, epsilon=math.inf, network="softmax"),
+          within=_CLOSE, because=COPIES, exhibit="trained_models", protocols=("paper", "sound")),
+    Claim("theorem5", theorem5, most=1e-5, because=FALSE_THEOREM, **NOWHERE),
+    Claim("lemma3", lemma3, most=0, because=FALSE_THEOREM, **NOWHERE),
+    Claim("conditions", conditions, least=1, because=FALSE_THEOREM, **NOWHERE),
+    Claim("one_count_subclass", partial(steps_ratio, name="mnist_subclass"), most=1.01,
+          because=NO_STEPS, **NOWHERE),
+    Claim("one_count_class", partial(steps_ratio, name="faces_class"), most=1.01,
+          because=NO_STEPS, **NOWHERE),
+    Claim("face_delta", lambda results, place: exact(_FACES94 * _FACES94_DELTA), most=1 - 1e-9,
+          because="A mechanism that publishes a class at random would pass.", **NOWHERE),
+    Claim("printed_subclass", partial(excess, name="mnist_subclass", rate=0.2, delta=1e-3),
+          most=0, because=NO_STEPS, **NOWHERE),
+    Claim("printed_class", partial(excess, name="faces_class", rate=0.33, delta=1e-2), most=0,
+          because=NO_STEPS, **NOWHERE),
+)  # fmt: skip
+"""By ``id`` of ``studies/inversion/published/text_claims.csv``."""

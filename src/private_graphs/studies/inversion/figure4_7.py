@@ -1,0 +1,22 @@
+"""Figure 4.7: digits, record-DP: accuracy, distance and recognition against ε."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from private_graphs.report.exhibit import Block, Exhibit
+from private_graphs.studies.inversion.attacked import budget_charts
+
+
+def build(results: Any) -> list[Block]:
+    """Return its blocks."""
+    return budget_charts(results, "Figure 4.7")
+
+
+EXHIBIT = Exhibit(
+    "figure4_7",
+    "Digits, record-DP: accuracy, distance and recognition against ε",
+    ("mnist_record_attacks", "mnist_record_between_attacks"),
+    build,
+    meaning="Whether record-level noise keeps an attack from showing digits.",
+)

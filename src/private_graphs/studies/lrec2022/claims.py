@@ -1,0 +1,433 @@
+"""What LREC 2022 says in its text, as rules over rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.methods.gcn_budget import PRINTED_EPOCHS
+from private_graphs.methods.gcn_protocols import PROTOCOLS
+from private_graphs.report.claims import (
+    Claim,
+    Measured,
+    Place,
+    choice,
+    correlation,
+    exact,
+    interval,
+    learned,
+    lowest,
+    provided,
+    shown_to_proved,
+)
+from private_graphs.report.results import Results
+from private_graphs.report.words import missing
+from private_graphs.studies.lrec2022.confusion import confusion
+from private_graphs.studies.lrec2022.hard import hard_shares, wrong_nodes
+from private_graphs.studies.lrec2022.table3 import noise_row
+
+POINTS = 0.02
+"""A score this near to a printed one is the same: two points."""
+SHARE = 5
+"""The same of shares in percent of some hundred nodes."""
+Rule = Callable[[Results, Place], Measured | None]
+
+
+def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
+    """Return the selected runs by seed, of the first of ``groups`` that has some.
+
+    A group is one of this study, or named with its own: ``preprint2021.untuned``.
+    """
+    rows = pooled_runs(results, groups, **where)
+    names = rows["study"] + "." + rows["group"]
+    for group in groups.split(","):
+        found = rows[names == _full_name(group)]
+        if len(found):
+            return found.set_index("seed", drop=False).sort_index()
+    return rows.iloc[:0].set_index("seed", drop=False)
+
+
+def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
+    """Return the selected runs of all ``groups``: each draws on its own, so that runs of one
+    setting in several groups are that many runs."""
+    rows = results.runs
+    names = [_full_name(group) for group in groups.split(",")]
+    same = (rows["study"] + "." + rows["group"]).isin(names) & (rows["method"] == "gcn")
+    same &= rows["selected"].fillna(True).astype(bool)
+    for name, value in {"splits": 1, "train_fraction": 1, **where}.items():
+        same &= rows[name] == value
+    return rows[same]
+
+
+def _full_name(group: str) -> str:
+    return group if "." in group else f"lrec2022.{group}"
+
+
+def scores(results: Results, groups: str, **where: Any) -> pd.Series:
+    """Return test micro-F1 by seed."""
+    return runs_at(results, groups, **where)["test_micro_f1"]
+
+
+def printed_point(groups: str, **where: Any) -> Rule:
+    """Return the rule of a score at the point that the claim names, over the runs of all
+    ``groups`` together."""
+
+    def measure(results: Results, place: Place) -> Measured | None:
+        names = ("optimizer", "train_fraction", "splits", "epsilon")
+        point = {name: place.said[name] for name in names if not missing(place.said[name])}
+        return interval(pooled_runs(results, groups, **point, **where)["test_micro_f1"])
+
+    return measure
+
+
+def gain(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
+    """Return the rule of a difference of scores of SGD by seed: ``this`` minus ``other``."""
+
+    def measure(results: Results, place: Place) -> Measured | None:
+        one, two = (runs_at(results, groups, optimizer="sgd", **at)["test_micro_f1"]
+                    for at in (this, other))  # fmt: skip
+        return interval((one - two).dropna())
+
+    return measure
+
+
+def change(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
+    """Return the rule of ``gain`` where a claim is that there is none, or little.
+
+    That is true of a model that learns nothing: nothing is decided unless one of the two scores
+    above the majority class.
+    """
+
+    def measure(results: Results, place: Place) -> Measured | None:
+        both = (runs_at(results, groups, optimizer="sgd", **at) for at in (this, other))
+        return provided(gain(groups, this, other)(results, place), learned(*both))
+
+    return measure
+
+
+def above_sgd(**where: Any) -> Rule:
+    """Return the rule of what private Adam scores above private SGD by seed."""
+
+    def measure(results: Results, place: Place) -> Measured | None:
+        adam, sgd = (scores(results, "table1", optimizer=name, **where) for name in ("adam", "sgd"))
+        return interval((adam - sgd).dropna())
+
+    return measure
+
+
+def printed_above_sgd(results: Results, place: Place) -> Measured | None:
+    """What Table 1 prints for private Adam above private SGD, where that is least."""
+    printed = results.published("table1")
+    printed = printed[printed["epsilon"] < math.inf]
+    keys = ["dataset", "setting", "epsilon"]
+    adam, sgd = (
+        printed[printed["optimizer"] == name].set_index(keys)["test_micro_f1"]
+        for name in ("adam", "sgd")
+    )
+    return exact(float((adam - sgd).min()))
+
+
+def hard(group: str, results: Results, place: Place) -> Measured | None:
+    """Share of the hard cases that are still wrong, in percent; under DP over all ε."""
+    shares = hard_shares(results, group, place.said["train_fraction"])
+    return interval(shares.groupby("seed")["kept"].mean())
+
+
+def confused(true: int, predicted: int, results: Results, place: Place) -> Measured | None:
+    """Share of a class that DP-SGD at ε = 2 predicts as another one, in percent."""
+    runs = runs_at(results, "table1", optimizer="sgd", epsilon=2)
+    if runs.empty:
+        return None
+    classes, labels = results.predictions(runs)
+    return interval(100 * confusion(classes, labels, labels.max() + 1)[:, true, predicted])
+
+
+def size(name: str, kind: str, results: Results, place: Place) -> Measured | None:
+    """A size of a dataset with a kind of features, as loaded."""
+    found = [each for each in results.statistics
+             if each["name"] == place.dataset and kind in ("", each["features_kind"])]  # fmt: skip
+    return exact(found[0][name]) if found else None
+
+
+def best_rate(results: Results, place: Place) -> Measured | None:
+    """Learning rate of DP-Adam that validation chooses, and the range of what seeds choose."""
+    rows = tried_rates(results, 1)
+    if rows.empty:
+        return None
+    chosen = rows[rows["selected"].astype(bool)]
+    found = choice(float(chosen["learning_rate"].iloc[0]), _rates(rows).values())
+    return provided(found, learned(chosen))
+
+
+def tried_rates(results: Results, splits: int) -> pd.DataFrame:
+    """Runs of DP-Adam at ε = 2 on all nodes: a row per seed and learning rate that was tried."""
+    rows = results.runs.query(
+        "group in ('table1', 'selection') and optimizer == 'adam' and splits == @splits "
+        "and epsilon == 2 and train_fraction == 1"
+    )
+    return rows[rows["group"] == rows["group"].max()] if len(rows) else rows  # table1 where both
+
+
+def _rates(rows: pd.DataFrame) -> dict[int, float]:
+    """Best learning rate on the validation nodes by seed."""
+    best = rows.loc[rows.groupby("seed")["validation_micro_f1"].idxmax()]
+    return dict(zip(best["seed"], best["learning_rate"].astype(float), strict=True))
+
+
+def larger_rates(results: Results, place: Place) -> Measured | None:
+    """Learning rate of DP-Adam without splits over that with ten: as chosen, and by seed."""
+    one, ten = tried_rates(results, 1), tried_rates(results, 10)
+    if one.empty or ten.empty:
+        return None
+    chosen = [rows[rows["selected"].astype(bool)] for rows in (one, ten)]
+    rates = [float(rows["learning_rate"].iloc[0]) for rows in chosen]
+    by_seed = [_rates(rows) for rows in (one, ten)]
+    ratios = [by_seed[0][seed] / by_seed[1][seed] for seed in by_seed[0] if seed in by_seed[1]]
+    return provided(choice(rates[0] / rates[1], ratios), all(map(learned, chosen)))
+
+
+def richer(results: Results, place: Place) -> Measured | None:
+    """What DP at ε = 2 takes from a bag of words, minus what it takes from BERT."""
+    plain, private = (
+        {kind: scores(results, "table2", optimizer="sgd", features=kind, epsilon=epsilon)
+         for kind in ("bow", "bert")}
+        for epsilon in (math.inf, 2)
+    )  # fmt: skip
+    loss = {kind: plain[kind] - private[kind] for kind in plain}
+    return interval((loss["bow"] - loss["bert"]).dropna())
+
+
+def plain_words_best(results: Results, place: Place) -> Measured | None:
+    """Score without DP of a bag of words above other features, where that is least."""
+    by_kind = {
+        kind: scores(results, "table2", optimizer="sgd", features=kind, epsilon=math.inf)
+        for kind in ("bow", "fasttext", "bert")
+    }
+    bow = by_kind.pop("bow")
+    return lowest([(bow - each).dropna() for each in by_kind.values()])
+
+
+def statement(results: Results, **where: Any) -> dict[str, Any] | None:
+    """Statement of the runs of Table 1 at a place, if there are some."""
+    rows = runs_at(results, "table1", **where)
+    return None if rows.empty else dict(results.statement(rows["statement_id"].iloc[0]))
+
+
+def split_bound(results: Results, place: Place) -> Measured | None:
+    """e to the power of the ε proved where 2 is claimed on the full graph, over that where 1 is
+    claimed with ten splits: by how much less likely the bound lets anything become."""
+    one = statement(results, optimizer="sgd", epsilon=2, splits=1)
+    ten = statement(results, optimizer="sgd", epsilon=1, splits=10)
+    return one and ten and exact(math.exp(one["epsilon_proved"] - ten["epsilon_proved"]))
+
+
+def true_epsilon(results: Results, place: Place) -> Measured | None:
+    """ε that an attack shows to what is proved, of runs of DP-SGD with the claim in question."""
+    told = statement(
+        results, optimizer="sgd", epsilon=place.said["epsilon"], splits=place.said["splits"]
+    )
+    return told and shown_to_proved(told)
+
+
+def reached(results: Results, place: Place) -> Measured | None:
+    """ε of the noise that ε = 1 takes on the full graph: by the formula, or as proved."""
+    protocol = PROTOCOLS[place.protocol]
+    row = noise_row(1, "sgd", PRINTED_EPOCHS["sgd"], protocol, results.study.delta)
+    formula = protocol.calibration == "published"
+    return exact(row["epsilon_formula" if formula else "epsilon_proved"])
+
+
+def alike(results: Results, place: Place) -> Measured | None:
+    """Correlation of being wrong under DP (ε = 2) and with 10 % of the nodes, over test nodes."""
+    private = runs_at(results, "B", optimizer="sgd", epsilon=2)
+    little = runs_at(results, "A", optimizer="sgd", train_fraction=0.1)
+    both = private.index.intersection(little.index)
+    one, two = (wrong_nodes(results, rows.loc[both]) for rows in (private, little))
+    pairs = [np.corrcoef(*pair)[0, 1] for pair in zip(one, two, strict=True)]
+    return provided(correlation(pairs, one.shape[1]), learned(private)) if pairs else None
+
+
+def price_of_rates(results: Results, place: Place) -> Measured | None:
+    """ε of all runs of six learning rates over that of one rate, as many seeds."""
+    six, one = (statement(results, optimizer=name, epsilon=2) for name in ("adam", "sgd"))
+    return six and one and exact(six["epsilon_all_runs"] / one["epsilon_all_runs"])
+
+
+def kept_score(results: Results, place: Place) -> Measured | None:
+    """Score of private Adam with ten splits at the ε in question, as a share of that of Adam
+    without DP."""
+    private = scores(results, "table1", optimizer="adam", splits=10, epsilon=place.said["epsilon"])
+    plain = scores(results, "table1", optimizer="adam", epsilon=math.inf)
+    return interval((private / plain).dropna())
+
+
+def mnist_scores(results: Results, epsilon: float, branch: str) -> pd.Series:
+    """Return test micro-F1 of the row of Table 4 with this ε, by seed."""
+    rows = results.runs
+    own = (rows["study"] == "lrec2022") & (rows["group"] == "table4")
+    noise_on = rows["noise_on"].fillna("") if "noise_on" in rows else ""
+    found = rows[own & (rows["epsilon"] == epsilon) & (noise_on == branch)]
+    return found.set_index("seed")["test_micro_f1"].sort_index()
+
+
+def mnist_point(branch: str, results: Results, place: Place) -> Measured | None:
+    """Score of a row of Table 4."""
+    return interval(mnist_scores(results, place.said["epsilon"], branch))
+
+
+def mnist_fall(
+    branch: str, epsilons: tuple[float, ...], results: Results, place: Place
+) -> Measured | None:
+    """Least fall of the score, by seed, from a row of Table 4 to the next of ``epsilons``."""
+    rows = pd.concat([mnist_scores(results, each, branch) for each in epsilons], axis=1)
+    falls = -rows.dropna().diff(axis=1).iloc[:, 1:]
+    return interval(falls.min(axis=1))
+
+
+WITHOUT_DP = "table1,A,C,C_without_dp"
+"""Run groups with SGD without DP: the full graph is in several, drawn anew in each."""
+PROVING = ("paper", "sound")
+"""Protocols with a finite proved ε."""
+MNIST_ROWS = {"600_4": POINTS, "6000_4": POINTS, "60000_4": 0.04, "60000_50": 0.15,
+              "60000_100": POINTS}  # fmt: skip
+"""Rows of Table 4 by lot and noise: how near to its score is the same. Two points, or the standard
+deviation that the paper prints beside it where that is more."""
+NOT_TAKEN = (
+    "The flag of the published file selects the other branch, and no ε holds for either "
+    "([§12](#12-table-4-two-branches-of-the-code))."
+)
+MNIST_BRANCHES = (
+    ("", "", tuple(PROTOCOLS), ""), ("_records", "record", ("released",), NOT_TAKEN)
+)  # fmt: skip
+"""Ends of the identifiers of claims about Table 4, what gets the noise, under which protocols that
+is looked at, and why: the second branch is one of the authors' code alone."""
+UNCLIPPED = (
+    "Nothing bounds an unclipped gradient: it grows with the weights that noise makes grow, and "
+    "outruns the noise at every ε ([§9](#9-why-the-unclipped-gradient-won))."
+)
+WRONG_ANYWAY = (
+    "A run that is wrong nearly everywhere is wrong on hard cases too: beside them the error on "
+    "all test nodes is as high ([Figure 6](results/lrec2022/figure6.md))."
+)
+VANISHES = (
+    "The formula is for a neighbour that vanishes, the paper's neighbour is replaced "
+    "([§3](#3-a-neighbour-that-is-replaced-not-one-that-vanishes)); the released code clips "
+    "nothing ([§1](#1-nothing-is-clipped))."
+)
+LEARNS_NOTHING = (
+    "A model that learns nothing errs anywhere: where DP-SGD does not score above the majority "
+    "class ([Table 1](results/lrec2022/table1.md)) nothing is decided."
+)
+SHUFFLED = (
+    "The formula takes shuffled visits for Poisson samples "
+    "([§4](#4-shuffled-visits-are-no-poisson-samples))."
+)
+FACTOR = (
+    "The factor is e²/e¹: ε = 1 with ten splits in place of 2 on the full graph. What is proved of "
+    "ten splits under paper is more than of the full graph: the formula takes shuffled visits for "
+    "Poisson samples ([§4](#4-shuffled-visits-are-no-poisson-samples)). Under sound it is what was "
+    "asked for, and may be asked of the full graph too."
+)
+IN_PRINT = "The printed scores of Pokec on the full graph contradict it (Table 1)."
+NOT_HERE = (
+    "Not run: the files of Pokec and Reddit have not been here ([the data](data.md)); the command "
+    "makes these runs."
+)
+CANCELLING = (
+    "The authors’ accountant cancels in float64 "
+    "([§5](#5-an-accountant-that-cancels-and-ε--1-that-cannot-be-reached))."
+)
+ADDS_UP = (
+    "Every run that a choice looks at is a release ([§8](#8-seeds-and-learning-rates-add-up))."
+)
+
+CLAIMS = (
+    *(
+        Claim(name, printed_point(WITHOUT_DP), within=POINTS, exhibit="figure1")
+        for name in ("citeseer_tenth", "citeseer_whole", "pubmed_tenth", "pubmed_whole",
+                     "cora_saturates")
+    ),
+    Claim("reddit_saturates", printed_point(WITHOUT_DP), within=POINTS, exhibit="figure1",
+          because=NOT_HERE),
+    Claim("cora_flat", change("A", {}, {"train_fraction": 0.5}), most=POINTS, exhibit="figure1"),
+    *(
+        Claim(name, printed_point("table2", features="bert"), within=POINTS, exhibit="table2",
+              because=NOT_HERE)
+        for name in ("pokec_sgd", "pokec_adam")
+    ),
+    *(
+        Claim(name, printed_point(WITHOUT_DP), within=POINTS, exhibit="figure3_without_dp")
+        for name in ("pubmed_no_split", "pubmed_split")
+    ),
+    Claim("splits_plain", gain("C,C_without_dp,table1", {"epsilon": math.inf, "splits": 100},
+                               {"epsilon": math.inf}), least=0, exhibit="figure3"),
+    Claim("bound_factor", split_bound, within=0.05, exhibit="table1", protocols=PROVING,
+          because=FACTOR),
+    *(
+        Claim(name, partial(hard, "A"), within=SHARE, exhibit="figure5")
+        for name in ("hard_most_data", "hard_little_data")
+    ),
+    Claim("hard_under_dp", partial(hard, "B"), least=70, most=70 + SHARE, exhibit="figure6",
+          because=WRONG_ANYWAY),
+    *(
+        Claim(name, partial(confused, *pair), within=SHARE, exhibit="confusion",
+              because=NOT_HERE)
+        for name, pair in {"reddit_10_39": (10, 39), "reddit_18_9": (18, 9),
+                           "reddit_21_16": (21, 16)}.items()
+    ),
+    *(
+        Claim(name, partial(size, *about), within=0, exhibit="table5", protocols=("",),
+              because=NOT_HERE)
+        for name, about in {
+            "pokec_nodes": ("nodes", ""), "pokec_edges": ("edge_entries", ""),
+            "pokec_bow": ("features", "bow"), "fasttext_size": ("features", "fasttext"),
+            "bert_size": ("features", "bert"),
+        }.items()
+    ),
+    Claim("randomised_response", lambda results, place: exact(math.log(0.75 / 0.25)),
+          within=5e-5, protocols=("",), per_graph=False),
+    Claim("sgd_robust", change("B", {"epsilon": 137}, {"epsilon": 2}), -POINTS, POINTS,
+          exhibit="figure2", because=UNCLIPPED),
+    Claim("adam_rates", best_rate, least=10, exhibit="table1"),
+    Claim("larger_rates", larger_rates, least=1 + 1e-9, exhibit="table1"),
+    Claim("adam_above_sgd", above_sgd(epsilon=2), least=0, exhibit="table1"),
+    Claim("adam_above_sgd_splits", above_sgd(epsilon=2, splits=10), least=0, exhibit="table1"),
+    Claim("adam_above_sgd_printed", printed_above_sgd, least=0, protocols=("",), per_graph=False,
+          because=IN_PRINT),
+    Claim("richer_features", richer, least=0, exhibit="table2", because=NOT_HERE),
+    Claim("words_best", plain_words_best, least=0, exhibit="table2", because=NOT_HERE),
+    Claim("more_data", change("B", {"epsilon": 2}, {"epsilon": 2, "train_fraction": 0.25}),
+          most=POINTS, exhibit="figure2"),
+    Claim("splits_score", gain("table1", {"epsilon": 2, "splits": 10}, {"epsilon": 2}), least=0,
+          exhibit="table1"),
+    Claim("splits_score_100", gain("table1,C", {"epsilon": 2, "splits": 100}, {"epsilon": 2}),
+          least=0, exhibit="figure4"),
+    Claim("full_epsilon", true_epsilon, most=2, exhibit="table1", because=VANISHES),
+    Claim("splits_epsilon", true_epsilon, most=1, exhibit="table1", because=SHUFFLED),
+    Claim("no_epsilon_one", reached, least=1 + 1e-3, exhibit="table3", protocols=PROVING,
+          per_graph=False, because=CANCELLING),
+    Claim("errors_differ", alike, most=0.5, exhibit="figure6", because=LEARNS_NOTHING),
+    Claim("few_settings", price_of_rates, most=1, exhibit="table1", protocols=PROVING,
+          because=ADDS_UP),
+    Claim("kept_pokec", kept_score, within=POINTS, exhibit="table1", because=NOT_HERE),
+    Claim("kept_reddit", kept_score, within=POINTS, exhibit="table1", because=NOT_HERE),
+    *(
+        Claim(f"mnist_{row}{ending}", partial(mnist_point, branch), within=within,
+              exhibit="table4", protocols=protocols, because=because)
+        for ending, branch, protocols, because in MNIST_BRANCHES
+        for row, within in MNIST_ROWS.items()
+    ),
+    *(
+        Claim(f"mnist_{name}{ending}", partial(mnist_fall, branch, epsilons), least=0,
+              exhibit="table4", protocols=protocols, because=because)
+        for ending, branch, protocols, because in MNIST_BRANCHES
+        for name, epsilons in {"larger_lots": (1.26, 4.24, 15.13),
+                               "more_noise": (15.13, 0.98, 0.5)}.items()
+    ),
+)  # fmt: skip
+"""By ``id`` of ``studies/lrec2022/published/text_claims.csv``."""

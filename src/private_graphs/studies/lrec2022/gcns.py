@@ -1,0 +1,64 @@
+"""Points with further means, lookups for wide tables, and the GCNs of Table 1 for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import Cell
+from private_graphs.report.words import OPTIMIZERS, score, tone
+from private_graphs.studies.lrec2022.scores import PRINTED_SPLITS
+
+
+def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.DataFrame:
+    """Return the points of run groups, ``A,B``, with means of further columns by new names."""
+    results = replace(results, rows=results.rows[results.rows["group"].isin(groups.split(","))])
+    runs = results.runs[results.runs["selected"].fillna(True).astype(bool)]
+    others = runs.groupby(list(by), dropna=False)[list(means.values())].mean()
+    others.columns = list(means)
+    return results.points(by).merge(others.reset_index(), how="left", on=list(by))
+
+
+def across(
+    points: pd.DataFrame, line: Sequence[str], over: str, show: Callable[[dict], Cell | str]
+) -> Callable[[Any], Callable[[dict], Cell | str]]:
+    """Return, for a value of column ``over``, what a column shows of the line's point there."""
+    at = {tuple(row[name] for name in (*line, over)): row for row in points.to_dict("records")}
+
+    def column(value: Any) -> Callable[[dict], Cell | str]:
+        def cell(row: dict[str, Any]) -> Cell | str:
+            point = at.get((*(row[name] for name in line), value))
+            return Cell() if point is None else show(point)
+
+        return cell
+
+    return column
+
+
+def score_cell(point: dict[str, Any], more: str = "", decimals: int = 3, times: float = 1) -> Cell:
+    """Return the score of a point with its statement, and ``more`` words behind it."""
+    text = score(point, decimals, times).text
+    return Cell(f"{text}{more}", point["statement_id"], tone(point))
+
+
+def printed_gcns(results: Any) -> pd.DataFrame:
+    """Return what Table 1 prints for trainings: ``title``, ``splits`` and ``published``."""
+    rows = results.published("table1")
+    rows = rows[rows["setting"].isin(list(PRINTED_SPLITS))]
+    rows = rows.assign(splits=rows["setting"].map(PRINTED_SPLITS).astype(float), train_fraction=1.0)
+    return _titled(rows.rename(columns={"test_micro_f1": "published"}))
+
+
+def trained_gcns(results: Any) -> pd.DataFrame:
+    """Return our trainings of Table 1: a row per protocol, ε, optimizer and number of splits."""
+    by = ["dataset", "features", "protocol", "epsilon", "optimizer", "splits"]
+    return _titled(scored(results, "table1", by, validation="validation_micro_f1"))
+
+
+def _titled(rows: pd.DataFrame) -> pd.DataFrame:
+    parts = ["full graph" if count == 1 else f"{count:g} splits" for count in rows["splits"]]
+    optimizers = rows["optimizer"].map(OPTIMIZERS)
+    return rows.assign(title=optimizers + ", " + pd.Series(parts, rows.index, dtype="object"))

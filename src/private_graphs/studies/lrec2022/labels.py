@@ -1,0 +1,95 @@
+"""Fewer public labels: how private training compares as fewer validation labels are public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.report.words import number
+from private_graphs.studies.lrec2022.gcns import across, score_cell
+from private_graphs.studies.lrec2022.proved import (
+    HEADS,
+    PLACE,
+    chosen,
+    proved_points,
+    public_row,
+    seed_notes,
+    verdict,
+)
+
+EPSILONS = (0.0, 1.0, 2.0, 4.0)
+"""0: what reads nothing private."""
+LINE = [*PLACE, "method", "epsilon"]
+NOTES = (
+    "*: a private row above the one that reads nothing private (ε = 0) with the same public "
+    "labels, by more than a standard error of the difference.",
+    "With 0 public labels every setting is fixed in advance or chosen under DP: the exponential "
+    "mechanism pays for it with the validation nodes' own ε. Rows that fit public labels are no "
+    "proof that private data is worth its risk: they may win by the public labels alone.",
+    "The charts show at each ε the method with the highest validation score, chosen with all "
+    "labels.",
+)
+
+
+def build(results: Any) -> list[Block]:
+    """Return a chart per dataset over the number of public labels, and the table of all methods."""
+    points = proved_points(results)
+    points = points[points["epsilon"].isin(EPSILONS)]
+    points = pd.concat(_compared(rows) for _, rows in points.groupby(PLACE, sort=False))
+    fewer = points.loc[~points["all_labels"], "validation_labels"]
+    names = [*map(number, sorted(fewer.unique())), "all"]
+    labels = points["validation_labels"].map(number).mask(points["all_labels"], "all")
+    points["labels"] = pd.Categorical(labels, names)
+    points["note"] = "(" + points["title"] + ")"
+    titles = {item["name"]: item["title"] for item in results.statistics}
+    several = points.groupby(PLACE)["labels"].transform("nunique") > 1
+    charts = [
+        Chart(
+            f"Fewer public labels: {titles[dataset]}", rows, x="labels", line="epsilon",
+            line_label="ε:", words="note", row="heading", steps=True,
+            x_label="public validation labels", y_label="test micro-F1",
+        )
+        for dataset, rows in points[points["chosen"] & several].groupby("dataset", sort=False)
+    ]  # fmt: skip
+    return [*charts, _table(points)]
+
+
+def _compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of a place, with who is drawn and how it compares with public data."""
+    best = rows["epsilon"].map(chosen(rows))
+    public = {each: public_row(rows, each) for each in rows["validation_labels"].unique()}
+    against = [
+        verdict(row, public[row["validation_labels"]]) if row["private"] else ""
+        for row in rows.to_dict("records")
+    ]
+    drawn = (rows["method"] == best) | (rows["epsilon"] == 0)
+    return rows.assign(against_public=against, chosen=drawn)
+
+
+def _table(points: pd.DataFrame) -> Table:
+    """Return the numbers: a row per method and ε, a column per number of public labels."""
+    at = across(points, LINE, "labels", _cell)
+    names = reversed(points["labels"].cat.categories)
+    columns = [
+        *HEADS,
+        Column("ε", lambda row: number(row["epsilon"])),
+        *(Column(name, at(name), "public validation labels") for name in names),
+    ]
+    title = "Test micro-F1 by number of public labels: mean ± standard deviation over the draws"
+    notes = (*NOTES, *seed_notes(points))
+    return Table(title, points, columns, notes, "dataset", points.drop_duplicates(LINE))
+
+
+def _cell(point: dict[str, Any]) -> Cell:
+    return score_cell(point, " *" if point["against_public"] == "above" else "")
+
+
+EXHIBIT = Exhibit(
+    "labels",
+    "Fewer public labels",
+    groups=("frontier",),
+    build=build,
+    meaning="Private training is worth the more, the fewer labels are public.",
+)

@@ -1,0 +1,66 @@
+"""The leak: what the text column that defines the label of Pokec is worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import NOTHING, Column, Exhibit, Table
+from private_graphs.report.words import privacy_notes
+from private_graphs.studies.lrec2022.scores import (
+    KEY,
+    TITLE,
+    by_key,
+    heads,
+    key,
+    lines,
+    points,
+    source,
+)
+
+WITHOUT, WITH = "without pets", "with pets"
+
+
+def build(results: Any) -> list[Table]:
+    """Return scores under ``sound`` without and with the column, and the gain in points."""
+    ours = points(results)
+    ours = ours[(ours["protocol"] == "sound") & ours["dataset"].isin(_datasets(ours))]
+    without, with_it = (ours[ours["group"] == group] for group in ("table2", "leak"))
+    before, after = by_key(without), by_key(with_it)
+
+    def gain(row: dict[str, Any]) -> str:
+        pair = before.get(key(row)), after.get(key(row))
+        return NOTHING if None in pair else f"{100 * (pair[1]['mean'] - pair[0]['mean']):+.1f}"
+
+    columns = [*heads(features=True), Column("gain in points", gain),
+               *source(WITHOUT, without), *source(WITH, with_it)]  # fmt: skip
+    frame = ours.sort_values([*KEY, "group"])
+    notes = [
+        *(note for note in results.protocol_notes() if note.startswith("sound")),
+        MEANING,
+        f"gain in points: micro-F1 {WITH} minus {WITHOUT}, times 100.",
+        *privacy_notes(ours),
+    ]
+    title = "The leak. What the text column that defines the label is worth"
+    return [Table(TITLE.format(title), frame, columns, notes, "dataset", lines(ours))]
+
+
+def _datasets(ours: pd.DataFrame) -> pd.Series:
+    return ours.loc[ours["group"] == "leak", "dataset"]
+
+
+MEANING = (
+    "The label is made from the column pets, so pets is the label's own definition: the points "
+    "that are gained with it are read off the answer, and nothing of them is learned from the rest "
+    "of the profile. The protocols released and paper keep the column, as the paper does; sound "
+    "drops it. A gain within the deviations of its two scores is noise, as under DP where both "
+    "score like guessing."
+)
+EXHIBIT = Exhibit(
+    "leak",
+    "What the text column that defines the label is worth",
+    groups=("table2", "leak"),
+    build=build,
+    meaning=MEANING,
+)

@@ -1,0 +1,142 @@
+"""Scores of the proved methods, and how they compare with what public data alone gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.methods import all_methods
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+from private_graphs.report.exhibit import Column
+from private_graphs.report.words import SEED_NOTE, features
+from private_graphs.studies.lrec2022.gcns import scored
+from private_graphs.tasks import SCENARIOS
+
+PLACE = ["dataset", "features", "scenario"]
+"""What a comparison of methods stays within."""
+HEADS = (
+    Column("dataset", lambda row: row["dataset"]),
+    Column("protects", lambda row: row["heading"].partition("\n")[0]),
+    Column("public", lambda row: row["heading"].partition("\n")[2]),
+    Column("method", lambda row: row["title"]),
+)
+
+
+def proved_points(results: Any) -> pd.DataFrame:
+    """Return a row per place, method, number of public validation labels and ε, in their order.
+
+    ε is 0 where nothing private is read. ``heading`` says in two lines what is protected and what
+    is public; ``fitted`` are methods that fit parameters to public labels.
+    """
+    by = [*PLACE, "method", "validation_nodes", "validation_labels", "epsilon"]
+    points = scored(results, "frontier", by, validation="validation_micro_f1",
+                    majority="majority_micro_f1")  # fmt: skip
+    methods, scenarios = list(all_methods()), list(SCENARIOS)
+    points = points.assign(
+        title=points["method"].map(results.title),
+        heading=[
+            _heading(*key)
+            for key in zip(points["scenario"], points["features"], points["dataset"], strict=True)
+        ],
+        fitted=[all_methods()[name].fits_validation_labels for name in points["method"]],
+        all_labels=(points["validation_labels"] == points["validation_nodes"]).astype(bool),
+        private=(points["epsilon"] > 0) & np.isfinite(points["epsilon"]),
+    )
+    order = pd.DataFrame({
+        "dataset": points["dataset"], "features": points["features"],
+        "scenario": points["scenario"].map(scenarios.index), "private": points["epsilon"] > 0,
+        "method": points["method"].map(methods.index), "labels": -points["validation_labels"],
+        "epsilon": points["epsilon"],
+    })  # fmt: skip
+    return points.loc[order.sort_values(list(order)).index].reset_index(drop=True)
+
+
+def seed_notes(points: pd.DataFrame) -> tuple[str, ...]:
+    """Return what is to be said of proved rows whose seed is published, if there are any."""
+    return (SEED_NOTE,) if (points["status"] == "proved_if_seed_secret").any() else ()
+
+
+def _heading(scenario: str, kind: str, dataset: str) -> str:
+    unit, _, public = SCENARIOS[scenario].title.partition(", ")
+    return f"{unit}{'' if kind == 'raw' else f', {features(kind, dataset)}'}\n{public}"
+
+
+def chosen(points: pd.DataFrame) -> dict[float, str]:
+    """Return, for each ε with DP, the method with the highest mean validation micro-F1.
+
+    All validation labels are public there, and methods that fit a parameter to them take no part.
+    Test scores play no part; ties go to the first row.
+    """
+    fair = points[points["all_labels"] & points["private"] & ~points["fitted"]]
+    best = fair["validation"].round(12).groupby(fair["epsilon"]).idxmax()
+    return {epsilon: fair.at[row, "method"] for epsilon, row in best.items()}
+
+
+def public_row(points: pd.DataFrame, labels: float) -> dict[str, Any] | None:
+    """Return the point that reads nothing private, with so many labels: the highest of several.
+
+    The highest test score, because it is the bar that private rows have to take.
+    """
+    rows = points[(points["epsilon"] == 0) & (points["validation_labels"] == labels)]
+    return None if rows.empty else rows.loc[rows["mean"].idxmax()].to_dict()
+
+
+def verdict(private: Mapping[str, Any], public: Mapping[str, Any] | None) -> str:
+    """Return whether ``private`` is above, below or even with ``public``, by a standard error.
+
+    Nothing where one run alone is private: it says nothing of what another one would score.
+    """
+    if public is None or private["n"] < 2:
+        return ""
+    errors = [row["std"] / math.sqrt(row["n"]) for row in (private, public)]
+    error = math.hypot(*(0.0 if math.isnan(part) else part for part in errors))
+    gain = private["mean"] - public["mean"]
+    return "even" if abs(gain) <= error else "above" if gain > 0 else "below"
+
+
+@dataclass(frozen=True)
+class Together:
+    """What is proved for all runs behind some numbers; ``epsilon`` None: nothing."""
+
+    epsilon: float | None
+    delta: float
+    runs: int
+    gaussian: bool = False
+    """Whether exact Gaussian DP proves it, so that ε at δ determines μ."""
+
+
+def of_statement(statement: Mapping[str, Any]) -> Together:
+    """Return what a statement proves for all runs that it counts."""
+    gaussian = all(
+        event["sampling"] == "none" and event["type"] in ("gaussian", "gaussian_gradient")
+        for event in statement["mechanisms"]
+    )
+    epsilon, runs = statement["epsilon_all_runs"], statement["n_runs_released"]
+    return Together(epsilon, statement["delta"], runs, gaussian)
+
+
+def compose(parts: Iterable[Together]) -> Together:
+    """Return what is proved for the runs of several methods on the same private data together.
+
+    Those of exact Gaussian DP compose exactly: ε at δ determines their μ, and μ² adds up. The ε
+    and δ of each other one are added to that (basic composition: Dwork & Roth 2014, Theorem 3.16),
+    so ``delta`` can be a multiple of their own.
+    """
+    listed = list(parts)
+    if len(listed) == 1:
+        return listed[0]
+    runs = sum(part.runs for part in listed)
+    if any(part.epsilon is None for part in listed):
+        return Together(None, max(part.delta for part in listed), runs)
+    exact = [part for part in listed if part.gaussian]
+    others = [(part.epsilon, part.delta) for part in listed if not part.gaussian]
+    if exact:
+        delta = max(part.delta for part in exact)
+        mu = math.hypot(*(gdp_mu(part.epsilon, part.delta) for part in exact))
+        others.append((gdp_epsilon(mu, delta), delta))
+    return Together(*(sum(values) for values in zip(*others, strict=True)), runs)

@@ -1,0 +1,102 @@
+"""Accuracy against ε of the four frameworks and of methods that are proved on their own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.studies.pate.scores import line_of, settled
+
+WHOLE = "scattering"
+"""Reads no public label and fits nothing to public images but axes: all test images may score."""
+NOTES = (
+    "last: on the last 1,000 images of the published test file (500 of the embedded digits), as "
+    "all rows of the study. all: on all images of that file, for the method that reads no label of "
+    "the public pool; it learns axes of features from the pool's pixels alone.",
+    "Classifiers of public labels read the labels of the pool, and no private image: a method that "
+    "reads both has to beat them. PATE's students read no public label.",
+    "∞: without DP, for comparison.",
+)
+
+
+def build(results: Any) -> list[Block]:
+    """Return a chart per dataset and the numbers."""
+    frame = _points(results)
+    finite = frame[(frame["epsilon"] > 0) & (frame["protocol"] == "sound")]
+    public = frame[frame["epsilon"] == 0].groupby("dataset")["mean"].max()
+    drawn = finite.assign(
+        public=100 * finite["dataset"].map(public), percent=100 * finite["mean"],
+        std=100 * finite["std"],
+    )  # fmt: skip
+    titles = {item["name"]: item["title"] for item in results.statistics}
+    charts = [
+        Chart(
+            f"Accuracy against ε, record level: {titles.get(dataset, dataset)}", part,
+            x="epsilon", y="percent", line="line", references={"public labels alone": "public"},
+            x_label="ε of one run; ∞: without DP", y_label="accuracy, last test images, %",
+            log_x=True,
+        )
+        for dataset, part in drawn.groupby("dataset", sort=False)
+    ]  # fmt: skip
+    return [*charts, _table(frame)]
+
+
+def whole(results: Any, runs: pd.DataFrame) -> pd.Series:
+    """Return the accuracy of runs on all images of the test file: of the pool and the last."""
+    sizes = {each["name"]: each["masks"] for each in results.statistics if "masks" in each}
+    test = runs["dataset"].map(lambda name: sizes.get(name, {}).get("test", math.nan))
+    pool = runs["validation_nodes"].astype(float)
+    right = runs["test_accuracy"] * test + runs["validation_micro_f1"] * pool
+    return (right / (test + pool)).where(runs["method"] == WHOLE)
+
+
+def _points(results: Any) -> pd.DataFrame:
+    results = results.with_rows(settled(results))
+    own = results.runs[results.runs["group"].isin(["frontier", "plus", "students"])]
+    own = own.assign(whole=whole(results, own))
+    by = ["dataset", "group", "method", "protocol", "job", "epsilon", "framework", "beta", "tau"]
+    part = results.with_rows(own)
+    frame, every = (part.points(by, score=name) for name in ("test_accuracy", "whole"))
+    frame["whole_mean"], frame["whole_std"] = every["mean"], every["std"]
+    frame["line"] = [
+        line_of(row) if row["method"] == "pate_student" else results.title(row["method"])
+        for row in frame.to_dict("records")
+    ]
+    first = frame["method"] == "pate_student"
+    order = first.map({True: 1, False: 0})
+    return frame.assign(order=order).sort_values(
+        ["dataset", "order", "line", "epsilon", "protocol"]
+    ).drop(columns="order")  # fmt: skip
+
+
+def _table(frame: pd.DataFrame) -> Table:
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        Column("method", lambda row: row["line"]),
+        Column("protocol", lambda row: row["protocol"]),
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("last", lambda row: score(row, 1, 100)),
+        Column("all", _whole),
+        Column("ε proved", guarantee),
+    ]
+    notes = (*NOTES, *privacy_notes(frame))
+    return Table("Accuracy against ε", frame, columns, notes, "dataset")
+
+
+def _whole(row: dict[str, Any]) -> Cell:
+    return score({"mean": row["whole_mean"], "std": row["whole_std"]}, 2, 100)
+
+
+EXHIBIT = Exhibit(
+    "frontier",
+    "Private and useful: accuracy against ε",
+    ("frontier", "plus", "students"),
+    build,
+    meaning="What a few noisy steps on fixed features reach with a proof, beside the four "
+    "frameworks on noisy labels, and what public labels alone give.",
+    statistics=True,
+)

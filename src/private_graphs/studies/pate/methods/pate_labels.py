@@ -1,0 +1,416 @@
+"""PATE's teachers and the labels that they release; a classifier of these labels alone.
+
+Zhang, Emory thesis 2021, Section 3.4.1: private images are cut into equal random parts, a teacher
+learns from each, and Confident-GNMax answers public images (``pate_votes``). At ε = ∞ a row is the
+plurality of the teachers, without privacy, and its votes are kept for other jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from private_graphs.datasets import views
+from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+)
+from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.privacy.renyi import simple_epsilon, simple_mu
+from private_graphs.protocols import Protocol
+from private_graphs.studies.pate.methods.pate_votes import (
+    REFUSED,
+    Noise,
+    dependent_epsilon,
+    noise_for,
+    released_labels,
+    simulated_labels,
+)
+from private_graphs.tasks import ImageTask
+
+if TYPE_CHECKING:
+    from private_graphs.training.students import Pool, Training
+
+NetworkName = Literal["softmax", "mlp", "small", "deep"]
+
+
+class PateSettings(Settings):
+    """Settings of teachers, labels and classifiers; the defaults are the thesis's, or where it says
+    nothing those of docs/methods.md."""
+
+    teachers: int = Field(default=250, ge=1)
+    teacher_network: NetworkName = "deep"
+    teacher_epochs: int = Field(default=40, ge=1)
+    teacher_batch: int = Field(default=32, ge=1)
+    teacher_rate: float = Field(default=1e-3, gt=0)
+    threshold: float = 200.0
+    """Votes that let a query pass."""
+    check_noise: float = Field(default=150.0, ge=0)
+    """Standard deviation of the noise of a check, at least; 0: every query is answered."""
+    queries: int = Field(default=4500, ge=1)
+    """Most public images that are asked."""
+    answers: int = Field(default=2200, ge=1)
+    """Most of them that get a label."""
+    network: NetworkName = "deep"
+    epochs: int = Field(default=500, ge=1)
+    batch: int = Field(default=100, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PateProtocol(Protocol):
+    """How the noise of answers follows from ε."""
+
+    accountant: Literal["theorem", "proved"]
+    """``theorem``: ε = c + 2 sqrt(c ln(1/δ)), Proposition 2 optimised over λ; ``proved``: exact
+    Gaussian DP."""
+
+
+PROTOCOLS = {
+    each.name: each
+    for each in (
+        PateProtocol(
+            name="paper",
+            summary="what the thesis says, with the accounting of its Proposition 2; what it "
+            "leaves open (threshold, noise of checks, number of queries) is fixed in advance",
+            data=views.PAPER,
+            calibration="published",
+            accountant="theorem",
+        ),
+        PateProtocol(
+            name="sound",
+            summary="what can be proved: exact Gaussian DP of all checks and answers at their caps",
+            data=views.SOUND,
+            accountant="proved",
+        ),
+    )
+}
+UNKNOWN = -2
+"""Stands for a true label that is not public."""
+DIAGNOSTIC_NOISE = 40.0
+"""σ2 of the 2018 script for MNIST; its threshold and σ1 are the defaults of ``PateSettings``."""
+POST_PROCESSING = (
+    "students are computed from the released labels and public images alone: further students of "
+    "the same labels reveal nothing more"
+)
+GRID_SEARCH = (
+    "the ratios are those of the thesis, which chose them by a grid search on images that it does "
+    "not name; that choice is not priced"
+)
+
+
+def noise_of(task: ImageTask, request: Request) -> Noise | None:
+    """Return the noise of a request's checks and answers at their caps; None without DP."""
+    settings: PateSettings = request.settings
+    if not request.private:
+        return None
+    of = {"theorem": simple_mu, "proved": gdp_mu}[task.protocol.accountant]
+    queries = min(settings.queries, len(task.validation_pixels))
+    if not settings.check_noise:
+        queries = min(queries, settings.answers)
+    return noise_for(
+        of(request.epsilon, task.delta), settings.threshold, settings.check_noise, queries,
+        min(settings.answers, queries),
+    )  # fmt: skip
+
+
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``; the labels are kept for other jobs."""
+    noise = noise_of(task, request)
+    if noise is None:
+        return {}
+    claim = None
+    if task.protocol.accountant == "theorem":
+        words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
+        claim = Claim(simple_epsilon(noise.mu, task.delta), words)
+    return {
+        "events": noise.events(task.scenario.unit, task.scenario.relation),
+        "claim": claim,
+        "noise_generator": "argmax",
+        "assumptions": (POST_PROCESSING,),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """What the teachers of one seed say."""
+
+    pool: np.ndarray
+    """(V, K) numbers of votes on the public images."""
+    test: np.ndarray | None = None
+    """(M, K) on the test images, where they were asked."""
+
+
+def _parts(n: int, teachers: int, generator: np.random.Generator) -> np.ndarray:
+    """Return (T, n // T) records of each teacher: one random equal partition."""
+    teachers = min(teachers, n)
+    size = n // teachers
+    return generator.permutation(n)[: teachers * size].reshape(teachers, size)
+
+
+def vote(task: ImageTask, request: Request, context: Context) -> Votes:
+    """Train the teachers of a request and ask them all public and test images.
+
+    Where the task has votes of teachers that were trained elsewhere, these are taken.
+    """
+    from private_graphs.training.image_nets import Ensemble
+
+    cut = len(task.validation_pixels)
+    if task.votes is not None:
+        return Votes(task.votes[:cut], task.votes[cut:])
+    settings: PateSettings = request.settings
+    ensemble = Ensemble(
+        settings.teacher_network, task.shape, task.n_classes, settings.teacher_epochs,
+        settings.teacher_batch, settings.teacher_rate,
+    )  # fmt: skip
+    counts = ensemble.votes(
+        _parts(task.n_units, settings.teachers, request.streams.generator("partition")),
+        task.train_pixels, task.train_labels,
+        np.concatenate([task.validation_pixels, task.test_pixels]),
+        request.streams.generator("teachers"), context.device,
+    )  # fmt: skip
+    return Votes(counts[:cut], counts[cut:])
+
+
+@dataclass(eq=False)
+class Stage:
+    """Votes and labels by seed and ε, of the jobs that this one needs, else made here once."""
+
+    task: ImageTask
+    context: Context
+    door: Door
+
+    def __post_init__(self) -> None:
+        self.made: dict[int, Votes] = {}
+
+    def kept(self, stage: str, name: str) -> np.ndarray | None:
+        """Return an artifact of a needed job; None without that job.
+
+        Raises UserError where the job has no run of this seed or ε.
+        """
+        if stage not in self.context.artifacts:
+            return None
+        arrays: Mapping[str, np.ndarray] = self.context.artifacts[stage]
+        for key, array in arrays.items():
+            if key.endswith(f"/{name}"):
+                return array
+        found = ", ".join(sorted(key.split("/", 1)[1] for key in arrays)) or "nothing"
+        raise UserError(
+            f"{stage}: the job that is needed has no {name}; found {found}: run it with the same "
+            "seeds and budgets"
+        )
+
+    def votes(self, request: Request, *, test: bool = False) -> Votes:
+        """Return the votes of the seed of a request; ``test``: on test images too."""
+        pool = self.kept("teachers", f"seed{request.seed}/votes")
+        if pool is not None and not test:
+            return Votes(pool)
+        if request.seed not in self.made:
+            self.made[request.seed] = vote(self.task, request, self.context)
+        return self.made[request.seed]
+
+    def labels(self, request: Request) -> np.ndarray:
+        """Return the (V,) released labels of a request, ``REFUSED`` where there is none."""
+        own, plan = self.door.batch([request]), stated(self.task, request).get("events", ())
+        kept = self.kept("labels", _name(request, "labels"))
+        if kept is not None:
+            self._check_price(request)
+            own.inherit([plan])
+            return kept
+        own.plan([plan])
+        noise, votes = noise_of(self.task, request), self.votes(request).pool
+        if noise is None:
+            first = np.arange(len(votes)) < request.settings.answers
+            return np.where(first, votes.argmax(axis=1), REFUSED)
+        *check, answer = plan
+        return released_labels(
+            votes, noise,
+            lambda exact, asked: own.rows(exact, check[0] if check else None, asked),
+            lambda exact, asked: own.rows(exact, answer, asked),
+        )  # fmt: skip
+
+    def _check_price(self, request: Request) -> None:
+        """Raise UserError where labels of another job were released with another noise or δ."""
+        told = json.loads(bytes(self.kept("labels", _name(request, "price"))))
+        expected = _price(self.task, request)
+        # machines differ in the last digits of a calibrated noise
+        if told.keys() != expected.keys() or not all(
+            math.isclose(told[name], expected[name], rel_tol=1e-9) for name in told
+        ):
+            raise UserError(
+                f"labels: the job that is needed released them with {told}; expected {expected}, "
+                "which this job is priced for: give both groups the same protocol, delta and "
+                "settings of votes"
+            )
+
+    def start(self, request: Request) -> np.ndarray:
+        """Return the key of first weights and orders that all students of these labels share."""
+        kept = self.kept("labels", _name(request, "start"))
+        return request.streams.key("start").astype(np.int64) if kept is None else kept
+
+    def truth(self, request: Request) -> np.ndarray:
+        """Return the (V,) labels of the public images that are public, elsewhere ``UNKNOWN``."""
+        found = np.full(len(self.task.validation_labels), UNKNOWN)
+        found[request.known] = self.task.validation_labels[request.known]
+        return found
+
+    def told(self, request: Request, labels: np.ndarray) -> dict[str, Any]:
+        """Return what public truth says of released labels."""
+        truth, got = self.truth(request), labels != REFUSED
+        right = (labels == truth)[got & (truth != UNKNOWN)]
+        accuracy = right.mean() if len(right) else math.nan
+        return {"labels": int(got.sum()), "label_accuracy": accuracy}
+
+
+def _price(task: ImageTask, request: Request) -> dict[str, float]:
+    """Return the numbers that the price of released labels follows from."""
+    noise = noise_of(task, request)
+    return {"delta": task.delta, **(asdict(noise) if noise else {})}
+
+
+def _name(request: Request, what: str) -> str:
+    return f"seed{request.seed}/epsilon{request.epsilon:g}/{what}"
+
+
+def pool_of(task: ImageTask, labels: np.ndarray, device: str) -> Pool:
+    """Return the public images with their released labels (V,)."""
+    import torch
+
+    from private_graphs.training.image_nets import images_of
+    from private_graphs.training.students import Pool
+
+    return Pool(
+        images_of(task.validation_pixels, task.shape, device),
+        torch.from_numpy(np.ascontiguousarray(labels)).to(device),
+        np.flatnonzero(labels != REFUSED),
+    )
+
+
+def training_of(settings: PateSettings, **more: Any) -> Training:
+    """Return how a student of ``settings`` trains."""
+    from private_graphs.training.students import Training
+
+    return Training(
+        settings.network, settings.epochs, settings.batch, settings.learning_rate, **more
+    )
+
+
+def one_by_one(
+    answer: Callable[[Stage, Request], Outcome],
+    task: ImageTask,
+    requests: Sequence[Request],
+    door: Door,
+    context: Context = ALONE,
+) -> list[Outcome]:
+    """Answer requests in turn; they share the votes and labels of a stage."""
+    import torch
+
+    torch.set_num_threads(context.threads)
+    if task.protocol.calibration == "proved":
+        refuse_large_delta(task.delta, task.n_units)
+    stage, outcomes = Stage(task, context, door), []
+    for request in requests:
+        outcomes.append(answer(stage, request))
+        context.report(len(outcomes), len(requests))
+    return outcomes
+
+
+def _answer(stage: Stage, request: Request) -> Outcome:
+    """Release labels and train a classifier on them; without DP, ask the teachers themselves."""
+    return _release(stage, request) if request.private else _plurality(stage, request)
+
+
+def _release(stage: Stage, request: Request) -> Outcome:
+    from private_graphs.training.image_nets import images_of
+    from private_graphs.training.students import train_supervised
+
+    task, device = stage.task, stage.context.device
+    labels, start = stage.labels(request), stage.start(request)
+    pool = pool_of(task, labels, device)
+    student = train_supervised(
+        training_of(request.settings), pool, task.shape, task.n_classes,
+        np.random.default_rng(start),
+    )  # fmt: skip
+    return Outcome(
+        test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
+        validation_predictions=student.classes(pool.images),
+        **stated(task, request),
+        measured={
+            "epochs": request.settings.epochs,
+            "noise_multiplier": noise_of(task, request).answer_std,
+            **stage.told(request, labels),
+        },
+        artifacts={
+            _name(request, "labels"): labels,
+            _name(request, "start"): start,
+            _name(request, "price"): np.frombuffer(
+                json.dumps(_price(task, request)).encode(), np.uint8
+            ),
+        },
+    )
+
+
+def _plurality(stage: Stage, request: Request) -> Outcome:
+    """The teachers without privacy, and what the 2018 script would print for them."""
+    task, settings = stage.task, request.settings
+    votes = stage.votes(request, test=True)
+    noise = Noise(
+        settings.threshold, settings.check_noise, DIAGNOSTIC_NOISE * settings.threshold / 200,
+        len(votes.pool), settings.answers,
+    )  # fmt: skip
+    labels = simulated_labels(votes.pool, noise, request.streams.generator("diagnostic"))
+    answered = np.flatnonzero(labels != REFUSED)
+    asked = answered[-1] + 1 if len(answered) else len(labels)
+    measured = {"noise_multiplier": 0.0, **stage.told(request, votes.pool.argmax(axis=1))}
+    if settings.check_noise:
+        measured |= {
+            "diagnostic_epsilon": dependent_epsilon(
+                votes.pool[:asked], noise, task.delta, labels[:asked] != REFUSED
+            ),
+            "diagnostic_noise": noise.answer_std,
+            "diagnostic_queries": int(asked),
+            "diagnostic_labels": len(answered),
+            "diagnostic_label_accuracy": stage.told(request, labels)["label_accuracy"],
+        }
+    return Outcome(
+        test_predictions=votes.test.argmax(axis=1),
+        validation_predictions=votes.pool.argmax(axis=1),
+        measured=measured,
+        artifacts={f"seed{request.seed}/votes": votes.pool},
+    )
+
+
+METHODS = (
+    Method(
+        "pate_labels",
+        "PATE's labels, supervised",
+        partial(one_by_one, _answer),
+        ("records",),
+        settings=PateSettings,
+        protocols=PROTOCOLS,
+        data="images",
+        prepares="pixels are divided by 255",
+        stated=stated,
+    ),
+)

@@ -1,0 +1,160 @@
+"""Students of PATE in four frameworks: PATE, with co-teaching, PATE+ and PATE++.
+
+Zhang, Emory thesis 2021, Chapter 3: a classifier learns from the labels that teachers released and
+from unlabelled public images, against a generator (``training.students``). The frameworks differ in
+what follows the labels, so that their ε is the same, and all students of the same labels start from
+the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.studies.pate.methods import pate_labels
+from private_graphs.studies.pate.methods.pate_labels import (
+    GRID_SEARCH,
+    PROTOCOLS,
+    PateSettings,
+    Stage,
+    noise_of,
+    one_by_one,
+    pool_of,
+    training_of,
+)
+from private_graphs.tasks import ImageTask
+
+FRAMEWORKS = {
+    "pate": "PATE",
+    "pate_coteaching": "PATE, co-teaching",
+    "pate_plus": "PATE+",
+    "pate_plus_plus": "PATE++",
+}
+"""Names in tables."""
+
+
+class StudentSettings(PateSettings):
+    """Settings of a student beside those of its labels."""
+
+    framework: Literal["pate", "pate_coteaching", "pate_plus", "pate_plus_plus"] = "pate"
+    beta: float = Field(default=0.2, ge=0, lt=1)
+    """Share of the labels that is taken to be wrong."""
+    ramp: int = Field(default=15, ge=1)
+    """Epochs until that share is left out."""
+    tau: float = Field(default=0.318, ge=0, lt=1)
+    """Share of the labels that PATE++ removes."""
+    alpha: float = Field(default=0.9, gt=0, le=1)
+    """Decay of the count of suspicious epochs."""
+    decay: Literal["running", "literal"] = "running"
+    generator: int = Field(default=500, ge=1)
+    """Units of each hidden layer of the generator."""
+
+
+def _answer(stage: Stage, request: Request) -> Outcome:
+    """Train one student."""
+    from private_graphs.training import students
+    from private_graphs.training.image_nets import images_of
+    from private_graphs.training.selection import cleansed
+
+    task, settings, device = stage.task, request.settings, stage.context.device
+    framework = {
+        "pate": students.Framework(1, False, False),
+        "pate_coteaching": students.Framework(2, False, False),
+        "pate_plus": students.Framework(2, True, False),
+        "pate_plus_plus": students.Framework(2, True, True),
+    }[settings.framework]
+    labels = stage.labels(request)
+    pool = pool_of(task, labels, device)
+    training = training_of(
+        settings, beta=settings.beta, ramp=settings.ramp, alpha=settings.alpha,
+        decay=settings.decay, generator=settings.generator,
+    )  # fmt: skip
+    generator = np.random.default_rng(stage.start(request))
+    truth = stage.truth(request)
+    told: dict[str, Any] = {}
+    counts = f"seed{request.seed}/epsilon{request.epsilon:g}/counts"
+
+    def trained(pool: students.Pool) -> students.Student:
+        watch = _watch(labels[pool.labelled], truth[pool.labelled])
+        return students.train(
+            framework, training, pool, task.shape, task.n_classes, generator, watch
+        )
+
+    if framework.cleansing:
+        suspicious = stage.kept("first", counts)
+        if suspicious is None:
+            suspicious = trained(pool).counts
+        # After the first training the generator's state depends on whether it ran here.
+        generator = np.random.default_rng([*stage.start(request), 1])
+        kept, removed = cleansed(suspicious, settings.tau, generator)
+        wrong = labels[pool.labelled] != truth[pool.labelled]
+        told = {"removed": len(removed), "removed_wrong": int(wrong[removed].sum()),
+                "kept_wrong": int(wrong[kept].sum())}  # fmt: skip
+        pool = pool.without(removed)
+    student = trained(pool)
+    noise = noise_of(task, request)
+    return Outcome(
+        test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
+        validation_predictions=student.classes(pool.images),
+        **stated(task, request, stage.context),
+        measured={
+            "epochs": settings.epochs,
+            "noise_multiplier": noise.answer_std if noise else 0.0,
+            **stage.told(request, labels),
+            **told,
+            "curve": json.dumps(student.curve),
+        },
+        artifacts={counts: student.counts},
+    )
+
+
+def stated(
+    task: ImageTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``; where no other job has made the labels they are not kept."""
+    told = pate_labels.stated(task, request, context)
+    return told if "labels" in context.artifacts else told | {"assumptions": ()}
+
+
+def _watch(labels: np.ndarray, truth: np.ndarray):
+    """Return what tells of (l,) classes on labelled images, against released and true labels."""
+    wrong = labels != truth
+
+    def tell(classes: list[np.ndarray]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for place, each in enumerate(classes, 1):
+            found[f"released_{place}"] = round(float((each == labels).mean()), 4)
+            found[f"true_{place}"] = round(float((each == truth).mean()), 4)
+        if len(classes) == 2:
+            differ = classes[0] != classes[1]
+            found["disagreements"] = int(differ.sum())
+            found["wrong_among_them"] = int((differ & wrong).sum())
+        return found
+
+    return tell
+
+
+METHODS = (
+    Method(
+        "pate_student",
+        "PATE's student",
+        partial(one_by_one, _answer),
+        ("records",),
+        settings=StudentSettings,
+        protocols=PROTOCOLS,
+        data="images",
+        prepares="pixels are divided by 255",
+        assumptions=(GRID_SEARCH,),
+        stated=stated,
+        named=("framework",),
+    ),
+)

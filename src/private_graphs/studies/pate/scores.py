@@ -1,0 +1,153 @@
+"""What the study's tables share: points with the names of their lines, printed numbers, gains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.claims import interval
+from private_graphs.report.exhibit import Cell, Column, Table
+from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
+
+RATIOS = ["framework", "beta", "tau"]
+SETTINGS = {"beta": 0.2, "tau": 0.318}
+"""Of the main rows of all tables."""
+LABEL_NOTES = (
+    "All students of a budget, protocol and seed learn from the same released labels and start "
+    "from the same weights. β, τ and α are the thesis's, which chose them by a grid search on "
+    "images that it does not name.",
+    "Both budgets and all seeds read the same private images: releasing all of it composes "
+    "(epsilon_of_file in the statements).",
+)
+NOTES = (
+    "Accuracy in % on the last 1,000 test images (500 of the embedded digits) ± standard deviation "
+    "over the seeds, after the last epoch; 1,000 images alone give a standard error of 1.2 to 1.4 "
+    "points. The first 9,000 test images are the student's public pool and score nothing.",
+    *LABEL_NOTES,
+)
+
+
+def settled(results: Any) -> pd.DataFrame:
+    """Return the runs with the settings of students as columns; others have none."""
+    runs = results.runs
+    return runs.reindex(columns=[*runs.columns, *(n for n in RATIOS if n not in runs)])
+
+
+def line_of(row: Mapping[str, Any], ratios: bool = False) -> str:
+    """Return the name of a framework, with β and τ where they are not the main ones."""
+    name = FRAMEWORKS[row["framework"]]
+    told = [f"β = {number(row['beta'])}"] if ratios or row["beta"] != SETTINGS["beta"] else []
+    if row["framework"] == "pate_plus_plus" and (ratios or row["tau"] != SETTINGS["tau"]):
+        told.append(f"τ = {number(row['tau'])}")
+    return ", ".join([name, *told])
+
+
+def points(results: Any) -> pd.DataFrame:
+    """Return a row per job, protocol and ε of the students, with ``line`` and ``gain``.
+
+    ``gain`` is (mean, low, high) of the difference to PATE over the seeds that both have.
+    """
+    results = results.with_rows(settled(results))
+    by = ["dataset", "group", "method", "protocol", "job", "epsilon", *RATIOS]
+    frame = results.points(by, score="test_accuracy")
+    frame = frame[frame["method"] == "pate_student"].copy()
+    frame["line"] = [line_of(row) for row in frame.to_dict("records")]
+    runs = results.runs.set_index(["job", "group", "epsilon", "seed"])["test_accuracy"].sort_index()
+    plain = frame[frame["framework"] == "pate"]
+    of = {(row["dataset"], row["protocol"], row["epsilon"]): row
+          for row in plain.to_dict("records")}  # fmt: skip
+
+    def gain(row: Mapping[str, Any]) -> Any:
+        base = of.get((row["dataset"], row["protocol"], row["epsilon"]))
+        if base is None or row["framework"] == "pate":
+            return None
+        mine, theirs = (
+            runs.loc[each["job"], each["group"], each["epsilon"]] for each in (row, base)
+        )
+        return interval((100 * (mine - theirs)).dropna())
+
+    frame["gain"] = [gain(row) for row in frame.to_dict("records")]
+    return frame
+
+
+def published(results: Any, name: str, *keys: str) -> dict[tuple, float]:
+    """Return printed accuracies in 0..1 by ``keys``, of the dataset that they are of."""
+    return {
+        tuple(row[key] for key in keys): row["accuracy_percent"] / 100
+        for row in results.published(name).to_dict("records")
+    }
+
+
+def in_percent(value: Any) -> Cell:
+    """Return a printed accuracy."""
+    return Cell() if missing(value) else Cell(number(100 * value, 1), tone="published")
+
+
+def gain_cell(row: Mapping[str, Any] | None) -> Cell:
+    """Return a paired difference with its 95 % interval."""
+    measured = None if row is None else row.get("gain")
+    if missing(measured):
+        return Cell()
+    if math.isinf(measured.low):
+        return Cell(f"{measured.value:+.1f}")
+    return Cell(f"{measured.value:+.1f} [{measured.low:+.1f}, {measured.high:+.1f}]")
+
+
+def protocol_columns(
+    results: Any, at: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+) -> list[Column]:
+    """Return accuracy, gain over PATE and proved ε for every protocol."""
+    columns = []
+    for name in results.protocols:
+        columns += [
+            Column("accuracy", lambda row, name=name: score(at(name, row), 1, 100), name),
+            Column("minus PATE", lambda row, name=name: gain_cell(at(name, row)), name),
+            Column("ε proved", lambda row, name=name: guarantee(at(name, row)), name),
+        ]
+    return columns
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def network_note(results: Any) -> str:
+    """Say which networks the runs have, where they are not the thesis's."""
+    runs = results.runs[results.runs["method"] == "pate_student"]
+    names = ("teachers", "teacher_network", "network", "epochs", "learning_rate")
+    told = ("teachers", "teachers' network", "students' network", "epochs", "learning rate")
+    known = [
+        f"{words} {', '.join(map(_shown, sorted(runs[name].dropna().unique())))}"
+        for name, words in zip(names, told, strict=True)
+    ]
+    return (
+        f"Here: {'; '.join(known)}. The thesis's networks are 250 deep ones, and deep students "
+        "(scale full)."
+    )
+
+
+def table(
+    results: Any, title: str, frame: pd.DataFrame, first: list[Column], key: list[str],
+    notes: Sequence[str] = NOTES,
+) -> Table:  # fmt: skip
+    """Return a table of students, a line for each value of ``key``, protocols side by side."""
+    found = {(*(row[name] for name in key), row["protocol"]): row
+             for row in frame.to_dict("records")}  # fmt: skip
+
+    def at(protocol: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return found.get((*(row[name] for name in key), protocol))
+
+    shown = frame.drop(columns="gain").assign(
+        gain=[each.value if each else None for each in frame["gain"]],
+        gain_low=[each.low if each else None for each in frame["gain"]],
+        gain_high=[each.high if each else None for each in frame["gain"]],
+    )
+    notes = (network_note(results), *results.protocol_notes(), *notes, *privacy_notes(frame))
+    lines = frame.drop_duplicates(key)
+    columns = [Column("dataset", lambda row: row["dataset"]), *first]
+    columns += protocol_columns(results, at)
+    return Table(title, shown, columns, notes, "dataset", lines)

@@ -1,0 +1,65 @@
+"""Table 2 of the preprint: published micro-F1 beside the three protocols; DP-Adam untuned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+
+from private_graphs.report.exhibit import Block, Exhibit
+from private_graphs.report.results import Results
+from private_graphs.studies.lrec2022.scores import score_chart
+from private_graphs.studies.lrec2022.table1 import score_table
+
+UNTUNED_NOTE = (
+    "Under DP Adam trains at its learning rate without DP, .01, as in the first version of the "
+    "paper; the second one compares six."
+)
+
+
+def of_preprint(results: Results) -> Results:
+    """Return ``results`` with the runs that Table 2 shows: full graph, all nodes, Adam untuned.
+
+    Those without DP and of SGD at ε = 2 are of Table 1 of the second version, others of SGD of its
+    experiment B.
+    """
+    rows = results.rows
+    group = rows["group"]
+    whole = (rows["splits"] == 1) & (rows["train_fraction"] == 1)
+    first = (group == "table1") & (rows["epsilon"].isin([2, float("inf")]))
+    tuned = (rows["optimizer"] == "adam") & rows["epsilon"].lt(float("inf"))
+    shown = whole & ((group == "untuned") | (first & ~tuned) | ((group == "B") & (
+        rows["optimizer"] == "sgd") & (rows["epsilon"] != 2)))  # fmt: skip
+    kept = rows[shown | (rows["source"] == "published")]
+    names = kept["configuration"].replace("adam_untuned", "adam")
+    return replace(results, rows=kept.assign(
+        optimizer=kept["optimizer"].fillna(names),
+        group=kept["group"].where(kept["source"] == "published", "table2"),
+    ))  # fmt: skip
+
+
+def printed_points(results: Results, figure: str) -> pd.DataFrame:
+    """Return what Table 2 prints for points of the figures, as ``curves.printed_points`` does."""
+    rows = results.published("table2").dropna(subset=["configuration"])
+    place = pd.DataFrame({
+        "dataset": rows["dataset"], "epsilon": rows["epsilon"], "splits": 1.0,
+        "optimizer": rows["configuration"].str.removesuffix("_untuned"), "train_fraction": 1.0,
+    })  # fmt: skip
+    return place.assign(published=rows["test_micro_f1"], published_where="Table 2")
+
+
+def build(results: Results) -> list[Block]:
+    """Return the table and its chart."""
+    results = of_preprint(results)
+    table = score_table(results, "table2", "Table 2. Micro-F1 on the test nodes")
+    table = replace(table, notes=(*table.notes, UNTUNED_NOTE))
+    return [table, score_chart(results, table.frame, "Table 2")]
+
+
+EXHIBIT = Exhibit(
+    "table2",
+    "Micro-F1 on the test nodes",
+    groups=("lrec2022.table1", "lrec2022.B", "untuned"),
+    build=build,
+    meaning="What Adam scores under DP where nobody looks for a learning rate, beside SGD.",
+)

@@ -1,0 +1,428 @@
+"""DP-GNN: DP-SGD on a graph network of one layer, whose examples are nodes with their neighbours.
+
+Daigavane et al., 2021 (arXiv:2111.15521), Algorithm 2 and Theorem 1, as ProGAP compares it. The
+gradient of a training node, its *root*, reads the node and at most D others. It is clipped as one,
+so that a replaced node moves the sum by 2C for each root that reads it before or after: itself and
+the receivers on its old list and on its new one, 2D + 1 of them, where the paper counts D + 1.
+docs/methods.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse
+from pydantic import Field
+
+from private_graphs.datasets import views
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.method import (
+    ALONE,
+    NO_SETTINGS,
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+)
+from private_graphs.methods.noisy_sums import (
+    Data,
+    NoisySums,
+    SumsSettings,
+    answer_alike,
+    owned_lists,
+    started,
+)
+from private_graphs.privacy.calibration import renyi_scale, scale_noise
+from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums, Unnoised
+from private_graphs.privacy.renyi import occurrence_epsilon
+from private_graphs.protocols import Protocol
+from private_graphs.studies.progap.methods.edge_rand import Sage
+from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    import torch
+
+    from private_graphs.training import stacks
+
+EPOCH_CHOSEN = Unnoised(
+    "the epoch that is kept is the one with the best validation score, for which validation nodes "
+    "read the features of others over the true lists without noise"
+)
+SUM_RATIO = 2.0
+"""Noise of the sum that answers, in units of its sensitivity, by that of a step in units of C times
+the roots that one node moves."""
+
+
+class DpGnnSettings(SumsSettings):
+    """Settings of DP-GNN: ``hops`` are its layers."""
+
+    hops: int = Field(default=1, ge=1, le=1)
+    epochs: int = Field(default=10, ge=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpGnnProtocol(Protocol):
+    """What a root reads, how roots are drawn, and how the network answers."""
+
+    reads: Literal["own_list", "received"]
+    """Whom a root reads in training: those on the list that it draws itself, of whom one may stand
+    on any number of lists; or those that list it."""
+    clips: Literal["rows", "roots"]
+    """``rows``: the gradients that Opacus takes for those of examples: of the rows of all nodes in
+    the subgraph of a batch, each multiplied by their number, though one row reads others."""
+    lots: Literal["whole", "fixed", "poisson"]
+    """As ``training.dpsgd.Order``."""
+    answers: Literal["edges", "noisy_sum"]
+    """``noisy_sum``: rows are scaled to norm 1 before they are added, and one noisy sum of them
+    over all lists stands for the neighbours in predictions."""
+    epoch: Literal["best_validation", "last"]
+    """Epoch whose parameters are kept. To score one, validation nodes read other nodes, without
+    noise."""
+
+
+PROTOCOLS = {
+    each.name: each
+    for each in (
+        DpGnnProtocol(
+            name="released",
+            summary="what the authors' code does: rows of a batch's subgraph are clipped and not "
+            "its roots, and lists that bound what a node sends are read the other way round",
+            data=views.RELEASED,
+            calibration="published",
+            inference="leaks",
+            reads="own_list",
+            clips="rows",
+            lots="whole",
+            answers="edges",
+            epoch="best_validation",
+        ),
+        DpGnnProtocol(
+            name="paper",
+            summary="what the paper's text says: batches drawn anew for every step, each node in "
+            "at most D + 1 training rows",
+            data=views.PAPER,
+            calibration="published",
+            inference="leaks",
+            reads="received",
+            clips="roots",
+            lots="fixed",
+            answers="edges",
+            epoch="best_validation",
+        ),
+        DpGnnProtocol(
+            name="sound",
+            summary="what can be proved: a node with the list that it owns, moved to other rows",
+            data=views.SOUND,
+            reads="received",
+            clips="roots",
+            lots="poisson",
+            answers="noisy_sum",
+            epoch="last",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run releases, up to the scale of the noise."""
+
+    protocol: DpGnnProtocol
+    steps: int
+    accounted: int
+    """Steps that the authors' accountant composes."""
+    lot: int
+    population: int
+    """Public number of training nodes."""
+    degree: int
+    delta: float
+    n_nodes: int
+
+    @property
+    def occurrences(self) -> int:
+        """Training rows that hold one node, as the paper counts them."""
+        return min(self.degree + 1, self.population)
+
+    @property
+    def moved(self) -> int:
+        """Roots whose gradients a replaced node may change: itself, and its old and new list."""
+        return min(2 * self.degree + 1, self.population)
+
+    def noise_std(self, scale: float) -> float:
+        """Standard deviation of the noise of a step, whose gradients have norm 1 at most."""
+        sound = self.protocol.lots == "poisson"
+        return scale * (self.moved if sound else 2 * self.occurrences)
+
+    def sum_std(self, scale: float) -> float:
+        """Standard deviation of the noise of the sum that answers."""
+        return scale * SUM_RATIO * 2 * math.sqrt(self.degree)
+
+    def events(self, scale: float) -> tuple[Event, ...]:
+        """What the runner prices."""
+        words = {"unit": "node_out_list", "relation": "replace"}
+        if self.protocol.lots == "poisson":
+            return (
+                PoissonSums(
+                    count=self.steps, noise_multiplier=self.noise_std(scale), clip_norm=1.0,
+                    rate=min(1.0, self.lot / self.population), terms=self.moved,
+                    reason="a node is read by its own clipped gradient and by those of the "
+                    f"{self.degree} receivers at most on its list; replaced, by those of its new "
+                    "list; which of its senders a root keeps no other root depends on",
+                    clipping="per_record", **words,
+                ),
+                GaussianQuery(
+                    count=1, sensitivity=2 * math.sqrt(self.degree),
+                    noise_std=self.sum_std(scale),
+                    reason=f"a node sends one unit row to the {self.degree} receivers at most on "
+                    "its list, all of which are added; no other list depends on it",
+                    clipping="row", **words,
+                ),
+            )  # fmt: skip
+        if self.protocol.clips == "rows":
+            terms = min(self.lot * (self.degree + 1), self.n_nodes)
+            reason = (
+                "rows of all nodes in the subgraph of a batch are clipped, and a replaced node may "
+                "change the gradients of all of them"
+            )
+        else:
+            terms = min(self.lot, self.moved)
+            reason = (
+                "a replaced node may change the clipped gradients of its own row and of those on "
+                "its old and its new list, and all of them may be in one batch"
+            )
+        return (
+            GaussianQuery(
+                count=self.steps, sensitivity=2.0 * terms, noise_std=self.noise_std(scale),
+                reason=reason, clipping="per_record", **words,
+            ),
+            *([EPOCH_CHOSEN] if self.protocol.epoch == "best_validation" else []),
+        )  # fmt: skip
+
+    def printed(self, scale: float) -> float:
+        """What Theorem 1 attaches to the noise."""
+        lot = min(self.lot, self.population)
+        return occurrence_epsilon(
+            scale, self.occurrences, lot, self.population, self.accounted, self.delta
+        )
+
+
+def budget_of(task: NodeTask, settings: DpGnnSettings) -> Budget:
+    """Return the budget of runs with ``settings``."""
+    n = int(task.graph.train_mask.sum())  # whether a node has a label is private
+    steps = settings.epochs * max(1, n // settings.lot)
+    accounted = max(1, settings.epochs * n // settings.lot)
+    return Budget(
+        task.protocol, steps, accounted, settings.lot, n, settings.degree, task.delta,
+        task.graph.n_nodes,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def noise_scale(budget: Budget, epsilon: float) -> float:
+    """Return the scale of all noise at ``epsilon``."""
+    if budget.protocol.calibration == "proved":
+        return scale_noise(epsilon, budget.delta, budget.events)
+    return renyi_scale(epsilon, budget.delta, lambda scale: scale, lambda s, _: budget.printed(s))
+
+
+def stated(
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    """See ``Method.stated``."""
+    if not request.private:
+        return {"noise_generator": "numpy_float32"}
+    budget, claim = budget_of(task, request.settings), None
+    scale = chosen.get("noise_multiplier") or noise_scale(budget, request.epsilon)
+    if task.protocol.calibration == "published":
+        words = (
+            f"Daigavane et al. 2021, Theorem 1, {budget.accounted} steps, {budget.occurrences} "
+            f"occurrences"
+        )
+        claim = Claim(budget.printed(scale), words)
+    return {
+        "events": budget.events(scale),
+        "claim": claim,
+        "noise_generator": "numpy_float32",
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class StarNet(Sage):
+    """A layer on features, one sum over those that a node reads, a hidden layer, a head."""
+
+    answering: Sequence[scipy.sparse.csr_matrix] = ()
+    """(N, N) of each replica: whom nodes read when they are evaluated."""
+    unit_rows: bool = False
+
+    def gathered(self, forward: stacks.Forward, values):
+        """Return sums of what a node reads, and its own."""
+        from torch.nn.functional import normalize
+
+        from private_graphs.training.stacks import Mixed
+
+        view = forward.view
+        if view.present is None:
+            if view.inputs.hops is not None:  # noisy sums
+                return view.hops, values
+            sent = normalize(values, dim=-1) if self.unit_rows else values
+            return Mixed.apply(sent, self.matrices if forward.training else self.answering), values
+        stars = values.unflatten(2, (view.present.shape[1], -1))  # (R, 1, n, 1 + w, h)
+        sent = stars[..., 1:, :]
+        sent = normalize(sent, dim=-1) if self.unit_rows else sent
+        return (sent * view.present[:, None, :, :, None]).sum(-2), stars[..., 0, :]
+
+
+def stars_of(
+    rows: stacks.Rows, reading: Sequence[scipy.sparse.csr_matrix], roots: np.ndarray
+) -> stacks.Stars:
+    """Return the examples of ``roots``: row i of a matrix of ``reading`` holds whom i reads."""
+    import torch
+
+    from private_graphs.training.stacks import Stars
+
+    parts = [matrix[roots] for matrix in reading]
+    width = max(1, *(int(np.diff(each.indptr).max(initial=0)) for each in parts))
+    members = np.zeros((len(parts), len(roots), 1 + width), np.int32)
+    members[..., 0] = roots
+    present = np.zeros((len(parts), len(roots), width), np.float32)
+    for replica, part in enumerate(parts):
+        counts = np.diff(part.indptr)
+        row = np.repeat(np.arange(len(roots)), counts)
+        place = np.arange(part.nnz) - np.repeat(part.indptr[:-1], counts)
+        members[replica, row, 1 + place] = part.indices
+        present[replica, row, place] = 1
+    return Stars(rows, None, torch.from_numpy(members), torch.from_numpy(present))
+
+
+def row_sums(
+    rows: stacks.Rows, train: np.ndarray, labels: np.ndarray, network: StarNet, lot: int
+) -> Callable[[stacks.Stack, Sequence[np.ndarray]], torch.Tensor]:
+    """Return the sum of what Opacus clips: gradients of the rows of a batch's subgraph.
+
+    ``train`` are nodes with ``labels`` (n,), of which lots are drawn. The loss is a mean over the
+    batch. Opacus multiplies the gradient of each row by the number of
+    rows, which is that of the batch and of all whom it reads.
+    """
+    import torch
+
+    from private_graphs.training import stacks
+
+    inputs = stacks.Inputs(rows)
+
+    def sums(stack: stacks.Stack, drawn: Sequence[np.ndarray]) -> torch.Tensor:
+        total = torch.zeros_like(stack.flat, dtype=torch.float64)
+        for replica, batch in enumerate(drawn):
+            if not len(batch):
+                continue
+            roots = train[batch]
+            reads = network.matrices[replica][roots]
+            others = np.setdiff1d(reads.indices, roots)
+            members = np.r_[roots, others]
+            reads = reads[:, members]
+            reads.resize(len(members), len(members))  # the others read nothing that counts
+            own = {name: each[replica : replica + 1] for name, each in stack.parameters.items()}
+            squares, add = stacks.example_gradients(
+                replace(network, matrices=[reads]),
+                stacks.Stack(own, {}),
+                inputs.view(torch.from_numpy(members)[None]),
+                torch.from_numpy(labels[batch]),
+                torch.arange(len(roots)),
+            )
+            factor = len(members) / lot
+            total[replica] = add((1 / squares.sqrt().clamp(min=1e-12)).clamp(max=factor))[0]
+        return total
+
+    return sums
+
+
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+    """Train requests with the same settings but for ε, learning rate and seed."""
+    import torch
+
+    from private_graphs.training import stacks
+
+    task, settings = data.task, requests[0].settings
+    protocol, labels = task.protocol, task.graph.labels
+    budget, private = budget_of(task, settings), requests[0].private
+    scales = [noise_scale(budget, each.epsilon) if private else 0.0 for each in requests]
+    streams = [each.streams for each in requests]
+    plans = [stated(task, each).get("events", ()) for each in requests]
+    door.plan(plans)
+    lists = [owned_lists(data.adjacency, settings.degree, each) for each in streams]
+    received = [each.T.tocsr() for each in lists]
+    if protocol.reads == "received":
+        # A root keeps D of its senders at most, by a draw of its own.
+        reading = [
+            owned_lists(each, settings.degree, own)
+            for each, own in zip(received, streams, strict=True)
+        ]
+        answering = reading
+    else:
+        reading, answering = lists, received
+    network = StarNet(
+        task.graph.n_features, task.n_classes, 1, reading, "layer", answering,
+        protocol.answers == "noisy_sum",
+    )  # fmt: skip
+    stack, whole = started(network, streams), stacks.Inputs(data.rows)
+    chooses = protocol.epoch == "best_validation"
+    fit = partial(
+        stacks.Fit,
+        labels=labels[data.train],
+        rates=[each.settings.learning_rate for each in requests],
+        epochs=settings.epochs,
+        validation=whole if chooses else None,
+        validation_labels=labels[data.validation] if chooses else None,
+        validation_rows=data.validation if chooses else None,
+    )
+    if private:
+        noisy = stacks.Noisy(
+            settings.lot, data.places, stacks.steps(door, [plan[0] for plan in plans]),
+            protocol.lots, clipped=row_sums(
+                data.rows, data.train, labels[data.train], network, settings.lot
+            ) if protocol.clips == "rows" else None,
+        )  # fmt: skip
+        stars = whole if noisy.clipped else stars_of(data.rows, reading, data.train)
+        scores = stacks.train_noisy(network, stack, fit(stars), noisy)
+        if chooses:
+            door.unnoised(EPOCH_CHOSEN.reason, scores.numpy().T)
+    else:
+        stacks.train_whole(network, stack, fit(whole, train_rows=data.train))
+    if network.unit_rows:
+        queries = [plan[1] if private else None for plan in plans]
+        sums = NoisySums(received, door, queries)
+        with torch.no_grad():
+            sent = network.base(stacks.Forward(stack, whole.view(), training=False))[:, 0].numpy()
+        whole = stacks.Inputs(data.rows, torch.from_numpy(sums.release(1, sent))[:, None])
+    predicted = stacks.predictions(network, stack, whole)
+    return [
+        Outcome(
+            test_predictions=predicted[index, data.test],
+            validation_predictions=predicted[index, data.validation],
+            measured={"epochs": settings.epochs, "noise_multiplier": scale},
+            **stated(task, request, chosen={"noise_multiplier": scale}),
+        )
+        for index, (request, scale) in enumerate(zip(requests, scales, strict=True))
+    ]
+
+
+METHODS = (
+    Method(
+        "dp_gnn",
+        "DP-GNN",
+        partial(answer_alike, _train),
+        ("lists",),
+        settings=DpGnnSettings,
+        protocols=PROTOCOLS,
+        prepares="features are used as they are",
+        stated=stated,
+    ),
+)

@@ -1,0 +1,38 @@
+"""The perceptrons that ProGAP is compared with: its training without sums over neighbours."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from private_graphs.methods.method import Method
+from private_graphs.methods.noisy_sums import PROTOCOLS, answer_alike, stated_by
+from private_graphs.studies.progap.methods.progap import (
+    PREPARES,
+    MlpSettings,
+    planned_budget,
+    train,
+)
+
+METHODS = (
+    Method(
+        "mlp",
+        "MLP",
+        partial(answer_alike, train),
+        ("links",),
+        settings=MlpSettings,
+        protocols=PROTOCOLS,
+        reads_private=False,
+        named=("epochs",),
+        prepares=PREPARES,
+    ),
+    Method(
+        "mlp_steps",
+        "DP-MLP (ProGAP)",
+        partial(answer_alike, train),
+        ("lists",),
+        settings=MlpSettings,
+        protocols=PROTOCOLS,
+        prepares=PREPARES,
+        stated=stated_by(planned_budget),
+    ),
+)

@@ -1,0 +1,182 @@
+"""ProGAP: progressive training on noisy sums over neighbours; without sums, a perceptron.
+
+Sajadmanesh & Gatica-Perez, WSDM 2024, Section 4, Equations 7-10, Algorithms 1 and 2. Stage s trains
+bases 0…s and a head on features and the noisy sums of stages 1…s; then the output of its last base
+is summed over neighbours, once, with noise, for all nodes. What a stage trains after its sums is
+post-processing under ``links``, and DP-SGD under ``lists``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.method import Method, Outcome, Request
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS,
+    WIDTH,
+    Budget,
+    Data,
+    SumsSettings,
+    Trainer,
+    answer_alike,
+    budget_of,
+    of_kind,
+    plan_alike,
+    scales_of,
+    stated_by,
+)
+from private_graphs.privacy.events import PoissonSums
+from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from private_graphs.training import stacks
+    from private_graphs.training.streams import Streams
+
+
+class ProgapSettings(SumsSettings):
+    """Settings of ProGAP; the defaults are the authors' at edge level."""
+
+    layers: int = Field(default=1, ge=1, le=2)
+    """Of each base."""
+    curves: Literal[True] | None = None
+    """Whether training and validation accuracy of every epoch are kept. Under ``lists`` no
+    mechanism covers them, and ``sound`` keeps none."""
+
+
+class MlpSettings(ProgapSettings):
+    """Settings of a perceptron of two hidden layers: ProGAP without sums."""
+
+    hops: int = Field(default=0, ge=0, le=0)
+    layers: int = Field(default=2, ge=1, le=2)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The network of stage s: s + 1 bases side by side, their outputs joined, a head."""
+
+    number: int
+    layers: int
+    n_features: int
+    n_classes: int
+    norm: stacks.Norm
+    unit_rows: bool
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters of one replica."""
+        s, k, h = self.number, self.number + 1, WIDTH
+        shapes: dict[str, tuple[int, ...]] = {
+            "first.weight": (self.n_features, h),
+            "first.bias": (h,),
+        }
+        if s:
+            shapes |= {"sums.weight": (s, h, h), "sums.bias": (s, h)}
+        norms = ["first.norm"]
+        if self.layers == 2:
+            shapes |= {"second.weight": (k, h, h), "second.bias": (k, h)}
+            norms.append("second.norm")
+        for name in norms if self.norm != "none" else ():
+            shapes |= {f"{name}.weight": (k, h), f"{name}.bias": (k, h)}
+        return shapes | {
+            "head.weight": (1, k * h, self.n_classes),
+            "head.bias": (1, self.n_classes),
+        }
+
+    def bases(self, forward: stacks.Forward):
+        """Return (R, s + 1, n, h): the outputs of all bases."""
+        outputs = forward.features("first", "sums" if self.number else None)
+        outputs = forward.norm("first.norm", self.norm, outputs, after_selu=True)
+        if self.layers == 2:
+            outputs = forward.linear("second", outputs)
+            outputs = forward.norm("second.norm", self.norm, outputs, after_selu=True)
+        return outputs
+
+    def __call__(self, forward: stacks.Forward):
+        """Return logits (R, n, C)."""
+        return forward.linear("head", forward.joined(self.bases(forward), self.unit_rows))[:, 0]
+
+    def grown(self, before: stacks.Stack | None, streams: Sequence[Streams]) -> stacks.Stack:
+        """Return the parameters that this stage starts with: its own base and head are new."""
+        from private_graphs.training.stacks import Stack, initial, running
+
+        shapes = self.shapes()
+        tensors = initial(shapes, streams, self.number)
+        statistics = running(shapes, len(streams)) if self.norm == "batch" else {}
+        if before is not None:
+            for old, new in ((before.parameters, tensors), (before.running, statistics)):
+                for name, each in old.items():
+                    if name in ("first.weight", "first.bias"):
+                        new[name] = each
+                    elif not name.startswith("head"):
+                        new[name][:, : each.shape[1]] = each
+        return Stack(tensors, statistics)
+
+
+def planned_budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Budget:
+    return budget_of(task, settings, settings.hops + 1)
+
+
+def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+    """Train requests with the same settings but for ε, learning rate and seed."""
+    import torch
+
+    from private_graphs.training import stacks
+
+    task, settings = data.task, requests[0].settings
+    budget = planned_budget(task, settings)
+    scales = scales_of(budget, task.protocol, requests)
+    plans = plan_alike(budget, scales, requests, door)
+    steps = of_kind(PoissonSums, plans)
+    trainer = Trainer(data, requests, scales, door, steps, watches=bool(settings.curves))
+    sums = data.sums(door, plans, requests)
+    stage, stack, inputs = None, None, stacks.Inputs(data.rows)
+    for number in range(settings.hops + 1):
+        if stage is not None:
+            rows = last_base(stage, stack, inputs)
+            new = torch.from_numpy(sums.release(number, rows))[:, None]
+            hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=1)
+            inputs = stacks.Inputs(data.rows, hops)
+        stage = Stage(
+            number,
+            settings.layers,
+            task.graph.n_features,
+            task.n_classes,
+            "layer" if trainer.lists else "batch",
+            task.protocol.unit_rows and settings.hops > 0,
+        )
+        stack = stage.grown(stack, [request.streams for request in requests])
+        trainer.fit(stage, stack, inputs)
+    return trainer.outcomes(stacks.predictions(stage, stack, inputs), budget)
+
+
+def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:
+    """Return (R, N, h): outputs of the last base for all nodes, as they are in evaluation."""
+    import torch
+
+    from private_graphs.training.stacks import Forward
+
+    with torch.no_grad():
+        return stage.bases(Forward(stack, inputs.view(), training=False))[:, -1].numpy()
+
+
+PREPARES = "features are used as they are"
+METHODS = (
+    Method(
+        "progap",
+        "ProGAP",
+        partial(answer_alike, train),
+        ("links", "lists"),
+        settings=ProgapSettings,
+        protocols=PROTOCOLS,
+        named=("hops", "layers"),
+        prepares=PREPARES,
+        stated=stated_by(planned_budget),
+    ),
+)

@@ -1,0 +1,149 @@
+"""ProGAP with staged search: a run tries many configurations and releases each sum once.
+
+Under ``links`` features and labels are public, so that what is computed from them and from sums
+that have been released is post-processing. After each noisy sum every configuration trains on it;
+the one with the best score on the public validation labels sends the rows of the next sum, and at
+the end the best stage of the best configuration answers. Only K sums are paid for, whatever the
+number of configurations (docs/methods.md); a run of each by itself would pay for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS,
+    Data,
+    SumsSettings,
+    Trainer,
+    answer_alike,
+    budget_of,
+    plan_alike,
+    scales_of,
+    stated_by,
+)
+from private_graphs.studies.progap.methods.progap import Stage, last_base
+from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    from private_graphs.training import stacks
+
+
+class StagedSettings(SumsSettings):
+    """Settings of the search; ``learning_rates`` take the place of ``learning_rate``."""
+
+    layers: tuple[int, ...] = (1, 2)
+    """Of each base: numbers that are tried."""
+    learning_rates: tuple[float, ...] = (0.01, 0.05)
+    """Learning rates that are tried."""
+
+
+_budget = partial(budget_of, stages=0)
+_CHOSEN_BY = "accuracy on the public validation labels, from sums that were released once"
+
+
+@dataclass(eq=False)
+class _Line:
+    """Configurations with the same number of layers: replicas of one batch, rate by rate."""
+
+    layers: int
+    trainer: Trainer
+    stage: Stage | None = None
+    stack: stacks.Stack | None = None
+
+
+def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+    """Train requests with the same settings but for ε and seed."""
+    import torch
+
+    from private_graphs.training import stacks
+
+    task, settings = data.task, requests[0].settings
+    budget, n_runs = _budget(task, settings), len(requests)
+    scales = scales_of(budget, task.protocol, requests)
+    tried = [
+        replace(request, settings=request.settings.model_copy(update={"learning_rate": rate}))
+        for rate in settings.learning_rates
+        for request in requests
+    ]
+    plans = plan_alike(budget, scales, requests, door)
+    lines = [_Line(layers, Trainer(data, tried, scales, door, ())) for layers in settings.layers]
+    sums = data.sums(door, plans, requests)
+    inputs = stacks.Inputs(data.rows)
+    best = np.full(n_runs, -1.0)
+    predicted = np.zeros((n_runs, len(data.rows)), np.int64)
+    chosen: list[dict] = [{} for _ in requests]
+    for number in range(settings.hops + 1):
+        scores, answers = [], []
+        for line in lines:
+            line.stage = Stage(
+                number, line.layers, task.graph.n_features, task.n_classes, "batch",
+                task.protocol.unit_rows and settings.hops > 0,
+            )  # fmt: skip
+            line.stack = line.stage.grown(line.stack, [each.streams for each in tried])
+            line.trainer.fit(line.stage, line.stack, inputs)
+            scores.append(line.trainer.best)
+            answers.append(stacks.predictions(line.stage, line.stack, inputs))
+        by_run = np.concatenate(scores).reshape(-1, n_runs)  # (configurations, R)
+        winner = by_run.argmax(axis=0)
+        for run_, index in enumerate(winner):
+            if by_run[index, run_] > best[run_]:
+                best[run_] = by_run[index, run_]
+                predicted[run_] = np.concatenate(answers).reshape(-1, n_runs, len(data.rows))[
+                    index, run_
+                ]
+                line, rate = divmod(int(index), len(settings.learning_rates))
+                chosen[run_] = {
+                    "depth": number,
+                    "layers": settings.layers[line],
+                    "learning_rate": settings.learning_rates[rate],
+                }
+        if number < settings.hops:
+            every = np.concatenate([last_base(each.stage, each.stack, inputs) for each in lines])
+            every = every.reshape(-1, n_runs, *every.shape[1:])
+            rows = sums.release(number + 1, every[winner, np.arange(n_runs)])
+            new = torch.from_numpy(rows)[:, None].repeat(len(settings.learning_rates), 1, 1, 1)
+            hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=1)
+            inputs = stacks.Inputs(data.rows, hops)
+    told = Trainer(data, requests, scales, door, ())
+    n_tried = (settings.hops + 1) * len(lines) * len(settings.learning_rates)
+    return [
+        replace(
+            outcome,
+            settings=own,
+            n_configurations=n_tried,
+            chosen_by=_CHOSEN_BY,
+        )
+        for outcome, own in zip(told.outcomes(predicted, budget), chosen, strict=True)
+    ]
+
+
+def _stated(
+    task: NodeTask,
+    request: Request,
+    context: Context = ALONE,
+    chosen: Mapping[str, Any] = NO_SETTINGS,
+) -> dict[str, Any]:
+    return stated_by(_budget)(task, request, context, chosen) | {"chosen_by": _CHOSEN_BY}
+
+
+METHODS = (
+    Method(
+        "progap_staged",
+        "ProGAP, staged search",
+        partial(answer_alike, _train),
+        ("links",),
+        settings=StagedSettings,
+        protocols={"sound": PROTOCOLS["sound"]},
+        named=("hops",),
+        prepares="features are used as they are",
+        stated=_stated,
+    ),
+)
