@@ -21,8 +21,8 @@ import safetensors.numpy
 from command_line import Outcome, refused
 from small_graphs import random_graph, with_parts
 
-from private_graphs import cli_classify
-from private_graphs.cli_classify import Compared
+from private_graphs.cli import classify as cli_classify
+from private_graphs.cli.classify import Compared
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement

@@ -20,11 +20,13 @@ import pytest
 import typer
 from command_line import refused
 
-from private_graphs import cli, cli_terminal
+from private_graphs.cli import application
+from private_graphs.cli import terminal as cli_terminal
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.views import VIEWS
 from private_graphs.features import load
+from private_graphs.features import make as making
 from private_graphs.privacy.statements import PrivacyStatement
 
 
@@ -159,7 +161,7 @@ def test_what_looks_like_a_mistake_is_a_warning(run, here):
     ],
 )  # fmt: skip
 def test_text_columns_are_named_whatever_their_names_are(asked, columns):
-    from private_graphs.cli_data import _text_columns
+    from private_graphs.cli.data import _text_columns
 
     assert _text_columns(asked, ["id", " title", "body", "a, b"]) == columns
 
@@ -228,13 +230,13 @@ def test_a_build_whose_files_are_not_as_they_were_written_is_made_again(run, dec
 
 def test_features_are_made_on_the_device_that_was_asked_for(run, declared, monkeypatch):
     made = []
-    genuine = load.make_features
+    genuine = making.make_features
 
     def make(texts, kind, view, options):
         made.append(options.device)
         return genuine(texts, kind, view, options)
 
-    monkeypatch.setattr(load, "make_features", make)
+    monkeypatch.setattr(making, "make_features", make)
     flags = ("--epsilon", "inf", "--epochs", "1", "--features", "fasttext", "--device", "cpu")
     assert run("train", "--dataset", "my_graph", *flags).code == 0
     found = run("dataset", "my_graph", "--protocol", "paper", "--device", "cpu")
@@ -325,12 +327,12 @@ def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatc
 
 def test_every_flag_of_the_guide_is_one(root):
     guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
-    commands = [command for command in typer.main.get_command(cli.app).commands.values()]
+    commands = [command for command in typer.main.get_command(application()).commands.values()]
     flags = {flag for command in commands for each in command.params for flag in each.opts}
     of_snakemake = {"--config", "--cores"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", guide))
     assert named - of_snakemake <= flags, named - flags
-    declared = [flag for each in typer.main.get_command(cli.app).commands["dataset"].params
+    declared = [flag for each in typer.main.get_command(application()).commands["dataset"].params
                 for flag in each.opts]  # fmt: skip
     told = {*named, *(f"--{key.replace('_', '-')}" for key in re.findall(r"`(\w+)`", guide))}
     of_datasets = {"--mirror", "--protocol", "--device", "--threads", "name"}

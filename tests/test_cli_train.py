@@ -14,7 +14,8 @@ import safetensors.numpy
 from command_line import Outcome, refused
 from typer.main import get_command
 
-from private_graphs import cli, cli_train
+from private_graphs.cli import application
+from private_graphs.cli import train as cli_train
 from private_graphs.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement
 
@@ -40,7 +41,7 @@ def train(run, data):
 
 def job(*flags: str) -> Job:
     """The job of ``train`` with flags, without a run."""
-    command = get_command(cli.app).commands["train"]
+    command = get_command(application()).commands["train"]
     context = command.make_context("train", ["--dataset", "cora", *flags])
     return cli_train.planned(dict(context.params))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from private_graphs.cli import app
+from private_graphs.cli import application
 from private_graphs.methods import all_methods
 
 PAGES = ("docs/published-results.md", "docs/privacy.md")
@@ -47,7 +47,7 @@ def test_the_page_quotes_a_command_for_each_claim_about_numbers():
 
 @pytest.mark.parametrize(("page", "command", "printed"), QUOTED)
 def test_a_quoted_command_prints_the_number_beside_it(page, command, printed):
-    answer = CliRunner().invoke(app, shlex.split(command))
+    answer = CliRunner().invoke(application(), shlex.split(command))
     assert answer.exit_code == 0, answer.output
     [value] = json.loads(answer.stdout).values()
     _, _, decimals = printed.partition(".")
@@ -64,7 +64,7 @@ def test_the_page_says_of_every_method_what_its_choices_read():
 
 def test_the_audit_that_refutes_the_released_code_prints_what_the_page_shows():
     command = "audit --protocol released --epsilon 2 --runs 1000 --seed 0"
-    answer = CliRunner().invoke(app, command.split())
+    answer = CliRunner().invoke(application(), command.split())
     assert answer.exit_code == 0, answer.output
     assert answer.stdout.splitlines() == block_of(PAGES[0], f"private-graphs {command}")
 

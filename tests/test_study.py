@@ -17,14 +17,13 @@ from private_graphs.datasets import declared as declarations
 from private_graphs.datasets import registry
 from private_graphs.errors import UsageError, UserError
 from private_graphs.jobs import Epsilon, Job
-from private_graphs.methods import all_methods, method_named
+from private_graphs.methods import all_methods, data_view, method_named
 from private_graphs.plan import Plan
 from private_graphs.study import (
     SCALES,
     SELECTION,
     Run,
     Study,
-    data_view,
     group_jobs,
     left_out,
     load_study,

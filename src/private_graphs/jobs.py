@@ -7,6 +7,7 @@ jobs, Snakemake passes them on as JSON, and ``job.json`` beside every result say
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -182,3 +183,14 @@ def read_job(path: Path) -> Job | None:
         return Job.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def job_name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
+    """Return the name of a job: its place, and the settings that tell it from others."""
+    words = [f"{key}={_value(value)}" for key, value in named.items()]
+    words += [] if view == "protocol" else [f"view={view}"]
+    return "/".join([*place, *([",".join(words)] if words else [])])
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

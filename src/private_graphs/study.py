@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
@@ -20,10 +20,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from private_graphs.datasets.registry import TEXT_FEATURES, dataset_names, dataset_spec
-from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
+from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import write_text
-from private_graphs.jobs import Attack, Chosen, Epsilon, Job
+from private_graphs.jobs import Attack, Chosen, Epsilon, Job, job_name
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Method
 from private_graphs.protocols import PROTOCOLS
@@ -407,13 +407,6 @@ def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
     return [kind for kind in group.features if kind in asked]
 
 
-def data_view(job: Job) -> DataView:
-    """Return how the raw files of a job's dataset are read, where they leave a choice."""
-    own = method_named(job.method).protocols[job.protocol].data
-    dropped = job.view == "with_label" and own.label_column == "dropped"
-    return SOUND_WITH_LABEL if dropped else own
-
-
 @dataclass(frozen=True)
 class _Expansion:
     """A study's groups, to make the jobs of a run."""
@@ -613,22 +606,11 @@ def _chosen(job: Job, choosing: Job, epsilon: float) -> Job:
     return job.model_copy(update={"chosen": Chosen(job=choosing, epsilon=epsilon)})
 
 
-def job_name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
-    """Return the name of a job: its place, and the settings that tell it from others."""
-    words = [f"{key}={_value(value)}" for key, value in named.items()]
-    words += [] if view == "protocol" else [f"view={view}"]
-    return "/".join([*place, *([",".join(words)] if words else [])])
-
-
 def _words(method_name: str, settings: Mapping[str, Any], view: str) -> str:
     """Return the last part of the name of a job that only chooses settings."""
     method = method_named(method_name)
     full = method.settings.model_validate(settings).model_dump(mode="json")
     return job_name((), {name: full[name] for name in sorted(method.named)}, view)
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # --- schemas and messages --------------------------------------------------------------------

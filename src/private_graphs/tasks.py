@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.image_dataset import ImageDataset
-from private_graphs.datasets.shards import ShardedGraph
 from private_graphs.errors import UserError
-from private_graphs.graphs.metis import metis_partition
 from private_graphs.privacy.statements import Inference, Relation, Unit
 from private_graphs.protocols import Protocol
+
+if TYPE_CHECKING:
+    from private_graphs.datasets.image_dataset import ImageDataset
+    from private_graphs.datasets.shards import ShardedGraph
 
 ScenarioName = Literal[
     "text", "graph", "edges", "links", "lists", "nodes", "records", "classes", "subclasses"
@@ -347,9 +348,13 @@ def build_task(
     ``unlabelled`` predicts test records without a label too. Raises UserError as
     ``build_graph_task`` does, and for a scenario of images on a graph or the other way round.
     """
-    if isinstance(dataset, ShardedGraph):
-        return _sharded_task(dataset, scenario, delta, max_edges)
-    labels, is_images = dataset.labels, isinstance(dataset, ImageDataset)
+    is_images = not isinstance(dataset, GraphDataset)
+    if is_images:
+        from private_graphs.datasets.shards import ShardedGraph
+
+        if isinstance(dataset, ShardedGraph):
+            return _sharded_task(dataset, scenario, delta, max_edges)
+    labels = dataset.labels
     cut = SCENARIOS[scenario].cut
     if is_images != (cut == "images"):
         fitting = [name for name in SCENARIOS if (SCENARIOS[name].cut == "images") == is_images]
@@ -459,6 +464,8 @@ def with_metis_masks(dataset: GraphDataset, parts: int) -> GraphDataset:
 
     Raises UserError for a graph too small to have both.
     """
+    from private_graphs.graphs.metis import metis_partition
+
     part = metis_partition(dataset.edge_index, dataset.n_nodes, parts)
     test, train = part == 4, (part != 4) & (part != 5)
     if not (test.any() and train.any()):

@@ -18,18 +18,18 @@ from typing import Any
 from private_graphs.cost import Costs, finished_times, recorded_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
-from private_graphs.datasets.readers import readers
+from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.views import VIEWS
 from private_graphs.errors import UsageError, UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST, resource
 from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, widened
-from private_graphs.methods import module_of
+from private_graphs.methods import data_view, module_of
 from private_graphs.plan import Plan
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.slices import STUDIES
-from private_graphs.study import Run, accepted, data_view
+from private_graphs.study import Run, accepted
 
 RESULTS = Path("results")
 RAW = Path("data/raw")
@@ -295,7 +295,7 @@ def build_of(job: Job) -> str:
 
 def reader_modules(build: str) -> list[str]:
     """Return the module that a dataset is read by; a user's graph has none of its own."""
-    return [readers()[name][1] for name in Path(build).parts[:1] if name in readers()]
+    return [DATASETS.module(name) for name in Path(build).parts[:1] if name in DATASETS]
 
 
 def build_megabytes(build: str) -> int:

@@ -13,6 +13,7 @@ from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.views import SOUND
 from private_graphs.errors import UserError
 from private_graphs.features import load
+from private_graphs.features import make as making
 from private_graphs.features.load import feature_options, load_dataset
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.models import models_of, own_model_files
@@ -51,7 +52,7 @@ def made(monkeypatch) -> list[tuple[str, str]]:
         calls.append((kind, options.device))
         return FeatureMatrix(np.ones((4, 2), np.float32), (), options.model_files)
 
-    monkeypatch.setattr(load, "make_features", make)
+    monkeypatch.setattr(making, "make_features", make)
     monkeypatch.setattr(load, "resolve_device", lambda device: device)
     return calls
 

@@ -15,8 +15,8 @@ import safetensors.numpy
 from sharded_graphs import in_shards
 from small_graphs import random_graph
 
-from private_graphs.cli_classify import planned
-from private_graphs.cli_run import named
+from private_graphs.cli.classify import planned
+from private_graphs.cli.run import named
 from private_graphs.jobs import Job
 from private_graphs.run import execute
 

@@ -11,8 +11,8 @@ import pytest
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.errors import UsageError, UserError
 from private_graphs.locks import release_stale_lock
+from private_graphs.methods import data_view
 from private_graphs.studies import exhibits_by_name
-from private_graphs.study import data_view
 from private_graphs.workflow import (
     Workflow,
     either,

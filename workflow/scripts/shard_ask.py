@@ -6,7 +6,7 @@ from shard_job import run_of
 
 def main(snake):
     """Run the method as far as the sums allow."""
-    from private_graphs.cli_release import save_run
+    from private_graphs.cli.release import save_run
 
     run = run_of(snake.config)
     turn = int(snake.params.turn)

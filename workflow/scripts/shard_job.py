@@ -12,8 +12,8 @@ def out_of(config, graph):
 
 def run_of(config):
     """Return the steps of the one run that ``classify`` would carry out on the whole graph."""
-    from private_graphs.cli_classify import planned
-    from private_graphs.cli_run import named
+    from private_graphs.cli.classify import planned
+    from private_graphs.cli.run import named
     from private_graphs.datasets.shards import ShardedGraph
     from private_graphs.errors import UserError
     from private_graphs.sharded import ShardedRun

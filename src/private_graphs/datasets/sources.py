@@ -32,7 +32,7 @@ from private_graphs.datasets.download import (
 )
 from private_graphs.datasets.first_use import confirm
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.readers import readers
+from private_graphs.datasets.readers import DATASETS
 from private_graphs.errors import UserError, suggest
 from private_graphs.files import atomic_path, resource, sha256_of
 
@@ -45,7 +45,7 @@ HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
 
 
 WRITERS: dict[str, Callable[[Path], list[Path]]] = {
-    name: spec.write for name, (spec, _) in readers().items() if spec.write is not None
+    name: spec.write for name, spec in DATASETS.items() if spec.write is not None
 }
 """Datasets whose raw files are generated: name -> function that writes them below a raw folder,
 leaves alone what is there unchanged, and returns their paths."""

@@ -6,23 +6,24 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
 from private_graphs.datasets.labelled import INFO_FILE, RawFile
-from private_graphs.datasets.own import OWN_FOLDER, OwnGraph, read_own, source_records
-from private_graphs.datasets.own_tables import relative_to
 from private_graphs.datasets.registry import DatasetSpec, own_spec
 from private_graphs.datasets.sources import raw_records, supply
-from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.devices import resolve_device
 from private_graphs.errors import UserError
-from private_graphs.features.make import FeatureOptions, make_features
 from private_graphs.features.models import models_of, own_model, own_model_files
-from private_graphs.features.words import COUNTS
 from private_graphs.files import sha256_of, write_json
 from private_graphs.imports import code_fingerprint
+
+if TYPE_CHECKING:
+    from private_graphs.datasets.own import OwnGraph
+    from private_graphs.datasets.text_graph import TextGraph
+    from private_graphs.features.make import FeatureOptions
 
 FASTTEXT_MAGIC = (793_712_314).to_bytes(4, "little")
 """First bytes of every binary fastText model."""
@@ -48,6 +49,9 @@ def feature_options(
     ``cache`` keeps embedded models and embeddings of texts. Raises UserError for files of a model
     that are missing or are not what they were.
     """
+    from private_graphs.features.make import FeatureOptions
+    from private_graphs.features.words import COUNTS
+
     counts, model, name, files = COUNTS, None, None, ()
     for name in models_of(spec, kind):
         files = tuple(raw_records(name, raw_dir))
@@ -75,6 +79,8 @@ def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
     """Return the files of a user's model with their present sha256."""
     files = own_model_files(spec, kind)
     if not files:
+        from private_graphs.datasets.own_tables import relative_to
+
         raise UserError(
             f"{model}: no such model; expected a folder with config.json (bert) or modules.json "
             f"(sbert), or a fastText .bin file: check --model{relative_to(model)}"
@@ -124,7 +130,7 @@ def load_dataset(
         UserError: an unknown name or kind, files that are missing, wrong or malformed.
     """
     raw_dir = Path(raw_dir)
-    own_folder = raw_dir.parent / OWN_FOLDER
+    own_folder = raw_dir.parent / registry.OWN_FOLDER.name
     spec = own_spec(declared) if declared else registry.dataset_spec(name, own_folder)
     kind = registry.features_of(spec, features)
     supply([*([] if spec.own else [name]), *models_of(spec, kind)], raw_dir, mirror)
@@ -134,7 +140,12 @@ def load_dataset(
     options = feature_options(
         spec, kind, raw_dir, cache_of(folder), threads=threads, device=device, progress=progress
     )
-    sources = source_records(spec.own) if spec.own else raw_records(name, raw_dir)
+    if spec.own:
+        from private_graphs.datasets.own import read_own, source_records
+
+        sources = source_records(spec.own)
+    else:
+        sources = raw_records(name, raw_dir)
     kept = _kept(folder, _made_from(spec, kind, sources, options))
     if kept is not None:
         return kept
@@ -159,6 +170,8 @@ def build_features(
     so both save it here: ``build.json`` goes first and comes last, with the sha256 of the files
     that it vouches for.
     """
+    from private_graphs.features.make import make_features
+
     try:
         made = make_features(texts, kind, view, options)
     except UserError as error:

@@ -11,11 +11,7 @@ from private_graphs.datasets.registry import TEXT_FEATURES
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError, suggest
-from private_graphs.features.bert import bert_means
-from private_graphs.features.bow import bag_of_words
-from private_graphs.features.fasttext import fasttext_means
 from private_graphs.features.matrix import FeatureMatrix
-from private_graphs.features.sbert import sentence_means
 from private_graphs.features.words import COUNTS
 
 
@@ -56,6 +52,8 @@ def make_features(
             f"{suggest(kind, TEXT_FEATURES)}"
         )
     if kind == "bow":
+        from private_graphs.features.bow import bag_of_words
+
         return bag_of_words(graph, view, options.counts)
     model = {
         "model": options.model,
@@ -64,8 +62,13 @@ def make_features(
         "cache": options.cache,
     }
     if kind == "fasttext":
+        from private_graphs.features.fasttext import fasttext_means
+
         return fasttext_means(graph, view, options.counts, **model)
-    means = bert_means if kind == "bert" else sentence_means
+    if kind == "bert":
+        from private_graphs.features.bert import bert_means as means
+    else:
+        from private_graphs.features.sbert import sentence_means as means
     return means(
         graph,
         view,

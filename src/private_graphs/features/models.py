@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from private_graphs.datasets.own import EMBEDDED
 from private_graphs.datasets.registry import DatasetSpec
 
 MAIN_FILES = {"bert": "config.json", "sbert": "modules.json"}
@@ -24,7 +23,11 @@ def random_model(spec: DatasetSpec, kind: str) -> bool:
 def own_model(spec: DatasetSpec, kind: str) -> Path | None:
     """Return the model that a user declared for features of this kind, if any."""
     own = spec.own
-    if own is None or own.model in (None, EMBEDDED):
+    if own is None:
+        return None
+    from private_graphs.datasets.own import EMBEDDED
+
+    if own.model in (None, EMBEDDED):
         return None
     return Path(own.model).expanduser() if kind == own.features else None
 

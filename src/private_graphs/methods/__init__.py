@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
+from typing import TYPE_CHECKING
 
+from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
 from private_graphs.errors import UsageError, suggest
 from private_graphs.methods.method import Method
 from private_graphs.slices import modules_of
+
+if TYPE_CHECKING:
+    from private_graphs.jobs import Job
 
 
 @cache
@@ -44,6 +49,13 @@ def method_named(name: str) -> Method:
     raise UsageError(
         f"unknown method {name!r}; expected {', '.join(methods)}{suggest(name, methods)}"
     )
+
+
+def data_view(job: Job) -> DataView:
+    """Return how the raw files of a job's dataset are read, where they leave a choice."""
+    own = method_named(job.method).protocols[job.protocol].data
+    dropped = job.view == "with_label" and own.label_column == "dropped"
+    return SOUND_WITH_LABEL if dropped else own
 
 
 def methods_of(scenario: str) -> list[str]:

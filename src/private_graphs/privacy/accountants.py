@@ -42,7 +42,6 @@ from private_graphs.privacy.events import (
     Shuffled,
     Unnoised,
 )
-from private_graphs.privacy.fourier import fourier_epsilon, fourier_of
 from private_graphs.privacy.losses import (
     ConcentratedLoss,
     LaplaceLoss,
@@ -444,6 +443,8 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
             "class-stratified subsampling, which is not priced; draw an independent keyed coin "
             "per node instead (docs/privacy.md §3)"
         )
+    from private_graphs.privacy.fourier import fourier_epsilon
+
     loss = "replace" if _moves_a_term(event, unit) else relation
     rate = event.sampling.rate
     mechanism = SampledGaussian(event.noise_multiplier, event.releases, rate, loss)
@@ -512,6 +513,8 @@ def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
         return pure_epsilon(losses[0].epsilon, losses[0].steps, delta)
     if len(losses) == 1 and isinstance(losses[0], LaplaceLoss) and losses[0].steps == 1:
         return max(0.0, 1 / losses[0].scale + 2 * math.log1p(-delta))
+    from private_graphs.privacy.fourier import fourier_of
+
     return fourier_of(losses, delta)
 
 

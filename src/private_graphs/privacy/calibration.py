@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.privacy.accountants import (
@@ -31,9 +32,10 @@ from private_graphs.privacy.checks import (
     delta_too_large,
 )
 from private_graphs.privacy.events import LATTICE_RATIO, Query, lattice_distance
-from private_graphs.privacy.fourier import fourier_epsilon, fourier_of
-from private_graphs.privacy.losses import Loss
-from private_graphs.privacy.renyi import Releases
+
+if TYPE_CHECKING:
+    from private_graphs.privacy.losses import Loss
+    from private_graphs.privacy.renyi import Releases
 
 ACCOUNTANTS = ("moments", "gdp", "pld", "cancelling")
 
@@ -154,6 +156,8 @@ def pld_noise(
 
     The independent route of ``fourier`` finds the neighbourhood, PLD alone decides.
     """
+    from private_graphs.privacy.fourier import fourier_epsilon
+
     check_epsilon(epsilon)
     check_steps(steps)
     check_rate(sampling_rate)
@@ -184,6 +188,8 @@ def scale_noise(
     For releases of several kinds whose noise grows with one common scale. The independent route of
     ``fourier`` finds the neighbourhood, what prices the composition alone decides.
     """
+    from private_graphs.privacy.fourier import fourier_of
+
     check_epsilon(epsilon)
     check_delta(delta)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from private_graphs.slices import modules_of
@@ -12,11 +14,57 @@ if TYPE_CHECKING:
     from private_graphs.datasets.spec import DatasetSpec
 
 
-@cache
-def readers() -> dict[str, tuple[DatasetSpec, str]]:
-    """Return every dataset by name with the module that reads it, by module and in its order."""
-    return {
-        spec.name: (spec, module)
-        for module in modules_of(__name__).values()
-        for spec in import_module(module).DATASETS
-    }
+class BuiltIn(MutableMapping[str, "DatasetSpec"]):
+    """Every dataset that ships with the project by name, by module and in its order.
+
+    Asked for one name, it imports the modules in whose text the name stands, and others only if
+    none of them has it.
+    """
+
+    def __init__(self) -> None:
+        self._specs: dict[str, DatasetSpec] = {}
+        self._module: dict[str, str] = {}
+        self._waiting = modules_of(__name__).copy()
+
+    def module(self, name: str) -> str:
+        """Return the dotted name of the module that reads a dataset; KeyError without such."""
+        _ = self[name]
+        return self._module[name]
+
+    def _read(self, modules: dict[str, str]) -> None:
+        for stem, module in modules.items():
+            del self._waiting[stem]
+            for spec in import_module(module).DATASETS:
+                self._specs.setdefault(spec.name, spec)
+                self._module[spec.name] = module
+
+    def __getitem__(self, name: str) -> DatasetSpec:
+        if name not in self._specs:
+            self._read({stem: module for stem, module in self._waiting.items()
+                        if f'"{name}"' in _text(module)})  # fmt: skip
+        if name not in self._specs:  # a name that a module puts together
+            self._read(self._waiting.copy())
+        return self._specs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._read(self._waiting.copy())
+        order = {module: place for place, module in enumerate(modules_of(__name__).values())}
+        return iter(sorted(self._specs, key=lambda name: order.get(self._module.get(name), -1)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __setitem__(self, name: str, spec: DatasetSpec) -> None:
+        self._specs[name] = spec
+
+    def __delitem__(self, name: str) -> None:
+        del self._specs[name]
+
+
+def _text(module: str) -> str:
+    """Return the source of a module that is not imported."""
+    found = find_spec(module)
+    return Path(found.origin).read_text(encoding="utf-8") if found and found.origin else ""
+
+
+DATASETS = BuiltIn()

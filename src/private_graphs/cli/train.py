@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from private_graphs.cli_classify import DEFAULT_METHODS
-from private_graphs.cli_options import (
+from private_graphs.cli.options import (
     DATA,
     AsJson,
     DataFolder,
@@ -26,7 +25,8 @@ from private_graphs.cli_options import (
     Visits,
     checked_epsilon,
 )
-from private_graphs.cli_run import (
+from private_graphs.cli.run import (
+    DEFAULT_METHODS,
     STUDY,
     carry_out,
     load_data,
@@ -35,7 +35,7 @@ from private_graphs.cli_run import (
     save,
     statement_text,
 )
-from private_graphs.cli_terminal import number, print_json, say
+from private_graphs.cli.terminal import number, print_json, say
 from private_graphs.errors import UsageError, suggest
 from private_graphs.limits import MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
@@ -138,8 +138,7 @@ def train(
     """
     job = planned(locals())
     from private_graphs.devices import resolve_device
-    from private_graphs.methods import method_named
-    from private_graphs.study import data_view
+    from private_graphs.methods import data_view, method_named
 
     proved = method_named(method).protocols[protocol].calibration == "proved"
     noise_source = "os_entropy" if proved and seed is None else "seeded"

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from private_graphs.cli_options import AsJson, Protocols, Threads, Visits
-from private_graphs.cli_terminal import ProgressBar, print_json
+from private_graphs.cli.options import AsJson, Protocols, Threads, Visits
+from private_graphs.cli.terminal import ProgressBar, print_json
 from private_graphs.errors import UsageError, UserError
 from private_graphs.limits import LARGEST_SEED, MOST_RUNS
 

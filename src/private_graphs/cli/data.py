@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from private_graphs.cli_options import (
+from private_graphs.cli.options import (
     DATA,
     DataFolder,
     Device,
@@ -18,8 +18,8 @@ from private_graphs.cli_options import (
     ProtocolName,
     Threads,
 )
-from private_graphs.cli_run import load_data
-from private_graphs.cli_terminal import print_json, say
+from private_graphs.cli.run import load_data
+from private_graphs.cli.terminal import print_json, say
 from private_graphs.errors import UsageError, UserError
 from private_graphs.protocols import PROTOCOLS
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from private_graphs.cli_terminal import say
+from private_graphs.cli.terminal import say
 from private_graphs.errors import UserError
 
 

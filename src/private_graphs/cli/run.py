@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from private_graphs.cli_terminal import ProgressBar, say
+from private_graphs.cli.terminal import ProgressBar, say
 from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 STUDY = "command-line"
 """Study of the jobs of a command line; their group is the command."""
+DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
+"""The scenarios of ``classify``, and the method where none is named."""
 
 
 def load_data(
@@ -49,8 +51,8 @@ def prepare_folder(out: Path) -> None:
 
 def named(job: Job, features: str) -> Job:
     """Return ``job`` with the features that its dataset has, and the name that follows."""
+    from private_graphs.jobs import job_name
     from private_graphs.methods import method_named
-    from private_graphs.study import job_name
 
     method = method_named(job.method)
     settings = method.settings.model_validate(job.settings).model_dump(mode="json")

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from private_graphs.cli_options import AsJson
-from private_graphs.cli_release import PRIVATE, RELEASE
-from private_graphs.cli_terminal import print_json
+from private_graphs.cli.options import AsJson
+from private_graphs.cli.release import PRIVATE, RELEASE
+from private_graphs.cli.terminal import print_json
 from private_graphs.errors import UserError, suggest
 
 _ANEW = "take the folder anew from who made it"

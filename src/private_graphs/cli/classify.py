@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
-from private_graphs.cli_options import (
+from private_graphs.cli.options import (
     DATA,
     NEEDS_EPSILON,
     AsJson,
@@ -23,8 +23,9 @@ from private_graphs.cli_options import (
     Mirror,
     checked_epsilon,
 )
-from private_graphs.cli_release import save_public, save_run
-from private_graphs.cli_run import (
+from private_graphs.cli.release import save_public, save_run
+from private_graphs.cli.run import (
+    DEFAULT_METHODS,
     STUDY,
     carry_out,
     load_data,
@@ -32,7 +33,7 @@ from private_graphs.cli_run import (
     prepare_folder,
     statement_text,
 )
-from private_graphs.cli_terminal import number, print_json, say
+from private_graphs.cli.terminal import number, print_json, say
 from private_graphs.errors import UsageError, suggest
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from private_graphs.jobs import Job
     from private_graphs.result import JobResult
 
-DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
-"""The scenarios of this command, and the method where none is named."""
 _VERDICTS = {
     "gain": "Private data were worth it",
     "none": "No clear gain: use public data alone, which cost nobody anything",
@@ -62,6 +61,9 @@ class WithMethods(TyperCommand):
             formatter.write_paragraph()
             with formatter.indentation():
                 formatter.write_text(f"Methods of {scenario}: {', '.join(methods_of(scenario))}.")
+
+
+COMMAND_CLASS = WithMethods
 
 
 def classify(
@@ -133,7 +135,7 @@ def classify(
     private-graphs classify cora --scenario edges --epsilon 4 --json
     """
     job = planned(locals())
-    from private_graphs.study import data_view
+    from private_graphs.methods import data_view
 
     if out is not None:
         prepare_folder(out)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from private_graphs.cli_run import prepare_folder, save
+from private_graphs.cli.run import prepare_folder, save
 from private_graphs.errors import UserError
 
 if TYPE_CHECKING:

@@ -1,0 +1,90 @@
+"""``private-graphs``: datasets, privacy accounting, training and audits without Snakemake.
+
+JSON goes to standard output, everything else to standard error. Exit codes: 0 done, 1 failed,
+2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+
+import typer
+
+from private_graphs.cli.terminal import say
+from private_graphs.errors import UsageError, UserError
+
+COMMANDS = {
+    "epsilon": "accounting",
+    "noise": "accounting",
+    "dataset": "data",
+    "train": "train",
+    "classify": "classify",
+    "explain": "explain",
+    "audit": "audit",
+    "record": "results",
+    "restate": "results",
+    "publish": "results",
+    "paper": "results",
+}
+"""Command -> module of this package with the function of its name."""
+RENAMED = {"--setting": "--scenario", "--tuning-labels": "--validation-labels"}
+"""Flags of the version before this one, which are still understood."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the command line with some commands; only their modules are imported."""
+    app = typer.Typer(
+        help="Differentially private graph learning: data, accounting, training, with a privacy "
+        "statement on every result.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(lambda: None)  # a command is named even where the application has one
+    for name in names:
+        module = import_module(f"{__name__}.{COMMANDS[name]}")
+        app.command(cls=getattr(module, "COMMAND_CLASS", None))(getattr(module, name))
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: turns errors and Ctrl-C into one message and an exit code."""
+    try:
+        given = _renamed(sys.argv[1:] if arguments is None else arguments)
+        app = application(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS)
+        app(args=given, prog_name="private-graphs")
+    except UserError as error:
+        say(f"error: {error}")
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        why = error.strerror or error
+        say(f"error: {place}cannot be read or written ({why}); check that it is there, its "
+            "permissions and the room on the disk")  # fmt: skip
+        sys.exit(1)
+    except MemoryError as error:
+        say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at once: "
+            "smaller sizes, fewer runs")  # fmt: skip
+        sys.exit(1)
+    except (KeyboardInterrupt, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code != INTERRUPTED:
+            raise
+        say("interrupted; no result was saved")
+        sys.exit(INTERRUPTED)
+
+
+def _renamed(arguments: list[str]) -> list[str]:
+    """Return the arguments with the present names of flags; say which have changed."""
+    renamed = []
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        if flag in RENAMED:
+            say(f"{flag} is now {RENAMED[flag]}; the old name goes with the next version")
+            argument = f"{RENAMED[flag]}{equals}{value}"
+        renamed.append(argument)
+    return renamed
