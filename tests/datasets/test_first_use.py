@@ -13,9 +13,10 @@ import threading
 from pathlib import Path
 
 import pytest
+import requests
 
 from private_graphs.datasets import first_use, sources
-from private_graphs.datasets.first_use import Receipt, confirm, receipt_path
+from private_graphs.datasets.first_use import receipt_path
 from private_graphs.datasets.sources import (
     DatasetSources,
     SourceFile,
@@ -131,7 +132,7 @@ def test_the_first_use_is_recorded_with_its_origin(monkeypatch, tmp_path, raw, f
         else:
             put(raw)
             supply(["tiny"], raw)
-            expected = first_use.BY_HAND
+            expected = "found in its place"
     assert receipt_of(raw) == {
         "file": FILE,
         "url": f"{url if origin == 'public url' else NOWHERE}/{FILE}",
@@ -165,12 +166,7 @@ def test_a_file_that_changed_is_refused_with_both_states_and_the_way_out(raw, fo
         with pytest.raises(UserError) as raised:
             call()
         message = str(raised.value)
-        for part in (
-            f"{FILE}: not what it was at its first use",
-            f"found {len(changed)} bytes with sha256 {sha(changed)}",
-            f"recorded {len(CONTENT)} bytes with sha256 {sha()} ({folder / FILE})",
-            f"remove {receipt_path(raw / FILE)}",
-        ):
+        for part in (FILE, sha(changed), sha(), f"remove {receipt_path(raw / FILE)}"):
             assert part in message
     assert (raw / FILE).read_bytes() == changed  # perhaps it is meant: it stays in its place
     receipt_path(raw / FILE).unlink()
@@ -181,7 +177,7 @@ def test_a_file_that_changed_is_refused_with_both_states_and_the_way_out(raw, fo
 @pytest.mark.parametrize(
     ("key", "value", "match"),
     [
-        ("sha256", "0" * 64, "not what it was at its first use"),
+        ("sha256", "0" * 64, "wrong sha256: .* that of its first use"),
         ("sha256", "abc", "cannot be read as the record of a first use"),
         ("url", "http://127.0.0.1:9/older", "expected one of .* remove both"),
         ("file", "dump/other.tsv", "expected one of"),
@@ -208,10 +204,10 @@ def test_a_mirror_or_host_with_another_content_than_recorded_is_refused(monkeypa
     supply(["tiny"], raw, folder)
     (raw / FILE).unlink()
     (folder / FILE).write_bytes(CONTENT[::-1])
-    with pytest.raises(UserError, match="not what it was at its first use"):
+    with pytest.raises(UserError, match="wrong sha256: .* that of its first use"):
         supply(["tiny"], raw, folder)
     with serve(CONTENT[::-1]) as (url, _):
-        with pytest.raises(UserError, match="not what it was at its first use"):
+        with pytest.raises(UserError, match="wrong sha256: .* that of its first use"):
             supply(["tiny"], raw, url)
     assert files_below(raw) == [FILE + ".receipt.json"]
     (folder / FILE).write_bytes(CONTENT)
@@ -222,10 +218,9 @@ def test_a_mirror_or_host_with_another_content_than_recorded_is_refused(monkeypa
 @pytest.mark.parametrize(
     ("content", "headers", "reason"),
     [
-        (CONTENT[:99], {"Content-Length": str(len(CONTENT))}, "failed|broke off"),
-        (b"63\r\n" + CONTENT[:99] + b"\r\n", {"Transfer-Encoding": "chunked"}, "failed"),
+        (CONTENT[:99], {"Content-Length": str(len(CONTENT))}, "broke off"),
+        (b"63\r\n" + CONTENT[:99] + b"\r\n", {"Transfer-Encoding": "chunked"}, "broke off"),
         (CONTENT, {}, "does not say how long dump/profiles.tsv is"),
-        (CONTENT, {"Content-Length": "4000", "Content-Encoding": "gzip"}, "compressed .gzip."),
     ],
 )
 def test_a_transfer_whose_end_is_missing_leaves_neither_file_nor_record(
@@ -239,10 +234,11 @@ def test_a_transfer_whose_end_is_missing_leaves_neither_file_nor_record(
     assert asked[0][1]["Accept-Encoding"] == "identity"
 
 
-def test_a_chunked_answer_that_ends_properly_is_accepted(monkeypatch, raw):
-    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(CONTENT), CONTENT)
+def test_a_chunked_answer_that_ends_properly_is_accepted_up_to_its_bound(monkeypatch, raw):
+    chunks = [CONTENT[start : start + 100] for start in range(0, len(CONTENT), 100)]
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in [*chunks, b""])
     with serve(body, {"Transfer-Encoding": "chunked"}) as (url, _):
-        use(monkeypatch, source(url))
+        use(monkeypatch, source(url, max_bytes=len(CONTENT)))
         supply(["tiny"], raw)
     assert (raw / FILE).read_bytes() == CONTENT
 
@@ -290,34 +286,45 @@ def test_what_cannot_be_the_file_is_not_trusted(monkeypatch, raw, file, content)
     assert files_below(raw) == [file]
 
 
+@pytest.fixture
+def asked(monkeypatch) -> list[str]:
+    """The URLs that were asked; no network is there."""
+    urls = []
+
+    def get(url, **_):
+        urls.append(url)
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(requests, "get", get)
+    return urls
+
+
 @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
-def test_the_hub_is_not_asked_when_it_is_declared_offline(monkeypatch, raw, folder, value):
+def test_the_hub_is_not_asked_when_it_is_declared_offline(monkeypatch, raw, folder, asked, value):
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
-    monkeypatch.setattr(sources, "probe", lambda url: pytest.fail(f"asked {url}"))
     model = source("https://huggingface.co/someone/resolve", "models/m/config.json")
     listed = DatasetSources(licence="none", citation="none", files=(model,))
     monkeypatch.setattr(sources, "load_models", lambda: {"m": listed})
     with pytest.raises(UserError, match="huggingface.co is not asked because HF_HUB_OFFLINE"):
         supply(["m"], raw)
+    assert asked == []
     put(folder, b"{}", model.file)
     supply(["m"], raw, folder)
     assert receipt_of(raw, model.file)["bytes"] == 2
 
 
 @pytest.mark.parametrize("value", [None, "", "0", "false"])
-def test_the_hub_is_asked_otherwise_and_other_hosts_always(monkeypatch, raw, value):
+def test_the_hub_is_asked_otherwise_and_other_hosts_always(monkeypatch, raw, asked, value):
     if value is None:
         monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     else:
         monkeypatch.setenv("HF_HUB_OFFLINE", value)
-    asked = []
-    monkeypatch.setattr(sources, "probe", lambda url: asked.append(url) or "no network here")
     use(monkeypatch, source("https://huggingface.co/x"))
-    with pytest.raises(UserError, match="no network here"):
+    with pytest.raises(UserError, match="huggingface.co cannot be reached"):
         supply(["tiny"], raw)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     use(monkeypatch, source("https://nothuggingface.co/x"))
-    with pytest.raises(UserError, match="no network here"):
+    with pytest.raises(UserError, match="nothuggingface.co cannot be reached"):
         supply(["tiny"], raw)
     assert len(asked) == 2
 
@@ -340,35 +347,13 @@ def test_writers_of_other_datasets_can_be_added(monkeypatch, raw):
     assert (record.file, record.sha256, record.url) == ("mine/a", sha(b"own"), None)
 
 
-def test_a_record_made_in_the_meantime_stays(tmp_path):
-    path = put(tmp_path, b"mine", "f")
-    first = Receipt(file="f", url="http://x/f", bytes=6, sha256=sha(b"theirs"), origin="there")
-    receipt_path(path).write_text(first.model_dump_json())
-    late = Receipt(file="f", url="http://x/f", bytes=4, sha256=sha(b"mine"), origin="here")
-    first_use._claim(receipt_path(path), late)
-    assert Receipt.model_validate_json(receipt_path(path).read_bytes()) == first
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["f", "f.receipt.json"]
-    with pytest.raises(UserError, match="not what it was at its first use"):
-        confirm(path, "f", "http://x/f")
-
-
-def test_a_file_system_without_hard_links_gets_a_record_too(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise PermissionError("no links here")
-
-    monkeypatch.setattr(os, "link", refuse)
-    path = put(tmp_path, b"mine", "f")
-    assert confirm(path, "f", "http://x/f").sha256 == sha(b"mine")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["f", "f.receipt.json"]
-
-
 def test_a_folder_that_takes_no_record_is_an_error_for_the_user(monkeypatch, raw):
     put(raw)
 
     def refuse(*_):
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(first_use, "write_text", refuse)
+    monkeypatch.setattr(first_use, "write_json", refuse)
     for call in (supply, lambda names, folder: raw_records(names[0], folder)):
         with pytest.raises(UserError, match="cannot be written .read-only"):
             call(["tiny"], raw)
@@ -379,11 +364,11 @@ def test_a_killed_download_leaves_no_record(raw, folder):
 import shutil, os, signal
 from private_graphs.datasets import sources
 from private_graphs.datasets.sources import DatasetSources, SourceFile
-def half(origin, target):
-    with open(target, "wb") as stream:
-        stream.write(open(origin, "rb").read()[:100])
+def half(origin, target, _):
+    target.write(origin.read(100))
+    target.stream.flush()
     os.kill(os.getpid(), signal.SIGKILL)
-shutil.copyfile = half
+shutil.copyfileobj = half
 one = SourceFile(file={FILE!r}, url="{NOWHERE}/x", max_bytes=100000)
 tiny = DatasetSources(licence="none", citation="none", files=(one,))
 sources.load_sources = lambda: {{"tiny": tiny}}
@@ -392,6 +377,6 @@ sources.supply(["tiny"], {str(raw)!r}, {str(folder)!r})
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True)
     assert done.returncode != 0
-    assert all(Path(name).name.startswith(".") for name in files_below(raw))
+    assert len(files_below(raw)) == 1 and not (raw / FILE).exists()
     supply(["tiny"], raw, folder)
     assert receipt_of(raw)["sha256"] == sha()

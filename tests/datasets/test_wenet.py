@@ -1,4 +1,4 @@
-"""WeNet's file as PyTorch Geometric writes it, read without PyTorch; hostile ones are refused."""
+"""WeNet's file as PyTorch Geometric writes it; hostile ones are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from private_graphs.datasets import sources
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.readers.wenet import read_wenet
 from private_graphs.datasets.sources import supply
-from private_graphs.datasets.torch_file import graph_tensors
 from private_graphs.errors import UserError
 
 NODES = 40
@@ -52,16 +51,12 @@ def test_the_graph_is_that_of_the_file(tmp_path):
         assert np.array_equal(mask, whole[nodes])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.uint8])
-def test_tensors_are_views_of_storages(tmp_path, dtype):
-    whole = torch.arange(60).reshape(6, 10).to(dtype)
-    data = graph(x=whole.T[2:5], further=whole[3], empty=whole[:0], name="text", count=7)
-    found = graph_tensors(saved(tmp_path, data))
-    assert set(found) == {"x", "edge_index", "y", "further", "empty"}
-    assert (
-        np.array_equal(found["x"], whole.T[2:5].numpy()) and found["x"].dtype == whole.numpy().dtype
-    )
-    assert found["further"].tolist() == whole[3].tolist() and found["empty"].shape == (0, 10)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.uint8])
+def test_tensors_may_be_views_and_of_other_types(tmp_path, dtype):
+    whole = torch.arange(3 * NODES).reshape(3, NODES).to(dtype)
+    data = graph(x=whole.T, further=whole[1], name="text", count=7)
+    found, plain = (read_wenet(saved(tmp_path, each)) for each in (data, graph(x=whole.T.float())))
+    assert np.array_equal(found.features, plain.features)
 
 
 class Call:
@@ -77,7 +72,7 @@ def test_a_hostile_file_runs_nothing(tmp_path):
     victim.write_text("still here")
     for data in (Call(os.remove, str(victim)), graph(n=Call(os.remove, str(victim)))):
         path = saved(tmp_path, data)
-        with pytest.raises(UserError, match="refused, nothing was run: .* the global .*remove"):
+        with pytest.raises(UserError, match="data.pt: .* GLOBAL .*remove.* nothing of it was run"):
             read_wenet(path)
     assert victim.exists()
 
@@ -94,34 +89,21 @@ def rebuilt(path: Path, change) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    "change",
     [
-        (lambda name, content: content[:-4] if name.endswith("data/0") else content,
-         "data/0 has 476 bytes, expected 120 numbers of 4 bytes"),
-        (lambda name, content: None if name.endswith("data/1") else content,
-         "data/1 is there 0 times, expected once"),
-        (lambda name, content: content[:200] if name.endswith("data.pkl") else content,
-         "not a readable graph of PyTorch Geometric"),
-        (lambda name, content: b"big" if name.endswith("byteorder") else content,
-         "expected b'little'"),
-        (lambda name, content: pickle.dumps([1], 2) if name.endswith("data.pkl") else content,
-         "holds no graph of PyTorch Geometric"),
-        (lambda name, content: None if name.endswith("data.pkl") else content,
-         "holds 0 files NAME/data.pkl, expected one"),
-        # a stride or a shape that leads out of the numbers, and the same numbers over and over
-        (lambda name, content: content.replace(b"K\x28K\x03\x86", b"K\x28K\x04\x86"),
-         "does not fit into its 120 numbers"),
-        (lambda name, content: content.replace(b"K\x03K\x01\x86", b"K\x04K\x01\x86"),
-         "does not fit into its 120 numbers"),
-        (lambda name, content: content.replace(b"K\x28K\x03\x86", b"M\xff\xffK\x03\x86")
-         .replace(b"K\x03K\x01\x86", b"K\x00K\x01\x86"),
-         "does not fit into its 120 numbers"),
+        lambda name, content: content[:-4] if name.endswith("data/0") else content,
+        lambda name, content: None if name.endswith("data/1") else content,
+        lambda name, content: content[:200] if name.endswith("data.pkl") else content,
+        lambda name, content: pickle.dumps([1], 2) if name.endswith("data.pkl") else content,
+        lambda name, content: None if name.endswith("data.pkl") else content,
+        # a stride that leads out of the numbers
+        lambda name, content: content.replace(b"K\x03K\x01\x86", b"K\x04K\x01\x86"),
     ],
-)  # fmt: skip
-def test_what_is_not_whole_is_named(tmp_path, change, match):
+)
+def test_what_is_not_whole_is_named(tmp_path, change):
     path = saved(tmp_path, graph())
     rebuilt(path, change)
-    with pytest.raises(UserError, match=match) as raised:
+    with pytest.raises(UserError, match="cannot be read as a graph of PyTorch Geometric") as raised:
         read_wenet(path)
     assert str(path) in str(raised.value)
 
@@ -143,8 +125,7 @@ def test_what_does_not_fit_is_named(tmp_path, changes, match):
         read_wenet(saved(tmp_path, graph(**changes)))
 
 
-def test_it_comes_from_a_mirror_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "download", None)  # nothing is asked
+def test_it_comes_from_a_mirror_alone(tmp_path):
     with pytest.raises(UserError, match="wenet/data.pt  no public source is known"):
         supply(["wenet"], tmp_path / "raw")
     (tmp_path / "mirror" / "wenet").mkdir(parents=True)

@@ -1,18 +1,29 @@
-"""One transfer over HTTP: bounded, counted, and refused where its end cannot be told."""
+"""Fetching raw files with pooch: from a mirror or a public URL, counted and bounded."""
 
 from __future__ import annotations
 
-import threading
+import os
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
+from private_graphs.datasets.first_use import check_beginning, record, way_out
 from private_graphs.errors import UserError
 
-CONNECT_SECONDS, READ_SECONDS = 4.0, 10.0
-PROBE_SECONDS = 8.0
-"""How long a host may take to answer at all, name resolution included, before it is given up."""
+if TYPE_CHECKING:
+    import requests
+
+    from private_graphs.datasets.sources import SourceFile
+
+RETRIES = 1
+"""Further downloads of a file when a transfer breaks off or brings a wrong sha256."""
+
+TIMEOUT = (4.0, 10.0)
+"""Seconds until a host has to be connected, and until it has to send something."""
 
 CHUNK_BYTES, REPORT_BYTES = 1 << 16, 1 << 23
 """Bytes per read, and between two calls of a progress function inside one file."""
@@ -22,152 +33,204 @@ Progress = Callable[[str, int, int], None]
 and once at the end (file ""). A file whose size is not listed counts from when its transfer begins,
 so the bytes in all can grow."""
 
+NO_SOURCE = "no public source is known: ask those who made it, and give a mirror"
+HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
+"""No file is downloaded from this host where the environment variable is 1, true, yes or on."""
 
-class Refused(Exception):
-    """A host answers, but not with the file; says why."""
 
-
-class Interrupted(Exception):
-    """A transfer broke off; says why."""
+class _Refused(Exception):
+    """A mirror or host does not have the file, or cannot be reached; says why."""
 
 
 @dataclass
 class Meter:
-    """Counts bytes over several files for a :data:`Progress`."""
+    """What a file is written through: counts bytes, and refuses more than are accepted of it."""
 
     progress: Progress
-    total: int
-    """Bytes of all files as far as they are known."""
+    sizes: dict[str, int]
+    """File -> its bytes, as far as they are known."""
+    source: SourceFile | None = None
+    stream: BinaryIO | None = None
     done: int = 0
     """Bytes of the files that are finished."""
-    file: str = ""
-    _size: int = 0
     _moved: int = 0
     _told: int = 0
 
-    def begin(self, file: str, size: int | None) -> None:
-        """Start with a file; ``size`` is None where it is not listed."""
-        self.file, self._size = file, size or 0
-        self.restart(None)
+    def turn_to(self, source: SourceFile | None) -> None:
+        """Turn to a file; None after the last."""
+        self.source = source
+        self.start(None)
         self._tell()
 
-    def restart(self, size: int | None) -> None:
-        """Start the transfer of the present file, whose size is now known to be ``size``."""
-        self._moved = self._told = 0
-        if size is not None:
-            self.total += size - self._size
-            self._size = size
+    def start(self, stream: BinaryIO | None) -> None:
+        """Count the present file from its beginning, as it is written to a stream."""
+        self.stream, self._moved, self._told = stream, 0, 0
 
-    def moved(self, count: int) -> None:
-        """Count bytes of the present file."""
-        self._moved += count
+    def write(self, chunk: bytes) -> None:
+        """Write bytes of the present file; UserError where they are too many."""
+        self._moved += len(chunk)
+        self.source.check_size(self._moved)
+        self.stream.write(chunk)
         if self._moved - self._told >= REPORT_BYTES:
             self._told = self._moved
             self._tell()
 
-    def finish(self, size: int) -> None:
-        """The present file is there and has ``size`` bytes."""
-        self.restart(size)
-        self.done += size
+    def flush(self) -> None:
+        """Leave it to the stream: pooch asks for it after each chunk."""
 
-    def close(self) -> None:
-        """All files have been tried."""
-        self.file, self._moved = "", 0
-        self._tell()
+    def finish(self) -> None:
+        """Count the present file as finished."""
+        self.sizes[self.source.file] = self._moved
+        self.done += self._moved
+        self.start(None)
 
     def _tell(self) -> None:
         done = self.done + self._moved
-        self.progress(self.file, done, max(self.total, done))
+        file = self.source.file if self.source else ""
+        self.progress(file, done, max(sum(self.sizes.values()), done))
 
 
-def probe(url: str) -> str | None:
-    """Return None if the host of ``url`` answers, else why not, within PROBE_SECONDS.
+@dataclass
+class Supplier:
+    """Fetches files with pooch and remembers which hosts do not answer."""
 
-    Redirects and proxies are followed as a download would; name resolution has no time limit of its
-    own, therefore the thread.
-    """
-    import requests
+    raw_dir: Path
+    mirror: str | None
+    """A folder or a base URL."""
+    registry: dict[str, str | None]
+    """File -> its published or recorded sha256; None: it is used for the first time."""
+    meter: Meter
+    silent: dict[str, str] = field(default_factory=dict)
+    """Host -> why it is not asked again."""
 
-    host, answers, reasons = urlsplit(url).netloc, [], []
+    def fetch(self, source: SourceFile) -> list[str]:
+        """Supply one file; return the reasons why it is missing (empty: it is there)."""
+        reasons = []
+        mirrored = self.mirror and f"{self.mirror}/{source.file}"
+        for place, absent in ((mirrored, "no mirror was given"), (source.url, NO_SOURCE)):
+            reason = self._fetch_from(place, source) if place else absent
+            if reason is None:
+                return []
+            reasons.append(reason)
+        return reasons
 
-    def ask() -> None:
+    def _fetch_from(self, place: str, source: SourceFile) -> str | None:
+        """Fetch a file from a path or URL; return why it cannot be had there."""
+        import requests
+
+        host = urlsplit(place).netloc
+        if _hub_is_offline(place):
+            return f"{host} is not asked because {HUB_OFFLINE} is set"
+        if host in self.silent:
+            return self.silent[host]
         try:
-            timeout = (CONNECT_SECONDS, CONNECT_SECONDS)
-            answers.append(requests.head(url, allow_redirects=True, timeout=timeout).status_code)
+            self._retrieve(place, source, RETRIES if host else 0)
+        except _Refused as error:
+            return str(error)
         except requests.RequestException as error:
-            reasons.append(f"{host} cannot be reached ({type(error).__name__})")
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(PROBE_SECONDS)
-    if answers:
+            self.silent[host] = f"the transfer from {host} broke off ({type(error).__name__})"
+            return self.silent[host]
         return None
-    return reasons[0] if reasons else f"{host} did not answer within {PROBE_SECONDS:g} s"
 
+    def _retrieve(self, place: str, source: SourceFile, retries: int) -> None:
+        """Let pooch fetch a file: it checks the sha256, then gives the file its final name."""
+        import pooch
 
-def download(url: str, path: Path, file: str, limit: int, listed: bool, meter: Meter) -> None:
-    """Write what ``url`` answers to ``path``, byte for byte as it is stored there.
+        pooch.get_logger().setLevel("WARNING")  # the meter says what happens
+        target, expected = self.raw_dir / source.file, self.registry[source.file]
+        target.parent.mkdir(parents=True, exist_ok=True)
 
-    Args:
-        file: its name in messages. limit: largest size in bytes that is accepted.
-        listed: size and sha256 are known and will be checked; otherwise the host has to say how
-            long the file is, so that a transfer that breaks off is noticed.
-        meter: counts the bytes.
+        def transfer(place: str, temporary: str, _: Any) -> None:
+            os.unlink(temporary)  # pooch's empty file could be read by its owner alone
+            with open(temporary, "wb") as stream:
+                self.meter.start(stream)
+                (self._ask if urlsplit(place).netloc else self._copy)(place, source)
+            if expected is None:
+                check_beginning(Path(temporary), source)
 
-    Raises:
-        UserError: the file is larger than ``limit``.
-        Refused: an HTTP error, or an answer whose end cannot be told.
-        Interrupted: the transfer broke off.
-    """
-    import requests
+        pup = pooch.create(
+            self.raw_dir, "", registry=self.registry, urls={source.file: place},
+            retry_if_failed=retries,
+        )  # fmt: skip
+        try:
+            pup.fetch(source.file, downloader=transfer)
+        except UserError as error:
+            raise UserError(f"{error} (from {place})") from error
+        except ValueError as error:  # pooch names the sha256 that it found and the expected one
+            reason = str(error).partition(". ")[0]
+            raise UserError(
+                f"{source.file}: wrong sha256: {reason}{way_out(target)} (from {place})"
+            ) from error
+        if expected is None:
+            record(target, source, place)
+        self.meter.finish()
 
-    host = urlsplit(url).netloc
-    # A server that compresses on the way would make the bytes depend on its mood.
-    asked = {"Accept-Encoding": "identity"}
-    timeout = (CONNECT_SECONDS, READ_SECONDS)
-    try:
-        with requests.get(url, stream=True, headers=asked, timeout=timeout) as response:
+    def _copy(self, path: str, source: SourceFile) -> None:
+        if not Path(self.mirror).is_dir():
+            raise _Refused(f"the mirror {self.mirror} is not a folder")
+        if not Path(path).is_file():
+            raise _Refused(f"the mirror {self.mirror} does not have it")
+        self.meter.sizes[source.file] = os.stat(path).st_size
+        with open(path, "rb") as stream:
+            shutil.copyfileobj(stream, self.meter, CHUNK_BYTES)
+
+    def _ask(self, url: str, source: SourceFile) -> None:
+        """Write what a URL answers, as it is stored there.
+
+        Raises:
+            _Refused: the host does not answer with the file, or not where it ends.
+            requests.RequestException: the transfer broke off.
+        """
+        import pooch
+        import requests
+
+        host, answered = urlsplit(url).netloc, []
+
+        def look(response: requests.Response, *_: Any, **__: Any) -> None:
             if response.status_code != 200:
-                raise Refused(f"{host} answers {response.status_code}")
-            size = _announced(response.headers, host, file, listed)
-            _refuse_more(size or 0, limit, file, url)
-            meter.restart(None if listed else size)
-            # Some servers label a .gz file as an encoding, which would be undone here.
-            response.raw.headers.pop("Content-Encoding", None)
-            written = 0
-            with open(path, "wb") as stream:
-                for chunk in response.iter_content(CHUNK_BYTES):
-                    written += len(chunk)
-                    _refuse_more(written, limit, file, url)
-                    stream.write(chunk)
-                    meter.moved(len(chunk))
-            if size is not None and written != size:
-                raise Interrupted(
-                    f"the transfer from {host} broke off at {written} of {size} bytes"
+                return
+            answered.append(url)
+            if source.file.endswith(".gz"):
+                # Some servers label a .gz file as an encoding, which would be undone here.
+                response.raw.headers.pop("Content-Encoding", None)
+            length = response.headers.get("Content-Length", "")
+            if source.bytes is None and length.isdecimal():
+                self.meter.sizes[source.file] = int(length)
+            ends = length or "Transfer-Encoding" in response.headers
+            if self.registry[source.file] is None and not ends:
+                raise _Refused(
+                    f"{host} does not say how long {source.file} is, so that a transfer that "
+                    "breaks off would look like the whole file"
                 )
-    except requests.RequestException as error:
-        raise Interrupted(f"the transfer from {host} failed ({type(error).__name__})") from error
+
+        # A server that compresses on the way would make the bytes depend on its settings.
+        ask = pooch.HTTPDownloader(
+            chunk_size=CHUNK_BYTES, timeout=TIMEOUT, headers={"Accept-Encoding": "identity"},
+            hooks={"response": look},
+        )  # fmt: skip
+        try:
+            ask(url, self.meter, None)
+        except requests.RequestException as error:
+            if answered:
+                raise  # pooch tries again
+            if error.response is not None:
+                raise _Refused(f"{host} answers {error.response.status_code}") from error
+            self.silent[host] = f"{host} cannot be reached ({type(error).__name__})"
+            raise _Refused(self.silent[host]) from error
 
 
-def _announced(headers: dict[str, str], host: str, file: str, listed: bool) -> int | None:
-    """Return the size that a host announces, None where the end is marked in another way."""
-    encoding = headers.get("Content-Encoding", "identity").lower()
-    if encoding != "identity" and not file.endswith(".gz"):
-        raise Refused(f"{host} sends {file} compressed ({encoding}) although asked not to")
-    length = headers.get("Content-Length", "")
-    size = int(length) if length.isdecimal() else None
-    chunked = "chunked" in headers.get("Transfer-Encoding", "").lower()
-    if size is None and not chunked and not listed:
-        raise Refused(
-            f"{host} does not say how long {file} is, so that a transfer that breaks off would "
-            "look like the whole file"
-        )
-    return None if chunked else size
+def base_of(mirror: str | os.PathLike[str] | None) -> str | None:
+    """Return the folder or base URL of a mirror, without ``file:`` and a slash at its end."""
+    if mirror is None:
+        return None
+    base = os.fspath(mirror)
+    if base.startswith("file:"):
+        base = url2pathname(urlsplit(base).path)
+    return os.path.expanduser(base).rstrip("/")
 
 
-def _refuse_more(size: int, limit: int, file: str, url: str) -> None:
-    if size > limit:
-        raise UserError(
-            f"{file}: wrong size: found more than the {limit} bytes that are expected at most "
-            f"({size} or more, from {url})"
-        )
+def _hub_is_offline(url: str) -> bool:
+    """Say whether the user forbids this download by the hub's own environment variable."""
+    host = urlsplit(url).hostname or ""
+    forbidden = os.environ.get(HUB_OFFLINE, "").strip().lower() in {"1", "true", "yes", "on"}
+    return forbidden and (host == HUB_HOST or host.endswith(f".{HUB_HOST}"))

@@ -235,6 +235,16 @@ MODELS: dict[str, CitationModel] = {
 }
 """Name of the embedded dataset -> parameters of its graph."""
 
+PLANETOID_SHA256 = frozenset({
+    "d14c1c14e57f2962cdac857cc3a9087422ad24bfe65355eaebebc495fe3c8294",
+    "857203d91b54eebc01f6e91875c9b6be498c39ab2ccea5309363c95296514da9",
+    "6c3975f19c28954af279ba76bc5a2e3bb80cb10ab66d48a6f1c3b3ce625125cf",
+    "2811563f25973405e61d5616996600c68d843936f4068a93746650f91e328d16",
+    "8d447c4bffcb36bef96a08c6733d2bffd5344f37b348f2ac027f0d5de4442cea",
+    "8e95b0fa718ef4a5fa04fb003fd9b8088f2e5bffb357e9c63700a7dc0cc70d8c",
+})  # fmt: skip
+"""Hashes of the pickles ``ind.synthetic.{y,tx,ty,allx,ally,graph}``: no other may be unpickled."""
+
 _WRITERS: dict[str, tuple[str, Callable[[CitationModel], dict[str, bytes]]]] = {
     "synthetic-planetoid": ("planetoid", planetoid_bytes),
     "synthetic-npz": ("citation-npz", npz_bytes),

@@ -1,40 +1,24 @@
 """Trust on first use: a file without a published checksum is recorded and must stay the same.
 
-The record lies beside the file as ``<file>.receipt.json``. Whoever could change the first download
-is not found out by it; whatever changes afterwards is.
+The record lies beside the file as ``<file>.receipt.json``. A wrong first download is not found out
+by it; every later change is.
 """
 
 from __future__ import annotations
 
-import os
-import threading
+import json
+import re
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import TYPE_CHECKING
 
 from private_graphs.errors import UserError
-from private_graphs.files import sha256_of, write_text
+from private_graphs.files import sha256_of, write_json
 
-BY_HAND = "found in its place"
-"""Origin of a file that nobody fetched."""
+if TYPE_CHECKING:
+    from private_graphs.datasets.sources import SourceFile
 
 _FIRST_BYTES = {".gz": b"\x1f\x8b", ".zip": b"PK\x03\x04", ".pt": b"PK\x03\x04"}
-"""How files begin that a page of a login or of an error would otherwise be taken for."""
-
-
-class Receipt(BaseModel):
-    """What a file was at its first use."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    file: str
-    """Path below the raw folder."""
-    url: str | None
-    """Public URL of the list of sources at that time; None: none is known."""
-    bytes: int = Field(ge=1)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    origin: str
-    """Where it came from: a path in a mirror, a URL, or :data:`BY_HAND`."""
+"""First bytes of some formats: the page of a login or of an error has others."""
 
 
 def receipt_path(path: Path) -> Path:
@@ -42,88 +26,56 @@ def receipt_path(path: Path) -> Path:
     return path.with_name(path.name + ".receipt.json")
 
 
-def confirm(
-    target: Path, file: str, url: str | None, origin: str = BY_HAND, content: Path | None = None
-) -> Receipt:
-    """Record a file at its first use; at every later one compare it with the record.
+def recorded(path: Path, source: SourceFile) -> str | None:
+    """Return the sha256 that was recorded at the first use of a file; None before it.
 
-    Of several processes that use a file first at the same time, one makes the record and the
-    others are compared with it.
-
-    Args:
-        target: where the file has, or will have, its place; the record lies beside it.
-        file: its path below the raw folder. url: its public URL. origin: where it comes from.
-        content: where it lies now, if not yet at ``target``.
-
-    Returns:
-        The record, which the file matches.
+    ``path`` is where the file has, or will have, its place.
 
     Raises:
-        UserError: the file is empty or plainly no such file, differs from the record, or the record
-            cannot be read or belongs to another URL.
+        UserError: the record cannot be read, or belongs to another file or URL.
     """
-    content = content or target
-    place = receipt_path(target)
-    _plausible(content, file, origin)
-    found = Receipt(
-        file=file,
-        url=url,
-        bytes=content.stat().st_size,
-        sha256=sha256_of(content),
-        origin=origin,
-    )
+    place = receipt_path(path)
     if not place.exists():
-        _claim(place, found)
-    known = _read(place)
-    if (known.file, known.url) != (file, url):
-        raise UserError(
-            f"{file}: {place} is the record of {known.file} from {known.url}, expected one of "
-            f"{file} from {url}; remove both the file and its record to fetch it anew"
-        )
-    if (known.bytes, known.sha256) != (found.bytes, found.sha256):
-        raise UserError(
-            f"{file}: not what it was at its first use: found {found.bytes} bytes with sha256 "
-            f"{found.sha256} ({origin}), recorded {known.bytes} bytes with sha256 {known.sha256} "
-            f"({known.origin}); supply the recorded content, or, if the change is intended, "
-            f"remove {place} and run again"
-        )
-    return known
-
-
-def _plausible(content: Path, file: str, origin: str) -> None:
-    """Refuse to trust what cannot be the file."""
-    with open(content, "rb") as stream:
-        beginning = stream.read(4)
-    expected = _FIRST_BYTES.get(Path(file).suffix, b"")
-    if not beginning or not beginning.startswith(expected):
-        raise UserError(
-            f"{file}: begins with {beginning!r}, expected "
-            f"{'the beginning of a ' + Path(file).suffix + ' file' if expected else 'any content'} "
-            f"({origin}); supply the published file"
-        )
-
-
-def _claim(place: Path, receipt: Receipt) -> None:
-    """Write a record unless there is one; it appears whole, and the first stays."""
-    text = receipt.model_dump_json(indent=2) + "\n"
-    staged = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}.partial")
-    write_text(staged, text)
+        return None
     try:
-        os.link(staged, place)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        write_text(place, text)
-    finally:
-        staged.unlink(missing_ok=True)
-
-
-def _read(place: Path) -> Receipt:
-    try:
-        return Receipt.model_validate_json(place.read_bytes())
-    except (OSError, ValidationError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        known = json.loads(place.read_bytes())
+        sha256, of = re.fullmatch("[0-9a-f]{64}", known["sha256"])[0], (known["file"], known["url"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{place}: cannot be read as the record of a first use ({reason}); restore it, or "
+            f"{place}: cannot be read as the record of a first use ({error!r}); restore it, or "
             "remove it to record the file as it is now"
         ) from error
+    if of != (source.file, source.url):
+        raise UserError(
+            f"{place}: found the record of {of[0]} from {of[1]}, expected one of {source.file} "
+            f"from {source.url}; remove both the file and its record to fetch it anew"
+        )
+    return sha256
+
+
+def way_out(path: Path) -> str:
+    """Return what to add to the error of a wrong sha256, where the expected one is recorded."""
+    place = receipt_path(path)
+    if not place.exists():
+        return ""
+    return f", which is that of its first use; if the change is intended, remove {place}"
+
+
+def record(path: Path, source: SourceFile, origin: str) -> str:
+    """Record a file at its first use; return its sha256."""
+    sha256 = sha256_of(path)
+    known = {"file": source.file, "url": source.url, "bytes": path.stat().st_size}
+    write_json(receipt_path(path), known | {"sha256": sha256, "origin": origin})
+    return sha256
+
+
+def check_beginning(path: Path, source: SourceFile) -> None:
+    """Raise UserError for a file that is empty, or that does not begin as its format does."""
+    expected = _FIRST_BYTES.get(Path(source.file).suffix, b"")
+    with open(path, "rb") as stream:
+        beginning = stream.read(4)
+    if not beginning or not beginning.startswith(expected):
+        raise UserError(
+            f"{source.file}: begins with {beginning!r}, expected {expected or 'any content'!r}; "
+            "supply the published file"
+        )

@@ -1,48 +1,29 @@
 """Raw files: where they come from, their checksums, and how they get to ``data/raw``.
 
-A file is taken from the mirror first, then from its public URL. Nothing appears under its final
-name before its size and sha256 have been checked: against the published ones, or, where nobody has
-published any, against those recorded at its first use (``datasets/first_use.py``).
+A file is taken from the mirror first, then from its public URL (``datasets/download.py``). It
+appears under its final name after its sha256 was found to be the published one or, where nobody has
+published any, the one that was recorded at its first use (``datasets/first_use.py``).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path, PurePosixPath
-from urllib.parse import quote, urlsplit
-from urllib.request import url2pathname
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from tqdm import tqdm
 
-from private_graphs.datasets.download import (
-    Interrupted,
-    Meter,
-    Progress,
-    Refused,
-    download,
-    probe,
-)
-from private_graphs.datasets.first_use import confirm
+from private_graphs.datasets.download import NO_SOURCE, Meter, Progress, Supplier, base_of
+from private_graphs.datasets.first_use import check_beginning, record, recorded, way_out
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.errors import UserError, suggest
-from private_graphs.files import atomic_path, resource, sha256_of
-
-ATTEMPTS = 2
-"""Downloads tried per file when a transfer breaks off."""
-
-NO_SOURCE = "no public source is known: ask those who made it, and give a mirror"
-HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
-"""No file is downloaded from this host where the environment variable is 1, true, yes or on."""
-
+from private_graphs.files import resource, sha256_of
 
 WRITERS: dict[str, Callable[[Path], list[Path]]] = {
     name: spec.write for name, spec in DATASETS.items() if spec.write is not None
@@ -80,6 +61,14 @@ class SourceFile(BaseModel):
     def limit(self) -> int:
         """Largest size that is accepted."""
         return self.bytes or self.max_bytes
+
+    def check_size(self, size: int) -> None:
+        """Raise UserError where a file of ``size`` bytes, or more, is larger than accepted."""
+        if size > self.limit:
+            raise UserError(
+                f"{self.file}: wrong size: found {size} bytes or more, expected "
+                f"{'at most ' if self.bytes is None else ''}{self.limit}"
+            )
 
     @field_validator("file")
     @classmethod
@@ -144,119 +133,17 @@ def check_file(path: Path, source: SourceFile) -> str:
     Raises:
         UserError: they differ.
     """
-    if source.sha256 is None:
-        _check_limit(path.stat().st_size, source, str(path))
-        return confirm(path, source.file, source.url).sha256
-    size = path.stat().st_size
-    if size != source.bytes:
-        raise UserError(f"{source.file}: wrong size: found {size} bytes, expected {source.bytes}")
+    source.check_size(path.stat().st_size)
+    expected = source.sha256 or recorded(path, source)
+    if expected is None:
+        check_beginning(path, source)
+        return record(path, source, "found in its place")
     found = sha256_of(path)
-    if found != source.sha256:
-        raise UserError(f"{source.file}: wrong sha256: found {found}, expected {source.sha256}")
-    return found
-
-
-def _check_limit(size: int, source: SourceFile, origin: str) -> None:
-    if size > source.limit:
+    if found != expected:
         raise UserError(
-            f"{source.file}: wrong size: found {size} bytes, expected at most {source.limit} "
-            f"(from {origin})"
+            f"{source.file}: wrong sha256: found {found}, expected {expected}{way_out(path)}"
         )
-
-
-@dataclass
-class _Supplier:
-    """Fetches files and remembers which hosts do not answer."""
-
-    raw_dir: Path
-    mirror: str | None
-    meter: Meter
-    hosts: dict[str, str | None] = field(default_factory=dict)
-    """Host -> why it cannot be reached (None: it answers)."""
-
-    @property
-    def mirror_folder(self) -> Path | None:
-        if self.mirror is None or self.mirror.startswith(("http://", "https://")):
-            return None
-        if self.mirror.startswith("file:"):
-            return Path(url2pathname(urlsplit(self.mirror).path))
-        return Path(self.mirror).expanduser()
-
-    def fetch(self, source: SourceFile) -> list[str]:
-        """Supply one file; return the reasons why it is missing (empty: it is there)."""
-        reasons = []
-        folder = self.mirror_folder
-        if folder is not None:
-            reason = self._copy(folder, source)
-        elif self.mirror is not None:
-            base = self.mirror.rstrip("/")
-            reason = self._download(f"{base}/{quote(source.file)}", source)
-        else:
-            reason = "no mirror was given"
-        if reason is None:
-            return []
-        reasons.append(reason)
-        if source.url is None:
-            return [*reasons, NO_SOURCE]
-        reason = self._download(source.url, source)
-        return [] if reason is None else [*reasons, reason]
-
-    @contextlib.contextmanager
-    def _checked(self, source: SourceFile, origin: str) -> Iterator[Path]:
-        """Yield a temporary path; check what was written there, then give it its final name."""
-        target = self.raw_dir / source.file
-        with atomic_path(target) as temporary:
-            yield temporary
-            if source.sha256 is None:
-                confirm(target, source.file, source.url, origin, temporary)
-            else:
-                try:
-                    check_file(temporary, source)
-                except UserError as error:
-                    raise UserError(f"{error} (from {origin})") from error
-            self.meter.finish(temporary.stat().st_size)
-
-    def _copy(self, folder: Path, source: SourceFile) -> str | None:
-        path = folder / source.file
-        if not folder.is_dir():
-            return f"the mirror {folder} is not a folder"
-        if not path.is_file():
-            return f"the mirror {folder} does not have it"
-        size = path.stat().st_size
-        if source.sha256 is None:
-            _check_limit(size, source, str(path))
-            self.meter.restart(size)
-        with self._checked(source, str(path)) as temporary:
-            shutil.copyfile(path, temporary)
-        return None
-
-    def _download(self, url: str, source: SourceFile) -> str | None:
-        host = urlsplit(url).netloc
-        if _hub_is_offline(url):
-            return f"{host} is not asked because {HUB_OFFLINE} is set"
-        if host not in self.hosts:
-            self.hosts[host] = probe(url)
-        if self.hosts[host] is not None:
-            return self.hosts[host]
-        listed = source.sha256 is not None
-        for _ in range(ATTEMPTS):
-            try:
-                with self._checked(source, url) as temporary:
-                    download(url, temporary, source.file, source.limit, listed, self.meter)
-                return None
-            except Refused as error:
-                return str(error)
-            except Interrupted as error:
-                reason = str(error)
-        self.hosts[host] = reason
-        return reason
-
-
-def _hub_is_offline(url: str) -> bool:
-    """Say whether the user forbids this download by the hub's own environment variable."""
-    host = urlsplit(url).hostname or ""
-    forbidden = os.environ.get(HUB_OFFLINE, "").strip().lower() in {"1", "true", "yes", "on"}
-    return forbidden and (host == HUB_HOST or host.endswith(f".{HUB_HOST}"))
+    return found
 
 
 def _wanted(names: Iterable[str]) -> tuple[list[SourceFile], list[str]]:
@@ -356,7 +243,7 @@ def supply(
     use, also one that was put there by hand, and has to match its record from then on.
 
     Args:
-        progress: called as described at ``download.Progress``; by default a bar on standard error.
+        progress: called as described at :data:`Progress`; by default a bar on standard error.
 
     Raises:
         UserError: an unknown name; or one message with every file that is missing (its URL and
@@ -366,11 +253,11 @@ def supply(
     files, generated = _wanted(names)
     paths = [path for name in generated for path in WRITERS[name](raw_dir)]
     wrong: list[str] = []
-    fetch: list[SourceFile] = []
+    fetch: dict[SourceFile, str | None] = {}
     for source in files:
         try:
             if not _is_there(raw_dir / source.file, source):
-                fetch.append(source)
+                fetch[source] = source.sha256 or recorded(raw_dir / source.file, source)
         except UserError as error:
             wrong.append(str(error))
         except OSError as error:
@@ -384,20 +271,21 @@ def supply(
 def _fetch_all(
     raw_dir: Path,
     mirror: str | os.PathLike[str] | None,
-    fetch: list[SourceFile],
+    fetch: dict[SourceFile, str | None],
     wrong: list[str],
     progress: Progress | None,
 ) -> dict[SourceFile, list[str]]:
-    """Fetch files one by one; return those missing with the reasons, add to ``wrong``."""
+    """Fetch files, given with their sha256; return those missing, and why; add to ``wrong``."""
     missing: dict[SourceFile, list[str]] = {}
     with contextlib.ExitStack() as stack:
         if progress is None:
             bar, progress = _tqdm_progress()
             stack.enter_context(bar)
-        meter = Meter(progress, sum(source.bytes or 0 for source in fetch))
-        supplier = _Supplier(raw_dir, None if mirror is None else os.fspath(mirror), meter)
+        meter = Meter(progress, {source.file: source.bytes or 0 for source in fetch})
+        registry = {source.file: expected for source, expected in fetch.items()}
+        supplier = Supplier(raw_dir, base_of(mirror), registry, meter)
         for source in fetch:
-            meter.begin(source.file, source.bytes)
+            meter.turn_to(source)
             try:
                 reasons = supplier.fetch(source)
                 if reasons:
@@ -406,7 +294,7 @@ def _fetch_all(
                 wrong.append(str(error))
             except OSError as error:
                 raise _unwritable(raw_dir / source.file, error) from error
-        meter.close()
+        meter.turn_to(None)
     return missing
 
 
