@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import requests
 
 from private_graphs.datasets import first_use, sources
 from private_graphs.datasets.first_use import receipt_path
+from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import (
     DatasetSources,
     SourceFile,
@@ -341,7 +343,11 @@ def test_records_of_generated_and_of_missing_files(raw):
 
 
 def test_writers_of_other_datasets_can_be_added(monkeypatch, raw):
-    monkeypatch.setitem(sources.WRITERS, "mine", lambda folder: [put(folder, b"own", "mine/a")])
+    def write(folder):
+        return [put(folder, b"own", "mine/a")]
+
+    mine = replace(DATASETS["synthetic-npz"], name="mine", write=write)
+    monkeypatch.setitem(DATASETS, "mine", mine)
     assert supply(["mine"], raw) == [raw / "mine/a"]
     (record,) = raw_records("mine", raw)
     assert (record.file, record.sha256, record.url) == ("mine/a", sha(b"own"), None)
@@ -363,6 +369,7 @@ def test_a_killed_download_leaves_no_record(raw, folder):
     script = f"""
 import shutil, os, signal
 from private_graphs.datasets import sources
+from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import DatasetSources, SourceFile
 def half(origin, target, _):
     target.write(origin.read(100))

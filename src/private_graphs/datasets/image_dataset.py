@@ -12,14 +12,13 @@ from pydantic import Field
 
 from private_graphs.datasets.invariants import Checker, check_keys, check_labels_and_masks
 from private_graphs.datasets.labelled import (
+    IMAGES_FILE,
     INFO_FILE,
     MASKS,
     LabelledDataset,
     LabelledInfo,
     read_stored,
 )
-
-IMAGES_FILE = "images.safetensors"
 
 
 class ImageInfo(LabelledInfo):

@@ -18,6 +18,7 @@ from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, write_text
 
 INFO_FILE = "dataset.json"
+IMAGES_FILE = "images.safetensors"
 MASKS = ("train_mask", "validation_mask", "test_mask")
 _REBUILD = "delete the folder and build the dataset again"
 

@@ -16,13 +16,7 @@ from private_graphs.datasets.graph_dataset import (
     ParsedGraph,
     SparseFeatures,
 )
-from private_graphs.datasets.image_dataset import (
-    IMAGES_FILE,
-    ImageDataset,
-    ImageInfo,
-    ParsedImages,
-)
-from private_graphs.datasets.labelled import MASKS, RawFile
+from private_graphs.datasets.labelled import IMAGES_FILE, MASKS, RawFile
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
@@ -30,6 +24,7 @@ from private_graphs.datasets.views import VIEWS, DataView
 from private_graphs.errors import UsageError, UserError, suggest
 
 if TYPE_CHECKING:
+    from private_graphs.datasets.image_dataset import ImageDataset, ParsedImages
     from private_graphs.datasets.own import OwnGraph
     from private_graphs.datasets.text_graph import TextGraph
 
@@ -212,15 +207,18 @@ def build(
     found = view_of(spec, view)
     sources = raw_records(name, raw_dir)
     parsed = spec.read(raw_dir / spec.raw, *([found] if found else []))
-    if isinstance(parsed, ParsedImages):
+    if spec.data == "images":
         return _images(spec, parsed, sources, found)
     return _dataset(spec, parsed, sources, found)
 
 
 def load_built(folder: str | os.PathLike[str]) -> GraphDataset | ImageDataset:
     """Read a built dataset of either kind; UserError as ``load`` of its class raises."""
-    images = (Path(folder) / IMAGES_FILE).is_file()
-    return ImageDataset.load(folder) if images else GraphDataset.load(folder)
+    if not (Path(folder) / IMAGES_FILE).is_file():
+        return GraphDataset.load(folder)
+    from private_graphs.datasets.image_dataset import ImageDataset
+
+    return ImageDataset.load(folder)
 
 
 def build_texts(
@@ -300,6 +298,8 @@ def _common(
 def _images(
     spec: DatasetSpec, parsed: ParsedImages, sources: list[RawFile], view: DataView | None
 ) -> ImageDataset:
+    from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+
     told, arrays = _common(spec, parsed, sources)
     n_images, channels, height, width = parsed.images.shape
     info = ImageInfo(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -24,12 +24,6 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.errors import UserError, suggest
 from private_graphs.files import resource, sha256_of
-
-WRITERS: dict[str, Callable[[Path], list[Path]]] = {
-    name: spec.write for name, spec in DATASETS.items() if spec.write is not None
-}
-"""Datasets whose raw files are generated: name -> function that writes them below a raw folder,
-leaves alone what is there unchanged, and returns their paths."""
 
 
 class SourceFile(BaseModel):
@@ -151,12 +145,12 @@ def _wanted(names: Iterable[str]) -> tuple[list[SourceFile], list[str]]:
     sources = {**load_sources(), **load_models()}
     files, generated = {}, []
     for name in dict.fromkeys(names):
-        if name in WRITERS:
-            generated.append(name)
-        elif name in sources:
+        if name in sources:
             files.update({source.file: source for source in sources[name].files})
+        elif name in DATASETS and DATASETS[name].write is not None:
+            generated.append(name)
         else:
-            known = [*sources, *WRITERS]
+            known = [*sources, *(each for each in DATASETS if DATASETS[each].write is not None)]
             raise UserError(
                 f"unknown dataset {name!r}, expected one of {', '.join(known)}"
                 f"{suggest(name, known)}"
@@ -179,7 +173,7 @@ def raw_records(name: str, raw_dir: str | os.PathLike[str]) -> list[RawFile]:
     if generated:
         return [
             RawFile(file=path.relative_to(raw_dir).as_posix(), sha256=sha256_of(path), url=None)
-            for path in WRITERS[name](raw_dir)
+            for path in DATASETS[name].write(raw_dir)
         ]
     missing = [source.file for source in files if not (raw_dir / source.file).is_file()]
     if missing:
@@ -251,7 +245,7 @@ def supply(
     """
     raw_dir = Path(raw_dir)
     files, generated = _wanted(names)
-    paths = [path for name in generated for path in WRITERS[name](raw_dir)]
+    paths = [path for name in generated for path in DATASETS[name].write(raw_dir)]
     wrong: list[str] = []
     fetch: dict[SourceFile, str | None] = {}
     for source in files:

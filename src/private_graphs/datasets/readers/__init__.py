@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from private_graphs.imports import PACKAGE
 from private_graphs.slices import modules_of
 
 if TYPE_CHECKING:
@@ -63,8 +62,7 @@ class BuiltIn(MutableMapping[str, "DatasetSpec"]):
 
 def _text(module: str) -> str:
     """Return the source of a module that is not imported."""
-    found = find_spec(module)
-    return Path(found.origin).read_text(encoding="utf-8") if found and found.origin else ""
+    return PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
 
 
 DATASETS = BuiltIn()
