@@ -62,7 +62,7 @@ def test_a_wrong_checksum_stops_before_anything_is_parsed(tmp_path, monkeypatch)
         path = tmp_path / source.file
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"x" * source.bytes)
-    monkeypatch.setattr("private_graphs.datasets.readers.citations.read_planetoid", None)
+    monkeypatch.setattr("private_graphs.datasets.planetoid.read_planetoid", None)
     with pytest.raises(UserError, match="planetoid/ind.cora.x: wrong sha256: found .* expected "):
         build("cora", tmp_path)
 
