@@ -13,7 +13,6 @@ from pathlib import Path
 import yaml
 from packaging.utils import canonicalize_name
 
-from private_graphs.datasets.readers import readers
 from private_graphs.imports import import_closure
 from private_graphs.methods import all_methods, module_of
 from private_graphs.repairs import Repairs, exhibit_modules, shown_exhibits
@@ -87,8 +86,6 @@ def imported_packages(script: Path, *modules: str) -> set[str]:
 
 def by_name(rule: str) -> list[str]:
     """Return the modules that the script of a rule finds by name."""
-    if rule == "dataset":
-        return sorted({module for _, module in readers().values()})
     if rule in ("run", "audit"):
         return sorted({module_of(name) for name in all_methods()})
     if rule == "exhibits":

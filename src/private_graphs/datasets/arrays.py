@@ -115,27 +115,6 @@ def undirected_edges(sources: np.ndarray, targets: np.ndarray, n_nodes: int) -> 
     )
 
 
-def classes_of_one_hot(one_hot: np.ndarray, where: str) -> np.ndarray:
-    """Return the class (rows,) int64 of each row of a one-hot matrix (rows, classes).
-
-    Raises:
-        UserError: a row is not one-hot.
-    """
-    if one_hot.ndim != 2 or one_hot.shape[1] < 1 or one_hot.dtype.kind not in "fiub":
-        raise UserError(
-            f"{where}: found {one_hot.dtype} of shape {one_hot.shape}, expected a matrix of "
-            "one-hot labels (nodes, classes)"
-        )
-    wrong = ~(np.all((one_hot == 0) | (one_hot == 1), axis=1) & (one_hot.sum(axis=1) == 1))
-    if np.any(wrong):
-        row = int(np.flatnonzero(wrong)[0])
-        raise UserError(
-            f"{where}: {int(wrong.sum())} rows are not one-hot, the first is row {row}: "
-            f"{one_hot[row].tolist()[:20]}; expected a single 1 in each row"
-        )
-    return one_hot.argmax(axis=1).astype(np.int64)
-
-
 def fingerprint_of(name: str, arrays: Mapping[str, np.ndarray]) -> str:
     """Return sha256 (64 hex digits) over a name and arrays, independent of the platform."""
     digest = hashlib.sha256(name.encode())

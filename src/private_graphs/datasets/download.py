@@ -159,7 +159,7 @@ class Supplier:
         except ValueError as error:  # pooch names the sha256 that it found and the expected one
             reason = str(error).partition(". ")[0]
             raise UserError(
-                f"{source.file}: wrong sha256: {reason}{way_out(target)} (from {place})"
+                f"{source.file}: wrong sha256: {reason}{way_out(target, source)} (from {place})"
             ) from error
         if expected is None:
             record(target, source, place)

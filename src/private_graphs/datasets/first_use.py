@@ -53,12 +53,11 @@ def recorded(path: Path, source: SourceFile) -> str | None:
     return sha256
 
 
-def way_out(path: Path) -> str:
+def way_out(path: Path, source: SourceFile) -> str:
     """Return what to add to the error of a wrong sha256, where the expected one is recorded."""
-    place = receipt_path(path)
-    if not place.exists():
+    if source.sha256 is not None:
         return ""
-    return f", which is that of its first use; if the change is intended, remove {place}"
+    return f", that of its first use; if the change is intended, remove {receipt_path(path)}"
 
 
 def record(path: Path, source: SourceFile, origin: str) -> str:

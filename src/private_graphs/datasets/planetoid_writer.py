@@ -1,7 +1,7 @@
 """Writer of the Planetoid raw format: protocol-2 pickles with the globals of the originals.
 
-Written opcode by opcode, because ``pickle.dumps`` would name whatever modules today's NumPy and
-SciPy live in, and would pack bytes through ``_codecs.encode``, which the reader rightly refuses.
+Written opcode by opcode, because the bytes of ``pickle.dumps`` depend on the versions of NumPy and
+SciPy; these have to have the sha256 that the reader expects (``embedded.PLANETOID_SHA256``).
 """
 
 from __future__ import annotations

@@ -135,7 +135,8 @@ def check_file(path: Path, source: SourceFile) -> str:
     found = sha256_of(path)
     if found != expected:
         raise UserError(
-            f"{source.file}: wrong sha256: found {found}, expected {expected}{way_out(path)}"
+            f"{source.file}: wrong sha256: found {found}, expected {expected}"
+            f"{way_out(path, source)}"
         )
     return found
 
