@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -13,9 +13,11 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from PIL import Image
 
 from private_graphs.report import chart as drawing
@@ -46,13 +48,15 @@ CURVES = {"title": "Curves", "x": "splits", "line": "epsilon", "row": "protocol"
           "references": {"majority": "majority"}}  # fmt: skip
 
 
-def _points(figure: Figure) -> list[list[tuple[float, float, str]]]:
-    """Return the markers of every panel: x, y, name of the line."""
-    panels = []
-    for axis in figure.axes:
-        lines = [line for line in axis.lines if line.get_gid() is not None]
-        panels.append([(x, y, line.get_gid()) for line in lines for x, y in line.get_xydata()])
-    return panels
+def _marks(axis: Axes) -> list[Line2D]:
+    """Return the markers of points in a panel: an artist for each line, filled and hollow."""
+    return [line for line in axis.lines if line.get_marker() in drawing._MARKERS]
+
+
+def _points(figure: Figure) -> list[list[tuple[float, float, object]]]:
+    """Return the points of every panel: x, y, marker of the line."""
+    return [[(x, y, mark.get_marker()) for mark in _marks(axis) for x, y in mark.get_xydata()]
+            for axis in figure.axes]  # fmt: skip
 
 
 def test_every_point_of_the_frame_is_drawn_once_in_its_facet_and_line() -> None:
@@ -61,8 +65,9 @@ def test_every_point_of_the_frame_is_drawn_once_in_its_facet_and_line() -> None:
     facets = frame.groupby(["protocol", "optimizer"], sort=False)
     assert len(panels) == 4
     for points, (_, rows) in zip(panels, facets, strict=True):
-        drawn = sorted((name, y) for _, y, name in points)
-        assert drawn == sorted((f"{row.epsilon:g}", row.mean) for row in rows.itertuples())
+        drawn = sorted((marker, y) for _, y, marker in points)
+        marker = {137.0: "o", 2.0: "s"}  # numbers have a rank from the largest down
+        assert drawn == sorted((marker[row.epsilon], row.mean) for row in rows.itertuples())
         for x, y, _ in points:  # lines stand apart by less than half of the way to the next value
             assert abs(x - rows.loc[rows["mean"] == y, "splits"].item()) < 1
 
@@ -71,8 +76,7 @@ def test_every_point_of_the_frame_is_drawn_once_in_its_facet_and_line() -> None:
 def test_no_two_lines_look_alike(lines: Sequence[object]) -> None:
     frame = pd.DataFrame({"line": lines, "x": 1, "mean": 0.5, "std": np.nan})
     (axis,) = draw_chart(Chart("Many", frame, x="x", line="line")).axes
-    marks = [line for line in axis.lines if line.get_gid() is not None]
-    assert len({(mark.get_color(), mark.get_marker()) for mark in marks}) == 20
+    assert len({(mark.get_color(), mark.get_marker()) for mark in _marks(axis)}) == 20
 
 
 def test_bars_are_one_deviation_and_missing_ones_have_none() -> None:
@@ -92,9 +96,7 @@ def test_bars_are_one_deviation_and_missing_ones_have_none() -> None:
 def test_markers_without_a_proof_are_hollow() -> None:
     figure = draw_chart(Chart(frame=_frame(), **CURVES))
     for axis, hollow in zip(figure.axes, (True, True, False, False), strict=True):
-        lines = [line for line in axis.lines if line.get_gid() is not None]
-        drawn = [line for line in lines if len(line.get_xdata())]
-        assert all((line.get_markerfacecolor() == "#ffffff") == hollow for line in drawn)
+        assert {mark.get_markerfacecolor() == drawing._PAPER for mark in _marks(axis)} == {hollow}
 
 
 def test_printed_numbers_and_references_stand_where_the_frame_says() -> None:
@@ -141,7 +143,8 @@ def test_infinity_stands_apart_and_is_joined_to_nothing() -> None:
     figure = draw_chart(Chart("Frontier", frame, x="epsilon", spread="", log_x=True))
     (points,) = _points(figure)
     assert [x for x, _, _ in points] == [0.0, 1.0, 2.5]
-    joined = [line.get_xdata() for line in figure.axes[0].lines if line.get_marker() == ""]
+    joined = [line.get_xdata() for line in figure.axes[0].lines
+              if line.get_linestyle() == "-" and line.get_color() in drawing._NAMED]  # fmt: skip
     assert [len(x) for x in joined] == [2, 1]
     with pytest.raises(ValueError, match="'epsilon': found 0, expected positive"):
         draw_chart(Chart("Frontier", frame.assign(epsilon=0.0), x="epsilon", spread="", log_x=True))
@@ -179,22 +182,12 @@ def test_equal_charts_give_equal_files(tmp_path: Path) -> None:
     assert [path.suffix for path in first] == [".svg", ".png", ".pdf"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     text = first[0].read_text()
-    assert text.startswith("<svg") and not re.search(r"matplotlib|20\d\d-\d\d", text)
-
-
-def test_identifiers_have_their_use_and_differ_between_files(tmp_path: Path) -> None:
-    chart = Chart(frame=_frame(), **CURVES)
-    names = []
-    for stem in ("one", "two"):
-        text = save(draw_chart(chart), tmp_path / stem)[0].read_text()
-        names.append(set(re.findall(r' id="([^"]+)"', text)))
-        assert names[-1] == set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
-    assert names[0] and not names[0] & names[1]
+    assert not re.search(r"Matplotlib|20\d\d-\d\d", text)
 
 
 def test_text_can_be_read_on_a_phone(tmp_path: Path) -> None:
     text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "phone")[0].read_text()
-    sizes = [float(size) for size in re.findall(r"font-size: ?([\d.]+)px", text)]
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: ?(?:\w+ )?([\d.]+)px", text)]
     assert min(sizes) * 328 / (72 * WIDTH) > 11  # a phone of 360 px with margins of 16 px
 
 
@@ -215,47 +208,12 @@ def test_colours_can_be_seen_on_light_and_dark_pages(tmp_path: Path) -> None:
             assert _contrast(light, "#ffffff") > 3 and _contrast(dark, "#14161a") > 3
     text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "dark")[0].read_text()
     style, _, body = text.partition("</style>")
-    light, _, dark = style.partition("@media(prefers-color-scheme:dark)")
-    assert "style=" not in body
-    for of, rule in re.findall(r"svg \.(\w+){([^}]*)}", light):
-        assert f'class="{of}"' in body
-        for name, colour in re.findall(r"(fill|stroke):(#\w{6})", rule):
-            assert f".{of}{{{name}:{drawing._DARK[colour]}}}" in dark
-    assert set(re.findall(r'class="(s\w+)"', body)) <= set(re.findall(r"svg \.(\w+){", light))
-
-
-def test_only_what_leaves_its_panel_is_clipped(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "mean": [0.5, 0.02, 0.4], "std": [0.1, 0.3, 0.1]})
-    (path,) = save(draw_chart(Chart("Bars", frame, x="x")), tmp_path / "bars", ["svg"])
-    root = ElementTree.parse(path).getroot()
-    clipped = [line for line in root.iter(f"{SVG}path") if line.get("clip-path")]
-    assert len(clipped) == 1, "the second bar alone reaches below 0"
-    clips = {f"url(#{clip.get('id')})" for clip in root.iter(f"{SVG}clipPath")}
-    assert clips == {clipped[0].get("clip-path")}
-
-
-def test_lines_and_marks_that_look_alike_stand_together_and_none_is_lost(tmp_path: Path) -> None:
-    frame = pd.DataFrame({
-        "x": [1.0, 2.0, 3.0] * 2, "mean": [0.5, 0.4, 0.6, 0.1, 0.2, 0.3], "std": 0.05,
-        "line": ["a"] * 3 + ["b"] * 3,
-    })  # fmt: skip
-    chart = Chart("Bars", frame, x="x", line="line")
-    (path,) = save(draw_chart(chart), tmp_path / "bars", ["svg"])
-    root = ElementTree.parse(path).getroot()
-    marks = {group.get("class"): len(group.findall(f"{SVG}use")) for group in root.iter(f"{SVG}g")
-             if group.find(f"{SVG}use") is not None}  # fmt: skip
-    assert sorted(marks.values())[-2:] == [3, 3] and None not in marks
-    bars = [line.get("d").count("V") for line in root.iter(f"{SVG}path")]
-    assert sorted(bars)[-2:] == [3, 3]
-
-
-@pytest.mark.parametrize("colour", [(200, 10, 30, 255), (0, 0, 0, 0), (9, 9, 9, 100)])
-def test_a_coloured_or_transparent_picture_keeps_its_colours(colour: tuple[int, ...]) -> None:
-    stream = BytesIO()
-    Image.new("RGBA", (2, 2), colour).save(stream, "PNG")
-    address = "data:image/png;base64," + b64encode(stream.getvalue()).decode()
-    data = drawing._smaller(address).partition(",")[2]
-    assert Image.open(BytesIO(b64decode(data))).convert("RGBA").getpixel((0, 0)) == colour
+    _, _, rules = style.partition("@media(prefers-color-scheme:dark)")
+    dark = re.findall(r'\[style\*="(fill|stroke): (#\w{6})"]{\1:(#\w{6})!important}', rules)
+    assert {(paint, light): shade for paint, light, shade in dark} == {
+        (paint, light): drawing._DARK[light]
+        for paint, light in re.findall(r"(fill|stroke): (#\w{6})", body) if light in drawing._DARK
+    }  # fmt: skip
 
 
 def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -> None:
@@ -263,8 +221,8 @@ def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -
     figure = draw_heatmap(Heatmap("Confusion", values, ["a", ODD[0]], ["c", "d"]))
     (axis,) = figure.axes
     assert [text.get_text() for text in axis.texts] == ["12", "0", "3", "250"]
-    shades = [sum(patch.get_facecolor()[:3]) for patch in axis.patches]
-    assert np.argsort(shades).tolist() == [3, 0, 2, 1]
+    (cells,) = axis.collections
+    assert cells.get_array().tolist() == values.tolist() and cells.get_clim() == (0, 250)
     images = np.random.default_rng(0).random((2, 3, 4, 4))
     figure = draw_pictures(Pictures("Digits", images, ["real", "private"], ["0", "1", "2"]))
     drawn = [image.get_array() for image in figure.axes[0].images]
@@ -273,6 +231,5 @@ def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -
     assert all(path.stat().st_size for path in files)
     texts = re.findall(r"data:image/png;base64,([^\"]+)", files[0].read_text(encoding="utf-8"))
     embedded = [Image.open(BytesIO(b64decode(text))) for text in texts]
-    assert {picture.mode for picture in embedded} == {"L"}
-    shades = np.stack(embedded).reshape(images.shape)
+    shades = np.stack([picture.convert("L") for picture in embedded]).reshape(images.shape)
     assert np.abs(shades / 255 - images).max() < 0.01

@@ -1,41 +1,36 @@
 """Drawing: one function for each kind of picture, and one that writes the files.
 
-All pictures are drawn with matplotlib and nothing else. It writes one drawing as SVG, PNG and PDF,
-offline, and equal values give equal bytes; grammars of graphics (Altair, Vega) need a JavaScript
-engine for that, and seaborn would add a second vocabulary for what a loop over facets does.
+seaborn draws lines, markers and heatmaps inside panels; Matplotlib writes one drawing as SVG, PNG
+and PDF, offline, and equal values give equal bytes. The panels are placed here, in inches.
 
 Pictures are narrow and tall: a phone shows them at full width with text of 12 px, a paper sets them
 in one column. Titles and legends are stacked above and below the panels, so nothing shrinks for
-them. The SVG has no background, real text, and other colours where the reader prefers dark pages.
+them. The SVG is what Matplotlib writes, with real text, no background, and a style sheet of other
+colours where the reader prefers dark pages.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import textwrap
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from hashlib import sha256
 from io import BytesIO
-from itertools import cycle, groupby, pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
 
 from private_graphs.files import atomic_path
 from private_graphs.report.exhibit import Chart, Heatmap, Pictures
@@ -46,41 +41,34 @@ WIDTH, LINE, TEXT = 3.5, 0.17, 9.0
 _GAP, _HANDLE = 0.12, 0.34
 """Space between things, and width of a sample in a legend, in inches."""
 
-_INK, _SOFT, _GRID, _PAPER = "#1b1d22", "#5c6370", "#d9dce1", "#ffffff"
-_NAMED = ("#1f66c2", "#c75f00", "#13733f", "#7b3fa0", "#8a6d00", "#0b7d86", "#b3261e", "#5b6470")
-"""Colours of lines with names; shapes and dashes differ too, for grey print and for every eye."""
+_INK, _SOFT, _GRID, _PAPER = "#1b1d22", "#5c6370", "#d9dce1", "#fefefe"
+_SEEN = [sns.color_palette("colorblind")[place] for place in (0, 3, 2, 4, 1, 5, 7)]
+"""The colour-blind palette without the colours that are too light for lines."""
+_NAMED = tuple(mpl.colors.to_hex(0.88 * np.array(colour)) for colour in _SEEN)
+"""Colours of lines with names, darker than the palette for contrast with white; shapes and dashes
+differ too, for grey print and for every eye."""
 _RANKED = ("#440154", "#414487", "#2a788e", "#1f9a78", "#5f9a1c", "#9a8a00", "#8a8f98")
 """Colours of lines with numbers, from the largest number down."""
 _DARK = dict(
     zip(
         (_INK, _SOFT, _GRID, _PAPER, *_NAMED, *_RANKED),
-        ("#e8eaee", "#a3abb8", "#3a3f49", "#14161a", "#7ab2ff", "#ff9d4d", "#4fcf8d", "#c79bf0",
-         "#dcbf4a", "#45c8d1", "#ff8a80", "#aab3c0", "#fde725", "#8fdc5f", "#2fc79b", "#55aede",
-         "#b39bf0", "#e58fc8", "#9aa2af"),
+        ("#e8eaee", "#a3abb8", "#3a3f49", "#14161a", *map(mpl.colors.to_hex, _SEEN),
+         "#fde725", "#8fdc5f", "#2fc79b", "#55aede", "#b39bf0", "#e58fc8", "#9aa2af"),
         strict=True,
     )
 )  # fmt: skip
-"""What stands for a colour on a dark page."""
+"""The colour on a dark page for each colour on a light one."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
-"""Their number has no divisor with that of the colours: a ninth line is no copy of the first."""
-_DASHES = ("-", (0, (5, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1, 1)), (0, (7, 1, 1, 1, 1, 1)),
-           (0, (2, 2)), (0, (9, 2)), (0, (4, 1, 4, 1, 1, 1)))  # fmt: skip
+"""Their number has no divisor with that of the colours: an eighth line is no copy of the first."""
+_DASHES = ("", (5, 1.5), (3, 1.2, 1, 1.2), (1, 1), (7, 1, 1, 1, 1, 1), (2, 2), (9, 2),
+           (4, 1, 4, 1, 1, 1))  # fmt: skip
+"""Dashes of lines, as seaborn takes them."""
 _ACROSS = ((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 4)))
 """Dashes of reference lines."""
 _PLACES = {"paper": 0, "released": 1, "sound": 2}
 """Protocols look alike in all pictures."""
 _UNPROVED = ("published_only", "refuted")
 _SPREADS = {"std": "one standard deviation", "ci95": "95 % confidence interval"}
-
-_FONT = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
-_HREF = "{http://www.w3.org/1999/xlink}href"
-_DIGITS = re.compile(r"-?\d+\.\d+")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_ACROSS_LINE = re.compile(r"^M(\S+) (\S+)L(\S+) \2$")
-_UPRIGHT_LINE = re.compile(r"^M(\S+) (\S+)L\1 (\S+)$")
-_NEAR = 0.01
-"""Points by which a line may leave its clip and be as good as inside."""
-_UNTURNED = re.compile(r"rotate\(-?0 [^)]*\)")
 
 _STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
@@ -136,26 +124,23 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
     turned = any(_width(name) > side for name in heatmap.columns)
     below = _margin(heatmap.columns) if turned else LINE + 0.05
     peak = heatmap.most or np.nanmax(values, initial=0.0) or 1.0
+    words = [[number(value) if value == round(value, 0) else number(value, 2).lstrip("0")
+              for value in row] for row in values]  # fmt: skip
+    widest = max((_width(word) for row in words for word in row), default=0.01)
 
     def paint(figure: Figure, top: float) -> None:
         axis = _axes(figure, left, top - n_rows * side, n_columns * side, n_rows * side)
-        for (row, column), value in np.ndenumerate(values):
-            share = 0.0 if math.isnan(value) else max(value, 0.0) / peak
-            colour = mpl.colormaps["Blues"](0.05 + 0.9 * share)
-            axis.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="none"))
-            words = number(value) if value == round(value, 0) else number(value, 2).lstrip("0")
-            size = TEXT * min(1.0, 0.9 * side / max(_width(words), 0.01))
-            # The cell keeps its colour on dark pages, so its number does too.
-            axis.text(column + 0.5, row + 0.5, words, ha="center", va="center_baseline", size=size,
-                      color="#fefefe" if share > 0.55 else "#0c0d10")  # fmt: skip
-        axis.set(xlim=(0, n_columns), ylim=(n_rows, 0))
-        axis.set_xticks(np.arange(n_columns) + 0.5, heatmap.columns, rotation=90 * turned)
-        axis.set_yticks(np.arange(n_rows) + 0.5, heatmap.rows)
-        axis.tick_params(length=0)
+        sns.heatmap(values, ax=axis, cmap="Blues", vmin=0, vmax=peak, cbar=False,
+                    linewidths=0.3, linecolor="face",  # cells without a gap
+                    annot=np.array(words), fmt="",
+                    annot_kws={"size": TEXT * min(1.0, 0.9 * side / widest)},
+                    xticklabels=heatmap.columns, yticklabels=heatmap.rows)  # fmt: skip
+        axis.tick_params(axis="x", length=0, rotation=90 * turned)
+        axis.tick_params(axis="y", length=0, rotation=0)
 
     with mpl.rc_context(_STYLE):
-        words = _axis_words("↓", heatmap.row_label, "→", heatmap.column_label)
-        return _stack(heatmap.title, [*words, (n_rows * side + below, paint)])
+        labels = _axis_words("↓", heatmap.row_label, "→", heatmap.column_label)
+        return _stack(heatmap.title, [*labels, (n_rows * side + below, paint)])
 
 
 def draw_pictures(pictures: Pictures) -> Figure:
@@ -188,8 +173,8 @@ def draw_pictures(pictures: Pictures) -> Figure:
 def save(figure: Figure, stem: Path, forms: Collection[str] = ("svg", "png", "pdf")) -> list[Path]:
     """Write those of ``<stem>.svg``, ``.png`` and ``.pdf`` that are asked for; return the paths.
 
-    Equal figures give equal bytes: no date, no version, and identifiers that depend on the name
-    of the file and on what is drawn alone, so that several SVGs can stand in one page.
+    Equal figures give equal bytes: there is no date and no version in them, and the identifiers of
+    shapes depend on the name of the file and on what is drawn alone.
     """
     written = []
     for suffix in _NOTHING:
@@ -205,161 +190,27 @@ _NOTHING = {
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-"""What files of a kind would say, and is left out."""
+"""Metadata that Matplotlib writes into files of a kind, and that is left out."""
 
 
 def drawn(figure: Figure, name: str, suffix: str = "svg") -> bytes:
-    """Return the file of a figure; ``name`` is where the identifiers of an SVG begin."""
+    """Return the file of a figure; the identifiers of shapes in an SVG depend on ``name``."""
     stream = BytesIO()
+    about = {"Title": figure.get_label(), **dict.fromkeys(_NOTHING[suffix])}
     with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
-        figure.savefig(stream, format=suffix, dpi=200, transparent=suffix == "svg",
-                       metadata=dict.fromkeys(_NOTHING[suffix]))  # fmt: skip
-    return _for_pages(stream.getvalue(), figure) if suffix == "svg" else stream.getvalue()
+        figure.savefig(stream, format=suffix, dpi=200, transparent=suffix == "svg", metadata=about)
+    return _for_pages(stream.getvalue()) if suffix == "svg" else stream.getvalue()
 
 
-def _for_pages(data: bytes, figure: Figure) -> bytes:
-    """Return an SVG with a title and dark colours, without identifiers that nothing refers to."""
-    space = "http://www.w3.org/2000/svg"
-    ElementTree.register_namespace("", space)
-    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(data)
-    values = {value for item in root.iter() for value in item.attrib.values()}
-    used = {name for value in values for name in re.findall(r"#([^)]+)", value)}
-    for item in root.iter():
-        if item.get("id") not in used:
-            item.attrib.pop("id", None)
-    for shape in root.iterfind(f".//{{{space}}}defs/{{{space}}}path"):
-        shape.attrib.pop("style", None)  # where it is used it has a style, and rules reach that
-    for image in root.iter(f"{{{space}}}image"):
-        image.set(_HREF, _smaller(image.get(_HREF)))
-    _unclip(root, space)
-    _shrink(root, space)
-    styles = _classed(root)
-    _gather(root, space, styles)
-    dark = [
-        f"svg .{name}{{{paint}:{_DARK[colour]}}}"
-        for name, style in styles.items()
-        for paint, colour in re.findall(r"(fill|stroke):(#\w{6})", style)
-        if colour in _DARK
-    ]
-    root.find(f".//{{{space}}}style").text = (
-        "svg.chart *{stroke-linejoin:round;stroke-linecap:butt}"
-        f"svg.chart text{{{_FONT}}}"
-        + "".join(f"svg .{name}{{{style}}}" for name, style in styles.items())
-        + f"@media(prefers-color-scheme:dark){{{''.join(dark)}}}"
-    )
-    root.attrib |= {"class": "chart", "role": "img"}
-    title = ElementTree.Element(f"{{{space}}}title")
-    title.text = figure.get_label()
-    root.insert(0, title)
-    return ElementTree.tostring(root, encoding="unicode").encode() + b"\n"
-
-
-def _smaller(address: str) -> str:
-    """Return the data address of a PNG, with one byte a pixel where it is grey: Matplotlib always
-    writes four."""
-    kind, _, text = address.partition(",")
-    picture = Image.open(BytesIO(b64decode(text)))
-    red, green, blue, opaque = picture.convert("RGBA").split()
-    grey = red == green == blue and opaque.getextrema() == (255, 255)
-    stream = BytesIO()
-    (red if grey else picture).save(stream, "PNG", optimize=True)
-    return f"{kind},{b64encode(stream.getvalue()).decode()}"
-
-
-def _classed(root: ElementTree.Element) -> dict[str, str]:
-    """Move the styles of elements into classes, which are named after them; return these."""
-    styles = {}
-    for item in root.iter():
-        if style := item.attrib.pop("style", None):
-            style = re.sub(r"\s*([:;])\s*", r"\1", style)
-            name = f"s{sha256(style.encode()).hexdigest()[:7]}"
-            styles[name] = style
-            item.set("class", name)
-    return styles
-
-
-def _gather(root: ElementTree.Element, space: str, styles: Mapping[str, str]) -> None:
-    """Make one path of lines beside each other that look alike, and groups of marks and words."""
-    path, group, use, text = (f"{{{space}}}{tag}" for tag in ("path", "g", "use", "text"))
-    for parent in [*root.iter()]:
-        runs = groupby(parent, lambda item: (item.tag, item.get("class"), len(item.attrib)))
-        gathered = []
-        for (tag, name, count), run in runs:
-            items = [*run]
-            lines = tag == path and count == 2 and "fill:none" in styles.get(name, "")
-            if len(items) > 1 and lines:
-                items[0].set("d", "".join(item.get("d") for item in items))
-                items = items[:1]
-            elif len(items) > 1 and tag in (use, text) and name:
-                whole = ElementTree.Element(group, {"class": name})
-                for item in items:
-                    item.attrib.pop("class")
-                whole[:] = items
-                items = [whole]
-            gathered += items
-        parent[:] = gathered
-    for mark in root.iter(use):
-        mark.set("href", mark.attrib.pop(_HREF))
-
-
-def _shrink(root: ElementTree.Element, space: str) -> None:
-    """Take away what shows nothing: spaces, groups of one or none, digits below 0.01 pt."""
-    group = f"{{{space}}}g"
-    for item in root.iter():
-        item.text, item.tail = (text and text.strip() for text in (item.text, item.tail))
-        for name in {"d", "x", "y", "transform", "points"} & set(item.attrib):
-            value = _UNTURNED.sub("", _DIGITS.sub(_hundredths, item.attrib[name]))
-            value = " ".join(value.split())
-            if name == "d":
-                value = re.sub(" ?([A-Za-z]) ?", r"\1", value)
-                value = _ACROSS_LINE.sub(r"M\1 \2H\3", _UPRIGHT_LINE.sub(r"M\1 \2V\3", value))
-            item.attrib[name] = value
-        item.attrib = {
-            name: value.replace(f"{_FONT}; ", "") if name == "style" else value
-            for name, value in item.attrib.items()
-            if (name, value) != ("transform", "")
-        }
-    for parent in [*root.iter()]:
-        flat = []
-        for child in parent:
-            flat += [*_bare(child, group)]
-        parent[:] = flat
-
-
-def _unclip(root: ElementTree.Element, space: str) -> None:
-    """Take away the clip of lines that lie inside it, and clips that nothing needs then."""
-    clips = {
-        f"url(#{clip.get('id')})": [float(box.get(name)) for name in ("x", "y", "width", "height")]
-        for clip in root.iter(f"{{{space}}}clipPath")
-        for box in clip.iter(f"{{{space}}}rect")
-    }
-    for line in root.iter(f"{{{space}}}path"):
-        box = clips.get(line.get("clip-path", ""))
-        if box is None or line.get("transform"):
-            continue
-        points = np.array(_NUMBER.findall(line.get("d") or ""), float).reshape(-1, 2)
-        low, high = np.array(box[:2]) - _NEAR, np.add(box[:2], box[2:]) + _NEAR
-        if ((low <= points) & (points <= high)).all():
-            line.attrib.pop("clip-path")
-    used = {item.get("clip-path") for item in root.iter()}
-    for parent in root.iter(f"{{{space}}}defs"):
-        for clip in parent.findall(f"{{{space}}}clipPath"):
-            if f"url(#{clip.get('id')})" not in used:
-                parent.remove(clip)
-
-
-def _bare(item: ElementTree.Element, group: str) -> Iterator[ElementTree.Element]:
-    """Yield an element, or in place of a group without attributes what is in it."""
-    if item.tag != group or item.attrib:
-        yield item
-        return
-    for child in item:
-        yield from _bare(child, group)
-
-
-def _hundredths(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+def _for_pages(data: bytes) -> bytes:
+    """Return an SVG as an image that screen readers name by its title, with dark colours."""
+    text = data.decode()
+    dark = "".join(
+        f'[style*="{paint}: {colour}"]{{{paint}:{_DARK[colour]}!important}}'
+        for colour in _DARK for paint in ("fill", "stroke") if f"{paint}: {colour}" in text
+    )  # fmt: skip
+    text = text.replace("</style>", f"@media(prefers-color-scheme:dark){{{dark}}}</style>", 1)
+    return text.replace("<svg ", '<svg class="chart" role="img" ', 1).encode()
 
 
 # --- the parts of a picture -----------------------------------------------------------------------
@@ -455,10 +306,10 @@ def _line_entries(
         if mine.empty:
             continue
         words = " ".join(filter(None, dict.fromkeys(mine[chart.words]))) if chart.words else ""
+        if chart.categories:
+            style = {"color": style["color"], "marker": style["marker"], "linestyle": "none"}
         if _hollow(mine).all():
             style = {**style, "markerfacecolor": _PAPER}
-        if chart.categories:
-            style = {**style, "linestyle": "none"}
         entries.append((style, f"{_name(line)} {words}".strip()))
     return entries
 
@@ -521,9 +372,9 @@ def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
     styles = {}
     for rank, line in enumerate(reversed(order) if ranked else order):
         place = _PLACES.get(line, rank)
-        colour, dashes = colours[place % len(colours)], _DASHES[place % len(_DASHES)]
-        styles[line] = {"color": colour, "marker": _MARKERS[place % len(_MARKERS)],
-                        "markerfacecolor": colour, "linestyle": dashes}  # fmt: skip
+        styles[line] = {"color": colours[place % len(colours)],
+                        "marker": _MARKERS[place % len(_MARKERS)],
+                        "dashes": _DASHES[place % len(_DASHES)]}  # fmt: skip
     return styles
 
 
@@ -605,50 +456,75 @@ def _points(
     places: Mapping[Any, float],
     styles: Mapping[Any, Mapping[str, Any]],
 ) -> None:
-    def draw(x: Sequence[float], y: Sequence[float], **style: Any) -> None:
-        if len(x):
-            axis.plot(*((y, x) if chart.categories else (x, y)), **style, clip_on=False)
+    """Draw the marks of one panel, from the back: references, spreads, lines, printed, points."""
+    _references(axis, chart, rows, places)
+    lines = rows[chart.line] if chart.line else pd.Series("", index=rows.index)
+    lines = lines.astype(object).map(str, na_action="ignore")  # seaborn puts numbers on a scale
+    styles = {str(line): style for line, style in styles.items()}
+    points = pd.DataFrame({
+        "line": lines, "value": rows[chart.x].astype(object),
+        "place": [places[value] for value in rows[chart.x]], "score": rows[chart.y],
+        "spread": rows[chart.spread] if chart.spread else np.nan, "hollow": _hollow(rows),
+    }).dropna(subset=["line", "score"]).sort_values("place", kind="stable")  # fmt: skip
+    for (value, score), line in _printed(chart, rows, lines).items():
+        own = line in styles and points["line"].nunique() > 1
+        place = ([places[value]], [score])[:: -1 if chart.categories else 1]
+        style = _bar(chart, styles[line]["color"] if own else _INK)
+        axis.plot(*place, **style, zorder=2.5, clip_on=False)
+    if points.empty:
+        return
+    points["infinite"] = points["value"] == math.inf
+    points["place"] += _shifts(chart, points, places, [*styles])
+    look = {name: {line: style[name] for line, style in styles.items()}
+            for name in ("color", "marker", "dashes")}  # fmt: skip
+    (x, y), bars = ("place", "score"), axis.vlines
+    if chart.categories:
+        (x, y), bars = (y, x), axis.hlines
+    low, high = points["score"] - points["spread"], points["score"] + points["spread"]
+    bars(points["place"], low, high, color=points["line"].map(look["color"]), linewidth=1, zorder=2)
+    drawn = {"x": x, "y": y, "hue": "line", "style": "line", "palette": look["color"],
+             "estimator": None, "legend": False, "ax": axis, "clip_on": False}  # fmt: skip
+    if not chart.categories:
+        sns.lineplot(points, units="infinite", dashes=look["dashes"], zorder=3, **drawn)
+    every = points.groupby("line")["place"]
+    shown = points[every.cumcount() % (1 + every.transform("size") // _MOST_MARKERS) == 0]
+    for hollow, some in shown.groupby("hollow"):
+        sns.lineplot(some, markers=look["marker"], dashes=False, linestyle="none", zorder=4,
+                     markeredgecolor="auto", markerfacecolor=_PAPER if hollow else "auto",
+                     markeredgewidth=mpl.rcParams["lines.markeredgewidth"], **drawn)  # fmt: skip
 
+
+def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:
+    """Draw the mean of each reference column across the panel, or over ``x`` where it varies."""
     for dashes, column in zip(cycle(_ACROSS), chart.references.values(), strict=False):
         means = rows.groupby(chart.x, observed=True)[column].mean().dropna()
         style = {"color": _SOFT, "linestyle": dashes, "linewidth": 1.2, "zorder": 1}
         if len(means) and (chart.categories or means.max() - means.min() < 5e-4):
             (axis.axvline if chart.categories else axis.axhline)(means.mean(), **style)
-        elif len(means):
-            draw([places[value] for value in means.index], means, **style)
-    lines = rows[chart.line] if chart.line else pd.Series("", index=rows.index)
-    names = [line for line in styles if (lines == line).any()]
-    # Lines stand a little apart, so that bars can be told from each other.
+        else:
+            axis.plot([places[value] for value in means.index], means, clip_on=False, **style)
+
+
+def _shifts(
+    chart: Chart, points: pd.DataFrame, places: Mapping[Any, float], order: Sequence[str]
+) -> pd.Series:
+    """Return how far each point is moved aside, so that the bars of lines can be told apart."""
     ends = sorted(places.values())
     nearest = min((b - a for a, b in pairwise(ends)), default=1.0)
     most = 0.75 * nearest if chart.categories else min(0.4 * nearest, 0.05 * (ends[-1] - ends[0]))
-    shifts = {}
-    for value in places:
-        used = set(lines[rows[chart.x] == value]) if chart.categories else names
-        beside = [line for line in names if line in used]
-        for rank, line in enumerate(beside):
-            shifts[value, line] = most * ((rank + 0.5) / len(beside) - 0.5)
-    for line in names:
-        mine, style = rows[(lines == line) & rows[chart.y].notna()], styles[line]
-        mine = mine.assign(place=[places[value] + shifts[value, line] for value in mine[chart.x]])
-        mine = mine.sort_values("place", kind="stable")
-        if chart.spread:
-            bars = [mine[chart.y] - mine[chart.spread], mine[chart.y] + mine[chart.spread]]
-            across = axis.hlines if chart.categories else axis.vlines
-            across(mine["place"], *bars, color=style["color"], linewidth=1, zorder=2)
-        apart = mine["place"] > places.get(math.inf, math.inf) - most
-        for part in () if chart.categories else (mine[~apart], mine[apart]):
-            draw(part["place"], part[chart.y], **{**style, "marker": ""}, zorder=3)
-        shown = mine.iloc[:: 1 + len(mine) // _MOST_MARKERS]
-        hollow = _hollow(shown)
-        for part, fill in ((shown[~hollow], style["markerfacecolor"]), (shown[hollow], _PAPER)):
-            look = {**style, "linestyle": "none", "markerfacecolor": fill, "gid": _name(line)}
-            draw(part["place"], part[chart.y], **look, zorder=4)
-    printed = [chart.x, chart.printed] if chart.printed else []
-    for (value, score), group in rows.groupby(printed, observed=True) if printed else ():
-        owners = [line for line in lines[group.index].dropna().unique() if line in styles]
-        colour = styles[owners[0]]["color"] if len(owners) == 1 < len(names) else _INK
-        draw([places[value]], [score], **_bar(chart, colour), zorder=2.5)
+    beside = points["value"] if chart.categories else pd.Series(0, index=points.index)
+    ranks = points["line"].map(order.index).groupby(beside)
+    return most * ((ranks.rank("dense") - 0.5) / ranks.transform("nunique") - 0.5)
+
+
+def _printed(
+    chart: Chart, rows: pd.DataFrame, lines: pd.Series
+) -> dict[tuple[Any, float], str | None]:
+    """Return the line of each printed (x, score), or None where it belongs to no line or many."""
+    if not chart.printed:
+        return {}
+    owners = lines.groupby([rows[chart.x], rows[chart.printed]], observed=True)
+    return {place: own.dropna().iloc[0] if own.nunique() == 1 else None for place, own in owners}
 
 
 def _scales(
@@ -660,6 +536,7 @@ def _scales(
     width: float,
 ) -> None:
     axis.tick_params(length=0, pad=3)
+    axis.set(xlabel="", ylabel="")
     if chart.categories:
         axis.set(xlim=ends, ylim=(len(places) - 0.5, -0.5))
         names, span = {number(tick): tick for tick in ticks}, ends[1] - ends[0]

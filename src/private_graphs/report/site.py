@@ -349,7 +349,7 @@ class _Site:
         path = folder / shelf.results.study.id / f"{stem}.svg"
         if not path.is_file():
             raise UserError(f"{path} is missing; write the exhibits before the pages")
-        return _for_page(path.read_text(encoding="utf-8"), shelf)
+        return _for_page(path.read_text(encoding="utf-8"), f"{shelf.name}-{stem}")
 
     def with_runs(self, **of: str) -> list[Shelf]:
         """Return the shelves with runs that have a value ``of`` a column."""
@@ -635,11 +635,12 @@ def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
 
     parts = []
     for chart in learning_curves(shelf.own, method):
-        text = drawn(draw_chart(chart), f"{method}-{shelf.results.study.id}-{len(parts)}").decode()
-        parts.append(_part(chart) | {"picture": _for_page(text, shelf)})
+        name = f"{shelf.name}-{shelf.results.study.id}-{method}-{len(parts)}"
+        text = drawn(draw_chart(chart), name).decode()
+        parts.append(_part(chart) | {"picture": _for_page(text, name)})
     return parts
 
 
-def _for_page(text: str, shelf: Shelf) -> Markup:
-    """Return an SVG without its head; identifiers get the shelf's name, as two may have one."""
-    return Markup(_IDENTIFIER.sub(rf"\g<0>{shelf.name}-", text[text.index("<svg") :]))
+def _for_page(text: str, name: str) -> Markup:
+    """Return an SVG without its head; ``name`` makes its identifiers unique in a page."""
+    return Markup(_IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :]))
