@@ -35,7 +35,6 @@ from private_graphs.studies.dpappr.methods.appr_budget import (
     published_noise,
     releases,
     row_epsilon,
-    rows_epsilon,
 )
 from private_graphs.studies.dpappr.methods.appr_rows import (
     chosen_rows,
@@ -82,11 +81,12 @@ def test_theorems_6_and_7_and_corollary_3_as_printed():
 def test_what_the_released_flags_stand_for():
     row = choices_epsilon(1.3 / 2, 4, 1e-4)  # the code's ε is twice the text's
     assert row == pytest.approx(5.2)
-    assert 0.09 * rows_epsilon(row, 70, 1e-4) == pytest.approx(24.6154, rel=1e-5)
-    assert 0.09 * rows_epsilon(2 * row, 70, 1e-4) == pytest.approx(51.0139, rel=1e-5)
+    delta = 2 * 70 * 1e-4
+    assert row_epsilon(24.6154 / 0.09, 70, delta) == pytest.approx(row, rel=1e-5)
+    assert row_epsilon(51.0139 / 0.09, 70, delta) == pytest.approx(2 * row, rel=1e-5)
     claimed = 0.0067 / classical_std(1, 1e-4, 0.01)
     assert 1 / claimed == pytest.approx(6.48300, rel=1e-5)
-    assert rows_epsilon(6.48300, 70, 1e-4) == pytest.approx(344.9685, rel=1e-5)
+    assert row_epsilon(344.9685, 70, delta) == pytest.approx(6.48300, rel=1e-5)
 
 
 def test_the_accountant_of_the_training_reads_orders_below_two():

@@ -72,7 +72,7 @@ def test_prices_at_the_caps(queries, answers, check, answer, delta, by_renyi, ex
     priced = [
         price(event, "record", "replace", delta) for event in noise.events("record", "replace")
     ]
-    assert compose_runs(priced, 1, delta) == pytest.approx(exact, abs=1e-5)
+    assert compose_groups([(priced, 1)], delta) == pytest.approx(exact, abs=1e-5)
     plain = [each for each in priced if each.second_route]
     assert all(abs(each.second_route - each.epsilon) < 2e-4 * each.epsilon for each in plain)
 

@@ -663,17 +663,6 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     return _price_gaussian(event, unit, relation, delta)
 
 
-def compose_runs(
-    priced: PricedEvent | Sequence[PricedEvent], n_runs: int, delta: float
-) -> float | None:
-    """Return ε of releasing ``n_runs`` runs, each made of the priced events; None if one has none.
-
-    Exact Gaussian DP where all events have a μ (sqrt of the sum of squares), PLD otherwise.
-    """
-    events = (priced,) if isinstance(priced, PricedEvent) else tuple(priced)
-    return compose_groups([(events, n_runs)], delta)
-
-
 def _compose_samples(
     samples: Sequence[tuple[PricedEvent, int]],
     others: Sequence[tuple[PricedEvent, int]],
@@ -705,8 +694,9 @@ def compose_groups(
 ) -> float | None:
     """Return ε of releasing several groups of runs: each its events and how many runs there are.
 
-    As :func:`compose_runs`. Raises UserError where no accountant covers all events, where PLD gives
-    no finite ε, and for events of different units or relations, which do not compose.
+    None where an event proves nothing. Exact Gaussian DP where all events have a μ (sqrt of the sum
+    of squares), PLD otherwise. Raises UserError where no accountant covers all events, where PLD
+    gives no finite ε, and for events of different units or relations, which do not compose.
     """
     check_delta(delta)
     for _, n_runs in groups:

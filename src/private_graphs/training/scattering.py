@@ -18,7 +18,6 @@ _STRIDE = 4
 """Pixels from one average to the next, 2 to the power of the number of scales."""
 _MARGIN = 2
 """Pixels that an image is mirrored by on every side."""
-CHANNELS = 1 + 2 * _DIRECTIONS + _DIRECTIONS**2
 
 
 def _gabor(shape: tuple[int, int], sigma: float, angle: float, wave: float, slant: float):

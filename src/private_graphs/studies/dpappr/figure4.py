@@ -11,7 +11,6 @@ from private_graphs.report.words import number
 from private_graphs.studies.dpappr.points import dataset_title, majority, points, references
 
 _TITLE = "Figures 5.4-5.5. Guessed degrees"
-_KEY = ["dataset", "protocol", "job", "epsilon"]
 
 
 def build(results: Any) -> list[Block]:
