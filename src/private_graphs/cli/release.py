@@ -103,14 +103,16 @@ def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path)
     from private_graphs.files import write_json, write_text
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.statement import paragraphs
+    from private_graphs.report.table import markdown_text
     from private_graphs.result import write_manifest
 
     prepare_folder(folder)
     _save_predictions(result, classes, folder)
     write_json(folder / "statement.json", result.statements)
     (statement,) = map(PrivacyStatement.model_validate, result.statements.values())
-    about = _SHARE.format(method=job.method, dataset=job.dataset)
-    promised = [f"## {heading}\n\n{text}\n" for heading, text in paragraphs(statement)]
+    about = _SHARE.format(method=job.method, dataset=markdown_text(job.dataset))
+    promised = [f"## {heading}\n\n{markdown_text(' '.join(map(str, told)))}\n"
+                for heading, told in paragraphs(statement)]  # fmt: skip
     write_text(folder / "README.md", "\n".join([about, *promised]))
     code = result.rows["code_fingerprint"].iloc[0]
     write_manifest(folder, _RELEASED[:-1], result.statements, code)

@@ -56,7 +56,6 @@ _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
 _UNSAFE = re.compile(r"[^-.\w]")
 _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
-_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _FORMS = ("csv", "md", "tex")
 """Files of recorded exhibits, whose pictures stand in the pages alone."""
 
@@ -467,39 +466,37 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
     """Return all that a statement tells in words and in fields."""
     parts: list[_Part] = []
     paragraphs = says.paragraphs(statement)
-    said = _said(statement, paragraphs)
-    for heading, text in paragraphs:
-        for sentence in _SENTENCE.split(text):
-            lead, _, rest = sentence.partition(": ")
-            things = rest.rstrip(".").split("; ")
-            listed = [(f"{lead}:", thing) for thing in things]
-            whole = all(thing.count("(") == thing.count(")") for thing in things)
-            pairs = listed if len(things) > 2 and whole else [(sentence, "")]
+    for heading, told in paragraphs:
+        for each in told:
+            several = len(each.things) > 2
+            pairs = [(each.text, thing) for thing in each.things] if several else [(str(each), "")]
             parts += [(False, heading, *pair) for pair in pairs]
+    words = " ".join(str(each) for _, told in paragraphs for each in told)
+    said = _said(statement, words)
     for title, fields in says.sections(statement):
         for name, value in fields:
             if name in said or (title in _IN_WORDS and statement.status != "not_private"):
                 continue
             values = [value] if isinstance(value, str) else value
-            parts += [(True, title, name, each) for each in values if not _is_in(each, paragraphs)]
+            parts += [(True, title, name, each) for each in values if not _is_in(each, words)]
     return parts
 
 
-def _said(statement: PrivacyStatement, paragraphs: Iterable[tuple[str, str]]) -> set[str]:
+def _said(statement: PrivacyStatement, words: str) -> set[str]:
     """Return the names of fields that the headline or the words hold under another form."""
-    line, proved = says.headline(statement).text, says.SECTIONS["What is proved"]
+    proved = says.SECTIONS["What is proved"]
     said = {proved["epsilon_proved"], proved["vacuous"]}
-    if statement.epsilon_published is None or "is claimed" in line:
+    if statement.epsilon_published is None or not statement.reads_nothing:
         said.add(says.SECTIONS["What is claimed"]["epsilon_published"])
-    if any(statement.selection.data in text for _, text in paragraphs):
+    if statement.selection.data in words:
         said.add(says.SECTIONS["What else could leak"]["selection"])
     return said
 
 
-def _is_in(value: str, paragraphs: Iterable[tuple[str, str]]) -> bool:
-    """Whether a paragraph says a long field word for word."""
-    words = value.removeprefix("none: ")
-    return len(words) > _LONG and any(words in text for _, text in paragraphs)
+def _is_in(value: str, words: str) -> bool:
+    """Whether the words hold a long field word for word."""
+    text = value.removeprefix("none: ")
+    return len(text) > _LONG and text in words
 
 
 def _alike(lines: Sequence[Sequence[str]]) -> tuple[str, list[list[str]]]:

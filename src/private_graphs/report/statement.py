@@ -1,8 +1,8 @@
 """A privacy statement in words, for a page, a file and the terminal.
 
-The paragraphs are those of :mod:`private_graphs.privacy.explain`; this file says the statement in
-one line, field by field, and which runs it stands for. Budgets are rounded up and lower bounds
-down, so that no words promise more than the statement.
+The sentences are those of :mod:`private_graphs.privacy.explain`; this file says the statement field
+by field, and which runs it stands for. Budgets are rounded up and lower bounds down, so that no
+words promise more than the statement.
 """
 
 from __future__ import annotations
@@ -16,8 +16,17 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.privacy.explain import RELEASES, TEXTS, at_least, at_most, explain
-from private_graphs.privacy.statements import Audit, PrivacyStatement
+from private_graphs.privacy.explain import (
+    RELEASES,
+    TEXTS,
+    Sentence,
+    at_least,
+    at_most,
+    explain,
+    sentences,
+)
+from private_graphs.privacy.explain import headline as one_line
+from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import NOTHING
 from private_graphs.report.words import missing, strength
 
@@ -99,44 +108,13 @@ class Headline:
 
 def headline(statement: PrivacyStatement) -> Headline:
     """Return what is proved, claimed and refuted, in one line."""
-    claimed, proved = statement.epsilon_published, statement.epsilon_proved
-    claim = "" if claimed is None else f" ε = {at_most(claimed)} is claimed."
     if statement.status == "not_private":
-        return Headline("Trained without differential privacy: nothing is claimed or proved.", "")
-    refuted = statement.status == "refuted"
-    if refuted:
-        claim = f" The claim is refuted by an audit.{claim}{_shown(statement.audit)}"
-    if statement.reads_nothing:
-        return Headline(f"Nothing private is read: ε = 0 per {words(statement.unit)}.", "e1")
-    if proved is None:
-        text = f"Nothing is proved: no finite ε holds.{claim}"
-        return Headline(text, "refuted" if refuted else "none")
-    supposed = " if the seed of the noise were secret" if statement.noise_source == "seeded" else ""
-    text = (
-        f"Proved{supposed}: ε = {at_most(proved)} at δ = {at_most(statement.delta)} per "
-        f"{words(statement.unit)} ({words(statement.relation)})."
-    )
-    if statement.vacuous:
-        text += " That is vacuous: above 20."
-    if statement.inference == "leaks":
-        text += " That covers the model, not the predictions that were scored."
-    count, together = statement.n_runs_released, statement.epsilon_all_runs
-    if count > 1:
-        text += (
-            f" All {count} runs together: nothing is proved."
-            if together is None
-            else f" All {count} runs together: ε = {at_most(together)}."
-        )
-    return Headline(text + claim, "refuted" if refuted else strength(proved))
-
-
-def _shown(audit: Audit | None) -> str:
-    if audit is None:
-        return ""
-    return (
-        f" An attack on the same code at the same claim shows ε ≥ {at_least(audit.epsilon_lower)} "
-        f"at {at_least(100 * audit.confidence)} % confidence."
-    )
+        tone = ""
+    elif statement.status == "refuted":
+        tone = "refuted"
+    else:
+        tone = strength(statement.epsilon_proved)
+    return Headline(one_line(statement), tone)
 
 
 def sections(
@@ -191,10 +169,10 @@ def mechanisms(statement: PrivacyStatement) -> list[str]:
     ]
 
 
-def paragraphs(statement: PrivacyStatement) -> list[tuple[str, str]]:
-    """Return (heading, text) for every text of ``explain`` that has something to say."""
-    texts = explain(statement)
-    return [(heading, texts[name]) for name, heading in HEADINGS.items() if texts[name]]
+def paragraphs(statement: PrivacyStatement) -> list[tuple[str, list[Sentence]]]:
+    """Return (heading, sentences) for every text of ``explain`` that has something to say."""
+    told = sentences(statement)
+    return [(heading, told[name]) for name, heading in HEADINGS.items() if told[name]]
 
 
 def terminal(statement: PrivacyStatement, width: int = 88) -> str:
