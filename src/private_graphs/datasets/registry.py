@@ -16,7 +16,7 @@ from private_graphs.datasets.graph_dataset import (
     ParsedGraph,
     SparseFeatures,
 )
-from private_graphs.datasets.labelled import IMAGES_FILE, MASKS, RawFile
+from private_graphs.datasets.labelled import IMAGES_FILE, INFO_FILE, MASKS, RawFile
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
@@ -76,6 +76,9 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     if name in declared:
         return own_spec(read_declaration(declared[name]))
     names = dataset_names(own_folder)
+    folder = Path(own_folder) / name
+    if folder.name == name and (folder / INFO_FILE).is_file():
+        return _built_spec(name, folder)
     near = suggest(name, names) or suggest(name.lower(), names)
     raise UsageError(
         f"unknown dataset {name!r}, expected one of {', '.join(names)}{near}; a graph of your own "
@@ -117,6 +120,18 @@ def own_spec(own: OwnGraph) -> DatasetSpec:
         max_edges=own.max_edges,
         own=own,
     )
+
+
+def _built_spec(name: str, folder: Path) -> DatasetSpec:
+    """Entry of a graph that ``dataset --pyg`` built."""
+    graph = GraphDataset.load(folder)
+    sparse = isinstance(graph.features, SparseFeatures)
+    nonzeros = len(graph.features.values) if sparse else graph.features.size
+    size = GraphSize(
+        graph.n_nodes, graph.n_edges, nonzeros, graph.n_features, graph.n_classes,
+        int(graph.train_mask.sum()),
+    )  # fmt: skip
+    return DatasetSpec(name, graph.info.title, "", tuple(graph.info.classes), size, built=graph)
 
 
 def _rows(table: Path) -> int:
