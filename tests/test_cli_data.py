@@ -351,5 +351,5 @@ def test_every_flag_of_the_guide_is_one(root):
     declared = [flag for each in typer.main.get_command(application()).commands["dataset"].params
                 for flag in each.opts]  # fmt: skip
     told = {*named, *(f"--{key.replace('_', '-')}" for key in re.findall(r"`(\w+)`", guide))}
-    of_datasets = {"--mirror", "--protocol", "--device", "--threads", "name"}
+    of_datasets = {"--mirror", "--protocol", "--device", "--threads", "--pyg", "name"}
     assert set(declared) - of_datasets <= told, set(declared) - told

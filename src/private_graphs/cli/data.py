@@ -171,9 +171,10 @@ def _declaration(flags: dict[str, Any], data: Path):
     missing = [f"--{key}" for key in ("edges", "text", "label") if key not in given]
     if missing:
         raise UsageError(f"--nodes also needs {', '.join(missing)}; see 'dataset --help'")
-    built = data.parent / OWN_FOLDER / given["name"] / INFO_FILE
-    if given["name"] in DATASETS or built.is_file():
-        raise UsageError(f"{given['name']!r} is another dataset; choose another name")
+    if given["name"] in DATASETS:
+        raise UsageError(f"{given['name']!r} is a built-in dataset; choose another name")
+    if (data.parent / OWN_FOLDER / given["name"] / INFO_FILE).is_file():
+        raise UsageError(f"{given['name']!r} is a dataset of --pyg; choose another name")
     columns = _text_columns(given["text"], column_names(given["nodes"]))
     if "" in columns:
         raise UsageError(
