@@ -154,10 +154,9 @@ def _from_pyg(flags: dict[str, Any], data: Path):
 
 def _declaration(flags: dict[str, Any], data: Path):
     """Check the flags of a graph of one's own; return its declaration, or None without --nodes."""
-    from private_graphs.datasets.labelled import INFO_FILE
     from private_graphs.datasets.own import OWN_FOLDER, anchored, declare
     from private_graphs.datasets.own_tables import column_names
-    from private_graphs.datasets.registry import DATASETS
+    from private_graphs.datasets.registry import DATASETS, built_graphs
 
     given = {key: value for key, value in flags.items() if value is not None}
     if "nodes" not in given:
@@ -173,7 +172,7 @@ def _declaration(flags: dict[str, Any], data: Path):
         raise UsageError(f"--nodes also needs {', '.join(missing)}; see 'dataset --help'")
     if given["name"] in DATASETS:
         raise UsageError(f"{given['name']!r} is a built-in dataset; choose another name")
-    if (data.parent / OWN_FOLDER / given["name"] / INFO_FILE).is_file():
+    if given["name"] in built_graphs(data.parent / OWN_FOLDER):
         raise UsageError(f"{given['name']!r} is a dataset of --pyg; choose another name")
     columns = _text_columns(given["text"], column_names(given["nodes"]))
     if "" in columns:

@@ -76,15 +76,20 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     if name in declared:
         return own_spec(read_declaration(declared[name]))
     names = dataset_names(own_folder)
-    folder = Path(own_folder) / name
-    if folder.name == name and (folder / INFO_FILE).is_file():
-        return _built_spec(name, folder)
+    built = built_graphs(own_folder)
+    if name in built:
+        return _built_spec(name, built[name])
     near = suggest(name, names) or suggest(name.lower(), names)
     raise UsageError(
         f"unknown dataset {name!r}, expected one of {', '.join(names)}{near}; a graph of your own "
         "is declared with private-graphs dataset NAME --nodes FILE --edges FILE, and is then "
         f"looked up in {Path(own_folder).as_posix()} (beside the folder of --data)"
     )
+
+
+def built_graphs(own_folder: Path = OWN_FOLDER) -> dict[str, Path]:
+    """Return the folders of the graphs that ``dataset --pyg`` built, by name."""
+    return {path.parent.name: path.parent for path in Path(own_folder).glob(f"*/{INFO_FILE}")}
 
 
 def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
