@@ -109,7 +109,8 @@ def page(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         ),
         "",
         f"{within} of {len(cells)} means are within {LIMIT} standard errors; "
-        f"{len(ours)} of {len(theirs)} replicas, {hours:.1f} hours of one thread.",
+        f"{len(ours)} of {len(theirs)} replicas are made, in {hours:.2f} hours of one thread; rows "
+        "of which replicas are missing are not shown.",
         "",
         "Command: `python benchmarks/reference.py --mirror DIR`; it goes on where it was stopped. "
         "The replicas are in [reference.csv](reference.csv).",
