@@ -89,9 +89,9 @@ def dataset(
     """Build a dataset and print its statistics as JSON; with --nodes, a graph of your own.
 
     With --pyg, PyTorch Geometric downloads a node-level dataset (below raw/pyg of --data) and reads
-    it. Some of its readers unpickle, which can run code: you trust who publishes the files. Their
-    sha256 is compared with the pinned one, or recorded at the first use. The graph is kept in own
-    beside --data, which holds arrays alone, and train and classify accept its name.
+    it. You trust its readers and who publishes the files, whose sha256 is shown; of pickles, which
+    can run code, only those are read that this project lists by their sha256 (Planetoid). The graph
+    is kept as arrays in own beside --data, and train and classify accept its name.
 
     Raw files that are not there yet are taken from --mirror or downloaded, and checked by sha256.
     A graph of your own is remembered by its name: train and every study then accept it. All its

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,10 @@ import torch_geometric
 from torch_geometric.data import Data, InMemoryDataset
 
 from private_graphs.datasets.arrays import undirected_edges
-from private_graphs.datasets.first_use import confirm
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own import keyed_split
-from private_graphs.datasets.sources import load_sources
+from private_graphs.datasets.planetoid import listed
 from private_graphs.datasets.spec import numbered
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import sha256_of
@@ -143,12 +146,13 @@ def _features(x: torch.Tensor) -> SparseFeatures | np.ndarray:
 def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
     """Build a node-level dataset of PyTorch Geometric, such as ``CitationFull:DBLP``.
 
-    PyTorch Geometric downloads what is not below ``raw_dir/pyg`` yet, and reads it; some of its
-    readers unpickle. So every raw file is compared first with its sha256: the pinned one of
-    ``data/sources.yaml``, else that of its first use. What an earlier run processed is not read.
+    PyTorch Geometric downloads what is not below ``raw_dir/pyg`` yet, and reads it. Pickles are
+    refused but those that this project lists by their sha256, and what an earlier run processed is
+    not read.
 
     Raises:
-        UserError: no such dataset, several graphs, or a graph that ``from_pyg`` refuses.
+        UserError: no such dataset, several graphs, pickles that are not listed, or a graph that
+            ``from_pyg`` refuses.
     """
     kind, _, part = spec.partition(":")
     offered = [each for each in torch_geometric.datasets.__all__ if _is_offered(each)]
@@ -168,13 +172,17 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
     with tempfile.TemporaryDirectory() as empty:
 
         class Checked(parent):
-            """The dataset, whose raw files are checked before they are parsed."""
+            """The dataset, processed anew in an empty folder."""
 
             processed_dir = empty
 
             def process(self) -> None:
-                sources.extend(_checked(Path(each), raw_dir) for each in self.raw_paths)
-                super().process()
+                for path in map(Path, self.raw_paths):
+                    file = path.relative_to(raw_dir).as_posix()
+                    sources.append(RawFile(file=file, sha256=sha256_of(path), url=None))
+                pinned = {each.sha256 for each in sources} <= listed()
+                with nullcontext() if pinned else _without_pickles(spec):
+                    super().process()
 
         given = {"root": str(raw_dir / FOLDER / kind), "name": part}
         try:
@@ -208,16 +216,27 @@ def _is_offered(kind: str) -> bool:
     return from_files and "root" in inspect.signature(parent).parameters
 
 
-def _checked(path: Path, raw_dir: Path) -> RawFile:
-    """Compare a raw file with its pinned sha256, or with its record of the first use."""
-    file, found = path.relative_to(raw_dir).as_posix(), sha256_of(path)
-    files = [each for source in load_sources().values() for each in source.files]
-    expected = {each.sha256 for each in files if Path(each.file).name == path.name} - {None}
-    if expected and found not in expected:
-        raise UserError(
-            f"{path}: found sha256 {found}, expected {' or '.join(expected)} as in "
-            "data/sources.yaml; supply the original file"
-        )
-    if not expected:
-        confirm(path, file, None)
-    return RawFile(file=file, sha256=found, url=None)
+@cache
+def _watched() -> list[str]:
+    """Return the list of datasets that are read at present, whose pickles are refused."""
+    reading: list[str] = []
+
+    def refuse(event: str, _: tuple) -> None:
+        if reading and event == "pickle.find_class":
+            raise UserError(
+                f"--pyg {reading[0]}: its raw files are pickles, which can run code; expected "
+                "those whose sha256 data/sources.yaml lists"
+            )
+
+    sys.addaudithook(refuse)  # a hook is never removed: so there is one, made when it is needed
+    return reading
+
+
+@contextmanager
+def _without_pickles(spec: str) -> Iterator[None]:
+    """Refuse every pickle that names something to import, as all do that can run code."""
+    _watched().append(spec)
+    try:
+        yield
+    finally:
+        _watched().remove(spec)
