@@ -2,112 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import cycle
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain, islice, repeat
 
 import numpy as np
 import torch
+from batched import Training
 from timing import Side, seconds_of
 from torch.nn import functional
-from torch_geometric.nn import GCNConv
-from torch_geometric.utils import subgraph
+from torch_geometric.data import Data
 
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.mechanisms.door import Door
+from private_graphs.training.engine import ReplicaSpec, Settings
 from private_graphs.training.mlp import Net, Steps
+from private_graphs.training.reference import Replica
+from private_graphs.training.streams import Streams
 
 
-class PlainGCN(torch.nn.Module):
-    """Two GCNConv layers with ReLU and dropout."""
+class PlainLoop(Replica):
+    """The reference engine without door and Opacus, one epoch at a time; validation after each.
 
-    def __init__(self, features: int, classes: int) -> None:
-        super().__init__()
-        self.first, self.second = GCNConv(features, 32), GCNConv(32, classes)
-
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-        hidden = functional.dropout(torch.relu(self.first(x, edge_index)), 0.5, self.training)
-        return self.second(hidden, edge_index)
-
-
-class PlainLoop:
-    """One epoch at a time; validation after each.
-
-    ``splits`` > 1 makes one step per random part: ``induced`` False runs the whole graph and
-    masks the loss (as the released code does), True runs the part's induced subgraph. ``dropout``
-    False is every epoch but the first of the released code, ``clips`` False all of it. Noise is
-    dense: every step draws it for every parameter.
+    With parts there is one step per part: ``induced`` False runs the whole graph and masks the loss
+    (as the released code does), True runs the part's induced subgraph. Features are dense, and so
+    is noise: every step draws it for every parameter.
     """
 
     def __init__(
-        self,
-        dataset: GraphDataset,
-        dtype: torch.dtype,
-        *,
-        optimizer: str = "sgd",
-        noise_multiplier: float = 0.0,
-        splits: int = 1,
-        induced: bool = False,
-        dropout: bool = True,
-        clips: bool = True,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        torch.manual_seed(0)
-        dense = dataset.features
-        dense = dense if isinstance(dense, np.ndarray) else dense.to_scipy().toarray()
-        self.x = torch.from_numpy(dense).to(device, dtype)
-        half = torch.from_numpy(dataset.edge_index).to(device)
-        self.edges = torch.cat([half, half.flip(0)], dim=1)
-        self.y = torch.from_numpy(np.maximum(dataset.labels, 0)).to(device)
-        self.validation = torch.from_numpy(dataset.validation_mask).to(device)
-        train = torch.from_numpy(np.flatnonzero(dataset.train_mask))
-        shuffled = train[torch.randperm(len(train))].to(device)
-        self.splits = splits
-        self.losses = cycle([self._part(part, induced) for part in shuffled.chunk(splits)])
-        self.model = PlainGCN(self.x.shape[1], dataset.n_classes).to(device, dtype)
-        kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adam
-        decay = 0.0 if noise_multiplier else 0.01
-        self.optimizer = kind(self.model.parameters(), lr=0.01, weight_decay=decay)
-        self.noise = noise_multiplier
-        self.dropout = dropout
-        self.clips = clips
+        self, dataset: GraphDataset, training: Training, dtype: str, *, induced: bool = False,
+        device: str = "cpu",
+    ) -> None:  # fmt: skip
+        features = dataset.features
+        if not isinstance(features, np.ndarray):
+            info = dataset.info.model_copy(update={"feature_kind": "dense"})
+            dataset = replace(dataset, features=features.to_scipy().toarray(), info=info)
+        protocol = replace(
+            training.protocol, visits="shuffled", test_graph="whole_graph",
+            message_passing="induced" if induced else "whole_graph",
+        )  # fmt: skip
+        settings = Settings(
+            training.optimizer, 1, training.noise > 0, dtype=dtype, device=device,
+            weight_decay=0.0 if training.noise else 0.01,
+        )  # fmt: skip
+        streams = Streams.of({"benchmark": 0})
+        super().__init__(
+            dataset, protocol, settings, ReplicaSpec(streams.public, 0.01),
+            Door.of([streams]).descent([None]), splits=training.splits,
+            validation_graph="whole_graph",
+        )  # fmt: skip
+        self.splits, self.noise = training.splits, training.noise
+        self.rest = chain.from_iterable(each() for each in repeat(self.visits))
 
-    def _part(self, nodes: torch.Tensor, induced: bool) -> Callable[[], torch.Tensor]:
-        """Return a function that computes the loss of one part."""
-        if not induced:
-            return lambda: functional.cross_entropy(
-                self.model(self.x, self.edges)[nodes], self.y[nodes]
-            )
-        edges, _ = subgraph(nodes, self.edges, relabel_nodes=True, num_nodes=len(self.y))
-        nodes = nodes.sort().values
-        x, y = self.x[nodes], self.y[nodes]
-        return lambda: functional.cross_entropy(self.model(x, edges), y)
+    def step(self, parts: Sequence[Data]) -> None:
+        """Take a step of plain PyTorch on one part."""
+        [part], optimizer = parts, self.optimizer.original_optimizer
+        optimizer.zero_grad()
+        scores = self.model(part.x, part.edge_index)
+        functional.cross_entropy(scores, part.y, ignore_index=-1).backward()
+        if self.noise:
+            if self.protocol.clipping == "global_norm":
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            for each in self.model.parameters():
+                each.grad += self.noise * torch.randn_like(each)
+        optimizer.step()
 
     def steps(self, count: int) -> None:
         """Make the next ``count`` steps, one part each."""
-        self.model.train(self.dropout)
-        for _ in range(count):
-            self.optimizer.zero_grad()
-            next(self.losses)().backward()
-            if self.noise:
-                parameters = list(self.model.parameters())
-                if self.clips:
-                    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-                for each in parameters:
-                    each.grad += self.noise * torch.randn_like(each)
-            self.optimizer.step()
+        self.model.train(self.protocol.dropout == "every_epoch")
+        for parts in islice(self.rest, count):
+            self.step(parts)
 
-    def validate(self) -> float:
-        """Return the validation accuracy."""
-        self.model.eval()
-        with torch.no_grad():
-            logits = self.model(self.x, self.edges)[self.validation]
-            functional.cross_entropy(logits, self.y[self.validation]).item()
-            right = logits.argmax(1) == self.y[self.validation]
-        return float(right.double().mean())
+    def validate(self) -> None:
+        """Score the validation nodes."""
+        self.scored(self.validation)
 
-    def epoch(self) -> float:
-        """Train one epoch and return the validation accuracy."""
+    def epoch(self) -> None:
+        """Train one epoch and score the validation nodes."""
         self.steps(self.splits)
-        return self.validate()
+        self.validate()
 
 
 def plain_side(loop: PlainLoop, longest: float) -> Side:

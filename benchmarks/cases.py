@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 from baselines import PlainLoop, plain_side
 from batched import WHOLE_GRAPH_DP, Batched, Training
 from timing import Side
@@ -59,26 +58,14 @@ class Case:
 
 
 def _plain(
-    training: Training, dtype: torch.dtype, longest: float, induced: bool = False
+    training: Training, dtype: str, longest: float, induced: bool = False
 ) -> Callable[[GraphDataset], Side]:
     """The plain loop that does what ``training`` does."""
-    return lambda dataset: plain_side(
-        PlainLoop(
-            dataset,
-            dtype,
-            optimizer=training.optimizer,
-            noise_multiplier=training.noise,
-            splits=training.splits,
-            induced=induced,
-            dropout=training.protocol.dropout == "every_epoch",
-            clips=training.protocol.clipping == "global_norm",
-        ),
-        longest,
-    )
+    return lambda data: plain_side(PlainLoop(data, training, dtype, induced=induced), longest)
 
 
 def _full_graph(training: Training, longest: float) -> Case:
-    loops = {F64: torch.float64, F32: torch.float32}
+    loops = {F64: "float64", F32: "float32"}
     return Case(training, {name: _plain(training, dtype, longest) for name, dtype in loops.items()})
 
 
@@ -91,8 +78,8 @@ def _with_splits(training: Training, longest: float, replicas: int) -> Case:
     return Case(
         training,
         {
-            FULL64: _plain(training, torch.float64, longest),
-            INDUCED32: _plain(training, torch.float32, longest, induced=True),
+            FULL64: _plain(training, "float64", longest),
+            INDUCED32: _plain(training, "float32", longest, induced=True),
         },
     )
 

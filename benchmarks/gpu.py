@@ -125,10 +125,7 @@ def graph_row(
     taken = seconds_of(ours.epoch, kind.type, budget) / replicas
     moved = bytes_of_epoch(ours)
     del ours
-    plain = PlainLoop(
-        dataset, torch.float32, optimizer=training.optimizer, noise_multiplier=training.noise,
-        splits=training.splits, induced=training.splits > 1, device=kind,
-    )  # fmt: skip
+    plain = PlainLoop(dataset, training, "float32", induced=training.splits > 1, device=kind.type)
     return {
         "case": name,
         "device": device,

@@ -194,6 +194,29 @@ def fit(
     return trained
 
 
+def by_reference(
+    dataset: GraphDataset,
+    protocol: GcnProtocol,
+    *,
+    seeds=(0,),
+    splits: int = 1,
+    train_fraction: float = 1.0,
+    noise=0.0,
+    lr=0.1,
+    **settings,
+) -> Trained:
+    """As ``fit``, by PyTorch Geometric and Opacus, in float64."""
+    from private_graphs.training import reference  # takes seconds to import
+
+    defaults = dict(optimizer="sgd", epochs=1, private=bool(np.any(noise)), dropout=0.0)
+    chosen = Settings(**{"dtype": "float64", "hidden": HIDDEN} | defaults | settings)
+    return reference.train(
+        dataset, protocol, chosen, replicas_of(seeds, lr),
+        descent_of(protocol, chosen, seeds=seeds, splits=splits, noise=noise), splits=splits,
+        train_fraction=train_fraction, validation_graph=protocol.test_graph,
+    )  # fmt: skip
+
+
 def start(dataset: GraphDataset, seed: int | bytes = 0) -> np.ndarray:
     """Parameters (P,) before the first step."""
     return engine.initial_parameters(

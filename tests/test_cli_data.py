@@ -23,6 +23,7 @@ from command_line import refused
 from private_graphs.cli import application
 from private_graphs.cli import terminal as cli_terminal
 from private_graphs.datasets import registry
+from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.views import VIEWS
 from private_graphs.features import load
@@ -106,6 +107,21 @@ def test_a_build_is_used_while_the_tables_stay_the_same_and_made_again_after(run
         pd.read_parquet(f"{out}/runs.parquet")["data_fingerprint"][0] for out in ("first", "second")
     ]
     assert prints[0] != prints[1]
+
+
+def test_a_dataset_of_pytorch_geometric_is_kept_and_trained_on(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written = write_raw("synthetic-planetoid", tmp_path / "written")[0].parent
+    shutil.copytree(written, tmp_path / "data/raw/pyg/Planetoid/synthetic/raw")
+    found = run("dataset", "mine", "--pyg", "Planetoid:synthetic")
+    assert found.code == 0 and found.json["nodes"] == 2400, found.err
+    shutil.rmtree(tmp_path / "data/raw")
+    trained = run("train", "--dataset", "mine", "--epsilon", "inf", "--epochs", "2", "--json")
+    assert trained.code == 0 and trained.json["scores"], trained.err
+    for name in ("cora", "Mine"):
+        refused(run("dataset", name, "--pyg", "Planetoid:synthetic"), 2, repr(name))
+    refused(run("dataset", "mine", "--pyg", "Planetoid:Cora", "--label", "x"), 2, "--label")
+    refused(run("dataset", "mine", *FLAGS), 2, "choose another name")
 
 
 @pytest.mark.parametrize(
@@ -335,5 +351,5 @@ def test_every_flag_of_the_guide_is_one(root):
     declared = [flag for each in typer.main.get_command(application()).commands["dataset"].params
                 for flag in each.opts]  # fmt: skip
     told = {*named, *(f"--{key.replace('_', '-')}" for key in re.findall(r"`(\w+)`", guide))}
-    of_datasets = {"--mirror", "--protocol", "--device", "--threads", "name"}
+    of_datasets = {"--mirror", "--protocol", "--device", "--threads", "--pyg", "name"}
     assert set(declared) - of_datasets <= told, set(declared) - told

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from small_graphs import fit, random_graph
+from small_graphs import by_reference, fit, random_graph
 
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 from private_graphs.training import torch_backend
@@ -67,3 +67,13 @@ def test_steps_that_are_one_cuda_graph_agree_with_the_compiled_kernels(
     )  # fmt: skip
     assert captured
     assert np.abs(on_gpu - on_cpu).max() < 1e-8
+
+
+@pytest.mark.parametrize("protocol", [RELEASED, PAPER, SOUND], ids=lambda each: each.name)
+def test_the_reference_engine_takes_the_same_noisy_steps_on_the_gpu(protocol):
+    how = dict(splits=4, epochs=3, noise=3.0, optimizer="adam", seeds=range(2))
+    on_cpu, on_gpu = (
+        by_reference(random_graph(), protocol, device=device, **how) for device in ("cpu", "cuda")
+    )
+    assert np.abs(on_gpu.parameters - on_cpu.parameters).max() < 1e-9
+    assert on_gpu.test_predictions.tolist() == on_cpu.test_predictions.tolist()

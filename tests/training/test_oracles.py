@@ -1,4 +1,4 @@
-"""The compiled kernels against PyTorch Geometric, and against the PyTorch backend."""
+"""The compiled kernels against the PyTorch backend; test_reference.py has other libraries."""
 
 from __future__ import annotations
 
@@ -6,95 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_graphs import (
-    HIDDEN,
-    by_tensor,
     dense_features,
     fit,
-    four_nodes,
     make_graph,
     random_graph,
-    start,
     structure_of,
 )
-from torch.nn import functional
-from torch_geometric.nn import GCNConv
 
-from private_graphs.datasets import registry
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 
 PROTOCOLS = {"released": RELEASED, "paper": PAPER, "sound": SOUND, "poisson": SOUND_POISSON}
-
-
-@pytest.fixture(scope="module")
-def embedded(tmp_path_factory):
-    return registry.build("synthetic-planetoid", tmp_path_factory.mktemp("raw"))
-
-
-class Geometric(torch.nn.Module):
-    """What a user of PyTorch Geometric would write, in float64, started where ``fit`` starts."""
-
-    def __init__(self, dataset) -> None:
-        super().__init__()
-        self.first = GCNConv(dataset.n_features, HIDDEN).double()
-        self.second = GCNConv(HIDDEN, dataset.n_classes).double()
-        weights1, bias1, weights2, bias2 = by_tensor(torch.from_numpy(start(dataset)), dataset)
-        with torch.no_grad():
-            self.first.lin.weight.copy_(weights1.T)
-            self.first.bias.copy_(bias1)
-            self.second.lin.weight.copy_(weights2.T)
-            self.second.bias.copy_(bias2)
-        self.x = torch.from_numpy(dense_features(dataset).astype(np.float64))
-        edges = torch.from_numpy(dataset.edge_index)
-        self.edges = torch.cat([edges, edges.flip(0)], 1)
-        self.labels = torch.from_numpy(dataset.labels)
-
-    def forward(self):
-        hidden = torch.relu(self.first(self.x, self.edges))
-        return self.second(hidden, self.edges)
-
-    def loss(self, mask) -> torch.Tensor:
-        nodes = torch.from_numpy(mask)
-        return functional.cross_entropy(self()[nodes], self.labels[nodes])
-
-    def train_on(self, mask, optimizer: str, lr: float, weight_decay: float, epochs: int) -> None:
-        kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer]
-        steps = kind(self.parameters(), lr=lr, weight_decay=weight_decay)
-        for _ in range(epochs):
-            steps.zero_grad()
-            self.loss(mask).backward()
-            steps.step()
-
-    def flat(self) -> np.ndarray:
-        tensors = (
-            self.first.lin.weight.T, self.first.bias, self.second.lin.weight.T, self.second.bias,
-        )  # fmt: skip
-        return torch.cat([each.reshape(-1) for each in tensors]).detach().numpy()
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("graph", ["embedded", "four"])
-def test_fifty_epochs_are_those_of_pytorch_geometric(graph, optimizer, request):
-    dataset = four_nodes() if graph == "four" else request.getfixturevalue("embedded")
-    oracle = Geometric(dataset)
-    oracle.train_on(dataset.train_mask, optimizer, lr=0.05, weight_decay=0.01, epochs=50)
-    same = dict(optimizer=optimizer, lr=0.05, weight_decay=0.01, epochs=50)
-    trained = fit(dataset, RELEASED, **same)
-    expected = oracle.flat()
-    assert np.abs(expected - start(dataset)).max() > 1e-2  # training moved something
-    assert np.abs(trained.parameters[0] - expected).max() <= 1e-9
-    assert abs(trained.validation_loss[0] - oracle.loss(dataset.validation_mask).item()) <= 1e-9
-    logits = oracle().detach().numpy()
-    for name in ("validation", "test"):
-        nodes = np.flatnonzero(getattr(dataset, f"{name}_mask"))
-        predictions = getattr(trained, f"{name}_predictions")[0]
-        assert predictions.tolist() == logits[nodes].argmax(1).tolist()
-    single = fit(dataset, RELEASED, dtype="float32", **same).parameters[0]
-    assert single.dtype == np.float32
-    assert np.linalg.norm(single - expected) <= 1e-3 * np.linalg.norm(expected)
 
 
 def compare(dataset, protocol, *, dtype="float64", limit=1e-9, splits=1, train_fraction=1.0, **how):

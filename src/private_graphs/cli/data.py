@@ -1,4 +1,4 @@
-"""``private-graphs dataset``: build a dataset, or a graph of one's own, and count it."""
+"""``private-graphs dataset``: build a dataset, a graph of one's own or one of PyG, and count it."""
 
 from __future__ import annotations
 
@@ -72,6 +72,11 @@ def dataset(
     target: Annotated[
         str | None, typer.Option(help="Column of the edges; default target.", metavar="COLUMN")
     ] = None,
+    pyg: Annotated[
+        str | None,
+        typer.Option(help="A dataset of PyTorch Geometric, such as CitationFull:DBLP.",
+                     metavar="CLASS:NAME"),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="For people.")] = None,
     licence: Annotated[str | None, typer.Option(help="Of the texts.")] = None,
     citation: Annotated[str | None, typer.Option(help="Where the texts come from.")] = None,
@@ -82,6 +87,11 @@ def dataset(
     threads: Threads = 1,
 ) -> None:  # fmt: skip
     """Build a dataset and print its statistics as JSON; with --nodes, a graph of your own.
+
+    With --pyg, PyTorch Geometric downloads a node-level dataset (below raw/pyg of --data) and reads
+    it. You trust its readers and who publishes the files, whose sha256 is shown; of pickles, which
+    can run code, only those are read that this project lists by their sha256 (Planetoid). The graph
+    is kept as arrays in own beside --data, and train and classify accept its name.
 
     Raw files that are not there yet are taken from --mirror or downloaded, and checked by sha256.
     A graph of your own is remembered by its name: train and every study then accept it. All its
@@ -95,8 +105,13 @@ def dataset(
 
     private-graphs dataset my_graph --nodes nodes.csv --edges edges.csv --text title,body
     --label topic --features bow
+
+    private-graphs dataset dblp --pyg CitationFull:DBLP
     """
     flags = locals()
+    if pyg is not None:
+        _show(_from_pyg(flags, data))
+        return
     declared = _declaration(
         {key: value for key, value in flags.items() if key not in _OTHER_FLAGS}, data
     )
@@ -108,11 +123,40 @@ def dataset(
     _show(built)
 
 
+def _from_pyg(flags: dict[str, Any], data: Path):
+    """Build a dataset of PyTorch Geometric, and keep it under its name."""
+    from private_graphs.datasets import pyg
+    from private_graphs.datasets.own import OWN_FOLDER, free_name
+    from private_graphs.datasets.registry import dataset_names
+
+    name = flags["name"]
+    others = [
+        f"--{key.replace('_', '-')}"
+        for key, value in flags.items()
+        if value is not None and key not in ("name", "pyg", *_OTHER_FLAGS)
+    ]
+    if others:
+        raise UsageError(
+            f"{', '.join(others)} with --pyg, expected neither; leave out one of the two"
+        )
+    folder = data.parent / OWN_FOLDER
+    if name in dataset_names(folder):
+        raise UsageError(f"{name!r} is the name of another dataset; choose another name")
+    try:
+        free_name(name)
+    except ValueError as error:
+        raise UsageError(f"{name!r}: {error}") from None
+    built = pyg.read(name, flags["pyg"], data)
+    built.save(folder / name)
+    say(f"{name}: {built.n_nodes:,} nodes, kept in {folder / name}")
+    return built
+
+
 def _declaration(flags: dict[str, Any], data: Path):
     """Check the flags of a graph of one's own; return its declaration, or None without --nodes."""
-    from private_graphs.datasets.own import anchored, declare
+    from private_graphs.datasets.own import OWN_FOLDER, anchored, declare
     from private_graphs.datasets.own_tables import column_names
-    from private_graphs.datasets.registry import DATASETS
+    from private_graphs.datasets.registry import DATASETS, built_graphs
 
     given = {key: value for key, value in flags.items() if value is not None}
     if "nodes" not in given:
@@ -128,6 +172,8 @@ def _declaration(flags: dict[str, Any], data: Path):
         raise UsageError(f"--nodes also needs {', '.join(missing)}; see 'dataset --help'")
     if given["name"] in DATASETS:
         raise UsageError(f"{given['name']!r} is a built-in dataset; choose another name")
+    if given["name"] in built_graphs(data.parent / OWN_FOLDER):
+        raise UsageError(f"{given['name']!r} is a dataset of --pyg; choose another name")
     columns = _text_columns(given["text"], column_names(given["nodes"]))
     if "" in columns:
         raise UsageError(

@@ -242,8 +242,10 @@ PLANETOID_SHA256 = frozenset({
     "2811563f25973405e61d5616996600c68d843936f4068a93746650f91e328d16",
     "8d447c4bffcb36bef96a08c6733d2bffd5344f37b348f2ac027f0d5de4442cea",
     "8e95b0fa718ef4a5fa04fb003fd9b8088f2e5bffb357e9c63700a7dc0cc70d8c",
+    "06040886e7c7363ba84978c45f86dabb736ae55763312332729ca337f23383d4",
+    "be006ec37353fd8626420ad00aa8c938c115de04c544e678006ad086e392da4a",
 })  # fmt: skip
-"""Hashes of the pickles ``ind.synthetic.{y,tx,ty,allx,ally,graph}``: no other may be unpickled."""
+"""Hashes of the files ``ind.synthetic.*``: no other pickles may be unpickled."""
 
 _WRITERS: dict[str, tuple[str, Callable[[CitationModel], dict[str, bytes]]]] = {
     "synthetic-planetoid": ("planetoid", planetoid_bytes),

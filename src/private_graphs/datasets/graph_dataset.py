@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
@@ -21,6 +21,9 @@ from private_graphs.datasets.labelled import (
     read_stored,
 )
 from private_graphs.errors import UserError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 TENSORS_FILE = "graph.safetensors"
 _SPARSE_KEYS = ("features.indptr", "features.indices", "features.values")
@@ -164,6 +167,19 @@ class GraphDataset(LabelledDataset):
             parts = [arrays.pop(key) for key in _SPARSE_KEYS]
             arrays["features"] = SparseFeatures(*parts, info.n_features)
         return cls(**arrays, info=info)
+
+    def to_pyg(self) -> Data:
+        """Return the graph as a ``torch_geometric.data.Data``; see ``pyg.to_pyg``."""
+        from private_graphs.datasets.pyg import to_pyg  # takes seconds to import
+
+        return to_pyg(self)
+
+    @classmethod
+    def from_pyg(cls, data: Data, name: str) -> GraphDataset:
+        """Return the graph of a ``Data`` with x, edge_index and y; see ``pyg.from_pyg``."""
+        from private_graphs.datasets.pyg import from_pyg
+
+        return from_pyg(data, name)
 
     def statistics(self) -> dict[str, Any]:
         """Return counts, baselines and sources as a JSON-able dict (scores in 0..1).

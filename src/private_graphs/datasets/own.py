@@ -94,16 +94,7 @@ class OwnGraph(BaseModel):
     @field_validator("name")
     @classmethod
     def _free_name(cls, value: str) -> str:
-        if value in RESERVED:
-            raise ValueError(
-                f"this word means something else in commands; try {_legal_name(value)!r}"
-            )
-        if not _NAME.fullmatch(value):
-            raise ValueError(
-                "expected lower-case letters, digits, _ and -, a letter first; try "
-                f"{_legal_name(value)!r}"
-            )
-        return value
+        return free_name(value)
 
     @model_validator(mode="after")
     def _model_has_a_use(self) -> OwnGraph:
@@ -140,6 +131,18 @@ class OwnGraph(BaseModel):
 
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def free_name(value: str) -> str:
+    """Return the name of a graph; ValueError for one that commands cannot read."""
+    if value in RESERVED:
+        raise ValueError(f"this word means something else in commands; try {_legal_name(value)!r}")
+    if not _NAME.fullmatch(value):
+        raise ValueError(
+            "expected lower-case letters, digits, _ and -, a letter first; try "
+            f"{_legal_name(value)!r}"
+        )
+    return value
 
 
 def _legal_name(name: str) -> str:

@@ -29,6 +29,14 @@ PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
 N_VALIDATION = 500
 
 
+def listed() -> set[str | None]:
+    """Return the sha256 of the files that may be unpickled."""
+    from private_graphs.datasets.sources import load_sources
+
+    known = {file.sha256 for each in load_sources().values() for file in each.files}
+    return known | PLANETOID_SHA256
+
+
 def unpickled(path: Path) -> Any:
     """Return the object of a pickle whose sha256 this project lists.
 
@@ -37,12 +45,9 @@ def unpickled(path: Path) -> Any:
     Raises:
         UserError: the file has another content.
     """
-    from private_graphs.datasets.sources import load_sources
-
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
-    listed = {file.sha256 for each in load_sources().values() for file in each.files}
-    if found not in listed | PLANETOID_SHA256:
+    if found not in listed():
         raise UserError(
             f"{path}: found sha256 {found}, expected one that data/sources.yaml lists, since a "
             "pickle is a program; supply the published file"

@@ -16,7 +16,7 @@ from private_graphs.datasets.graph_dataset import (
     ParsedGraph,
     SparseFeatures,
 )
-from private_graphs.datasets.labelled import IMAGES_FILE, MASKS, RawFile
+from private_graphs.datasets.labelled import IMAGES_FILE, INFO_FILE, MASKS, RawFile
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
@@ -76,12 +76,20 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     if name in declared:
         return own_spec(read_declaration(declared[name]))
     names = dataset_names(own_folder)
+    built = built_graphs(own_folder)
+    if name in built:
+        return _built_spec(name, built[name])
     near = suggest(name, names) or suggest(name.lower(), names)
     raise UsageError(
         f"unknown dataset {name!r}, expected one of {', '.join(names)}{near}; a graph of your own "
         "is declared with private-graphs dataset NAME --nodes FILE --edges FILE, and is then "
         f"looked up in {Path(own_folder).as_posix()} (beside the folder of --data)"
     )
+
+
+def built_graphs(own_folder: Path = OWN_FOLDER) -> dict[str, Path]:
+    """Return the folders of the graphs that ``dataset --pyg`` built, by name."""
+    return {path.parent.name: path.parent for path in Path(own_folder).glob(f"*/{INFO_FILE}")}
 
 
 def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
@@ -117,6 +125,18 @@ def own_spec(own: OwnGraph) -> DatasetSpec:
         max_edges=own.max_edges,
         own=own,
     )
+
+
+def _built_spec(name: str, folder: Path) -> DatasetSpec:
+    """Entry of a graph that ``dataset --pyg`` built."""
+    graph = GraphDataset.load(folder)
+    sparse = isinstance(graph.features, SparseFeatures)
+    nonzeros = len(graph.features.values) if sparse else graph.features.size
+    size = GraphSize(
+        graph.n_nodes, graph.n_edges, nonzeros, graph.n_features, graph.n_classes,
+        int(graph.train_mask.sum()),
+    )  # fmt: skip
+    return DatasetSpec(name, graph.info.title, "", tuple(graph.info.classes), size, built=graph)
 
 
 def _rows(table: Path) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from private_graphs.datasets.graph_dataset import ParsedGraph
+    from private_graphs.datasets.graph_dataset import GraphDataset, ParsedGraph
     from private_graphs.datasets.image_dataset import ParsedImages
     from private_graphs.datasets.own import OwnGraph
     from private_graphs.datasets.text_graph import TextGraph
@@ -63,6 +63,8 @@ class DatasetSpec:
     the dataset, rounded up to two digits; of a user's own graph, what the owner declared."""
     own: OwnGraph | None = None
     """What a user declared, of a user's own graph."""
+    built: GraphDataset | None = None
+    """The graph itself, where a user built it for good (``dataset --pyg``)."""
     data: Literal["graph", "images"] = "graph"
     """What one unit of it is."""
     read: Callable[..., ParsedGraph | ParsedImages] | None = None

@@ -133,6 +133,8 @@ def load_dataset(
     own_folder = raw_dir.parent / registry.OWN_FOLDER.name
     spec = own_spec(declared) if declared else registry.dataset_spec(name, own_folder)
     kind = registry.features_of(spec, features)
+    if spec.built is not None:
+        return spec.built
     supply([*([] if spec.own else [name]), *models_of(spec, kind)], raw_dir, mirror)
     if not spec.has_texts:
         return registry.build(name, raw_dir, view)

@@ -123,7 +123,7 @@ def _train(
         hidden=settings.hidden,
         dropout=settings.dropout,
         patience=None if private else settings.patience,
-        dtype=settings.dtype,
+        dtype="float64" if settings.engine else settings.dtype,
         device=context.device,
     )
     replicas = [

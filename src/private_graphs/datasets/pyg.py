@@ -1,0 +1,242 @@
+"""Graphs to and from ``torch_geometric.data.Data``; the datasets of PyTorch Geometric."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+import torch_geometric
+from torch_geometric.data import Data, InMemoryDataset
+
+from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.labelled import RawFile
+from private_graphs.datasets.own import keyed_split
+from private_graphs.datasets.planetoid import listed
+from private_graphs.datasets.spec import numbered
+from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.files import sha256_of
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""Names of the masks in a ``Data``, in the order of those of a dataset."""
+FOLDER = "pyg"
+"""Folder of the raw files that PyTorch Geometric downloads, below the raw folder."""
+
+
+def to_pyg(dataset: GraphDataset) -> Data:
+    """Return a graph as a ``Data``.
+
+    x is dense (N, F) float32, edge_index (2, 2E) has both directions of every edge, y is (N,) int64
+    with -1 for no label; the masks are ``train_mask``, ``val_mask`` and ``test_mask``.
+    """
+    features = dataset.features
+    dense = features if isinstance(features, np.ndarray) else features.to_scipy().toarray()
+    half = torch.from_numpy(dataset.edge_index)
+    masks = (dataset.train_mask, dataset.validation_mask, dataset.test_mask)
+    return Data(
+        torch.from_numpy(dense.copy()), torch.cat([half, half.flip(0)], dim=1),
+        y=torch.from_numpy(dataset.labels.copy()),
+        **{key: torch.from_numpy(mask.copy()) for key, mask in zip(MASKS, masks, strict=True)},
+    )  # fmt: skip
+
+
+def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
+    """Return the graph of a ``Data`` with x, edge_index and y.
+
+    Nodes of none of its masks train: their labels and edges are protected then. Without masks, nine
+    nodes in ten are drawn to train or, one in ten, to validate, and one in ten tests. Features of
+    which less than a third is not zero are stored as CSR. ``told``: fields of ``DatasetInfo``.
+
+    Raises:
+        UserError: an edge without its other direction, attributes of edges, no label of a node.
+    """
+    where = f"dataset {name!r}"
+    for key in ("x", "edge_index", "y"):
+        if data.get(key) is None:
+            raise UserError(f"{where}: {key}: none in the Data, expected x, edge_index and y")
+    if lost := [key for key in data.edge_attrs() if key != "edge_index"]:
+        raise UserError(
+            f"{where}: {', '.join(lost)}: found attributes of edges, which would be lost; expected "
+            "none: remove them from the Data"
+        )
+    n, labels = data.num_nodes, data.y.reshape(-1)
+    if len(labels) != n or labels.is_floating_point() or int(labels.max()) < 0:
+        raise UserError(
+            f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)}, expected one whole "
+            f"number for each of {n} nodes (-1: no label)"
+        )
+    edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)
+    if edges.one_way:
+        raise UserError(
+            f"{where}: edge_index: found {edges.one_way} edges of one direction, expected both of "
+            "each: apply torch_geometric.transforms.ToUndirected() first"
+        )
+    masks, split = _masks(data, n, where)
+    features = _features(data.x)
+    sparse = isinstance(features, SparseFeatures)
+    info = {
+        "title": name,
+        "licence": "not stated",
+        "citation": "not stated",
+        "sources": [],
+        "public_facts": [
+            "the number of nodes, the classes and global statistics",
+            *(["the vocabulary (columns of the features)"] if sparse else []),
+            "the train, validation and test masks",
+            "all validation and test nodes with their features, labels and mutual edges",
+        ],
+    } | told
+    info["preprocessing"] = [*told.get("preprocessing", []), split]
+    return GraphDataset(
+        features=features,
+        edge_index=edges.edge_index,
+        labels=labels.numpy().astype(np.int64),
+        **masks,
+        info=DatasetInfo(
+            name=name, synthetic=False, classes=list(numbered(int(labels.max()) + 1)), units="node",
+            feature_kind="sparse" if sparse else "dense", n_nodes=n,
+            n_edges=edges.edge_index.shape[1], n_features=data.x.shape[1],
+            loops_dropped=edges.loops, duplicates_dropped=edges.duplicates, one_way_edges=0, **info,
+        ),
+    )  # fmt: skip
+
+
+def _masks(data: Data, n: int, where: str) -> tuple[dict[str, np.ndarray], str]:
+    """Return the three masks, and the sentence that says where they come from."""
+    given = [data.get(key) for key in MASKS]
+    if all(mask is None for mask in given):
+        split = keyed_split([str(node) for node in range(n)], seed=0)
+        train, validation, test = (split == part for part in range(3))
+        sentence = "masks: 80/10/10 by a keyed permutation of the node numbers"
+    else:
+        for key, mask in zip(MASKS, given, strict=True):
+            if mask is None or mask.shape != (n,) or mask.dtype != torch.bool:
+                found = "none" if mask is None else f"{mask.dtype} of shape {tuple(mask.shape)}"
+                raise UserError(
+                    f"{where}: {key}: found {found}, expected bool of shape ({n},) for each of "
+                    f"{', '.join(MASKS)}, or no mask at all"
+                )
+        validation, test = given[1].numpy(), given[2].numpy()
+        train = ~(validation | test)
+        sentence = "masks: those of the Data; nodes of none of them train"
+    return {"train_mask": train, "validation_mask": validation, "test_mask": test}, sentence
+
+
+def _features(x: torch.Tensor) -> SparseFeatures | np.ndarray:
+    """Return (N, F) features in the smaller of the two forms."""
+    if x.layout != torch.strided:
+        x = x.to_sparse_coo().coalesce()
+        entries = (x.values().numpy(), tuple(x.indices().numpy()))
+        return SparseFeatures.from_scipy(scipy.sparse.coo_matrix(entries, shape=tuple(x.shape)))
+    if 3 * int(torch.count_nonzero(x)) < x.numel():
+        return SparseFeatures.from_scipy(scipy.sparse.csr_matrix(x.numpy()))
+    return x.numpy().astype(np.float32)
+
+
+def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
+    """Build a node-level dataset of PyTorch Geometric, such as ``CitationFull:DBLP``.
+
+    PyTorch Geometric downloads what is not below ``raw_dir/pyg`` yet, and reads it. Pickles are
+    refused but those that this project lists by their sha256, and what an earlier run processed is
+    not read.
+
+    Raises:
+        UserError: no such dataset, several graphs, pickles that are not listed, or a graph that
+            ``from_pyg`` refuses.
+    """
+    kind, _, part = spec.partition(":")
+    offered = [each for each in torch_geometric.datasets.__all__ if _is_offered(each)]
+    if kind not in offered:
+        raise UsageError(
+            f"--pyg is {spec!r}; expected a class of torch_geometric.datasets and, after a colon, "
+            f"the name that it takes, such as Planetoid:Cora{suggest(kind, offered)}"
+        )
+    parent = getattr(torch_geometric.datasets, kind)
+    takes = inspect.signature(parent).parameters
+    if bool(part) != ("name" in takes):
+        raise UsageError(
+            f"--pyg is {spec!r}; {kind} takes {'a' if 'name' in takes else 'no'} name: expected "
+            f"{kind}{':NAME' if 'name' in takes else ''}"
+        )
+    sources: list[RawFile] = []
+    with tempfile.TemporaryDirectory() as empty:
+
+        class Checked(parent):
+            """The dataset, processed anew in an empty folder."""
+
+            processed_dir = empty
+
+            def process(self) -> None:
+                for path in map(Path, self.raw_paths):
+                    file = path.relative_to(raw_dir).as_posix()
+                    sources.append(RawFile(file=file, sha256=sha256_of(path), url=None))
+                pinned = {each.sha256 for each in sources} <= listed()
+                with nullcontext() if pinned else _without_pickles(spec):
+                    super().process()
+
+        given = {"root": str(raw_dir / FOLDER / kind), "name": part}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = Checked(**{key: each for key, each in given.items() if key in takes})
+        except UserError:
+            raise
+        except Exception as error:  # whatever a reader or a download raises
+            raise UserError(
+                f"--pyg {spec}: PyTorch Geometric cannot download or read it "
+                f"({type(error).__name__}: {error}); check the name, or supply its raw files below "
+                f"{given['root']}"
+            ) from error
+    if len(found) != 1:
+        raise UserError(f"--pyg {spec}: found {len(found)} graphs, expected one of labelled nodes")
+    data, preprocessing = found[0], [f"graph: {spec} of PyTorch Geometric, as it is read there"]
+    for key in MASKS:
+        if (mask := data.get(key)) is not None and mask.dim() == 2:
+            data[key] = mask[:, 0]
+            preprocessing.append(f"{key}: the first of {mask.shape[1]}")
+    return from_pyg(
+        data, name, title=f"{spec} of PyTorch Geometric", sources=sources,
+        preprocessing=preprocessing, citation=f"torch_geometric.datasets.{kind}",
+    )  # fmt: skip
+
+
+def _is_offered(kind: str) -> bool:
+    parent = getattr(torch_geometric.datasets, kind)
+    from_files = inspect.isclass(parent) and issubclass(parent, InMemoryDataset)
+    return from_files and "root" in inspect.signature(parent).parameters
+
+
+@cache
+def _watched() -> list[str]:
+    """Return the list of datasets that are read at present, whose pickles are refused."""
+    reading: list[str] = []
+
+    def refuse(event: str, _: tuple) -> None:
+        if reading and event == "pickle.find_class":
+            raise UserError(
+                f"--pyg {reading[0]}: its raw files are pickles, which can run code; expected "
+                "those whose sha256 data/sources.yaml lists"
+            )
+
+    sys.addaudithook(refuse)  # a hook is never removed: so there is one, made when it is needed
+    return reading
+
+
+@contextmanager
+def _without_pickles(spec: str) -> Iterator[None]:
+    """Refuse every pickle that names something to import, as all do that can run code."""
+    _watched().append(spec)
+    try:
+        yield
+    finally:
+        _watched().remove(spec)
