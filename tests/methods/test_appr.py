@@ -29,13 +29,11 @@ from private_graphs.studies.dpappr.methods.appr_budget import (
     Noise,
     Plan,
     choices_epsilon,
-    classical_std,
     events,
     proved_noise,
     published_noise,
     releases,
     row_epsilon,
-    rows_epsilon,
 )
 from private_graphs.studies.dpappr.methods.appr_rows import (
     chosen_rows,
@@ -77,16 +75,6 @@ def test_theorems_6_and_7_and_corollary_3_as_printed():
     assert choices_epsilon(0.1152783, 4, 7.94e-5) == pytest.approx(0.92222, rel=1e-5)
     assert choices_epsilon(0.1, 4, 1e-5) == pytest.approx(0.8)
     assert choices_epsilon(0.1, 100, 1e-5) == pytest.approx(11.59041, rel=1e-6)
-
-
-def test_what_the_released_flags_stand_for():
-    row = choices_epsilon(1.3 / 2, 4, 1e-4)  # the code's ε is twice the text's
-    assert row == pytest.approx(5.2)
-    assert 0.09 * rows_epsilon(row, 70, 1e-4) == pytest.approx(24.6154, rel=1e-5)
-    assert 0.09 * rows_epsilon(2 * row, 70, 1e-4) == pytest.approx(51.0139, rel=1e-5)
-    claimed = 0.0067 / classical_std(1, 1e-4, 0.01)
-    assert 1 / claimed == pytest.approx(6.48300, rel=1e-5)
-    assert rows_epsilon(6.48300, 70, 1e-4) == pytest.approx(344.9685, rel=1e-5)
 
 
 def test_the_accountant_of_the_training_reads_orders_below_two():

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from private_graphs.errors import UserError
 from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.privacy.accountants import (
-    compose_runs,
+    compose_groups,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -123,7 +123,7 @@ def test_the_distance_is_paid_for_in_compositions():
     ours, theirs = price(event, *CLAIM, 1e-5), price(continuous, *CLAIM, 1e-5)
     assert ours.mu == theirs.mu and ours.total_variation == event.total_variation > 0
     assert theirs.epsilon < ours.epsilon < theirs.epsilon + 1e-5
-    both = compose_runs((ours, ours), 5, 1e-5)
+    both = compose_groups([((ours, ours), 5)], 1e-5)
     mu = math.sqrt(10) * ours.mu
     assert gdp_epsilon(mu, 1e-5) < both < gdp_epsilon(mu, 1e-5) + 1e-4
 

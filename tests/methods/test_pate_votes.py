@@ -12,7 +12,7 @@ from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.mechanisms.door import UNSEEN, ReleaseMismatch
 from private_graphs.methods import method_named
-from private_graphs.privacy.accountants import compose_runs, gdp_epsilon, gdp_mu, price
+from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
 from private_graphs.run import answer
 from private_graphs.studies.pate.methods.pate_votes import (
@@ -72,7 +72,7 @@ def test_prices_at_the_caps(queries, answers, check, answer, delta, by_renyi, ex
     priced = [
         price(event, "record", "replace", delta) for event in noise.events("record", "replace")
     ]
-    assert compose_runs(priced, 1, delta) == pytest.approx(exact, abs=1e-5)
+    assert compose_groups([(priced, 1)], delta) == pytest.approx(exact, abs=1e-5)
     plain = [each for each in priced if each.second_route]
     assert all(abs(each.second_route - each.epsilon) < 2e-4 * each.epsilon for each in plain)
 

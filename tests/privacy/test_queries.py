@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace
 
 from private_graphs.errors import UserError
-from private_graphs.privacy.accountants import compose_groups, compose_runs, gdp_epsilon, price
+from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, price
 from private_graphs.privacy.events import (
     ConcentratedQuery,
     ExponentialChoice,
@@ -90,7 +90,7 @@ def test_capped_noisy_votes(
     check = _of(GaussianQuery, checks, sensitivity=1, noise_std=std_check)
     answer = _of(GaussianQuery, answers, sensitivity=math.sqrt(2), noise_std=std_answer)
     priced = [price(each, *CLAIM, delta) for each in (check, answer)]
-    assert compose_runs(priced, 1, delta) == pytest.approx(exact, abs=1e-6)
+    assert compose_groups([(priced, 1)], delta) == pytest.approx(exact, abs=1e-6)
     rho = checks / (2 * std_check**2) + answers / std_answer**2
     assert rho + 2 * math.sqrt(-rho * math.log(delta)) == pytest.approx(concentrated, abs=1e-6)
     assert exact < zcdp_epsilon(rho, delta) < concentrated
@@ -314,10 +314,10 @@ def _some() -> dict[str, Query]:
 )
 def test_releases_of_all_kinds_have_one_price(names: tuple[str, ...]) -> None:
     priced = [price(_some()[name], *CLAIM, DELTA) for name in names]
-    together = compose_runs(priced, 1, DELTA)
+    together = compose_groups([(priced, 1)], DELTA)
     assert max(each.epsilon for each in priced) < together < sum(each.epsilon for each in priced)
-    assert together < compose_runs(priced, 2, DELTA) < 2 * together
-    backwards = compose_runs(priced[::-1], 1, DELTA)
+    assert together < compose_groups([(priced, 2)], DELTA) < 2 * together
+    backwards = compose_groups([(priced[::-1], 1)], DELTA)
     assert together == pytest.approx(backwards, abs=1e-4)
 
 
@@ -339,22 +339,22 @@ def test_cached_aggregation_and_sampled_gradients_have_one_price(
         PoissonSums, 3 * 770, noise_multiplier=1, clip_norm=1, rate=256 / 19804, relation=relation
     )
     priced = [price(each, "node", relation, DELTA) for each in (cached, gradients)]
-    assert compose_runs(priced, 1, DELTA) == pytest.approx(expected, abs=2e-4)
+    assert compose_groups([(priced, 1)], DELTA) == pytest.approx(expected, abs=2e-4)
 
 
 def test_a_mixture_of_gaussians_agrees_with_exact_gaussian_privacy() -> None:
     gradients = NoisyGradients("gradient_global", 1.0, 89.167, 500, 500, FullBatch())
     first, second = price(gradients, *CLAIM, DELTA), price(_some()["gaussian"], *CLAIM, DELTA)
     exact = gdp_epsilon(math.hypot(first.mu, second.mu), DELTA)
-    assert compose_runs([first, second], 1, DELTA) == pytest.approx(exact)
+    assert compose_groups([([first, second], 1)], DELTA) == pytest.approx(exact)
     weak = price(_of(PureQuery, epsilon=1e-6), *CLAIM, DELTA)
-    assert compose_runs([first, second, weak], 1, DELTA) == pytest.approx(exact, abs=2e-3)
+    assert compose_groups([([first, second, weak], 1)], DELTA) == pytest.approx(exact, abs=2e-3)
 
 
 def test_what_cannot_be_composed_soundly_is_an_error() -> None:
     poisson, rho = (price(_some()[name], *CLAIM, DELTA) for name in ("poisson", "rho"))
     with pytest.raises(UserError, match="not priced"):
-        compose_runs([poisson, rho], 1, DELTA)
+        compose_groups([([poisson, rho], 1)], DELTA)
     with pytest.raises(UserError, match="no privacy loss distribution"):
         pld_of((rho.mechanism,), DELTA)
     edge = _of(LaplaceQuery, sensitivity=1, scale=5, unit="edge_undirected", relation="add_remove")

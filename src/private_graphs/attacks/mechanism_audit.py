@@ -79,9 +79,8 @@ class MechanismAudit:
         return asdict(self) | {"findings": list(self.findings), "passed": self.passed}
 
 
-def _door(seed: int, lanes: int = LANES, watch: Any = None) -> Door:
-    streams = [Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)]
-    return Door.of(streams) if watch is None else Door.of(streams, watch)
+def _door(seed: int, lanes: int = LANES) -> Door:
+    return Door.of([Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)])
 
 
 # --- noise: (batches, LANES, ROUNDS, rows, columns) in standard deviations, with exact values ----
@@ -393,11 +392,11 @@ def audit_mechanism(name: str, batches: int = 200) -> MechanismAudit:
 
 
 def audit_mechanisms(
-    progress: Callable[[int, int], None] | None = None, batches: int = 200
+    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[MechanismAudit]:
     """Audit every mechanism, one after the other."""
     for place, name in enumerate(MECHANISMS, 1):
-        yield audit_mechanism(name, batches)
+        yield audit_mechanism(name)
         if progress is not None:
             progress(place, len(MECHANISMS))
 

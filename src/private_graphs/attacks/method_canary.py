@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Canary, Context, Outcome, Progress, Request
+from private_graphs.methods.method import Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import Event, GaussianQuery, NoisyGradients
 from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
@@ -88,14 +88,11 @@ class MethodDesign:
         }
 
 
-def canary_task(design: MethodDesign, arm: int, shape: Canary | None = None) -> GraphTask:
-    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there.
-
-    ``shape`` takes the place of the method's own.
-    """
+def canary_task(design: MethodDesign, arm: int) -> GraphTask:
+    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there."""
     if design.scenario == "edges":
         return _edge_task(design, bool(arm))
-    shape = shape or method_named(design.method).canary
+    shape = method_named(design.method).canary
     eye = sp.identity(shape.words, format="csr")
     rest = [eye[1:], -eye[1:]]
     public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)
@@ -113,9 +110,8 @@ def canary_task(design: MethodDesign, arm: int, shape: Canary | None = None) -> 
         train_features=training,
         train_labels=np.array([arm, *range(design.classes)]),
         validation_features=validation,
-        validation_labels=np.arange(validation.shape[0])
-        // 2
-        % design.classes,  # neither word has a class
+        # neither word has a class
+        validation_labels=np.arange(validation.shape[0]) // 2 % design.classes,
         test_features=test,
         public_adjacency=sp.csr_matrix((n_public, n_public)) if graph else None,
         train_to_public=sp.csr_matrix((n, n_public)) if graph else None,

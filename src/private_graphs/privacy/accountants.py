@@ -142,18 +142,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return float(brentq(excess, lowest, highest, xtol=1e-300, rtol=1e-14, maxiter=2000))
 
 
-def edge_epsilon(mu: float, delta: float, parts: int, n_runs: int = 1) -> float:
-    """Return the edge-level ε of runs of a μ-GDP mechanism on one random partition (§3).
-
-    Both ends of an edge fall into the same one of ``parts`` subgraphs with probability at most
-    1/parts, and elsewhere the edge has no effect: δ_edge(ε) <= δ_μ(ε)/parts. Holds where the
-    partition is drawn freshly and independently of the graph for these runs alone.
-    """
-    if parts * delta >= 1:
-        return 0.0
-    return gdp_epsilon(math.sqrt(n_runs) * mu, parts * delta)
-
-
 # --- the papers' moments accountant (§1) ------------------------------------------------------
 
 
@@ -175,22 +163,18 @@ def moments_log(sampling_rate: float, noise_multiplier: float, order: int) -> fl
 
 @lru_cache(maxsize=4096)
 def moments_epsilon(
-    noise_multiplier: float,
-    steps: int,
-    sampling_rate: float,
-    delta: float,
-    max_order: int = MAX_ORDER,
+    noise_multiplier: float, steps: int, sampling_rate: float, delta: float
 ) -> float:
-    """Return the papers' ε: min over λ = 1..max_order of (steps·α(λ) + ln(1/δ))/λ.
+    """Return the papers' ε: min over λ = 1..MAX_ORDER of (steps·α(λ) + ln(1/δ))/λ.
 
     A bound for Poisson sampling under add/remove of one clipped term, and for nothing else.
-    Never below ln(1/δ)/max_order.
+    Never below ln(1/δ)/MAX_ORDER.
     """
     check_steps(steps)
     check_delta(delta)
     return min(
         (steps * moments_log(sampling_rate, noise_multiplier, order) - math.log(delta)) / order
-        for order in range(1, max_order + 1)
+        for order in range(1, MAX_ORDER + 1)
     )
 
 
@@ -663,17 +647,6 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     return _price_gaussian(event, unit, relation, delta)
 
 
-def compose_runs(
-    priced: PricedEvent | Sequence[PricedEvent], n_runs: int, delta: float
-) -> float | None:
-    """Return ε of releasing ``n_runs`` runs, each made of the priced events; None if one has none.
-
-    Exact Gaussian DP where all events have a μ (sqrt of the sum of squares), PLD otherwise.
-    """
-    events = (priced,) if isinstance(priced, PricedEvent) else tuple(priced)
-    return compose_groups([(events, n_runs)], delta)
-
-
 def _compose_samples(
     samples: Sequence[tuple[PricedEvent, int]],
     others: Sequence[tuple[PricedEvent, int]],
@@ -705,8 +678,9 @@ def compose_groups(
 ) -> float | None:
     """Return ε of releasing several groups of runs: each its events and how many runs there are.
 
-    As :func:`compose_runs`. Raises UserError where no accountant covers all events, where PLD gives
-    no finite ε, and for events of different units or relations, which do not compose.
+    None where an event proves nothing. Exact Gaussian DP where all events have a μ, PLD otherwise.
+    Raises UserError where no accountant covers all events, where PLD gives no finite ε, and for
+    events of different units or relations, which do not compose.
     """
     check_delta(delta)
     for _, n_runs in groups:

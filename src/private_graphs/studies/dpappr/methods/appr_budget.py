@@ -171,13 +171,6 @@ def row_epsilon(epsilon: float, rows: int, delta: float) -> float:
     return epsilon / (2 * math.sqrt(rows * math.log(math.e + epsilon / delta)))
 
 
-def rows_epsilon(epsilon: float, rows: int, row_delta: float) -> float:
-    """Return ε of ``rows`` rows by Theorems 6 and 7, at 2·rows·``row_delta``."""
-    delta = 2 * rows * row_delta
-    top = 2 * epsilon * math.sqrt(rows) * 100
-    return float(brentq(lambda total: row_epsilon(total, rows, delta) - epsilon, 1e-12, top * top))
-
-
 def choices_epsilon(epsilon: float, top: int, delta: float) -> float:
     """Return ε of ``top`` choices in one row by Corollary 3."""
     many = math.sqrt(2 * top * -math.log(delta))
