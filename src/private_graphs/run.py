@@ -423,7 +423,7 @@ class _Runner:
     ) -> list[Outcome]:
         """Answer requests together, or those of each seed on the nodes that it draws."""
         if self.job.test_share is None:
-            return self.method.run(task, requests, door, context)
+            return self.method.answers(task, requests, door, context)
         found: dict[int, Outcome] = {}
         for seed in self.job.seeds:
             task, evaluation = _cut(self.job, self.dataset, seed, self.unlabelled)
@@ -435,7 +435,7 @@ class _Runner:
             )
             part = replace(context, progress=progress)
             asked = [requests[i] for i in places]
-            answers = self.method.run(task, asked, door.batch(asked), part)
+            answers = self.method.answers(task, asked, door.batch(asked), part)
             found |= zip(places, answers, strict=True)
         return [found[index] for index in range(len(requests))]
 
@@ -790,7 +790,7 @@ def _searched_runs(
         made = {name: json.loads(text)[name] for name in searched.choose}
         settings = method.settings.model_validate({**searched.settings, **made})
         request = Request(epsilon, seed, np.empty(0, np.int64), None, settings)
-        counts[method.stated(task, request)["events"]] += 1
+        counts[method.stated(task, request, ALONE, {})["events"]] += 1
     for events, n_runs in counts.items():
         yield SearchRuns(events, n_runs)
 

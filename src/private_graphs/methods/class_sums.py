@@ -26,15 +26,7 @@ from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS, choice_of, choose
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Canary,
-    Context,
-    Method,
-    Outcome,
-    Request,
-)
+from private_graphs.methods.method import Canary, Context, Method, Outcome, Request
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import GaussianQuery
@@ -221,7 +213,6 @@ class Released:
     """The noisy sums of several requests at one ε, and what is computed from them."""
 
     rank: int
-    lattice: LatticeGaussian
     candidates: list[Candidate]
 
 
@@ -276,7 +267,7 @@ def release(task: GraphTask, text: PublicText, shared: Ranked, door: Door) -> Re
                 scores = propagated(scores, text.smoothing, steps)
             cut = scores.reshape(len(scores), len(door.lanes), task.n_classes)
             candidates.append(Candidate(prior, steps, cut.transpose(1, 0, 2)))
-    return Released(len(shared.sums) - 1, shared.lattice, candidates)
+    return Released(len(shared.sums) - 1, candidates)
 
 
 def releases(
@@ -296,7 +287,7 @@ def run(
     task: GraphTask,
     requests: Sequence[Request],
     door: Door,
-    context: Context = ALONE,
+    context: Context,
     *,
     neighbours: bool,
 ) -> list[Outcome]:
@@ -341,25 +332,12 @@ def choose_outcome(
         validation_predictions=predictions[index, :n_validation],
         settings=settings,
         n_configurations=len(predictions),
-        **_stated(task, request, released.lattice),
     )
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; ``chosen`` has the rank."""
-    return _stated(task, request, calibrated(task, request.epsilon, chosen["rank"]))
-
-
-def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
-    return lattice.query(
-        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
-    )
-
-
-def _stated(task: GraphTask, request: Request, lattice: LatticeGaussian) -> dict[str, Any]:
-    query = _query(task, lattice)
+    query = _query(task, calibrated(task, request.epsilon, chosen["rank"]))
     events, words = choice_of(task, request)
     return {
         "events": (query,) if query else (),
@@ -367,6 +345,12 @@ def _stated(task: GraphTask, request: Request, lattice: LatticeGaussian) -> dict
         "chosen_by": words,
         "noise_generator": NOISE_GENERATOR,
     }
+
+
+def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
+    return lattice.query(
+        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
+    )
 
 
 CANARY = Canary(words=2, units=3)

@@ -24,7 +24,7 @@ from private_graphs.methods.class_sums import (
     public_text,
     releases,
 )
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.public_only import (
     PublicFit,
     cross_validation_words,
@@ -72,26 +72,19 @@ def _combined(
         validation_predictions=predictions[:n_validation],
         settings=alone.settings | {"weight_of_private_scores": weight},
         n_configurations=alone.n_configurations + fit.n_choices + len(WEIGHTS),
-        chosen_by=_chosen_by(alone.chosen_by, request),
     )
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; ``chosen`` has the rank."""
     told = class_sums.stated(task, request, context, chosen)
     if len(request.known):
-        told["chosen_by"] = _chosen_by(told["chosen_by"], request)
+        told["chosen_by"] += f"; {cross_validation_words(request)}"
     return told
 
 
-def _chosen_by(words: str, request: Request) -> str:
-    return f"{words}; {cross_validation_words(request)}"
-
-
 def run(
-    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request, in order. Raises UserError for fewer than two classes.
 

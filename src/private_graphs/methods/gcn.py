@@ -25,15 +25,7 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.tasks import NodeTask
 
@@ -41,9 +33,7 @@ _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
 """Settings that, beside those of the job, noise, learning rate and seed, tell replicas apart."""
 
 
-def run(
-    task: NodeTask, requests: Sequence[Request], door: Door, context: Context = ALONE
-) -> list[Outcome]:
+def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Context) -> list[Outcome]:
     """Train every request, in order; those that differ in noise, rate and seed as one batch.
 
     Raises UserError for more splits than training nodes and a budget that cannot be calibrated.
@@ -70,12 +60,7 @@ def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | N
     return lambda done, _: progress(offset + done, total)
 
 
-def stated(
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     settings, private = request.settings, request.private
     protocol = protocol_of(settings, task.protocol)
@@ -160,8 +145,7 @@ def _train(
             structure, protocol, batch, replicas, descent, threads=context.threads, **watched
         )
     outcomes = []
-    for index, (request, noise) in enumerate(zip(requests, noises, strict=True)):
-        told = stated(task, request, context, {"noise_multiplier": noise})
+    for index, noise in enumerate(noises):
         epochs = int(trained.epochs[index])
         outcomes.append(
             Outcome(
@@ -176,7 +160,6 @@ def _train(
                 },
                 curves=_curves(trained.validation_losses[:epochs, index]),
                 majority=int(trained.majority[index]),
-                **told,
             )
         )
     return outcomes

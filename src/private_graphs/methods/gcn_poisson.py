@@ -19,15 +19,7 @@ from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, Spa
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
@@ -65,7 +57,7 @@ class ProvedGcn:
     """Settings by the number of training nodes and the signal n·μ/K (``text_gradients``)."""
 
     def run(
-        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         groups: dict[Tuning, list[int]] = {}
@@ -99,23 +91,16 @@ class ProvedGcn:
                     np.int64
                 ),
                 settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
-                **self._stated(self._event(tuning, request, task.delta)),
             )
-            for index, request in enumerate(requests)
+            for index in range(len(requests))
         ]
 
     def stated(
-        self,
-        task: GraphTask,
-        request: Request,
-        context: Context = ALONE,
-        chosen: Mapping[str, Any] = NO_SETTINGS,
+        self, task: GraphTask, request: Request, context: Context, chosen: Mapping
     ) -> dict[str, Any]:
         """See ``Method.stated``."""
         size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        return self._stated(self._event(self.rule(task.n_units, size), request, task.delta))
-
-    def _stated(self, event: NoisyGradients | None) -> dict[str, Any]:
+        event = self._event(self.rule(task.n_units, size), request, task.delta)
         return {
             "events": (event,) if event else (),
             "chosen_by": _CHOSEN_BY,

@@ -160,7 +160,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     network = Network(task.graph.n_features, task.n_classes)
     stack = network.started([request.streams for request in requests])
     trainer.fit(network, stack, inputs)
-    return trainer.outcomes(stacks.predictions(network, stack, inputs), budget)
+    return trainer.outcomes(stacks.predictions(network, stack, inputs))
 
 
 METHODS = (

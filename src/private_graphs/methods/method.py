@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -73,7 +72,6 @@ class Context:
 
 ALONE = Context()
 """Of a run that nobody looks at, on one thread of the CPU."""
-NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,8 @@ class Claim:
 @dataclass(frozen=True)
 class Outcome:
     """The answer to one request. The runner scores: a task has no test labels, but where its
-    protocol stops on them."""
+    protocol stops on them. What ``Method.stated`` says is no concern of a run: it is added to what
+    the run says."""
 
     test_predictions: np.ndarray
     """(M,) classes."""
@@ -134,7 +133,7 @@ class Outcome:
 
 
 def _nothing_stated(
-    task: Any, request: Request, context: Context = ALONE, chosen: Mapping[str, Any] = NO_SETTINGS
+    task: Any, request: Request, context: Context, chosen: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {}
 
@@ -159,7 +158,7 @@ class Method:
     """As in tables and legends."""
     run: Callable[..., list[Outcome]]
     """``run(task, requests, door, context)``: all replicas of a job together, answered in order;
-    what is private leaves through the door alone."""
+    what is private leaves through the door alone. Others call ``answers``."""
     scenarios: tuple[str, ...]
     """What may be private and public (``tasks.SCENARIOS``); the first is the default."""
     settings: type[Settings] = Settings
@@ -207,3 +206,20 @@ class Method:
     (``Outcome.settings`` among them) with its ``noise_multiplier``, which is calibrated where it is
     not there: so a statement can be made anew from the row of a run, with the noise that it had,
     without its data. Its ``events`` are the plan of the run's door."""
+
+    def answers(
+        self, task: Any, requests: Sequence[Request], door: Any, context: Context
+    ) -> list[Outcome]:
+        """Run, and add what is ``stated`` of each run to its outcome."""
+        outcomes = self.run(task, requests, door, context)
+        return [
+            self._with_stated(task, *each, context) for each in zip(requests, outcomes, strict=True)
+        ]
+
+    def _with_stated(
+        self, task: Any, request: Request, outcome: Outcome, context: Context
+    ) -> Outcome:
+        noise = outcome.measured.get("noise_multiplier")
+        told = self.stated(task, request, context, {**outcome.settings, "noise_multiplier": noise})
+        artifacts = {**told.get("artifacts", {}), **outcome.artifacts}
+        return replace(outcome, **told | {"artifacts": artifacts})

@@ -22,15 +22,7 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Claim,
-    Context,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Claim, Context, Outcome, Request, Settings
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
@@ -221,34 +213,26 @@ def stated_by(
     """Return ``Method.stated`` of runs with such a budget."""
 
     def stated(
-        task: NodeTask,
-        request: Request,
-        context: Context = ALONE,
-        chosen: Mapping[str, Any] = NO_SETTINGS,
+        task: NodeTask, request: Request, context: Context, chosen: Mapping
     ) -> dict[str, Any]:
+        if not request.private:
+            return {"noise_generator": "numpy_float32"}
         budget = budget_of_settings(task, request.settings)
         scale = chosen.get("noise_multiplier")
         if scale is None:
             (scale,) = scales_of(budget, task.protocol, [request])
-        return _stated(budget, task, request, scale)
+        assumptions = ()
+        if task.scenario.unit == "node_out_list" and task.protocol.epoch_of_lists != "last":
+            curves = getattr(request.settings, "curves", False)
+            assumptions = (VALIDATION_READ, *([CURVES_KEPT] if curves else []))
+        return {
+            "events": budget.events(scale),
+            "claim": claim(budget, task.protocol, request.epsilon, scale),
+            "noise_generator": "numpy_float32",
+            "assumptions": assumptions,
+        }
 
     return stated
-
-
-def _stated(budget: Budget, task: NodeTask, request: Request, scale: float) -> dict[str, Any]:
-    """What the statement of a run with this scale of its noise follows from."""
-    if not request.private:
-        return {"noise_generator": "numpy_float32"}
-    assumptions = ()
-    if task.scenario.unit == "node_out_list" and task.protocol.epoch_of_lists != "last":
-        curves = getattr(request.settings, "curves", False)
-        assumptions = (VALIDATION_READ, *([CURVES_KEPT] if curves else []))
-    return {
-        "events": budget.events(scale),
-        "claim": claim(budget, task.protocol, request.epsilon, scale),
-        "noise_generator": "numpy_float32",
-        "assumptions": assumptions,
-    }
 
 
 def claim(budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float) -> Claim | None:
@@ -475,13 +459,13 @@ class Trainer:
         if self.watches:
             self.learned.append(np.stack(learned))
 
-    def outcomes(self, predicted: np.ndarray, budget: Budget) -> list[Outcome]:
+    def outcomes(self, predicted: np.ndarray) -> list[Outcome]:
         """Return the answers."""
         data, settings = self.data, self.requests[0].settings
         # of all networks, one after the other
         curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
         found = []
-        for index, (request, scale) in enumerate(zip(self.requests, self.scales, strict=True)):
+        for index, scale in enumerate(self.scales):
             found.append(
                 Outcome(
                     test_predictions=predicted[index, data.test],
@@ -489,7 +473,6 @@ class Trainer:
                     measured={"epochs": settings.epochs, "noise_multiplier": scale},
                     curves={"validation_micro_f1": curves[:, index]} if len(curves) else {},
                     artifacts=self._artifacts(index),
-                    **_stated(budget, data.task, request, scale),
                 )
             )
         return found
@@ -538,7 +521,7 @@ def answer_alike(
     task: NodeTask,
     requests: Sequence[Request],
     door: Door,
-    context: Context = ALONE,
+    context: Context,
 ) -> list[Outcome]:
     """Answer every request: ``answer`` gets those that train together, in parts that fit into
     memory. These differ in ε, learning rate and seed alone."""

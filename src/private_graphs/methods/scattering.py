@@ -19,15 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from private_graphs.mechanisms.door import Descent, Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
 from private_graphs.methods.node_gradients import Linear, clipped_total, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -130,7 +122,7 @@ def run(
     task: ImageTask,
     requests: Sequence[Request],
     door: Door,
-    context: Context = ALONE,
+    context: Context,
     *,
     private: bool = True,
     labels: bool = False,
@@ -170,7 +162,6 @@ def run(
                 test_predictions=answers[0][place],
                 validation_predictions=answers[1][place],
                 measured={"noise_multiplier": query.noise_multiplier if query else 0.0},
-                **_stated(query),
             )
     return [found[index] for index in range(len(requests))]
 
@@ -235,17 +226,9 @@ def _query(task: ImageTask, request: Request) -> NoisyGradients | None:
     )
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
-    return _stated(_query(task, request))
-
-
-def _stated(query: NoisyGradients | None) -> dict[str, Any]:
+    query = _query(task, request)
     return {"events": (query,)} if query else {}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Outcome, Request
+from private_graphs.methods.method import Context, Outcome, Request
 from private_graphs.methods.node_gradients import Model, Steps, descend, predict
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
@@ -80,7 +80,7 @@ class TextGradients:
     """Settings by the signal n·μ/K, before the rank is cut to the public directions."""
 
     def run(
-        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         text = PublicText.of(task, _HOPS)
@@ -138,34 +138,26 @@ class TextGradients:
         evaluated = _coordinates(text, text.evaluated_rows(task), rank)
         fitted = self.fit(task, text, configuration, requests, door)
         predictions = predict(model, fitted, evaluated)
-        queries = [_query(task, steps, request) for request in requests]
         cut = len(task.validation_labels)
         return [
             Outcome(
                 test_predictions=predictions[index, cut:],
                 validation_predictions=predictions[index, :cut],
                 settings={"rank": rank, **asdict(steps)},
-                **_stated(task, queries[index]),
             )
             for index in range(len(requests))
         ]
 
     def stated(
-        self,
-        task: GraphTask,
-        request: Request,
-        context: Context = ALONE,
-        chosen: Mapping[str, Any] = NO_SETTINGS,
+        self, task: GraphTask, request: Request, context: Context, chosen: Mapping
     ) -> dict[str, Any]:
         """See ``Method.stated``."""
         size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        steps = self.rule(size).steps
-        return _stated(task, _query(task, steps, request))
-
-
-def _stated(task: GraphTask, query: NoisyGradients | None) -> dict[str, Any]:
-    own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
-    return {"events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (own,)}
+        query = _query(task, self.rule(size).steps, request)
+        own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
+        return {
+            "events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (own,),
+        }  # fmt: skip
 
 
 def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:

@@ -21,17 +21,9 @@ from pydantic import Field
 
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
-from private_graphs.privacy.events import Query
+from private_graphs.privacy.events import Event, Query
 from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
 from private_graphs.studies.dpappr.methods.appr_attack import layer_attack, picture
 from private_graphs.studies.dpappr.methods.appr_budget import (
@@ -474,9 +466,8 @@ class _Run:
         settings, protocol, streams = request.settings, task.protocol, request.streams
         plan = plan_of(self.kind, task, settings)
         noise, parts = noise_of(plan, task, request)
-        told = stated(self.kind, task, request)
         queries = releases(plan, noise) if request.private else ()
-        self.door.plan([told["events"]])
+        self.door.plan([_events(plan, noise, task, request)])
         sample = self.data.sample(request, self.door)
         rows = rows_of(plan, protocol, sample, streams, self.door, queries[:-1], settings.anchor)
         # The published protocols keep the noise of training where rows alone have none.
@@ -534,16 +525,11 @@ class _Run:
             measured=measured,
             evaluated=evaluated,
             majority=self.data.majority,
-            **told,
         )
 
 
 def stated(
-    kind: Kind,
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
+    kind: Kind, task: NodeTask, request: Request, context: Context, chosen: Mapping
 ) -> dict[str, Any]:
     """See ``Method.stated``."""
     plan = plan_of(kind, task, request.settings)
@@ -551,11 +537,15 @@ def stated(
     proved = task.protocol.calibration == "proved"
     generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
     return {
-        "events": events(plan, noise, shared_sample(task, request)) if request.private else (),
+        "events": _events(plan, noise, task, request),
         "claim": None if proved or not request.private else claim(plan, *parts),
         "noise_generator": generator if proved else "philox_float32",
         "assumptions": (ANCHORED,) if request.settings.anchor else (),
     }
+
+
+def _events(plan: Plan, noise: Noise, task: NodeTask, request: Request) -> tuple[Event, ...]:
+    return events(plan, noise, shared_sample(task, request)) if request.private else ()
 
 
 def noise_of(
@@ -573,7 +563,7 @@ def noise_of(
 
 
 def run(
-    kind: Kind, task: NodeTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    kind: Kind, task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request, in order."""
     data: dict[bool, Data] = {}

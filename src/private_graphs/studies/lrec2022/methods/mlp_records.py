@@ -18,16 +18,7 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UsageError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Claim,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Claim, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon
 from private_graphs.privacy.calibration import moments_formula, refuse_large_delta
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
@@ -188,12 +179,7 @@ def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
     return Claim(formula, moments_formula(rate, steps), printed if differs else None)
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     return {
         "events": planned(task, request),
@@ -205,7 +191,7 @@ def stated(
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Train every request; those with the same settings as one batch.
 
@@ -253,9 +239,8 @@ def _train(
         threads=context.threads, device=context.device, progress=report,
     )  # fmt: skip
     outcomes = []
-    for request, replica in zip(requests, trained, strict=True):
+    for replica in trained:
         classes = mlp.predict(net, replica.parameters, evaluated)
-        told = stated(task, request, context)
         outcomes.append(
             Outcome(
                 test_predictions=classes[len(task.validation_pixels) :],
@@ -264,7 +249,6 @@ def _train(
                     "epochs": replica.epochs,
                     "noise_multiplier": settings.noise_multiplier if private else 0.0,
                 },
-                **told,
             )
         )
     return outcomes

@@ -20,15 +20,7 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Claim,
-    Context,
-    Method,
-    Outcome,
-    Request,
-)
+from private_graphs.methods.method import Claim, Context, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS as SUMS,
 )
@@ -217,12 +209,7 @@ def _means(first: np.ndarray, second: np.ndarray, n: int) -> scipy.sparse.csr_ma
     return matrix
 
 
-def stated(
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     claim = None
     if request.private and task.protocol.calibration == "published":
@@ -283,16 +270,14 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     )  # fmt: skip
     stacks.train_whole(network, stack, fit)
     predicted = stacks.predictions(network, stack, inputs)
-    outcomes = []
-    for index, request in enumerate(requests):
-        outcome = Outcome(
-            test_predictions=predicted[index, data.test],
-            validation_predictions=predicted[index, data.validation],
+    return [
+        Outcome(
+            test_predictions=each[data.test],
+            validation_predictions=each[data.validation],
             measured={"epochs": settings.epochs},
-            **stated(task, request),
         )
-        outcomes.append(outcome)
-    return outcomes
+        for each in predicted
+    ]
 
 
 METHODS = (

@@ -133,7 +133,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     classifier = Classifier(settings.hops + 1, task.n_classes, norm)
     stack = started(classifier, streams, 1)
     trainer.fit(classifier, stack, inputs)
-    return trainer.outcomes(stacks.predictions(classifier, stack, inputs), budget)
+    return trainer.outcomes(stacks.predictions(classifier, stack, inputs))
 
 
 METHODS = (

@@ -153,7 +153,7 @@ def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
         )
         stack = stage.grown(stack, [request.streams for request in requests])
         trainer.fit(stage, stack, inputs)
-    return trainer.outcomes(stacks.predictions(stage, stack, inputs), budget)
+    return trainer.outcomes(stacks.predictions(stage, stack, inputs))
 
 
 def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     Data,
@@ -115,22 +115,12 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     told = Trainer(data, requests, scales, door, ())
     n_tried = (settings.hops + 1) * len(lines) * len(settings.learning_rates)
     return [
-        replace(
-            outcome,
-            settings=own,
-            n_configurations=n_tried,
-            chosen_by=_CHOSEN_BY,
-        )
-        for outcome, own in zip(told.outcomes(predicted, budget), chosen, strict=True)
+        replace(outcome, settings=own, n_configurations=n_tried)
+        for outcome, own in zip(told.outcomes(predicted), chosen, strict=True)
     ]
 
 
-def _stated(
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def _stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     return stated_by(_budget)(task, request, context, chosen) | {"chosen_by": _CHOSEN_BY}
 
 
