@@ -36,6 +36,7 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
+from private_graphs.methods.method import Context
 from private_graphs.privacy.audits import Errors
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
@@ -270,14 +271,9 @@ def label_errors(
     design: Design, noise: float, *, threads: int = 1, progress: Progress | None = None
 ) -> Errors:
     """Train both arms and count how often the sign of the score names the wrong label."""
-    total = 2 * design.runs * design.epochs
-
-    def shifted(offset: int) -> Progress | None:
-        return None if progress is None else lambda done, _: progress(offset + done, total)
-
-    wrong = []
+    wrong, each, context = [], design.runs * design.epochs, Context(progress)
     for label in (0, 1):
-        report = shifted(label * design.runs * design.epochs)
+        report = context.after(label * each, 2 * each).progress
         found = label_scores(design, noise, label, threads=threads, progress=report)
         wrong.append(int(np.sum((found > THRESHOLD) != bool(label))))
     return Errors(wrong[0], design.runs, wrong[1], design.runs)

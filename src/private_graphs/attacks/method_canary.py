@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Context, Outcome, Progress, Request
+from private_graphs.methods.method import ALONE, Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import Event, GaussianQuery, NoisyGradients
 from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
@@ -143,7 +143,7 @@ def _edge_task(design: MethodDesign, present: bool) -> GraphTask:
 
 
 def outcomes(
-    design: MethodDesign, arm: int, progress: Progress | None = None
+    design: MethodDesign, arm: int, context: Context = ALONE
 ) -> tuple[list[Outcome], list[tuple[Event, ...]]]:
     """Run the method ``design.runs`` times on one neighbour; return what each run released, too."""
     task = canary_task(design, arm)
@@ -157,7 +157,7 @@ def outcomes(
     streams = [Streams.of(identity | {"replica": replica}) for replica in range(design.runs)]
     requests = [Request(design.epsilon, design.seed, known, each.public) for each in streams]
     door = Door.of(streams)
-    found = method_named(design.method).run(task, requests, door, Context(progress))
+    found = method_named(design.method).run(task, requests, door, context)
     door.close()
     return found, door.events()
 
@@ -174,13 +174,9 @@ def method_errors(
 
     Returns what a run released, too: the event that the door counted.
     """
-
-    def shifted(offset: int) -> Progress | None:
-        return progress and (lambda done, _: progress(offset + done, 2 * design.runs))
-
-    wrong, events = [], set()
+    wrong, events, context = [], set(), Context(progress)
     for arm in (0, 1):
-        found, released = outcomes(design, arm, shifted(arm * design.runs))
+        found, released = outcomes(design, arm, context.after(arm * design.runs, 2 * design.runs))
         wrong.append(int(np.sum(guesses(found) != bool(arm))))
         events.update(event for each in released for event in each)
     [event] = events

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, Spa
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import Context, Method, Outcome, Progress, Request, in_batches
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
@@ -60,29 +61,22 @@ class ProvedGcn:
         self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
-        groups: dict[Tuning, list[int]] = {}
-        for index, request in enumerate(requests):
-            size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-            groups.setdefault(self.rule(task.n_units, size), []).append(index)
-        found: dict[int, Outcome] = {}
-        for tuning, indices in groups.items():
-            report = _per_request(context.progress, tuning, len(found), len(requests))
-            batch = [requests[i] for i in indices]
-            outcomes = self._train(task, tuning, batch, door.of_lanes(indices), report)
-            found.update(zip(indices, outcomes, strict=True))
-        return [found[index] for index in range(len(requests))]
+        return in_batches(
+            requests, door, context, partial(self._tuning, task), partial(self._train, task),
+            lambda request: self._tuning(task, request).epochs,
+        )  # fmt: skip
+
+    def _tuning(self, task: GraphTask, request: Request) -> Tuning:
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+        return self.rule(task.n_units, size)
 
     def _train(
-        self,
-        task: GraphTask,
-        tuning: Tuning,
-        requests: Sequence[Request],
-        door: Door,
-        progress: Progress | None,
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer requests with equal settings, as one batch."""
+        tuning = self._tuning(task, requests[0])
         structure = self.structure(task, tuning, requests)
-        trained = self.fit(structure, tuning, requests, door, task.delta, progress=progress)
+        trained = self.fit(structure, tuning, requests, door, task.delta, progress=context.progress)
         first_test = len(task.validation_labels)
         return [
             Outcome(
@@ -99,8 +93,7 @@ class ProvedGcn:
         self, task: GraphTask, request: Request, context: Context, chosen: Mapping
     ) -> dict[str, Any]:
         """See ``Method.stated``."""
-        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        event = self._event(self.rule(task.n_units, size), request, task.delta)
+        event = self._event(self._tuning(task, request), request, task.delta)
         return {
             "events": (event,) if event else (),
             "chosen_by": _CHOSEN_BY,
@@ -236,15 +229,6 @@ def as_dataset(task: GraphTask) -> GraphDataset:
         test_mask=public,
         info=info,
     )
-
-
-def _per_request(
-    progress: Progress | None, tuning: Tuning, done_before: int, total: int
-) -> Progress | None:
-    """Progress in requests from the engine's, which is in replica-epochs of one batch."""
-    if progress is None:
-        return None
-    return lambda done, _: progress(done_before + done // tuning.epochs, total)
 
 
 def _few_nodes_sampled(n: int, size: float) -> Tuning:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ from private_graphs.privacy.events import Event
 from private_graphs.protocols import SOUND, Protocol
 
 if TYPE_CHECKING:
+    from private_graphs.mechanisms.door import Door
     from private_graphs.training.streams import Streams
 
 VALIDATION_LABELS = "validation labels"
@@ -68,6 +69,11 @@ class Context:
         """Pass progress on, if anybody looks."""
         if self.progress is not None:
             self.progress(done, total)
+
+    def after(self, done: int, total: int) -> Context:
+        """Return the context of a part of the work: that after ``done``, of ``total``."""
+        progress = self.progress and (lambda more, _: self.report(done + more, total))
+        return replace(self, progress=progress)
 
 
 ALONE = Context()
@@ -130,6 +136,37 @@ class Outcome:
     given."""
     chosen_on_public: bool = True
     """Whether what settings were compared on is public, a graph without private nodes included."""
+
+
+def in_batches(
+    requests: Sequence[Request],
+    door: Door,
+    context: Context,
+    key: Callable[[Request], Hashable],
+    answer: Callable[[list[Request], Door, Context], list[Outcome]],
+    work: Callable[[Request], int] = lambda request: 1,
+) -> list[Outcome]:
+    """Answer every request, in order; those with an equal ``key`` together.
+
+    ``answer`` gets the door of their lanes, and reports progress in the units of ``work``.
+    """
+    batches: dict[Hashable, list[int]] = {}
+    for index, request in enumerate(requests):
+        batches.setdefault(key(request), []).append(index)
+    found: dict[int, Outcome] = {}
+    done, total = 0, sum(map(work, requests))
+    for indices in batches.values():
+        batch = [requests[index] for index in indices]
+        outcomes = answer(batch, door.of_lanes(indices), context.after(done, total))
+        found |= zip(indices, outcomes, strict=True)
+        done += sum(map(work, batch))
+        context.report(done, total)
+    return [found[index] for index in range(len(requests))]
+
+
+def but_rate(request: Request) -> Hashable:
+    """Key of requests that differ in ε, seed and learning rate alone."""
+    return request.private, request.settings.model_copy(update={"learning_rate": 1.0})
 
 
 def _nothing_stated(
@@ -208,7 +245,7 @@ class Method:
     without its data. Its ``events`` are the plan of the run's door."""
 
     def answers(
-        self, task: Any, requests: Sequence[Request], door: Any, context: Context
+        self, task: Any, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Run, and add what is ``stated`` of each run to its outcome."""
         outcomes = self.run(task, requests, door, context)

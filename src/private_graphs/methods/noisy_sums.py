@@ -22,7 +22,15 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
-from private_graphs.methods.method import Claim, Context, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Claim,
+    Context,
+    Outcome,
+    Request,
+    Settings,
+    but_rate,
+    in_batches,
+)
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
@@ -529,24 +537,16 @@ def answer_alike(
 
     torch.set_num_threads(context.threads)
     data = Data.of(task)
-    outcomes: dict[int, Outcome] = {}
-    for group in alike(requests):
-        settings, size = requests[group[0]].settings, len(group)
+
+    def answered(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
+        size, outcomes = len(alike), []
         if task.scenario.unit == "edge_undirected":
-            numbers = len(data.train) * WIDTH * (settings.hops + 1)
+            numbers = len(data.train) * WIDTH * (alike[0].settings.hops + 1)
             size = max(1, _ACTIVATIONS // max(1, numbers))
-        for start in range(0, len(group), size):
-            part = group[start : start + size]
-            answers = answer(data, [requests[index] for index in part], door.of_lanes(part))
-            outcomes |= zip(part, answers, strict=True)
-            context.report(len(outcomes), len(requests))
-    return [outcomes[index] for index in range(len(requests))]
+        for start in range(0, len(alike), size):
+            places = range(len(alike))[start : start + size]
+            outcomes += answer(data, alike[start : start + size], door.of_lanes(places))
+            context.report(len(outcomes), len(alike))
+        return outcomes
 
-
-def alike(requests: Sequence[Request]) -> list[list[int]]:
-    """Return the positions of requests that train together: all but ε, rate and seed is equal."""
-    groups: dict[tuple, list[int]] = {}
-    for index, request in enumerate(requests):
-        key = request.settings.model_copy(update={"learning_rate": 1.0})
-        groups.setdefault((request.private, key), []).append(index)
-    return list(groups.values())
+    return in_batches(requests, door, context, but_rate, answered)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from private_graphs.mechanisms.door import Descent, Door
-from private_graphs.methods.method import Context, Method, Outcome, Progress, Request
+from private_graphs.methods.method import Context, Method, Outcome, Progress, Request, in_batches
 from private_graphs.methods.node_gradients import Linear, clipped_total, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -143,27 +143,29 @@ def run(
     truth = task.train_labels[labelled]
     test = axes.rows_of(task, task.test_pixels)
     model = Linear(axes.rows.shape[1], task.n_classes, bias=0.0)
-    batches: dict[bytes, list[int]] = {}
-    for index, request in enumerate(requests):
-        batches.setdefault(request.known.tobytes() if labels else b"", []).append(index)
-    found: dict[int, Outcome] = {}
-    for indices in batches.values():
-        batch = [requests[index] for index in indices]
+
+    def answer(batch: list[Request], door: Door, _: Context) -> list[Outcome]:
         known = batch[0].known if labels else batch[0].known[:0]
         public = axes.rows[known], task.validation_labels[known]
         queries = [_query(task, request) if private else None for request in batch]
-        own = door.of_lanes(indices)
-        own.plan([(query,) if query else () for query in queries])
-        descent = own.descent(queries) if private else None
+        door.plan([(query,) if query else () for query in queries])
+        descent = door.descent(queries) if private else None
         weights = _descend(task, batch, axes, model, (rows, truth), public, descent)
-        answers = predict(model, weights, test), predict(model, weights, axes.rows)
-        for place, (index, query) in enumerate(zip(indices, queries, strict=True)):
-            found[index] = Outcome(
-                test_predictions=answers[0][place],
-                validation_predictions=answers[1][place],
+        return [
+            Outcome(
+                test_predictions=on_test,
+                validation_predictions=on_validation,
                 measured={"noise_multiplier": query.noise_multiplier if query else 0.0},
             )
-    return [found[index] for index in range(len(requests))]
+            for on_test, on_validation, query in zip(
+                predict(model, weights, test), predict(model, weights, axes.rows), queries,
+                strict=True,
+            )
+        ]  # fmt: skip
+
+    return in_batches(
+        requests, door, context, lambda each: each.known.tobytes() if labels else b"", answer
+    )
 
 
 def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarray:

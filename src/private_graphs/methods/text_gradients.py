@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Outcome, Request
+from private_graphs.methods.method import Context, Outcome, Request, in_batches
 from private_graphs.methods.node_gradients import Model, Steps, descend, predict
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
@@ -84,16 +84,8 @@ class TextGradients:
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         text = PublicText.of(task, _HOPS)
-        groups: dict[Configuration, list[int]] = {}
-        for index, request in enumerate(requests):
-            groups.setdefault(self._configuration(task, text, request), []).append(index)
-        found: dict[int, Outcome] = {}
-        for configuration, indices in groups.items():
-            batch = [requests[index] for index in indices]
-            outcomes = self._release(task, text, configuration, batch, door.of_lanes(indices))
-            found.update(zip(indices, outcomes, strict=True))
-            context.report(len(found), len(requests))
-        return [found[index] for index in range(len(requests))]
+        alike, answer = (partial(each, task, text) for each in (self._configuration, self._release))
+        return in_batches(requests, door, context, alike, answer)
 
     def _configuration(self, task: GraphTask, text: PublicText, request: Request) -> Configuration:
         """Settings of a request, from public numbers alone."""
@@ -128,11 +120,12 @@ class TextGradients:
         self,
         task: GraphTask,
         text: PublicText,
-        configuration: Configuration,
         requests: Sequence[Request],
         door: Door,
+        context: Context,
     ) -> list[Outcome]:
         """Train one batch on the training nodes and predict."""
+        configuration = self._configuration(task, text, requests[0])
         model = self.model(configuration.rank, task.n_classes)
         steps, rank = configuration.steps, configuration.rank
         evaluated = _coordinates(text, text.evaluated_rows(task), rank)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,15 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UsageError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Claim, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Claim,
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+    in_batches,
+)
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon
 from private_graphs.privacy.calibration import moments_formula, refuse_large_delta
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
@@ -200,25 +209,14 @@ def run(
     """
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
-    batches: dict[tuple[bool, MlpSettings], list[int]] = {}
-    for index, request in enumerate(requests):
-        batches.setdefault((request.private, request.settings), []).append(index)
-    total = sum(request.settings.epochs for request in requests)
-    outcomes: dict[int, Outcome] = {}
-    done = 0
-    for indices in batches.values():
-        batch = [requests[index] for index in indices]
-        own = door.of_lanes(indices)
-        answers = _train(task, batch, own, context, lambda epochs, _, done=done: context.report(
-            done + epochs, total
-        ))  # fmt: skip
-        outcomes |= zip(indices, answers, strict=True)
-        done += sum(request.settings.epochs for request in batch)
-    return [outcomes[index] for index in range(len(requests))]
+    answer, epochs = partial(_train, task), lambda request: request.settings.epochs
+    return in_batches(
+        requests, door, context, lambda each: (each.private, each.settings), answer, epochs
+    )
 
 
 def _train(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context, report
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer requests that are all private, or all not, with the same settings."""
     settings: MlpSettings = requests[0].settings
@@ -236,7 +234,7 @@ def _train(
         net, steps, task.train_pixels, task.train_labels,
         [request.streams for request in requests],
         door.descent([each[0] if each else None for each in events]), watched=watched,
-        threads=context.threads, device=context.device, progress=report,
+        threads=context.threads, device=context.device, progress=context.progress,
     )  # fmt: skip
     outcomes = []
     for replica in trained:
