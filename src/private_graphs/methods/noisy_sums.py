@@ -503,16 +503,28 @@ def of_kind(kind: type, plans: Sequence[Sequence[Event]]) -> list[Any]:
     return [next((each for each in plan if isinstance(each, kind)), None) for plan in plans]
 
 
-def plan_alike(
-    budget: Budget, scales: Sequence[float], requests: Sequence[Request], door: Door
-) -> list[tuple[Event, ...]]:
-    """Plan the releases of requests that train together, and return their events."""
+def planned(
+    data: Data, budget: Budget, requests: Sequence[Request], door: Door, watches: bool = False
+) -> tuple[Trainer, NoisySums]:
+    """Plan the releases of requests that train together; return their trainer and their sums."""
+    scales = scales_of(budget, data.task.protocol, requests)
     plans = [
         budget.events(scale) if request.private else ()
         for request, scale in zip(requests, scales, strict=True)
     ]
     door.plan(plans)
-    return plans
+    trainer = Trainer(data, requests, scales, door, of_kind(PoissonSums, plans), watches)
+    return trainer, data.sums(door, plans, requests)
+
+
+def layer(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a linear layer, whose weight has ``shape``: (…, inputs, outputs)."""
+    return {f"{name}.weight": shape, f"{name}.bias": (*shape[:-2], shape[-1])}
+
+
+def norms(names: Sequence[str], *shape: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the normalisations of some layers: (branches, channels)."""
+    return {f"{name}.norm.{part}": shape for name in names for part in ("weight", "bias")}
 
 
 def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.Stack:
