@@ -17,13 +17,7 @@ import numpy as np
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums
 from private_graphs.methods.choice import CONSTANTS
-from private_graphs.methods.class_sums import (
-    Released,
-    SumQuery,
-    choose_outcome,
-    public_text,
-    releases,
-)
+from private_graphs.methods.class_sums import Released, SumQuery
 from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.public_only import (
     PublicFit,
@@ -90,18 +84,14 @@ def run(
 
     Without a known validation label it is the class sums.
     """
-    text, fits = public_text(task, neighbours=True), public_fits(task)
-    outcomes: dict[int, Outcome] = {}
-    for positions, released in releases(task, text, requests, door):
-        for row, position in enumerate(positions):
-            request = requests[position]
-            outcome = choose_outcome(task, text, request, released, row, door.of_lanes([position]))
-            if len(request.known):
-                fit = fits(request.known)
-                outcome = _combined(task, request, released, row, outcome, fit)
-            outcomes[position] = outcome
-        context.report(len(outcomes), len(requests))
-    return [outcomes[i] for i in range(len(requests))]
+    fits = public_fits(task)
+
+    def finish(request: Request, released: Released, row: int, outcome: Outcome) -> Outcome:
+        if not len(request.known):
+            return outcome
+        return _combined(task, request, released, row, outcome, fits(request.known))
+
+    return class_sums.run(task, requests, door, context, neighbours=True, finish=finish)
 
 
 METHODS = (

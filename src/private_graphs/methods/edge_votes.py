@@ -233,7 +233,6 @@ def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> O
     votes = collect_votes(task, request, text, door)
     asked_training = int(votes.voters.asked[: task.n_train].sum())
     predictions = votes.scores.argmax(axis=1)[asked_training:]
-    n_validation = len(task.validation_labels)
     settings = {
         **text.configuration,
         "rounds": ROUNDS,
@@ -241,12 +240,7 @@ def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> O
         "noise_std": votes.lattice.noise_std,
         "asked_training_nodes": asked_training,
     }
-    return Outcome(
-        test_predictions=predictions[n_validation:],
-        validation_predictions=predictions[:n_validation],
-        settings=settings,
-        n_configurations=text.n_configurations,
-    )
+    return Outcome.of(task, predictions, settings=settings, n_configurations=text.n_configurations)
 
 
 def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:

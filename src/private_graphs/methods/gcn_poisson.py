@@ -77,16 +77,10 @@ class ProvedGcn:
         tuning = self._tuning(task, requests[0])
         structure = self.structure(task, tuning, requests)
         trained = self.fit(structure, tuning, requests, door, task.delta, progress=context.progress)
-        first_test = len(task.validation_labels)
+        settings = {**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN}
         return [
-            Outcome(
-                test_predictions=trained.test_predictions[index, first_test:].astype(np.int64),
-                validation_predictions=trained.test_predictions[index, :first_test].astype(
-                    np.int64
-                ),
-                settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
-            )
-            for index in range(len(requests))
+            Outcome.of(task, each.astype(np.int64), settings=settings)
+            for each in trained.test_predictions
         ]
 
     def stated(

@@ -103,11 +103,10 @@ def run(
     for place, (request, query) in enumerate(zip(requests, queries, strict=True)):
         (noisy,) = noisy_counts(counts, task.n_train, door.of_lanes([place]), [query])
         predictions = _predict(task, evidence(text.probabilities, noisy))
-        n_validation = len(task.validation_labels)
         outcomes.append(
-            Outcome(
-                test_predictions=predictions[n_validation:],
-                validation_predictions=predictions[:n_validation],
+            Outcome.of(
+                task,
+                predictions,
                 settings={**text.configuration, "noise_scale": _scale(request.epsilon)},
                 n_configurations=text.n_configurations,
             )

@@ -137,6 +137,12 @@ class Outcome:
     chosen_on_public: bool = True
     """Whether what settings were compared on is public, a graph without private nodes included."""
 
+    @classmethod
+    def of(cls, task: Any, classes: np.ndarray, **more: Any) -> Outcome:
+        """Make one of the (V + M,) classes of validation, then test records."""
+        n_validation = len(task.validation_labels)
+        return cls(classes[n_validation:], classes[:n_validation], **more)
+
 
 def in_batches(
     requests: Sequence[Request],

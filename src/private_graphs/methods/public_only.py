@@ -277,10 +277,9 @@ def _uniform(task: GraphTask, request: Request) -> Outcome:
 
 def _outcome(task: GraphTask, request: Request, fit: PublicFit) -> Outcome:
     """Predict by the ensemble."""
-    predictions, n_validation = fit.scores.argmax(axis=1), len(task.validation_labels)
-    return Outcome(
-        test_predictions=predictions[n_validation:],
-        validation_predictions=predictions[:n_validation],
+    return Outcome.of(
+        task,
+        fit.scores.argmax(axis=1),
         settings={"ensemble": [each.describe() for each in fit.best]},
         n_configurations=fit.n_choices,
     )

@@ -131,14 +131,8 @@ class TextGradients:
         evaluated = _coordinates(text, text.evaluated_rows(task), rank)
         fitted = self.fit(task, text, configuration, requests, door)
         predictions = predict(model, fitted, evaluated)
-        cut = len(task.validation_labels)
         return [
-            Outcome(
-                test_predictions=predictions[index, cut:],
-                validation_predictions=predictions[index, :cut],
-                settings={"rank": rank, **asdict(steps)},
-            )
-            for index in range(len(requests))
+            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)}) for each in predictions
         ]
 
     def stated(

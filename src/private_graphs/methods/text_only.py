@@ -224,12 +224,8 @@ def run(
     """Answer every request alike: nothing is drawn and no budget is spent."""
     model = fit_text_model(task)
     predictions = model.probabilities.argmax(axis=1)[task.n_train :]
-    n_validation = len(task.validation_labels)
-    outcome = Outcome(
-        test_predictions=predictions[n_validation:],
-        validation_predictions=predictions[:n_validation],
-        settings=model.configuration,
-        n_configurations=model.n_configurations,
+    outcome = Outcome.of(
+        task, predictions, settings=model.configuration, n_configurations=model.n_configurations
     )
     context.report(len(requests), len(requests))
     return [outcome] * len(requests)

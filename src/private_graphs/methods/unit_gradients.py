@@ -420,9 +420,9 @@ def _outcome(
     classes = net.predict(parameters, pixels)
     noise = _noise(task, request)[0] if request.private else 0.0
     more = {} if ready.examples is None else {"examples": ready.examples}
-    return Outcome(
-        test_predictions=classes[len(task.validation_pixels) :],
-        validation_predictions=classes[: len(task.validation_pixels)],
+    return Outcome.of(
+        task,
+        classes,
         measured={"noise_multiplier": noise, "steps_taken": steps.count},
         artifacts={"parameters": parameters, **more},
     )

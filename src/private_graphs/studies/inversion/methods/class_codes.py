@@ -89,14 +89,7 @@ def run(
         own.plan([(query,) if query else ()])
         cells = _released(task, request, book, rows, labels, own, query)
         classes = near[:, cells].argmax(axis=1)
-        n_validation = len(task.validation_pixels)
-        outcomes.append(
-            Outcome(
-                test_predictions=classes[n_validation:],
-                validation_predictions=classes[:n_validation],
-                measured={"noise_multiplier": _noise(query)},
-            )
-        )
+        outcomes.append(Outcome.of(task, classes, measured={"noise_multiplier": _noise(query)}))
         context.report(len(outcomes), len(requests))
     return outcomes
 

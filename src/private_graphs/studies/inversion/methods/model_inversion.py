@@ -171,12 +171,11 @@ def _attacked(
     for model, own, confidence in zip(attacked, pictures, sure, strict=True):
         pixels = np.concatenate([task.validation_pixels, task.test_pixels])
         classes = net.predict(model.parameters, pixels)
-        n_validation = len(task.validation_pixels)
         measured, distances = scale.measure(own)
         outcomes.append(
-            Outcome(
-                test_predictions=classes[n_validation:],
-                validation_predictions=classes[:n_validation],
+            Outcome.of(
+                task,
+                classes,
                 measured={
                     "noise_multiplier": model.noise_multiplier,
                     "confidence": float(confidence.mean()),

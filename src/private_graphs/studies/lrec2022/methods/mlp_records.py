@@ -240,9 +240,9 @@ def _train(
     for replica in trained:
         classes = mlp.predict(net, replica.parameters, evaluated)
         outcomes.append(
-            Outcome(
-                test_predictions=classes[len(task.validation_pixels) :],
-                validation_predictions=classes[: len(task.validation_pixels)],
+            Outcome.of(
+                task,
+                classes,
                 measured={
                     "epochs": replica.epochs,
                     "noise_multiplier": settings.noise_multiplier if private else 0.0,
