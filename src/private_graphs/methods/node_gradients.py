@@ -18,6 +18,10 @@ from typing import Protocol
 import numpy as np
 
 from private_graphs.mechanisms.door import Descent
+from private_graphs.methods.method import Request
+from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.tasks import GraphTask, ImageTask
 from private_graphs.training import dpsgd
 from private_graphs.training.dpsgd import Sgd, clip_factors
 
@@ -106,6 +110,22 @@ def descend(
         if step >= steps.average_from:
             average += parameters
     return average / (steps.count - steps.average_from)
+
+
+def full_batches(
+    task: GraphTask | ImageTask, request: Request, steps: int, clip_norm: float
+) -> NoisyGradients | None:
+    """One noisy sum per step, in which each unit is a part of its own; None without DP."""
+    if not request.private:
+        return None
+    return NoisyGradients(
+        clipping="per_record",
+        clip_norm=clip_norm,
+        noise_multiplier=gdp_noise(request.epsilon, steps, task.delta, "replace"),
+        releases=steps,
+        epochs=steps,
+        sampling=FullBatch(parts=task.n_units),
+    )
 
 
 def clipped_total(

@@ -20,10 +20,9 @@ import scipy.linalg
 
 from private_graphs.mechanisms.door import Descent, Door
 from private_graphs.methods.method import Context, Method, Outcome, Progress, Request, in_batches
-from private_graphs.methods.node_gradients import Linear, clipped_total, predict
+from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
-from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.tasks import ImageTask
 from private_graphs.training.dpsgd import Sgd, descend
 
@@ -147,7 +146,9 @@ def run(
     def answer(batch: list[Request], door: Door, _: Context) -> list[Outcome]:
         known = batch[0].known if labels else batch[0].known[:0]
         public = axes.rows[known], task.validation_labels[known]
-        queries = [_query(task, request) if private else None for request in batch]
+        queries = [
+            full_batches(task, request, STEPS, CLIP_NORM) if private else None for request in batch
+        ]
         door.plan([(query,) if query else () for query in queries])
         descent = door.descent(queries) if private else None
         weights = _descend(task, batch, axes, model, (rows, truth), public, descent)
@@ -214,23 +215,9 @@ def _descend(
     return weights
 
 
-def _query(task: ImageTask, request: Request) -> NoisyGradients | None:
-    """One noisy sum per step, in which each image is a part of its own; None without DP."""
-    if not request.private:
-        return None
-    return NoisyGradients(
-        clipping="per_record",
-        clip_norm=CLIP_NORM,
-        noise_multiplier=gdp_noise(request.epsilon, STEPS, task.delta, "replace"),
-        releases=STEPS,
-        epochs=STEPS,
-        sampling=FullBatch(parts=task.n_units),
-    )
-
-
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
-    query = _query(task, request)
+    query = full_batches(task, request, STEPS, CLIP_NORM)
     return {"events": (query,)} if query else {}
 
 

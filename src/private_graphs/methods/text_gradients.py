@@ -18,11 +18,9 @@ import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Context, Outcome, Request, in_batches
-from private_graphs.methods.node_gradients import Model, Steps, descend, predict
+from private_graphs.methods.node_gradients import Model, Steps, descend, full_batches, predict
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.tasks import GraphTask
 
 _HOPS = 2
@@ -104,7 +102,9 @@ class TextGradients:
     ) -> np.ndarray:
         """Train one batch on the training nodes; return the (R, P) averaged iterates."""
         model, steps = self.model(configuration.rank, task.n_classes), configuration.steps
-        queries = [_query(task, steps, request) for request in requests]
+        queries = [
+            full_batches(task, request, steps.count, steps.clip_norm) for request in requests
+        ]
         door.plan([(query,) if query else () for query in queries])
         return descend(
             model,
@@ -140,7 +140,8 @@ class TextGradients:
     ) -> dict[str, Any]:
         """See ``Method.stated``."""
         size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        query = _query(task, self.rule(size).steps, request)
+        steps = self.rule(size).steps
+        query = full_batches(task, request, steps.count, steps.clip_norm)
         own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
         return {
             "events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (own,),
@@ -154,17 +155,3 @@ def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> 
 
 def _reads_edges(task: GraphTask) -> bool:
     return task.public_adjacency is not None
-
-
-def _query(task: GraphTask, steps: Steps, request: Request) -> NoisyGradients | None:
-    """One noisy sum per step, in which each node is a part of its own; None without DP."""
-    if not request.private:
-        return None
-    return NoisyGradients(
-        clipping="per_record",
-        clip_norm=steps.clip_norm,
-        noise_multiplier=gdp_noise(request.epsilon, steps.count, task.delta, "replace"),
-        releases=steps.count,
-        epochs=steps.count,
-        sampling=FullBatch(parts=task.n_units),
-    )
