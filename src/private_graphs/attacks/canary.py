@@ -240,12 +240,7 @@ def _initial(
 
 
 def label_scores(
-    design: Design,
-    noise: float,
-    label: int,
-    *,
-    threads: int = 1,
-    progress: Progress | None = None,
+    design: Design, noise: float, label: int, *, threads: int = 1, progress: Progress | None = None
 ) -> np.ndarray:
     """Scores (runs,) of the arm whose canary has ``label``: displacement towards label 1.
 

@@ -19,11 +19,7 @@ from private_graphs.methods import class_sums
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.class_sums import Released, SumQuery
 from private_graphs.methods.method import Context, Method, Outcome, Request
-from private_graphs.methods.public_only import (
-    PublicFit,
-    cross_validation_words,
-    public_fits,
-)
+from private_graphs.methods.public_only import PublicFit, cross_validation_words, public_fits
 from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 WEIGHTS = (1.0, 2.0, 0.5, 4.0, 0.25, 0.0)

@@ -59,11 +59,7 @@ class Model(Protocol):
         ...
 
     def clipped_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        clip_norm: float,
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """Return (R, P) sums of the clipped gradients of b nodes, in float64."""
         ...
@@ -129,11 +125,7 @@ def full_batches(
 
 
 def clipped_total(
-    model: Model,
-    parameters: np.ndarray,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    clip_norm: float,
+    model: Model, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
 ) -> np.ndarray:
     """Sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
     total = np.zeros(parameters.shape)
@@ -188,11 +180,7 @@ class Linear:
         return found.reshape(len(rows), count, classes)
 
     def clipped_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        clip_norm: float,
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """See :class:`Model`. A node's gradient is [x, bias] ⊗ (p - y)."""
         errors = errors_of(self.logits(parameters, rows), labels)
@@ -250,11 +238,7 @@ class TwoLayers:
         return (units @ second[:, :-1] + self.bias * second[:, -1:]).transpose(1, 0, 2)
 
     def clipped_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        clip_norm: float,
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """See :class:`Model`. A node's gradient is [x, bias] ⊗ d1 and [h, bias] ⊗ d2."""
         first, second = self._layers(parameters)

@@ -537,11 +537,7 @@ def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.
 
 
 def answer_alike(
-    answer: Answer,
-    task: NodeTask,
-    requests: Sequence[Request],
-    door: Door,
-    context: Context,
+    answer: Answer, task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request: ``answer`` gets those that train together, in parts that fit into
     memory. These differ in ε, learning rate and seed alone."""

@@ -212,9 +212,7 @@ def _folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def cross_validated(
-    side: PublicSide,
-    known: np.ndarray,
-    scores: Callable[[np.ndarray], Iterator[np.ndarray]],
+    side: PublicSide, known: np.ndarray, scores: Callable[[np.ndarray], Iterator[np.ndarray]]
 ) -> list[int]:
     """Return the candidates by falling hits on left-out known labels.
 

@@ -85,10 +85,7 @@ class Axes:
         return cls(scale, mean, directions, moments, rows)
 
     def rows_of(
-        self,
-        task: ImageTask,
-        pixels: np.ndarray,
-        report: Progress = lambda done, total: None,
+        self, task: ImageTask, pixels: np.ndarray, report: Progress = lambda done, total: None
     ) -> np.ndarray:
         """Return (n, r) float32 rows of norm 1 of (n, c·h·w) images, each of its image alone."""
         rows = np.empty((len(pixels), self.directions.shape[1]), np.float32)

@@ -346,11 +346,7 @@ class Cnn(Net):
         return self._clipped(seen, [*pulls, errors[None]], len(part.records), clip_norm)
 
     def _clipped(
-        self,
-        seen: list[torch.Tensor],
-        pulls: list[torch.Tensor],
-        n_groups: int,
-        clip_norm: float,
+        self, seen: list[torch.Tensor], pulls: list[torch.Tensor], n_groups: int, clip_norm: float
     ) -> np.ndarray:
         """(P,) sum of clipped gradients of groups: what each layer saw, and how its scores pull."""
         from torch.nn.functional import pad

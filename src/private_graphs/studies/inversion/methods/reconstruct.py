@@ -182,10 +182,7 @@ def _enhanced(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
 
 
 def _prior(
-    net: Net,
-    parameters: np.ndarray,
-    chosen: Attack,
-    public: tuple[np.ndarray, np.ndarray],
+    net: Net, parameters: np.ndarray, chosen: Attack, public: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
     """Adam on -log p + λ‖z‖² / 2, where a picture is a public mean plus smooth detail.
 

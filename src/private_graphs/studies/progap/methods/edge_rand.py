@@ -21,9 +21,7 @@ from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Claim, Context, Method, Outcome, Request
-from private_graphs.methods.noisy_sums import (
-    PROTOCOLS as SUMS,
-)
+from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
 from private_graphs.methods.noisy_sums import (
     WIDTH,
     Data,
