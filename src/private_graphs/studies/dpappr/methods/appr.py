@@ -9,7 +9,7 @@ the test graph, which is public, and read no training node. What it costs: ``app
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -121,21 +121,19 @@ class Sample:
     rate: float
 
     @classmethod
-    def of(cls, data: Data, share: float, draw: Callable[[int, int], np.ndarray]) -> Sample:
-        """Draw ceil(share · n) of the n training nodes: the first of a random order.
+    def of(cls, data: Data, places: np.ndarray) -> Sample:
+        """Take the training nodes at ``places`` (m,), which are in random order.
 
-        ``draw`` gives places of a sample in random order by (nodes, sampled ones). The order
-        matters: sorted by number, one exchanged node would shift all places.
+        The order matters: sorted by number, one exchanged node would shift all places.
         """
         train = np.flatnonzero(data.task.graph.train_mask)
-        size = sampled_nodes(share, len(train))
-        nodes = train[draw(len(train), size)]
+        nodes = train[places]
         place = np.full(data.task.graph.n_nodes, -1)
-        place[nodes] = np.arange(size)
+        place[nodes] = np.arange(len(nodes))
         ends = place[data.task.graph.edge_index]
         return cls(
             data.features[nodes], data.task.graph.labels[nodes],
-            ends[:, (ends >= 0).all(axis=0)], size / len(train),
+            ends[:, (ends >= 0).all(axis=0)], len(nodes) / len(train),
         )  # fmt: skip
 
     @property
@@ -196,17 +194,13 @@ class Data:
         shared, share = None, request.settings.sample
         if shared_sample(self.task, request):
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
-        places: list[np.ndarray] = []
-
-        def draw(nodes: int, size: int) -> np.ndarray:
-            places[:] = door.sample(nodes, size, shared=shared)
-            return places[0]
-
+        n_train = int(self.task.graph.train_mask.sum())
+        (places,) = door.sample(n_train, sampled_nodes(share, n_train), shared=shared)
+        sample = Sample.of(self, places)
         if shared is None or share == 1:
-            return Sample.of(self, share, draw)
-        sample = Sample.of(self, share, draw)
-        key = request.seed, share, places[0].tobytes()
-        return self._samples.setdefault(key, sample)  # which knows its PageRank
+            return sample
+        # which knows its PageRank
+        return self._samples.setdefault((request.seed, share, places.tobytes()), sample)
 
     @cached_property
     def majority(self) -> int:
