@@ -10,7 +10,6 @@ import pytest
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import (
     compose_groups,
-    compose_runs,
     gdp_epsilon,
     gdp_mu,
     pld_epsilon,
@@ -135,7 +134,7 @@ def test_gradients_without_a_joint_clip_prove_nothing() -> None:
     )
     assert per_tensor.epsilon is None
     assert "sqrt(4)" in per_tensor.proof
-    assert compose_runs(unclipped, 5, DELTA) is None
+    assert compose_groups([([unclipped], 5)], DELTA) is None
 
 
 def test_sensitivity_is_in_units_of_the_gradient() -> None:
@@ -166,22 +165,22 @@ def test_five_seeds_compose() -> None:
     noise = math.sqrt(EPOCHS) * 2 / gdp_mu(2, DELTA)
     one = price(_event(FullBatch(), noise), "node", "replace", DELTA)
     assert one.epsilon == pytest.approx(2.0)
-    assert compose_runs(one, 5, DELTA) == pytest.approx(5.00136, abs=6e-6)
-    assert compose_runs(one, 1, DELTA) == one.epsilon
+    assert compose_groups([([one], 5)], DELTA) == pytest.approx(5.00136, abs=6e-6)
+    assert compose_groups([([one], 1)], DELTA) == one.epsilon
 
 
 def test_poisson_runs_compose_as_more_steps() -> None:
     one = price(_event(Poisson(0.1), 28.196), "node", "replace", DELTA)
-    assert compose_runs(one, 3, DELTA) == pld_epsilon(28.196, 15000, 0.1, DELTA, "replace")
+    assert compose_groups([([one], 3)], DELTA) == pld_epsilon(28.196, 15000, 0.1, DELTA, "replace")
 
 
 def test_different_events_compose() -> None:
     cyclic = price(_event(Cyclic(10)), "node", "replace", DELTA)
     full = price(_event(FullBatch(), 50.0), "node", "replace", DELTA)
     expected = gdp_epsilon(math.hypot(cyclic.mu, full.mu), DELTA)
-    assert compose_runs([cyclic, full], 1, DELTA) == pytest.approx(expected)
+    assert compose_groups([([cyclic, full], 1)], DELTA) == pytest.approx(expected)
     poisson = price(_event(Poisson(0.1), 28.196), "node", "replace", DELTA)
-    mixed = compose_runs([cyclic, poisson], 1, DELTA)
+    mixed = compose_groups([([cyclic, poisson], 1)], DELTA)
     assert max(cyclic.epsilon, poisson.epsilon) < mixed < cyclic.epsilon + poisson.epsilon
 
 
@@ -193,7 +192,7 @@ def test_groups_of_runs_compose_each_with_its_number() -> None:
     )
     poisson = price(_event(Poisson(0.1), 28.196), "node", "replace", DELTA)
     assert compose_groups([([poisson], 1), ([poisson], 2)], DELTA) == pytest.approx(
-        compose_runs(poisson, 3, DELTA), abs=2e-3
+        compose_groups([([poisson], 3)], DELTA), abs=2e-3
     )
 
 
@@ -203,7 +202,7 @@ def test_events_priced_under_different_relations_do_not_compose() -> None:
         for relation in ("replace", "zero_out")
     )
     with pytest.raises(UserError, match="different relations"):
-        compose_runs([first, second], 1, DELTA)
+        compose_groups([([first, second], 1)], DELTA)
 
 
 @pytest.mark.parametrize(
