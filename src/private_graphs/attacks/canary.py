@@ -221,12 +221,10 @@ def _initial(
     streams: Sequence[Streams], dataset: GraphDataset, hidden: int
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Usual starts (R, P) in whole float32 numbers, and writable views of W1, b1, W2, b2."""
-    flat = np.stack(
-        [
-            engine.initial_parameters(each, dataset.n_features, hidden, CLASSES).astype(np.float32)
-            for each in streams
-        ]
-    ).astype(np.float64)
+    usual = (
+        engine.initial_parameters(each, dataset.n_features, hidden, CLASSES) for each in streams
+    )
+    flat = np.stack([each.astype(np.float32) for each in usual]).astype(np.float64)
     rows, f = len(streams), dataset.n_features
     ends = np.cumsum([f * hidden, hidden, hidden * CLASSES])
     w1, b1, w2, b2 = np.split(flat, ends, axis=1)

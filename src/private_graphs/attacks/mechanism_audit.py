@@ -400,19 +400,19 @@ def tape_findings(recordings: Sequence[Recording]) -> list[str]:
     """
     from private_graphs.mechanisms.replay import tape_noise
 
-    parts = [(kind, noise) for each in recordings for kind, noise in tape_noise(each)]
+    parts = [noise for each in recordings for noise in tape_noise(each)]
     if not parts:
         return []
     seen: dict[bytes, int] = {}
     findings = []
-    for _, noise in parts:
+    for noise in parts:
         if noise.size < 2:
             continue
         start = np.asarray(noise, np.float32).ravel()[:8].round(4).tobytes()
         seen[start] = seen.get(start, 0) + 1
     if repeated := sum(count - 1 for count in seen.values()):
         findings.append(f"{repeated} of {len(parts)} values repeat the noise of another")
-    every = np.concatenate([noise.ravel() for _, noise in parts])
+    every = np.concatenate([noise.ravel() for noise in parts])
     tested = Noise(every[:, None, None, None], 1)
     return findings + [str(each) for each in tested.found(1 - AUDIT_CONFIDENCE)]
 
