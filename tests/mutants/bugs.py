@@ -406,8 +406,8 @@ BUGS = (
         "N8",
         "DP-APPR: the secret sample is sorted by number",
         "studies/dpappr/methods/appr.py",
-        "nodes = train[draw(len(train), size)]",
-        "nodes = train[np.sort(draw(len(train), size))]",
+        "nodes = train[places]",
+        "nodes = train[np.sort(places)]",
         (test("methods/appr::places_of_a_sample_are_in_the_order_of_the_draw"),),
     ),
     Bug(

@@ -20,7 +20,7 @@ from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, Spa
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import Context, Method, Outcome, Progress, Request, in_batches
+from private_graphs.methods.method import Context, Method, Outcome, Request, in_batches
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
@@ -28,7 +28,6 @@ from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 if TYPE_CHECKING:
     from private_graphs.training.blocks import Structure
-    from private_graphs.training.engine import Trained
 
 _HIDDEN = 32
 _TYPE: Literal["float32"] = "float32"
@@ -74,9 +73,26 @@ class ProvedGcn:
         self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer requests with equal settings, as one batch."""
+        from private_graphs.training import engine
+
         tuning = self._tuning(task, requests[0])
         structure = self.structure(task, tuning, requests)
-        trained = self.fit(structure, tuning, requests, door, task.delta, progress=context.progress)
+        planned = [self._event(tuning, request, task.delta) for request in requests]
+        door.plan([(event,) if event else () for event in planned])
+        replicas = [engine.ReplicaSpec(each.streams, tuning.learning_rate) for each in requests]
+        batch = engine.Settings(
+            optimizer=tuning.optimizer,
+            epochs=tuning.epochs,
+            private=True,  # clipped at every epsilon, also where no noise is added
+            clip_norm=_CLIP_NORM,
+            hidden=_HIDDEN,
+            dropout=0.0,
+            dtype=_TYPE,
+        )
+        descent = door.descent(planned, coins="order")
+        trained = engine.train(
+            structure, self.protocol, batch, replicas, descent, progress=context.progress
+        )
         settings = {**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN}
         return [
             Outcome.of(task, each.astype(np.int64), settings=settings)
@@ -94,42 +110,6 @@ class ProvedGcn:
             "public_facts": (_PARTITION,),
             "noise_generator": f"philox_{_TYPE}",
         }
-
-    def fit(
-        self,
-        structure: Structure,
-        tuning: Tuning,
-        requests: Sequence[Request],
-        door: Door,
-        delta: float,
-        *,
-        start: np.ndarray | None = None,
-        progress: Progress | None = None,
-    ) -> Trained:
-        """Train a batch.
-
-        ``start`` (P,) are the parameters before the first step, by default those of each stream.
-        """
-        from private_graphs.training import engine
-
-        planned = [self._event(tuning, request, delta) for request in requests]
-        door.plan([(event,) if event else () for event in planned])
-        replicas = [
-            engine.ReplicaSpec(request.streams, tuning.learning_rate, start) for request in requests
-        ]
-        settings = engine.Settings(
-            optimizer=tuning.optimizer,
-            epochs=tuning.epochs,
-            private=True,  # clipped at every epsilon, also where no noise is added
-            clip_norm=_CLIP_NORM,
-            hidden=_HIDDEN,
-            dropout=0.0,
-            dtype=_TYPE,
-        )
-        descent = door.descent(planned, coins="order")
-        return engine.train(
-            structure, self.protocol, settings, replicas, descent, progress=progress
-        )
 
     def structure(self, task: GraphTask, tuning: Tuning, requests: Sequence[Request]) -> Structure:
         """Blocks of all replicas; where every node is a part of its own they share them."""

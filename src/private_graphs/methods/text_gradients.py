@@ -82,65 +82,48 @@ class TextGradients:
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         text = PublicText.of(task, _HOPS)
-        alike, answer = (partial(each, task, text) for each in (self._configuration, self._release))
+        alike, answer = (partial(each, task, text) for each in (self._configuration, self._answer))
         return in_batches(requests, door, context, alike, answer)
+
+    def _rule(self, task: GraphTask, request: Request) -> Configuration:
+        return self.rule(signal(task.n_units, task.n_classes, request.epsilon, task.delta))
 
     def _configuration(self, task: GraphTask, text: PublicText, request: Request) -> Configuration:
         """Settings of a request, from public numbers alone."""
-        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        chosen = self.rule(size)
+        chosen = self._rule(task, request)
         rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(task) else chosen.rank
         return Configuration(max(1, min(rank, text.axes.rank)), chosen.steps)
 
-    def fit(
-        self,
-        task: GraphTask,
-        text: PublicText,
-        configuration: Configuration,
-        requests: Sequence[Request],
-        door: Door,
-    ) -> np.ndarray:
-        """Train one batch on the training nodes; return the (R, P) averaged iterates."""
-        model, steps = self.model(configuration.rank, task.n_classes), configuration.steps
+    def _answer(
+        self, task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door, _: Context
+    ) -> list[Outcome]:
+        """Train one batch on the training nodes and predict."""
+        configuration = self._configuration(task, text, requests[0])
+        steps, rank = configuration.steps, configuration.rank
+        model = self.model(rank, task.n_classes)
+        evaluated, rows = (
+            _coordinates(text, each, rank)
+            for each in (text.evaluated_rows(task), text.training_rows(task, slice(None)))
+        )
         queries = [
             full_batches(task, request, steps.count, steps.clip_norm) for request in requests
         ]
         door.plan([(query,) if query else () for query in queries])
-        return descend(
-            model,
-            np.stack([model.start(each.streams.generator("initial")) for each in requests]),
-            _coordinates(text, text.training_rows(task, slice(None)), configuration.rank),
-            task.train_labels,
-            steps,
-            door.descent(queries),
+        start = np.stack([model.start(each.streams.generator("initial")) for each in requests])
+        fitted = descend(
+            model, start, rows, task.train_labels, steps, door.descent(queries),
             divisor=task.n_units,
-        )
-
-    def _release(
-        self,
-        task: GraphTask,
-        text: PublicText,
-        requests: Sequence[Request],
-        door: Door,
-        context: Context,
-    ) -> list[Outcome]:
-        """Train one batch on the training nodes and predict."""
-        configuration = self._configuration(task, text, requests[0])
-        model = self.model(configuration.rank, task.n_classes)
-        steps, rank = configuration.steps, configuration.rank
-        evaluated = _coordinates(text, text.evaluated_rows(task), rank)
-        fitted = self.fit(task, text, configuration, requests, door)
-        predictions = predict(model, fitted, evaluated)
+        )  # fmt: skip
         return [
-            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)}) for each in predictions
+            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)})
+            for each in predict(model, fitted, evaluated)
         ]
 
     def stated(
         self, task: GraphTask, request: Request, context: Context, chosen: Mapping
     ) -> dict[str, Any]:
         """See ``Method.stated``."""
-        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        steps = self.rule(size).steps
+        steps = self._rule(task, request).steps
         query = full_batches(task, request, steps.count, steps.clip_norm)
         own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
         return {
