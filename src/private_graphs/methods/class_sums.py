@@ -343,28 +343,21 @@ def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
     )
 
 
-CANARY = Canary(words=2, units=3)
+def _method(name: str, title: str, scenarios: tuple[str, ...], neighbours: bool) -> Method:
+    return Method(
+        name,
+        title,
+        partial(run, neighbours=neighbours),
+        scenarios,
+        query=SumQuery,
+        stated=stated,
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        canary=Canary(words=2, units=3),
+    )
+
+
 METHODS = (
-    Method(
-        "class_sums",
-        "class sums",
-        partial(run, neighbours=True),
-        ("text", "graph"),
-        query=SumQuery,
-        stated=stated,
-        prepares=UNIT_ROWS,
-        assumptions=(CONSTANTS,),
-        canary=CANARY,
-    ),
-    Method(
-        "class_sums_text",
-        "class sums, no edges",
-        partial(run, neighbours=False),
-        ("graph",),
-        query=SumQuery,
-        stated=stated,
-        prepares=UNIT_ROWS,
-        assumptions=(CONSTANTS,),
-        canary=CANARY,
-    ),
+    _method("class_sums", "class sums", ("text", "graph"), True),
+    _method("class_sums_text", "class sums, no edges", ("graph",), False),
 )

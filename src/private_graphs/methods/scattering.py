@@ -218,41 +218,33 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
     return {"events": (query,)} if query else {}
 
 
-_PREPARES = (
-    "scattering of each image, in coordinates of the public images, scaled to norm 1 by itself"
-)
-METHODS = (
-    Method(
-        "scattering",
-        "scattering, noisy steps",
-        run,
-        ("records",),
+def _method(name: str, title: str, **more: Any) -> Method:
+    return Method(
+        name,
+        title,
+        scenarios=("records",),
         data="images",
         stated=stated,
-        prepares=_PREPARES,
+        prepares="scattering of each image, in coordinates of the public images, scaled to "
+        "norm 1 by itself",
         assumptions=(CONSTANTS,),
-    ),
-    Method(
+        **more,
+    )
+
+
+METHODS = (
+    _method("scattering", "scattering, noisy steps", run=run),
+    _method(
         "scattering_labels",
         "scattering, noisy steps and public labels",
-        partial(run, labels=True),
-        ("records",),
-        data="images",
-        stated=stated,
+        run=partial(run, labels=True),
         fits_validation_labels=True,
-        prepares=_PREPARES,
-        assumptions=(CONSTANTS,),
     ),
-    Method(
+    _method(
         "scattering_public",
         "scattering, public labels alone",
-        partial(run, private=False, labels=True),
-        ("records",),
-        data="images",
-        stated=stated,
+        run=partial(run, private=False, labels=True),
         reads_private=False,
         fits_validation_labels=True,
-        prepares=_PREPARES,
-        assumptions=(CONSTANTS,),
     ),
 )
