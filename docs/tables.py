@@ -33,7 +33,6 @@ from private_graphs.methods.method import Canary
 from private_graphs.plan import Plan
 from private_graphs.privacy.accountants import (
     cancelling_moments_epsilon,
-    edge_epsilon,
     gdp_epsilon,
     gdp_mu,
     moments_epsilon,
@@ -166,7 +165,7 @@ def edge_table() -> str:
     parts = (1, 2, 4, 6, 8, 10, 100)
     return _markdown(
         ("s", *parts),
-        [("ε, edge", *(f"{edge_epsilon(mu, DELTA, part):.4f}" for part in parts))],
+        [("ε, edge", *(f"{gdp_epsilon(mu, part * DELTA):.4f}" for part in parts))],
     )
 
 

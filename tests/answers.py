@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from private_graphs.mechanisms.door import UNSEEN, Door, Watch
-from private_graphs.methods.method import ALONE, VALIDATION_LABELS, Context, Outcome, Request
+from private_graphs.methods.method import (
+    ALONE,
+    VALIDATION_LABELS,
+    Context,
+    Method,
+    Outcome,
+    Request,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +36,18 @@ def answers(
     context: Context = ALONE,
     watch: Watch = UNSEEN,
 ) -> list[Answer]:
-    """Answer requests by a method, or by its ``run``, through a new door, which is closed then."""
-    run: Callable[..., list[Outcome]] = getattr(method, "run", method)
+    """Answer requests through a new door, which is closed then.
+
+    ``method``: a ``Method``, or what has its ``run`` and ``stated``.
+    """
     door = Door.of([request.streams for request in requests], watch)
     public = [
         replace(request, streams=getattr(request.streams, "public", request.streams))
         for request in requests
     ]
-    outcomes = run(task, public, door, context)
+    if not isinstance(method, Method):
+        method = Method("", "", method.run, (), stated=method.stated)
+    outcomes = method.answers(task, public, door, context)
     door.close()
     private = door.part(VALIDATION_LABELS).events()
     return [Answer(*each) for each in zip(outcomes, door.events(), private, strict=True)]

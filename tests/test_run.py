@@ -362,10 +362,12 @@ def releasing(noise_std: float, states: bool = True):
         door.gaussian(np.zeros((len(requests), 1)), [event] * len(requests))
         guess = np.zeros(task.test_features.shape[0], dtype=int)
         validation = np.zeros(len(task.validation_labels), dtype=int)
-        events = (event,) if states else ()
-        return [Outcome(guess, validation, events) for _ in requests]
+        return [Outcome(guess, validation) for _ in requests]
 
-    return replace(method_named("class_sums"), run=run)
+    def stated(task, request, context, chosen):
+        return {"events": (event,) if states else ()}
+
+    return replace(method_named("class_sums"), run=run, stated=stated)
 
 
 def test_a_method_that_releases_more_than_it_was_asked_for_is_refused(monkeypatch):
@@ -390,7 +392,8 @@ def test_runs_of_a_search_are_priced_with_their_own_seeds():
                          noise_std=5.0)  # fmt: skip
     named = [SecretSample((sums,), 0.1, f"seed {seed}") for seed in (0, 1)]
     method = replace(
-        method_named("class_sums"), stated=lambda task, request: {"events": (named[request.seed],)}
+        method_named("class_sums"),
+        stated=lambda task, request, context, chosen: {"events": (named[request.seed],)},
     )
     rows = pd.DataFrame({"settings": ["{}"] * 4, "seed": [0, 1, 1, 1]})
     searched = job_of("class_sums", "text")

@@ -33,6 +33,7 @@ from private_graphs.methods.method import (
     Outcome,
     Progress,
     Request,
+    in_batches,
 )
 from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -423,21 +424,15 @@ class _Runner:
     ) -> list[Outcome]:
         """Answer requests together, or those of each seed on the nodes that it draws."""
         if self.job.test_share is None:
-            return self.method.run(task, requests, door, context)
-        found: dict[int, Outcome] = {}
-        for seed in self.job.seeds:
+            return self.method.answers(task, requests, door, context)
+
+        def answer(asked: list[Request], door: Door, context: Context) -> list[Outcome]:
+            seed = asked[0].seed
             task, evaluation = _cut(self.job, self.dataset, seed, self.unlabelled)
             self.scored[seed] = evaluation, task.validation_labels
-            places = [i for i, request in enumerate(requests) if request.seed == seed]
-            before, total = len(found), len(requests)
-            progress = context.progress and (
-                lambda done, _, before=before, total=total: context.report(before + done, total)
-            )
-            part = replace(context, progress=progress)
-            asked = [requests[i] for i in places]
-            answers = self.method.run(task, asked, door.batch(asked), part)
-            found |= zip(places, answers, strict=True)
-        return [found[index] for index in range(len(requests))]
+            return self.method.answers(task, asked, door, context)
+
+        return in_batches(requests, door, context, lambda request: request.seed, answer)
 
     def all_seeds(self, name: str) -> np.ndarray:
         """Return a field of the evaluation, or a row of it for every request."""
@@ -790,7 +785,7 @@ def _searched_runs(
         made = {name: json.loads(text)[name] for name in searched.choose}
         settings = method.settings.model_validate({**searched.settings, **made})
         request = Request(epsilon, seed, np.empty(0, np.int64), None, settings)
-        counts[method.stated(task, request)["events"]] += 1
+        counts[method.stated(task, request, ALONE, {})["events"]] += 1
     for events, n_runs in counts.items():
         yield SearchRuns(events, n_runs)
 

@@ -22,14 +22,19 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 from private_graphs.run import execute
-from private_graphs.studies.dpappr.methods.appr import Data, Sample, batches_of, shared_sample
+from private_graphs.studies.dpappr.methods.appr import (
+    Data,
+    Sample,
+    batches_of,
+    sampled_nodes,
+    shared_sample,
+)
 from private_graphs.studies.dpappr.methods.appr_attack import layer_attack
 from private_graphs.studies.dpappr.methods.appr_budget import (
     PROTOCOLS,
     Noise,
     Plan,
     choices_epsilon,
-    classical_std,
     events,
     proved_noise,
     published_noise,
@@ -298,8 +303,9 @@ def test_column_rules_and_truncation():
 
 def _sample(graph=GRAPH, share=0.4, seed=0):
     task, _ = build_task(graph, "nodes", PROTOCOLS["paper"], 1e-5)
-    draw = one_lane(seed=seed).sample
-    return Sample.of(Data.of(task, False), share, lambda nodes, size: draw(nodes, size)[0])
+    n_train = int(graph.train_mask.sum())
+    (places,) = one_lane(seed=seed).sample(n_train, sampled_nodes(share, n_train))
+    return Sample.of(Data.of(task, False), places)
 
 
 def test_a_sample_is_in_random_order_and_keeps_its_induced_edges():
@@ -318,7 +324,8 @@ def test_places_of_a_sample_are_in_the_order_of_the_draw():
     """Sorted by number, one exchanged node would shift the places of many."""
     task, _ = build_task(GRAPH, "nodes", PROTOCOLS["paper"], 1e-5)
     data = Data.of(task, False)
-    sample = Sample.of(data, 0.4, lambda nodes, size: np.arange(size)[::-1])
+    size = sampled_nodes(0.4, int(GRAPH.train_mask.sum()))
+    sample = Sample.of(data, np.arange(size)[::-1])
     nodes = np.flatnonzero(GRAPH.train_mask)[: sample.size][::-1]
     assert np.array_equal(sample.labels, task.graph.labels[nodes])
     assert abs(sample.features - data.features[nodes]).sum() == 0

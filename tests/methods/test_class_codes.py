@@ -9,11 +9,14 @@ from answers import answers
 from doors import one_lane
 from test_unit_gradients import image_task
 
+from private_graphs.methods import method_named
 from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import PureQuery
-from private_graphs.studies.inversion.methods.class_codes import CodeSettings, run, with_replaced
+from private_graphs.studies.inversion.methods.class_codes import CodeSettings, with_replaced
 from private_graphs.training.streams import Streams
+
+METHOD = method_named("class_codes")
 
 
 def ask(epsilon: float, seed: int = 0, **settings) -> Request:
@@ -37,7 +40,7 @@ def test_a_report_is_kept_and_exchanged_with_the_chances_that_epsilon_allows():
 def test_what_is_released_proves_what_was_asked():
     task = image_task("classes")
     for release in ("codes", "means"):
-        (found,) = answers(run, task, [ask(2.0, release=release, dimensions=2)])
+        (found,) = answers(METHOD, task, [ask(2.0, release=release, dimensions=2)])
         epsilon = price(found.events[0], "class", "replace", task.delta).epsilon
         assert 1.9 < epsilon <= 2
 
@@ -45,7 +48,7 @@ def test_what_is_released_proves_what_was_asked():
 def test_classes_are_learned_without_noise_by_both_releases():
     task = image_task("classes")
     for release in ("codes", "means"):
-        (found,) = answers(run, task, [ask(math.inf, release=release, dimensions=4)])
+        (found,) = answers(METHOD, task, [ask(math.inf, release=release, dimensions=4)])
         assert (found.test_predictions == np.arange(9) % 3).mean() > 0.6
 
 

@@ -14,6 +14,7 @@ from small_tasks import make_task, request, run, task_of, with_other_training
 
 from private_graphs.methods import class_sums
 from private_graphs.methods.class_sums import PRIOR_VARIANCES
+from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import lattice_noise
 
@@ -24,7 +25,7 @@ vectors = st.lists(coordinate, min_size=3, max_size=3)
 
 
 def public_text(task, name):
-    return class_sums.public_text(task, neighbours=name == "class_sums")
+    return PublicText.of(task, hops=int(name == "class_sums"))
 
 
 def _exact_sums(task, text, rank):

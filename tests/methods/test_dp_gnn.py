@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import method_named
+from private_graphs.methods.method import ALONE
 from private_graphs.methods.noisy_sums import owned_lists, started
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.privacy.explain import explain
@@ -166,7 +167,7 @@ def test_what_is_proved_is_what_was_asked_and_what_is_printed_needs_a_bound_that
         (other,) = answers(method, task_of(protocol), [asked])
         event, chosen = other.events
         assert event.sensitivity == 2 * moved and chosen == EPOCH_CHOSEN
-        assert other.events == method.stated(task_of(protocol), asked)["events"]
+        assert other.events == method.stated(task_of(protocol), asked, ALONE, {})["events"]
         assert 7.5 < other.claim.epsilon <= 8 < proved([event], 1e-3)
         assert PROTOCOLS[protocol].inference == "leaks"
 
@@ -252,7 +253,7 @@ def test_batches_of_an_epoch_hold_each_row_once():
 def test_steps_of_another_noise_or_number_than_is_planned_are_refused():
     """Planned for lots of 16 of 50 and two epochs of three steps; one more is refused."""
     asked = request("dp_gnn", 8.0, epochs=2, lot=16, degree=3)
-    steps, answer = method_named("dp_gnn").stated(task_of(), asked)["events"]
+    steps, answer = method_named("dp_gnn").stated(task_of(), asked, ALONE, {})["events"]
     door = door_of([STREAMS], [[steps, answer]])
     louder = replace(steps, noise_multiplier=steps.noise_multiplier / 2)
 

@@ -12,6 +12,7 @@ from doors import one_lane
 from test_noisy_sums import graph_of, request
 
 from private_graphs.mechanisms.door import ReleaseMismatch
+from private_graphs.methods.method import ALONE
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.studies.progap.methods import edge_rand
@@ -30,7 +31,7 @@ def plan_of(draw, n: int, epsilon: float):
     """What a run on ``n`` nodes releases by ``draw``."""
     protocol = METHOD.protocols["released" if draw is randomised_rows else "sound"]
     task = SimpleNamespace(protocol=protocol, graph=SimpleNamespace(n_nodes=n))
-    return METHOD.stated(task, request("edge_rand", epsilon, hops=1))["events"]
+    return METHOD.stated(task, request("edge_rand", epsilon, hops=1), ALONE, {})["events"]
 
 
 def drawn_by(draw, edges: np.ndarray, n: int, epsilon: float, generator: np.random.Generator):

@@ -129,7 +129,7 @@ def test_little_signal_takes_fewer_epochs_and_answers_stay_in_order():
     calls = []
     together = answers(EPOCH_SUM, task, requests, Context(lambda *done: calls.append(done)))
     assert [each.settings["epochs"] for each in together] == [20, 20, 10, 10, 10, 10]
-    assert calls[-1] == (6, 6) and all(done <= 6 for done, _ in calls)
+    assert calls[-1] == (80, 80) and all(done <= 80 for done, _ in calls), "epochs of all"
     for outcome, request in zip(together, requests, strict=True):
         (alone,) = answers(EPOCH_SUM, task, [request])
         np.testing.assert_array_equal(outcome.test_predictions, alone.test_predictions)

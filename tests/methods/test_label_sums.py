@@ -12,6 +12,7 @@ from test_noisy_sums import N, graph_of, proved, request, task_of
 
 from private_graphs.methods import method_named
 from private_graphs.methods.label_sums import Network, _LabelBudget
+from private_graphs.methods.method import ALONE
 from private_graphs.methods.noisy_sums import Data
 
 METHOD = method_named("label_sums")
@@ -37,7 +38,7 @@ def test_the_sum_and_all_steps_are_paid_for():
     task = task_of("lists")
     asked = request("label_sums", 8.0, epochs=3, lot=16, degree=DEGREE)
     (answer,) = answers(METHOD, task, [asked])
-    assert answer.events == METHOD.stated(task, asked)["events"]
+    assert answer.events == METHOD.stated(task, asked, ALONE, {})["events"]
     assert [event.count for event in answer.events] == [1, 9]
     assert 7.9 < proved(answer.events, 1e-3) <= 8
 

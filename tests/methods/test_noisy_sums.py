@@ -17,7 +17,7 @@ from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import UNSEEN, ReleaseMismatch
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Request
+from private_graphs.methods.method import ALONE, Request
 from private_graphs.methods.noisy_sums import (
     CURVES_KEPT,
     PROTOCOLS,
@@ -186,7 +186,7 @@ def test_edges_cost_what_protocols_say(method):
         private, public = answers(method_named(method), task, asked)
         assert low < proved(private.events, 1e-7) <= high
         assert (private.claim is None) == (protocol == "sound") and not public.events
-        assert private.events == method_named(method).stated(task, asked[0])["events"]
+        assert private.events == method_named(method).stated(task, asked[0], ALONE, {})["events"]
     assert private.claim.epsilon == 1.0
 
 
@@ -270,7 +270,7 @@ def test_a_staged_search_pays_for_its_sums_whatever_it_tries():
     many = request("progap_staged", 1.0, hops=2, epochs=3)
     one = request("progap_staged", 1.0, hops=2, epochs=3, layers=(1,), learning_rates=(0.01,))
     (first,), (second,) = (answers(method, task, [each]) for each in (many, one))
-    assert first.events == second.events == method.stated(task, many)["events"]
+    assert first.events == second.events == method.stated(task, many, ALONE, {})["events"]
     assert 0.999 < proved(first.events, 1e-7) <= 1
     assert (first.n_configurations, second.n_configurations) == (12, 3)
     assert first.settings["depth"] in (0, 1, 2)

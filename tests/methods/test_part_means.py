@@ -10,12 +10,13 @@ from answers import answers
 from test_mlp_records import images, job
 
 from private_graphs.errors import UserError
+from private_graphs.methods import method_named
 from private_graphs.methods.method import Request
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.accountants import price
 from private_graphs.protocols import SOUND
 from private_graphs.run import execute
-from private_graphs.studies.inversion.methods.part_means import PartSettings, class_sums_of, run
+from private_graphs.studies.inversion.methods.part_means import PartSettings, class_sums_of
 from private_graphs.tasks import build_task
 from private_graphs.training.streams import Streams
 
@@ -25,7 +26,7 @@ TASK = build_task(images(400, 1), "subclasses", SOUND, 1e-3)[0]
 def ask(epsilon: float, seed: int = 0, parts: int = 5):
     streams = Streams.of({"epsilon": str(epsilon), "seed": seed})
     request = Request(epsilon, seed, np.arange(12), streams, PartSettings(parts=parts))
-    (found,) = answers(run, TASK, [request])
+    (found,) = answers(method_named("part_means"), TASK, [request])
     return found
 
 

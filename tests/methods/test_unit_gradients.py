@@ -12,13 +12,12 @@ from doors import one_lane
 
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import ReleaseMismatch
-from private_graphs.methods.method import Request
+from private_graphs.methods import method_named
+from private_graphs.methods.method import ALONE, Request
 from private_graphs.methods.unit_gradients import (
     PROTOCOLS,
     UnitSettings,
     models,
-    run,
-    stated,
     with_replaced,
 )
 from private_graphs.privacy.accountants import price
@@ -28,6 +27,7 @@ from private_graphs.training.picture_nets import Cnn, Groups, Softmax, standardi
 from private_graphs.training.streams import Streams
 from private_graphs.training.unit_sgd import Steps, Units, train
 
+METHOD = method_named("unit_gradients")
 BY_NAME = {protocol.name: protocol for protocol in PROTOCOLS}
 RNG = np.random.default_rng(5)
 
@@ -222,16 +222,16 @@ def test_fewer_steps_and_other_clips_than_are_priced_are_refused(steps):
 def test_what_is_released_proves_what_was_asked(scenario):
     task = image_task(scenario)
     request = ask(4.0, parts=4, steps=20, rate=0.3)
-    (outcome,) = answers(run, task, [request])
+    (outcome,) = answers(METHOD, task, [request])
     (event,) = outcome.events
-    assert outcome.events == stated(task, request)["events"]
+    assert outcome.events == METHOD.stated(task, request, ALONE, {})["events"]
     assert 3.8 < price(event, task.scenario.unit, "replace", 1e-3).epsilon <= 4
     assert outcome.n_units == {"records": 60, "classes": 3, "subclasses": 12}[scenario]
 
 
 def test_parts_fitted_on_private_images_prove_nothing():
     task = image_task("subclasses", "paper")
-    (outcome,) = answers(run, task, [ask(7.0, parts=3, printed={"7": (1.0, 5)}, rate=0.5)])
+    (outcome,) = answers(METHOD, task, [ask(7.0, parts=3, printed={"7": (1.0, 5)}, rate=0.5)])
     assert price(outcome.events[0], "subclass", "replace", 1e-3).epsilon is None
     assert outcome.claim.epsilon == 7
 
@@ -254,9 +254,11 @@ def test_a_replaced_class_is_learned_as_another_and_nothing_else_changes():
     settings = {"plain_steps": 80, "plain_lot": 30, "learning_rate": 3.0}
     for seed in range(3):
         found = [
-            answers(run, task, [ask(math.inf, seed, replaced=other, **settings)])[
-                0
-            ].test_predictions[:3]
+            answers(
+                METHOD,
+                task,
+                [ask(math.inf, seed, replaced=other, **settings)],
+            )[0].test_predictions[:3]
             for other in (False, True)
         ]
         other, next_one = np.arange(3), (seed + 1) % 3
@@ -276,11 +278,15 @@ def test_in_the_other_world_one_unit_has_other_records():
     assert units.tolist() == found.tolist()
     task = image_task()
     (one,), (two,) = (
-        answers(run, task, [ask(4.0, replaced=other, steps=9)]) for other in (False, True)
+        answers(METHOD, task, [ask(4.0, replaced=other, steps=9)]) for other in (False, True)
     )
     assert one.events == two.events
     with pytest.raises(UserError, match="replaced"):
-        answers(run, image_task("records"), [ask(4.0, replaced=True, steps=9)])
+        answers(
+            METHOD,
+            image_task("records"),
+            [ask(4.0, replaced=True, steps=9)],
+        )
 
 
 @pytest.mark.parametrize("protocol", ["paper", "sound"])
@@ -289,7 +295,7 @@ def test_examples_of_parts_show_private_pictures_under_paper_alone(protocol):
     private = replace(task, train_pixels=255 - task.train_pixels)
     settings = {"parts": 2, "examples": True, "printed": {"4": (1.0, 2)}, "steps": 2, "rate": 0.5}
     one, two = (
-        answers(run, each, [ask(4.0, **settings)])[0].artifacts["examples"]
+        answers(METHOD, each, [ask(4.0, **settings)])[0].artifacts["examples"]
         for each in (task, private)
     )
     assert one.shape == (3, 2, 12, 12) and one[0, 0, 1, 4] > 150
@@ -301,7 +307,7 @@ def test_classes_are_learned_without_noise_and_runs_repeat(network):
     task = image_task("records")
     rate = 3.0 if network == "softmax" else 0.3
     request = ask(math.inf, network=network, plain_steps=60, plain_lot=30, learning_rate=rate)
-    one, two = (answers(run, task, [request])[0] for _ in range(2))
+    one, two = (answers(METHOD, task, [request])[0] for _ in range(2))
     assert (one.test_predictions == np.arange(9) % 3).mean() > 0.8
     np.testing.assert_array_equal(one.artifacts["parameters"], two.artifacts["parameters"])
     (model,) = models({f"x/{name}": array for name, array in one.artifacts.items()})

@@ -165,9 +165,9 @@ BUGS = (
     Bug(
         "10",
         "DP gradients: noise calibrated for a node that vanishes, not a replaced one",
-        "methods/text_gradients.py",
-        'gdp_noise(request.epsilon, steps.count, task.delta, "replace")',
-        'gdp_noise(request.epsilon, steps.count, task.delta, "add_remove")',
+        "methods/node_gradients.py",
+        'gdp_noise(request.epsilon, steps, task.delta, "replace")',
+        'gdp_noise(request.epsilon, steps, task.delta, "add_remove")',
         (test("methods/dp_linear::events_are_priced_at_the_request"),),
     ),
     Bug(
@@ -406,8 +406,8 @@ BUGS = (
         "N8",
         "DP-APPR: the secret sample is sorted by number",
         "studies/dpappr/methods/appr.py",
-        "nodes = train[draw(len(train), size)]",
-        "nodes = train[np.sort(draw(len(train), size))]",
+        "nodes = train[places]",
+        "nodes = train[np.sort(places)]",
         (test("methods/appr::places_of_a_sample_are_in_the_order_of_the_draw"),),
     ),
     Bug(
@@ -431,9 +431,9 @@ BUGS = (
         "N11",
         "scattering: streams of the door are opened anew in every step",
         "methods/scattering.py",
-        "        pass\n    return weights\n\n\ndef _query",
+        "        pass\n    return weights\n\n\ndef stated",
         "        [lane._opened.clear() or lane._taken.clear() for lane in descent.door.lanes]\n"
-        "    return weights\n\n\ndef _query",
+        "    return weights\n\n\ndef stated",
         (replay("scattering", "records"),),
     ),
     Bug(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from private_graphs.errors import UserError
-from private_graphs.privacy.accountants import edge_epsilon, gdp_delta, gdp_epsilon, gdp_mu
+from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon, gdp_mu
 
 DELTA = 1e-5
 
@@ -76,13 +76,8 @@ def test_mu_inverts_epsilon(epsilon: float, delta: float) -> None:
 )
 def test_edge_level_epsilon_of_the_cyclic_schedule(parts: int, epsilon: float) -> None:
     mu = 2 * math.sqrt(500) / 89.166
-    assert edge_epsilon(mu, DELTA, parts) == pytest.approx(epsilon, abs=6e-5)
-
-
-def test_edge_level_composes_runs_on_one_partition_before_it_divides() -> None:
-    assert edge_epsilon(0.5, DELTA, 10, n_runs=4) == gdp_epsilon(1.0, 10 * DELTA)
-    assert edge_epsilon(0.5, DELTA, 1) == gdp_epsilon(0.5, DELTA)
-    assert edge_epsilon(0.5, 0.1, 10) == 0.0
+    # An edge has an effect where both of its ends fall into one part.
+    assert gdp_epsilon(mu, parts * DELTA) == pytest.approx(epsilon, abs=6e-5)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])

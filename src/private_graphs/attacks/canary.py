@@ -36,6 +36,7 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
+from private_graphs.methods.method import Context
 from private_graphs.privacy.audits import Errors
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
@@ -220,12 +221,10 @@ def _initial(
     streams: Sequence[Streams], dataset: GraphDataset, hidden: int
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Usual starts (R, P) in whole float32 numbers, and writable views of W1, b1, W2, b2."""
-    flat = np.stack(
-        [
-            engine.initial_parameters(each, dataset.n_features, hidden, CLASSES).astype(np.float32)
-            for each in streams
-        ]
-    ).astype(np.float64)
+    usual = (
+        engine.initial_parameters(each, dataset.n_features, hidden, CLASSES) for each in streams
+    )
+    flat = np.stack([each.astype(np.float32) for each in usual]).astype(np.float64)
     rows, f = len(streams), dataset.n_features
     ends = np.cumsum([f * hidden, hidden, hidden * CLASSES])
     w1, b1, w2, b2 = np.split(flat, ends, axis=1)
@@ -239,12 +238,7 @@ def _initial(
 
 
 def label_scores(
-    design: Design,
-    noise: float,
-    label: int,
-    *,
-    threads: int = 1,
-    progress: Progress | None = None,
+    design: Design, noise: float, label: int, *, threads: int = 1, progress: Progress | None = None
 ) -> np.ndarray:
     """Scores (runs,) of the arm whose canary has ``label``: displacement towards label 1.
 
@@ -270,14 +264,9 @@ def label_errors(
     design: Design, noise: float, *, threads: int = 1, progress: Progress | None = None
 ) -> Errors:
     """Train both arms and count how often the sign of the score names the wrong label."""
-    total = 2 * design.runs * design.epochs
-
-    def shifted(offset: int) -> Progress | None:
-        return None if progress is None else lambda done, _: progress(offset + done, total)
-
-    wrong = []
+    wrong, each, context = [], design.runs * design.epochs, Context(progress)
     for label in (0, 1):
-        report = shifted(label * design.runs * design.epochs)
+        report = context.after(label * each, 2 * each).progress
         found = label_scores(design, noise, label, threads=threads, progress=report)
         wrong.append(int(np.sum((found > THRESHOLD) != bool(label))))
     return Errors(wrong[0], design.runs, wrong[1], design.runs)

@@ -79,9 +79,8 @@ class MechanismAudit:
         return asdict(self) | {"findings": list(self.findings), "passed": self.passed}
 
 
-def _door(seed: int, lanes: int = LANES, watch: Any = None) -> Door:
-    streams = [Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)]
-    return Door.of(streams) if watch is None else Door.of(streams, watch)
+def _door(seed: int, lanes: int = LANES) -> Door:
+    return Door.of([Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)])
 
 
 # --- noise: (batches, LANES, ROUNDS, rows, columns) in standard deviations, with exact values ----
@@ -219,48 +218,44 @@ def _laplace(lattice: bool, pure: bool = False) -> Draw:
         door = _door(seed)
         door.plan([(query,)] * LANES)
         weights = np.array([2, 1, 1, 1])[:, None]
-        if lattice:
-            values = np.full((LANES, *SHAPE), round(exact / spacing), np.int64)
-            found = [
-                door.laplace(values, [query] * LANES, spacing=spacing, weights=weights)
-                for _ in range(ROUNDS)
-            ]
-        else:
-            values = np.full((LANES, *SHAPE), exact)
-            found = [
-                door.laplace(values, [query] * LANES, weights=weights, **more)
-                for _ in range(ROUNDS)
-            ]
+        value = round(exact / spacing) if lattice else exact
+        values = np.full((LANES, *SHAPE), value, np.int64 if lattice else np.float64)
+        found = [
+            door.laplace(values, [query] * LANES, spacing=spacing, weights=weights, **more)
+            for _ in range(ROUNDS)
+        ]
         door.close()
         return np.stack(found, axis=1) / scale / weights
 
     return draw
 
 
-GAUSSIAN: dict[str, tuple[Draw, float]] = {
-    "gaussian": (_gaussian(np.float64, False), 1 / 3.0),
-    "gaussian_float32": (_gaussian(np.float32, False), 1 / 3.0),
-    "gaussian_lattice": (_gaussian(np.float64, True), 1 / 3.0),
-    "rows": (_rows, 1 / 3.0),
-    "steps": (_steps(np.float64), 1 / 3.0),
-    "steps_float32": (_steps(np.float32), 1 / 3.0),
-    "compiled_steps_float32": (_compiled_steps("float32", "cpu"), 1 / 3.0),
-    "compiled_steps_float64": (_compiled_steps("float64", "cpu"), 1 / 3.0),
-    "torch_steps": (_compiled_steps("float32", "torch-cpu"), 1 / 3.0),
-    "root_steps": (_root_steps, 1 / 3.0),
+GAUSSIAN: dict[str, Draw] = {
+    "gaussian": _gaussian(np.float64, False),
+    "gaussian_float32": _gaussian(np.float32, False),
+    "gaussian_lattice": _gaussian(np.float64, True),
+    "rows": _rows,
+    "steps": _steps(np.float64),
+    "steps_float32": _steps(np.float32),
+    "compiled_steps_float32": _compiled_steps("float32", "cpu"),
+    "compiled_steps_float64": _compiled_steps("float64", "cpu"),
+    "torch_steps": _compiled_steps("float32", "torch-cpu"),
+    "root_steps": _root_steps,
 }
-"""Draws, and μ of a move of one unit in one entry."""
 COMPILED = ("compiled_steps_float32", "compiled_steps_float64", "torch_steps")
-LAPLACE: dict[str, tuple[Draw, float]] = {
-    "laplace": (_laplace(False), 1 / 3.0),
-    "laplace_lattice": (_laplace(True), 1 / 3.0),
-    "laplace_pure": (_laplace(False, pure=True), 1 / 3.0),
+LAPLACE: dict[str, Draw] = {
+    "laplace": _laplace(False),
+    "laplace_lattice": _laplace(True),
+    "laplace_pure": _laplace(False, pure=True),
 }
-"""Draws, and ε of a move of one unit in one entry."""
+_MOVED = 1 / 3
+"""What one unit moves one entry by: μ of Gaussian noise, ε of Laplace noise."""
 
 
-def _audit_noise(name: str, draw: Draw, moved: float, batches: int, normal: bool) -> MechanismAudit:
-    """Test the noise, and tell a move of ``moved`` in the first entry from none."""
+def _audit_noise(name: str, batches: int) -> MechanismAudit:
+    """Test the noise, and tell a move in the first entry from none."""
+    normal, moved = name in GAUSSIAN, _MOVED
+    draw = (GAUSSIAN | LAPLACE)[name]
     if name in COMPILED:
         batches = max(1, batches // _TOGETHER)
     first = np.concatenate([draw(seed, 0.0) for seed in range(batches)])
@@ -332,18 +327,15 @@ def _choose(top: int) -> Callable[[int], tuple[list[np.ndarray], list[np.ndarray
         scores = [np.array([3, 2, 1]), np.array([2, 3, 2])]
         counts, rates = [], []
         for arm, own in enumerate(scores):
-            door = _door(arm, 1)
+            lanes = 1 if top else draws // 20
+            door = _door(arm, lanes)
+            door.plan([(query,)] * lanes)
             if top:
-                door.plan([(query,)])
-                (told,) = door.choose_top(
-                    [np.repeat(own[None] * 1.0, draws, axis=0)], 1, [query], without=1.0
-                )
-                counts.append(np.bincount(told[:, 0], minlength=3))
+                rows = np.repeat(own[None] * 1.0, draws, axis=0)
+                told = door.choose_top([rows], 1, [query], without=1.0)[0][:, 0]
             else:
-                lanes = _door(arm, draws // 20)
-                lanes.plan([(query,)] * len(lanes.lanes))
-                told = lanes.choose([own] * len(lanes.lanes), [query] * len(lanes.lanes))
-                counts.append(np.bincount(told, minlength=3))
+                told = door.choose([own] * lanes, [query] * lanes)
+            counts.append(np.bincount(told, minlength=3))
             weight = np.exp(own / query.scale)
             rates.append(weight / weight.sum())
         return counts, rates, query.bounded_range
@@ -387,17 +379,15 @@ def audit_mechanism(name: str, batches: int = 200) -> MechanismAudit:
     draws = batches * LANES * ROUNDS * math.prod(SHAPE)
     if name in CHOICES:
         return _audit_choice(name, draws)
-    normal = name in GAUSSIAN
-    draw, moved = (GAUSSIAN if normal else LAPLACE)[name]
-    return _audit_noise(name, draw, moved, batches, normal)
+    return _audit_noise(name, batches)
 
 
 def audit_mechanisms(
-    progress: Callable[[int, int], None] | None = None, batches: int = 200
+    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[MechanismAudit]:
     """Audit every mechanism, one after the other."""
     for place, name in enumerate(MECHANISMS, 1):
-        yield audit_mechanism(name, batches)
+        yield audit_mechanism(name)
         if progress is not None:
             progress(place, len(MECHANISMS))
 
@@ -410,19 +400,19 @@ def tape_findings(recordings: Sequence[Recording]) -> list[str]:
     """
     from private_graphs.mechanisms.replay import tape_noise
 
-    parts = [(kind, noise) for each in recordings for kind, noise in tape_noise(each)]
+    parts = [noise for each in recordings for noise in tape_noise(each)]
     if not parts:
         return []
     seen: dict[bytes, int] = {}
     findings = []
-    for _, noise in parts:
+    for noise in parts:
         if noise.size < 2:
             continue
         start = np.asarray(noise, np.float32).ravel()[:8].round(4).tobytes()
         seen[start] = seen.get(start, 0) + 1
     if repeated := sum(count - 1 for count in seen.values()):
         findings.append(f"{repeated} of {len(parts)} values repeat the noise of another")
-    every = np.concatenate([noise.ravel() for _, noise in parts])
+    every = np.concatenate([noise.ravel() for noise in parts])
     tested = Noise(every[:, None, None, None], 1)
     return findings + [str(each) for each in tested.found(1 - AUDIT_CONFIDENCE)]
 

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Canary, Context, Outcome, Progress, Request
+from private_graphs.methods.method import ALONE, Context, Outcome, Progress, Request
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import Event, GaussianQuery, NoisyGradients
 from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
@@ -88,14 +88,11 @@ class MethodDesign:
         }
 
 
-def canary_task(design: MethodDesign, arm: int, shape: Canary | None = None) -> GraphTask:
-    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there.
-
-    ``shape`` takes the place of the method's own.
-    """
+def canary_task(design: MethodDesign, arm: int) -> GraphTask:
+    """Return the neighbour of ``arm``, 0 or 1: the canary's label, or whether its edge is there."""
     if design.scenario == "edges":
         return _edge_task(design, bool(arm))
-    shape = shape or method_named(design.method).canary
+    shape = method_named(design.method).canary
     eye = sp.identity(shape.words, format="csr")
     rest = [eye[1:], -eye[1:]]
     public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)
@@ -113,9 +110,8 @@ def canary_task(design: MethodDesign, arm: int, shape: Canary | None = None) -> 
         train_features=training,
         train_labels=np.array([arm, *range(design.classes)]),
         validation_features=validation,
-        validation_labels=np.arange(validation.shape[0])
-        // 2
-        % design.classes,  # neither word has a class
+        # neither word has a class
+        validation_labels=np.arange(validation.shape[0]) // 2 % design.classes,
         test_features=test,
         public_adjacency=sp.csr_matrix((n_public, n_public)) if graph else None,
         train_to_public=sp.csr_matrix((n, n_public)) if graph else None,
@@ -147,7 +143,7 @@ def _edge_task(design: MethodDesign, present: bool) -> GraphTask:
 
 
 def outcomes(
-    design: MethodDesign, arm: int, progress: Progress | None = None
+    design: MethodDesign, arm: int, context: Context = ALONE
 ) -> tuple[list[Outcome], list[tuple[Event, ...]]]:
     """Run the method ``design.runs`` times on one neighbour; return what each run released, too."""
     task = canary_task(design, arm)
@@ -161,7 +157,7 @@ def outcomes(
     streams = [Streams.of(identity | {"replica": replica}) for replica in range(design.runs)]
     requests = [Request(design.epsilon, design.seed, known, each.public) for each in streams]
     door = Door.of(streams)
-    found = method_named(design.method).run(task, requests, door, Context(progress))
+    found = method_named(design.method).run(task, requests, door, context)
     door.close()
     return found, door.events()
 
@@ -178,13 +174,9 @@ def method_errors(
 
     Returns what a run released, too: the event that the door counted.
     """
-
-    def shifted(offset: int) -> Progress | None:
-        return progress and (lambda done, _: progress(offset + done, 2 * design.runs))
-
-    wrong, events = [], set()
+    wrong, events, context = [], set(), Context(progress)
     for arm in (0, 1):
-        found, released = outcomes(design, arm, shifted(arm * design.runs))
+        found, released = outcomes(design, arm, context.after(arm * design.runs, 2 * design.runs))
         wrong.append(int(np.sum(guesses(found) != bool(arm))))
         events.update(event for each in released for event in each)
     [event] = events

@@ -42,9 +42,9 @@ _WITH_ARTIFACTS = ("model_inversion",)
 """Methods that read artifacts of other jobs alone: their events are those of these jobs."""
 
 
-def small_graph(nodes: int = 60, seed: int = 3) -> GraphDataset:
+def small_graph() -> GraphDataset:
     """Return a graph of three classes, half of whose nodes train; three of these have no label."""
-    draws = np.random.default_rng(seed)
+    nodes, draws = 60, np.random.default_rng(3)
     labels = draws.integers(0, 3, nodes)
     same = labels[:, None] == labels[None, :]
     upper = np.triu(draws.random((nodes, nodes)) < np.where(same, 9 / nodes, 2 / nodes), 1)
@@ -66,9 +66,9 @@ def small_graph(nodes: int = 60, seed: int = 3) -> GraphDataset:
     )  # fmt: skip
 
 
-def small_images(seed: int = 0) -> ImageDataset:
+def small_images() -> ImageDataset:
     """Return 60 images of 5 x 5 pixels, half of which train; three of these have no label."""
-    draws = np.random.default_rng(seed)
+    draws = np.random.default_rng(0)
     labels = draws.integers(3, size=60)
     labels[:3] = -1
     side = np.arange(60) * 4 // 60

@@ -525,7 +525,7 @@ class Descent:
     without: float = 0.0
 
     def __post_init__(self) -> None:
-        self.stds = np.array([_std(each) if each else self.without for each in self.queries])
+        self.stds = np.array([noise_std(each) if each else self.without for each in self.queries])
         """(R,) standard deviation of the noise of a sum."""
         self._buffer: Array | None = None
         self._tossed = 0  # steps whose coins were tossed and whose noise was not yet added
@@ -684,10 +684,8 @@ class Descent:
                 self.door.lanes[place].ledger(self.door.name).spend(query, count)
 
 
-def _std(query: PoissonSums | NoisyGradients | GaussianQuery | None) -> float:
-    """Standard deviation of the noise of one sum."""
-    if query is None:
-        return 0.0
+def noise_std(query: PoissonSums | NoisyGradients | GaussianQuery) -> float:
+    """Return the standard deviation of the noise of one sum."""
     if isinstance(query, GaussianQuery):
         return query.noise_std
     return query.noise_multiplier * query.clip_norm

@@ -12,6 +12,7 @@ Noise itself is not seen here: ``tape_noise`` gives what was drawn, for tests of
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import warnings
@@ -23,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from private_graphs.mechanisms.door import Descent, Lane, Watch
+from private_graphs.mechanisms.door import Descent, Lane, Watch, noise_std
 from private_graphs.privacy.events import (
     ExponentialChoice,
     GaussianQuery,
@@ -120,16 +121,13 @@ class Recording(Watch):
             return
         looked = min(_TERM_REPLICAS, len(joined))
         nobody = [np.empty(0, np.int64)] * (len(joined) - looked)
-        alone = np.stack(
-            [
-                np.asarray(clipped([np.array([i])] * looked + nobody))[:looked].copy()
-                for i in range(population)
-            ]
-        )  # (n, looked, P)
+        alone = np.stack([
+            np.asarray(clipped([np.array([i])] * looked + nobody))[:looked].copy()
+            for i in range(population)
+        ])  # (n, looked, P)  # fmt: skip
         self.singles[self._steps] = alone
-        for place, (positions, query) in enumerate(
-            zip(joined[:looked], descent.queries, strict=False)
-        ):
+        pairs = zip(joined[:looked], descent.queries, strict=False)
+        for place, (positions, query) in enumerate(pairs):
             clip = _clip(query)
             if clip is None:
                 continue
@@ -334,12 +332,8 @@ def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> 
         return float(sizes.max(initial=0)) / query.sensitivity
     size = float(np.sqrt(np.square(gap).sum()))
     if isinstance(query, GaussianQuery):
-        unit = query.spacing or 1.0
-        return (
-            size * unit / query.sensitivity
-            if np.issubdtype(np.asarray(first).dtype, np.integer)
-            else size / query.sensitivity
-        )
+        whole = np.issubdtype(np.asarray(first).dtype, np.integer)
+        return size * (query.spacing if whole else 1.0) / query.sensitivity
     clip = _clip(query)
     if clip is None:
         return 0.0 if size == 0 else math.inf
@@ -493,20 +487,14 @@ def replay(
     return found
 
 
-def tape_noise(watch: Recording) -> list[tuple[str, np.ndarray]]:
-    """Return (kind, noise in standard deviations) of every Gaussian value of a recording."""
+def tape_noise(watch: Recording) -> list[np.ndarray]:
+    """Return the noise of every Gaussian value of a recording, in standard deviations."""
     found = []
-    for tape in watch.tapes.values():
-        for each in tape:
-            if isinstance(each.query, GaussianQuery) and each.kind == "gaussian":
-                exact = np.asarray(each.exact)
-                if np.issubdtype(exact.dtype, np.integer):
-                    exact = exact * each.query.spacing
-                found.append((each.kind, (each.noisy - exact) / each.query.noise_std))
-            elif each.kind == "rows" and len(each.exact):
-                found.append((each.kind, (each.noisy - each.exact) / each.query.noise_std))
-            elif each.kind == "step" and each.query is not None:
-                std = getattr(each.query, "noise_std", None)
-                std = std or each.query.noise_multiplier * each.query.clip_norm
-                found.append((each.kind, (each.noisy - each.exact) / std))
+    for each in itertools.chain(*watch.tapes.values()):
+        exact, query = np.asarray(each.exact), each.query
+        if query is None or each.kind not in ("gaussian", "rows", "step") or not exact.size:
+            continue
+        if np.issubdtype(exact.dtype, np.integer):
+            exact = exact * query.spacing
+        found.append((each.noisy - exact) / noise_std(query))
     return found

@@ -13,7 +13,7 @@ holds the proof of its sensitivity.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -26,15 +26,7 @@ from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS, choice_of, choose
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Canary,
-    Context,
-    Method,
-    Outcome,
-    Request,
-)
+from private_graphs.methods.method import Canary, Context, Method, Outcome, Request, in_batches
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import GaussianQuery
@@ -221,7 +213,6 @@ class Released:
     """The noisy sums of several requests at one ε, and what is computed from them."""
 
     rank: int
-    lattice: LatticeGaussian
     candidates: list[Candidate]
 
 
@@ -276,59 +267,52 @@ def release(task: GraphTask, text: PublicText, shared: Ranked, door: Door) -> Re
                 scores = propagated(scores, text.smoothing, steps)
             cut = scores.reshape(len(scores), len(door.lanes), task.n_classes)
             candidates.append(Candidate(prior, steps, cut.transpose(1, 0, 2)))
-    return Released(len(shared.sums) - 1, shared.lattice, candidates)
+    return Released(len(shared.sums) - 1, candidates)
 
 
-def releases(
-    task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door
-) -> Iterator[tuple[list[int], Released]]:
-    """Yield positions of requests at one ε, few at a time to bound memory, with their release."""
-    for epsilon in sorted({request.epsilon for request in requests}):
-        shared = Ranked.of(task, text, epsilon)
-        positions = [i for i, request in enumerate(requests) if request.epsilon == epsilon]
-        size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * task.n_classes)))
-        for start in range(0, len(positions), size):
-            some = positions[start : start + size]
-            yield some, release(task, text, shared, door.of_lanes(some))
+Finish = Callable[[Request, Released, int, Outcome], Outcome]
+"""What becomes of the outcome of the row of a release that answers a request."""
 
 
 def run(
     task: GraphTask,
     requests: Sequence[Request],
     door: Door,
-    context: Context = ALONE,
+    context: Context,
     *,
     neighbours: bool,
+    finish: Finish = lambda request, released, row, outcome: outcome,
 ) -> list[Outcome]:
     """Answer every request, in order. Raises UserError for fewer than two classes.
 
     ``neighbours``, under ``graph``: rows hold the texts of a training node's public neighbours too.
     """
-    text = public_text(task, neighbours)
-    outcomes: dict[int, Outcome] = {}
-    for positions, released in releases(task, text, requests, door):
-        for row, position in enumerate(positions):
-            outcomes[position] = choose_outcome(
-                task, text, requests[position], released, row, door.of_lanes([position])
-            )
-        context.report(len(outcomes), len(requests))
-    return [outcomes[i] for i in range(len(requests))]
-
-
-def public_text(task: GraphTask, neighbours: bool) -> PublicText:
-    """Return the public map of ``task``; ``neighbours`` holds under ``graph`` only."""
     if task.n_classes < 2:
         raise UserError(f"class sums of {task.n_classes} class; expected at least two classes")
-    return PublicText.of(task, hops=int(neighbours))
+    text = PublicText.of(task, hops=int(neighbours))
+
+    def answer(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
+        shared, outcomes = Ranked.of(task, text, alike[0].epsilon), []
+        size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * task.n_classes)))
+        for start in range(0, len(alike), size):  # few at a time, to bound memory
+            places = range(len(alike))[start : start + size]
+            released = release(task, text, shared, door.of_lanes(places))
+            for row, place in enumerate(places):
+                request, own = alike[place], door.of_lanes([place])
+                outcome = choose_outcome(task, text, request, released, row, own)
+                outcomes.append(finish(request, released, row, outcome))
+            context.report(len(outcomes), len(alike))
+        return outcomes
+
+    return in_batches(requests, door, context, lambda request: request.epsilon, answer)
 
 
 def choose_outcome(
     task: GraphTask, text: PublicText, request: Request, released: Released, row: int, door: Door
 ) -> Outcome:
     """Choose among the candidates of the ``row``-th request of one release; ``door`` is its own."""
-    n_validation = len(task.validation_labels)
     predictions = np.stack([c.scores[row].argmax(axis=1) for c in released.candidates])
-    index = choose(task, request, predictions[:, :n_validation], door)
+    index = choose(task, request, predictions[:, : len(task.validation_labels)], door)
     best = released.candidates[index]
     settings = {
         "rank": released.rank,
@@ -336,30 +320,14 @@ def choose_outcome(
         "propagation": best.propagation,
         "neighbours_in_rows": text.hops > 0,
     }
-    return Outcome(
-        test_predictions=predictions[index, n_validation:],
-        validation_predictions=predictions[index, :n_validation],
-        settings=settings,
-        n_configurations=len(predictions),
-        **_stated(task, request, released.lattice),
+    return Outcome.of(
+        task, predictions[index], settings=settings, n_configurations=len(predictions)
     )
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; ``chosen`` has the rank."""
-    return _stated(task, request, calibrated(task, request.epsilon, chosen["rank"]))
-
-
-def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
-    return lattice.query(
-        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
-    )
-
-
-def _stated(task: GraphTask, request: Request, lattice: LatticeGaussian) -> dict[str, Any]:
-    query = _query(task, lattice)
+    query = _query(task, calibrated(task, request.epsilon, chosen["rank"]))
     events, words = choice_of(task, request)
     return {
         "events": (query,) if query else (),
@@ -369,28 +337,27 @@ def _stated(task: GraphTask, request: Request, lattice: LatticeGaussian) -> dict
     }
 
 
-CANARY = Canary(words=2, units=3)
+def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
+    return lattice.query(
+        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
+    )
+
+
+def _method(name: str, title: str, scenarios: tuple[str, ...], neighbours: bool) -> Method:
+    return Method(
+        name,
+        title,
+        partial(run, neighbours=neighbours),
+        scenarios,
+        query=SumQuery,
+        stated=stated,
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        canary=Canary(words=2, units=3),
+    )
+
+
 METHODS = (
-    Method(
-        "class_sums",
-        "class sums",
-        partial(run, neighbours=True),
-        ("text", "graph"),
-        query=SumQuery,
-        stated=stated,
-        prepares=UNIT_ROWS,
-        assumptions=(CONSTANTS,),
-        canary=CANARY,
-    ),
-    Method(
-        "class_sums_text",
-        "class sums, no edges",
-        partial(run, neighbours=False),
-        ("graph",),
-        query=SumQuery,
-        stated=stated,
-        prepares=UNIT_ROWS,
-        assumptions=(CONSTANTS,),
-        canary=CANARY,
-    ),
+    _method("class_sums", "class sums", ("text", "graph"), True),
+    _method("class_sums_text", "class sums, no edges", ("graph",), False),
 )

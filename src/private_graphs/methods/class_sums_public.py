@@ -17,19 +17,9 @@ import numpy as np
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums
 from private_graphs.methods.choice import CONSTANTS
-from private_graphs.methods.class_sums import (
-    Released,
-    SumQuery,
-    choose_outcome,
-    public_text,
-    releases,
-)
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
-from private_graphs.methods.public_only import (
-    PublicFit,
-    cross_validation_words,
-    public_fits,
-)
+from private_graphs.methods.class_sums import Released, SumQuery
+from private_graphs.methods.method import Context, Method, Outcome, Request
+from private_graphs.methods.public_only import PublicFit, cross_validation_words, public_fits
 from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 WEIGHTS = (1.0, 2.0, 0.5, 4.0, 0.25, 0.0)
@@ -72,43 +62,32 @@ def _combined(
         validation_predictions=predictions[:n_validation],
         settings=alone.settings | {"weight_of_private_scores": weight},
         n_configurations=alone.n_configurations + fit.n_choices + len(WEIGHTS),
-        chosen_by=_chosen_by(alone.chosen_by, request),
     )
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; ``chosen`` has the rank."""
     told = class_sums.stated(task, request, context, chosen)
     if len(request.known):
-        told["chosen_by"] = _chosen_by(told["chosen_by"], request)
+        told["chosen_by"] += f"; {cross_validation_words(request)}"
     return told
 
 
-def _chosen_by(words: str, request: Request) -> str:
-    return f"{words}; {cross_validation_words(request)}"
-
-
 def run(
-    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request, in order. Raises UserError for fewer than two classes.
 
     Without a known validation label it is the class sums.
     """
-    text, fits = public_text(task, neighbours=True), public_fits(task)
-    outcomes: dict[int, Outcome] = {}
-    for positions, released in releases(task, text, requests, door):
-        for row, position in enumerate(positions):
-            request = requests[position]
-            outcome = choose_outcome(task, text, request, released, row, door.of_lanes([position]))
-            if len(request.known):
-                fit = fits(request.known)
-                outcome = _combined(task, request, released, row, outcome, fit)
-            outcomes[position] = outcome
-        context.report(len(outcomes), len(requests))
-    return [outcomes[i] for i in range(len(requests))]
+    fits = public_fits(task)
+
+    def finish(request: Request, released: Released, row: int, outcome: Outcome) -> Outcome:
+        if not len(request.known):
+            return outcome
+        return _combined(task, request, released, row, outcome, fits(request.known))
+
+    return class_sums.run(task, requests, door, context, neighbours=True, finish=finish)
 
 
 METHODS = (

@@ -36,20 +36,8 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Canary,
-    Context,
-    Method,
-    Outcome,
-    Request,
-)
-from private_graphs.methods.text_only import (
-    CHOSEN_BY,
-    TextModel,
-    fit_text_model,
-)
+from private_graphs.methods.method import Canary, Context, Method, Outcome, Request
+from private_graphs.methods.text_only import CHOSEN_BY, TextModel, fit_text_model
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask, Shards
 
@@ -191,7 +179,7 @@ def release(
 
 
 def run(
-    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request; the text model is fitted once for all."""
     text = fit_text_model(task) if task.shards is None else TextModel(**task.shards.first)
@@ -241,7 +229,6 @@ def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> O
     votes = collect_votes(task, request, text, door)
     asked_training = int(votes.voters.asked[: task.n_train].sum())
     predictions = votes.scores.argmax(axis=1)[asked_training:]
-    n_validation = len(task.validation_labels)
     settings = {
         **text.configuration,
         "rounds": ROUNDS,
@@ -249,22 +236,19 @@ def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> O
         "noise_std": votes.lattice.noise_std,
         "asked_training_nodes": asked_training,
     }
-    return Outcome(
-        test_predictions=predictions[n_validation:],
-        validation_predictions=predictions[:n_validation],
-        settings=settings,
-        n_configurations=text.n_configurations,
-        **_stated(task, votes.lattice) | {"chosen_by": text.chosen_by},
-    )
+    return Outcome.of(task, predictions, settings=settings, n_configurations=text.n_configurations)
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; ``chosen`` has the number of training nodes that are asked."""
     n_public = len(task.validation_labels) + task.test_features.shape[0]
     n_asked = chosen["asked_training_nodes"] + n_public
-    return _stated(task, calibrated(task, request.epsilon, n_asked))
+    query = _query(task, calibrated(task, request.epsilon, n_asked))
+    return {
+        "events": (query,) if query else (),
+        "chosen_by": CHOSEN_BY if task.shards is None else task.shards.first["chosen_by"],
+        "noise_generator": NOISE_GENERATOR,
+    }
 
 
 def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
@@ -275,12 +259,6 @@ def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
         clipping="per_record",
         count=ROUNDS,
     )
-
-
-def _stated(task: GraphTask, lattice: LatticeGaussian) -> dict[str, Any]:
-    query = _query(task, lattice)
-    events = (query,) if query else ()
-    return {"events": events, "chosen_by": CHOSEN_BY, "noise_generator": NOISE_GENERATOR}
 
 
 METHODS = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,7 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, but_rate, in_batches
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.tasks import NodeTask
 
@@ -41,41 +34,16 @@ _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
 """Settings that, beside those of the job, noise, learning rate and seed, tell replicas apart."""
 
 
-def run(
-    task: NodeTask, requests: Sequence[Request], door: Door, context: Context = ALONE
-) -> list[Outcome]:
+def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Context) -> list[Outcome]:
     """Train every request, in order; those that differ in noise, rate and seed as one batch.
 
     Raises UserError for more splits than training nodes and a budget that cannot be calibrated.
     """
-    batches: dict[tuple, list[int]] = {}
-    for index, request in enumerate(requests):
-        alike = request.settings.model_copy(update={"learning_rate": 1.0})
-        batches.setdefault((request.private, alike.model_dump_json()), []).append(index)
-    total = sum(request.settings.epochs for request in requests)
-    outcomes: dict[int, Outcome] = {}
-    done = 0
-    for indices in batches.values():
-        batch = [requests[index] for index in indices]
-        report = _shifted(context.progress, done, total)
-        own = door.of_lanes(indices)
-        outcomes |= zip(indices, _train(task, batch, own, context, report), strict=True)
-        done += sum(request.settings.epochs for request in batch)
-    return [outcomes[index] for index in range(len(requests))]
+    answer, epochs = partial(_train, task), lambda request: request.settings.epochs
+    return in_batches(requests, door, context, but_rate, answer, epochs)
 
 
-def _shifted(progress: Progress | None, offset: int, total: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda done, _: progress(offset + done, total)
-
-
-def stated(
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     settings, private = request.settings, request.private
     protocol = protocol_of(settings, task.protocol)
@@ -96,11 +64,7 @@ def stated(
 
 
 def _train(
-    task: NodeTask,
-    requests: Sequence[Request],
-    door: Door,
-    context: Context,
-    progress: Progress | None,
+    task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Train requests that are all private or all not, as one batch."""
     from private_graphs.training import engine
@@ -137,7 +101,7 @@ def _train(
     descent = door.descent([each[0] if each else None for each in events], coins="order")
     parts = {"splits": settings.splits, "train_fraction": settings.train_fraction,
              "validation_graph": _selection_graph(protocol, private)}  # fmt: skip
-    watched = {"progress": progress, "clock": context.clock}
+    watched = {"progress": context.progress, "clock": context.clock}
     if settings.engine == "reference":
         from private_graphs.training import reference
 
@@ -160,8 +124,7 @@ def _train(
             structure, protocol, batch, replicas, descent, threads=context.threads, **watched
         )
     outcomes = []
-    for index, (request, noise) in enumerate(zip(requests, noises, strict=True)):
-        told = stated(task, request, context, {"noise_multiplier": noise})
+    for index, noise in enumerate(noises):
         epochs = int(trained.epochs[index])
         outcomes.append(
             Outcome(
@@ -176,7 +139,6 @@ def _train(
                 },
                 curves=_curves(trained.validation_losses[:epochs, index]),
                 majority=int(trained.majority[index]),
-                **told,
             )
         )
     return outcomes

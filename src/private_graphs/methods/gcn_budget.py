@@ -15,12 +15,7 @@ from private_graphs.errors import UsageError
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
 from private_graphs.methods.method import Claim, Settings
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
-from private_graphs.privacy.calibration import (
-    gdp_noise,
-    moments_formula,
-    moments_noise,
-    pld_noise,
-)
+from private_graphs.privacy.calibration import gdp_noise, moments_formula, moments_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
 
 UNIT, RELATION = "node", "replace"
@@ -117,10 +112,7 @@ def noise_multiplier(
 
 
 def training_event(
-    settings: GcnSettings,
-    protocol: GcnProtocol,
-    noise: float,
-    node_sample: str | None = None,
+    settings: GcnSettings, protocol: GcnProtocol, noise: float, node_sample: str | None = None
 ) -> NoisyGradients:
     """Describe what a private run releases: noisy gradients, one release per step.
 

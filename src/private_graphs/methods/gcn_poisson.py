@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,15 +20,7 @@ from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, Spa
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, in_batches
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
@@ -35,7 +28,6 @@ from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 if TYPE_CHECKING:
     from private_graphs.training.blocks import Structure
-    from private_graphs.training.engine import Trained
 
 _HIDDEN = 32
 _TYPE: Literal["float32"] = "float32"
@@ -65,87 +57,30 @@ class ProvedGcn:
     """Settings by the number of training nodes and the signal n·μ/K (``text_gradients``)."""
 
     def run(
-        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
-        groups: dict[Tuning, list[int]] = {}
-        for index, request in enumerate(requests):
-            size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-            groups.setdefault(self.rule(task.n_units, size), []).append(index)
-        found: dict[int, Outcome] = {}
-        for tuning, indices in groups.items():
-            report = _per_request(context.progress, tuning, len(found), len(requests))
-            batch = [requests[i] for i in indices]
-            outcomes = self._train(task, tuning, batch, door.of_lanes(indices), report)
-            found.update(zip(indices, outcomes, strict=True))
-        return [found[index] for index in range(len(requests))]
+        return in_batches(
+            requests, door, context, partial(self._tuning, task), partial(self._train, task),
+            lambda request: self._tuning(task, request).epochs,
+        )  # fmt: skip
+
+    def _tuning(self, task: GraphTask, request: Request) -> Tuning:
+        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
+        return self.rule(task.n_units, size)
 
     def _train(
-        self,
-        task: GraphTask,
-        tuning: Tuning,
-        requests: Sequence[Request],
-        door: Door,
-        progress: Progress | None,
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer requests with equal settings, as one batch."""
-        structure = self.structure(task, tuning, requests)
-        trained = self.fit(structure, tuning, requests, door, task.delta, progress=progress)
-        first_test = len(task.validation_labels)
-        return [
-            Outcome(
-                test_predictions=trained.test_predictions[index, first_test:].astype(np.int64),
-                validation_predictions=trained.test_predictions[index, :first_test].astype(
-                    np.int64
-                ),
-                settings={**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN},
-                **self._stated(self._event(tuning, request, task.delta)),
-            )
-            for index, request in enumerate(requests)
-        ]
-
-    def stated(
-        self,
-        task: GraphTask,
-        request: Request,
-        context: Context = ALONE,
-        chosen: Mapping[str, Any] = NO_SETTINGS,
-    ) -> dict[str, Any]:
-        """See ``Method.stated``."""
-        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        return self._stated(self._event(self.rule(task.n_units, size), request, task.delta))
-
-    def _stated(self, event: NoisyGradients | None) -> dict[str, Any]:
-        return {
-            "events": (event,) if event else (),
-            "chosen_by": _CHOSEN_BY,
-            "public_facts": (_PARTITION,),
-            "noise_generator": f"philox_{_TYPE}",
-        }
-
-    def fit(
-        self,
-        structure: Structure,
-        tuning: Tuning,
-        requests: Sequence[Request],
-        door: Door,
-        delta: float,
-        *,
-        start: np.ndarray | None = None,
-        progress: Progress | None = None,
-    ) -> Trained:
-        """Train a batch.
-
-        ``start`` (P,) are the parameters before the first step, by default those of each stream.
-        """
         from private_graphs.training import engine
 
-        planned = [self._event(tuning, request, delta) for request in requests]
+        tuning = self._tuning(task, requests[0])
+        structure = self.structure(task, tuning, requests)
+        planned = [self._event(tuning, request, task.delta) for request in requests]
         door.plan([(event,) if event else () for event in planned])
-        replicas = [
-            engine.ReplicaSpec(request.streams, tuning.learning_rate, start) for request in requests
-        ]
-        settings = engine.Settings(
+        replicas = [engine.ReplicaSpec(each.streams, tuning.learning_rate) for each in requests]
+        batch = engine.Settings(
             optimizer=tuning.optimizer,
             epochs=tuning.epochs,
             private=True,  # clipped at every epsilon, also where no noise is added
@@ -155,9 +90,26 @@ class ProvedGcn:
             dtype=_TYPE,
         )
         descent = door.descent(planned, coins="order")
-        return engine.train(
-            structure, self.protocol, settings, replicas, descent, progress=progress
+        trained = engine.train(
+            structure, self.protocol, batch, replicas, descent, progress=context.progress
         )
+        settings = {**asdict(tuning), "clip_norm": _CLIP_NORM, "hidden": _HIDDEN}
+        return [
+            Outcome.of(task, each.astype(np.int64), settings=settings)
+            for each in trained.test_predictions
+        ]
+
+    def stated(
+        self, task: GraphTask, request: Request, context: Context, chosen: Mapping
+    ) -> dict[str, Any]:
+        """See ``Method.stated``."""
+        event = self._event(self._tuning(task, request), request, task.delta)
+        return {
+            "events": (event,) if event else (),
+            "chosen_by": _CHOSEN_BY,
+            "public_facts": (_PARTITION,),
+            "noise_generator": f"philox_{_TYPE}",
+        }
 
     def structure(self, task: GraphTask, tuning: Tuning, requests: Sequence[Request]) -> Structure:
         """Blocks of all replicas; where every node is a part of its own they share them."""
@@ -251,15 +203,6 @@ def as_dataset(task: GraphTask) -> GraphDataset:
         test_mask=public,
         info=info,
     )
-
-
-def _per_request(
-    progress: Progress | None, tuning: Tuning, done_before: int, total: int
-) -> Progress | None:
-    """Progress in requests from the engine's, which is in replica-epochs of one batch."""
-    if progress is None:
-        return None
-    return lambda done, _: progress(done_before + done // tuning.epochs, total)
 
 
 def _few_nodes_sampled(n: int, size: float) -> Tuning:

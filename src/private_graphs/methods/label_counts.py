@@ -20,7 +20,7 @@ import scipy.sparse
 
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.text_only import CHOSEN_BY, fit_probabilities, fit_text_model
 from private_graphs.privacy.events import LaplaceQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask
@@ -93,7 +93,7 @@ def evidence(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def run(
-    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request; the text model is fitted and edges are counted once for all."""
     text, counts = fit_text_model(task), label_counts(task)
@@ -103,14 +103,12 @@ def run(
     for place, (request, query) in enumerate(zip(requests, queries, strict=True)):
         (noisy,) = noisy_counts(counts, task.n_train, door.of_lanes([place]), [query])
         predictions = _predict(task, evidence(text.probabilities, noisy))
-        n_validation = len(task.validation_labels)
         outcomes.append(
-            Outcome(
-                test_predictions=predictions[n_validation:],
-                validation_predictions=predictions[:n_validation],
+            Outcome.of(
+                task,
+                predictions,
                 settings={**text.configuration, "noise_scale": _scale(request.epsilon)},
                 n_configurations=text.n_configurations,
-                **stated(task, request),
             )
         )
         context.report(len(outcomes), len(requests))
@@ -135,9 +133,7 @@ def _query(task: GraphTask, request: Request) -> LaplaceQuery | None:
     )
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     query = _query(task, request)
     events = (query,) if query else ()

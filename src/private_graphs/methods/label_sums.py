@@ -25,12 +25,11 @@ from private_graphs.methods.noisy_sums import (
     Budget,
     Data,
     SumsSettings,
-    Trainer,
     answer_alike,
     budget_of,
-    of_kind,
-    plan_alike,
-    scales_of,
+    layer,
+    norms,
+    planned,
     started,
     stated_by,
 )
@@ -106,15 +105,9 @@ class Network:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the parameters of one replica."""
-        h, classes = WIDTH, self.n_classes
-        return {
-            "first.weight": (self.n_features, h),
-            "first.bias": (h,),
-            "first.norm.weight": (1, h),
-            "first.norm.bias": (1, h),
-            "head.weight": (1, h + classes, classes),
-            "head.bias": (1, classes),
-        }
+        classes = self.n_classes
+        shapes = layer("first", self.n_features, WIDTH) | norms(["first"], 1, WIDTH)
+        return shapes | layer("head", 1, WIDTH + classes, classes)
 
     def __call__(self, forward: stacks.Forward):
         """Return logits (R, n, C)."""
@@ -147,20 +140,20 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
 
     task, settings = data.task, requests[0].settings
     budget = _budget(task, settings)
-    scales = scales_of(budget, task.protocol, requests)
-    plans = plan_alike(budget, scales, requests, door)
-    trainer = Trainer(data, requests, scales, door, of_kind(PoissonSums, plans))
-    sums = data.sums(door, plans, requests)
+    trainer, sums = planned(data, budget, requests, door)
     sent = np.zeros((len(requests), task.graph.n_nodes, task.n_classes), np.float32)
     sent[:, data.train, task.graph.labels[data.train]] = 1
     noisy = torch.from_numpy(sums.release(1, sent))
-    divisors = [(budget.noise_std(s) if s else _WITHOUT_NOISE * budget.sensitivity) for s in scales]
+    divisors = [
+        budget.noise_std(scale) if scale else _WITHOUT_NOISE * budget.sensitivity
+        for scale in trainer.scales
+    ]
     noisy /= torch.tensor(divisors, dtype=torch.float32)[:, None, None]
     inputs = stacks.Inputs(data.rows, noisy[:, None])
     network = Network(task.graph.n_features, task.n_classes)
     stack = network.started([request.streams for request in requests])
     trainer.fit(network, stack, inputs)
-    return trainer.outcomes(stacks.predictions(network, stack, inputs), budget)
+    return trainer.outcomes(stacks.predictions(network, stack, inputs))
 
 
 METHODS = (

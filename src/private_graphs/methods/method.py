@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from private_graphs.privacy.events import Event
 from private_graphs.protocols import SOUND, Protocol
 
 if TYPE_CHECKING:
+    from private_graphs.mechanisms.door import Door
     from private_graphs.training.streams import Streams
 
 VALIDATION_LABELS = "validation labels"
@@ -70,10 +70,14 @@ class Context:
         if self.progress is not None:
             self.progress(done, total)
 
+    def after(self, done: int, total: int) -> Context:
+        """Return the context of a part of the work: that after ``done``, of ``total``."""
+        progress = self.progress and (lambda more, _: self.report(done + more, total))
+        return replace(self, progress=progress)
+
 
 ALONE = Context()
 """Of a run that nobody looks at, on one thread of the CPU."""
-NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,8 @@ class Claim:
 @dataclass(frozen=True)
 class Outcome:
     """The answer to one request. The runner scores: a task has no test labels, but where its
-    protocol stops on them."""
+    protocol stops on them. What ``Method.stated`` says is no concern of a run: it is added to what
+    the run says."""
 
     test_predictions: np.ndarray
     """(M,) classes."""
@@ -132,9 +137,46 @@ class Outcome:
     chosen_on_public: bool = True
     """Whether what settings were compared on is public, a graph without private nodes included."""
 
+    @classmethod
+    def of(cls, task: Any, classes: np.ndarray, **more: Any) -> Outcome:
+        """Make one of the (V + M,) classes of validation, then test records."""
+        n_validation = len(task.validation_labels)
+        return cls(classes[n_validation:], classes[:n_validation], **more)
+
+
+def in_batches(
+    requests: Sequence[Request],
+    door: Door,
+    context: Context,
+    key: Callable[[Request], Hashable],
+    answer: Callable[[list[Request], Door, Context], list[Outcome]],
+    work: Callable[[Request], int] = lambda request: 1,
+) -> list[Outcome]:
+    """Answer every request, in order; those with an equal ``key`` together.
+
+    ``answer`` gets the door of their lanes, and reports progress in the units of ``work``.
+    """
+    batches: dict[Hashable, list[int]] = {}
+    for index, request in enumerate(requests):
+        batches.setdefault(key(request), []).append(index)
+    found: dict[int, Outcome] = {}
+    done, total = 0, sum(map(work, requests))
+    for indices in batches.values():
+        batch = [requests[index] for index in indices]
+        outcomes = answer(batch, door.of_lanes(indices), context.after(done, total))
+        found |= zip(indices, outcomes, strict=True)
+        done += sum(map(work, batch))
+        context.report(done, total)
+    return [found[index] for index in range(len(requests))]
+
+
+def but_rate(request: Request) -> Hashable:
+    """Key of requests that differ in ε, seed and learning rate alone."""
+    return request.private, request.settings.model_copy(update={"learning_rate": 1.0})
+
 
 def _nothing_stated(
-    task: Any, request: Request, context: Context = ALONE, chosen: Mapping[str, Any] = NO_SETTINGS
+    task: Any, request: Request, context: Context, chosen: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {}
 
@@ -159,7 +201,7 @@ class Method:
     """As in tables and legends."""
     run: Callable[..., list[Outcome]]
     """``run(task, requests, door, context)``: all replicas of a job together, answered in order;
-    what is private leaves through the door alone."""
+    what is private leaves through the door alone. Others call ``answers``."""
     scenarios: tuple[str, ...]
     """What may be private and public (``tasks.SCENARIOS``); the first is the default."""
     settings: type[Settings] = Settings
@@ -207,3 +249,20 @@ class Method:
     (``Outcome.settings`` among them) with its ``noise_multiplier``, which is calibrated where it is
     not there: so a statement can be made anew from the row of a run, with the noise that it had,
     without its data. Its ``events`` are the plan of the run's door."""
+
+    def answers(
+        self, task: Any, requests: Sequence[Request], door: Door, context: Context
+    ) -> list[Outcome]:
+        """Run, and add what is ``stated`` of each run to its outcome."""
+        outcomes = self.run(task, requests, door, context)
+        return [
+            self._with_stated(task, *each, context) for each in zip(requests, outcomes, strict=True)
+        ]
+
+    def _with_stated(
+        self, task: Any, request: Request, outcome: Outcome, context: Context
+    ) -> Outcome:
+        noise = outcome.measured.get("noise_multiplier")
+        told = self.stated(task, request, context, {**outcome.settings, "noise_multiplier": noise})
+        artifacts = {**told.get("artifacts", {}), **outcome.artifacts}
+        return replace(outcome, **told | {"artifacts": artifacts})

@@ -18,6 +18,10 @@ from typing import Protocol
 import numpy as np
 
 from private_graphs.mechanisms.door import Descent
+from private_graphs.methods.method import Request
+from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.tasks import GraphTask, ImageTask
 from private_graphs.training import dpsgd
 from private_graphs.training.dpsgd import Sgd, clip_factors
 
@@ -55,11 +59,7 @@ class Model(Protocol):
         ...
 
     def clipped_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        clip_norm: float,
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """Return (R, P) sums of the clipped gradients of b nodes, in float64."""
         ...
@@ -108,12 +108,24 @@ def descend(
     return average / (steps.count - steps.average_from)
 
 
+def full_batches(
+    task: GraphTask | ImageTask, request: Request, steps: int, clip_norm: float
+) -> NoisyGradients | None:
+    """One noisy sum per step, in which each unit is a part of its own; None without DP."""
+    if not request.private:
+        return None
+    return NoisyGradients(
+        clipping="per_record",
+        clip_norm=clip_norm,
+        noise_multiplier=gdp_noise(request.epsilon, steps, task.delta, "replace"),
+        releases=steps,
+        epochs=steps,
+        sampling=FullBatch(parts=task.n_units),
+    )
+
+
 def clipped_total(
-    model: Model,
-    parameters: np.ndarray,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    clip_norm: float,
+    model: Model, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
 ) -> np.ndarray:
     """Sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
     total = np.zeros(parameters.shape)
@@ -168,11 +180,7 @@ class Linear:
         return found.reshape(len(rows), count, classes)
 
     def clipped_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        clip_norm: float,
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """See :class:`Model`. A node's gradient is [x, bias] ⊗ (p - y)."""
         errors = errors_of(self.logits(parameters, rows), labels)
@@ -230,11 +238,7 @@ class TwoLayers:
         return (units @ second[:, :-1] + self.bias * second[:, -1:]).transpose(1, 0, 2)
 
     def clipped_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        clip_norm: float,
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """See :class:`Model`. A node's gradient is [x, bias] ⊗ d1 and [h, bias] ⊗ d2."""
         first, second = self._layers(parameters)

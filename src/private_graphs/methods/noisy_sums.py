@@ -23,13 +23,13 @@ from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
     Claim,
     Context,
     Outcome,
     Request,
     Settings,
+    but_rate,
+    in_batches,
 )
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
@@ -221,34 +221,26 @@ def stated_by(
     """Return ``Method.stated`` of runs with such a budget."""
 
     def stated(
-        task: NodeTask,
-        request: Request,
-        context: Context = ALONE,
-        chosen: Mapping[str, Any] = NO_SETTINGS,
+        task: NodeTask, request: Request, context: Context, chosen: Mapping
     ) -> dict[str, Any]:
+        if not request.private:
+            return {"noise_generator": "numpy_float32"}
         budget = budget_of_settings(task, request.settings)
         scale = chosen.get("noise_multiplier")
         if scale is None:
             (scale,) = scales_of(budget, task.protocol, [request])
-        return _stated(budget, task, request, scale)
+        assumptions = ()
+        if task.scenario.unit == "node_out_list" and task.protocol.epoch_of_lists != "last":
+            curves = getattr(request.settings, "curves", False)
+            assumptions = (VALIDATION_READ, *([CURVES_KEPT] if curves else []))
+        return {
+            "events": budget.events(scale),
+            "claim": claim(budget, task.protocol, request.epsilon, scale),
+            "noise_generator": "numpy_float32",
+            "assumptions": assumptions,
+        }
 
     return stated
-
-
-def _stated(budget: Budget, task: NodeTask, request: Request, scale: float) -> dict[str, Any]:
-    """What the statement of a run with this scale of its noise follows from."""
-    if not request.private:
-        return {"noise_generator": "numpy_float32"}
-    assumptions = ()
-    if task.scenario.unit == "node_out_list" and task.protocol.epoch_of_lists != "last":
-        curves = getattr(request.settings, "curves", False)
-        assumptions = (VALIDATION_READ, *([CURVES_KEPT] if curves else []))
-    return {
-        "events": budget.events(scale),
-        "claim": claim(budget, task.protocol, request.epsilon, scale),
-        "noise_generator": "numpy_float32",
-        "assumptions": assumptions,
-    }
 
 
 def claim(budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float) -> Claim | None:
@@ -475,13 +467,13 @@ class Trainer:
         if self.watches:
             self.learned.append(np.stack(learned))
 
-    def outcomes(self, predicted: np.ndarray, budget: Budget) -> list[Outcome]:
+    def outcomes(self, predicted: np.ndarray) -> list[Outcome]:
         """Return the answers."""
         data, settings = self.data, self.requests[0].settings
         # of all networks, one after the other
         curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
         found = []
-        for index, (request, scale) in enumerate(zip(self.requests, self.scales, strict=True)):
+        for index, scale in enumerate(self.scales):
             found.append(
                 Outcome(
                     test_predictions=predicted[index, data.test],
@@ -489,7 +481,6 @@ class Trainer:
                     measured={"epochs": settings.epochs, "noise_multiplier": scale},
                     curves={"validation_micro_f1": curves[:, index]} if len(curves) else {},
                     artifacts=self._artifacts(index),
-                    **_stated(budget, data.task, request, scale),
                 )
             )
         return found
@@ -512,16 +503,28 @@ def of_kind(kind: type, plans: Sequence[Sequence[Event]]) -> list[Any]:
     return [next((each for each in plan if isinstance(each, kind)), None) for plan in plans]
 
 
-def plan_alike(
-    budget: Budget, scales: Sequence[float], requests: Sequence[Request], door: Door
-) -> list[tuple[Event, ...]]:
-    """Plan the releases of requests that train together, and return their events."""
+def planned(
+    data: Data, budget: Budget, requests: Sequence[Request], door: Door, watches: bool = False
+) -> tuple[Trainer, NoisySums]:
+    """Plan the releases of requests that train together; return their trainer and their sums."""
+    scales = scales_of(budget, data.task.protocol, requests)
     plans = [
         budget.events(scale) if request.private else ()
         for request, scale in zip(requests, scales, strict=True)
     ]
     door.plan(plans)
-    return plans
+    trainer = Trainer(data, requests, scales, door, of_kind(PoissonSums, plans), watches)
+    return trainer, data.sums(door, plans, requests)
+
+
+def layer(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a linear layer, whose weight has ``shape``: (…, inputs, outputs)."""
+    return {f"{name}.weight": shape, f"{name}.bias": (*shape[:-2], shape[-1])}
+
+
+def norms(names: Sequence[str], *shape: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the normalisations of some layers: (branches, channels)."""
+    return {f"{name}.norm.{part}": shape for name in names for part in ("weight", "bias")}
 
 
 def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.Stack:
@@ -534,11 +537,7 @@ def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.
 
 
 def answer_alike(
-    answer: Answer,
-    task: NodeTask,
-    requests: Sequence[Request],
-    door: Door,
-    context: Context = ALONE,
+    answer: Answer, task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request: ``answer`` gets those that train together, in parts that fit into
     memory. These differ in ε, learning rate and seed alone."""
@@ -546,24 +545,16 @@ def answer_alike(
 
     torch.set_num_threads(context.threads)
     data = Data.of(task)
-    outcomes: dict[int, Outcome] = {}
-    for group in alike(requests):
-        settings, size = requests[group[0]].settings, len(group)
+
+    def answered(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
+        size, outcomes = len(alike), []
         if task.scenario.unit == "edge_undirected":
-            numbers = len(data.train) * WIDTH * (settings.hops + 1)
+            numbers = len(data.train) * WIDTH * (alike[0].settings.hops + 1)
             size = max(1, _ACTIVATIONS // max(1, numbers))
-        for start in range(0, len(group), size):
-            part = group[start : start + size]
-            answers = answer(data, [requests[index] for index in part], door.of_lanes(part))
-            outcomes |= zip(part, answers, strict=True)
-            context.report(len(outcomes), len(requests))
-    return [outcomes[index] for index in range(len(requests))]
+        for start in range(0, len(alike), size):
+            places = range(len(alike))[start : start + size]
+            outcomes += answer(data, alike[start : start + size], door.of_lanes(places))
+            context.report(len(outcomes), len(alike))
+        return outcomes
 
-
-def alike(requests: Sequence[Request]) -> list[list[int]]:
-    """Return the positions of requests that train together: all but ε, rate and seed is equal."""
-    groups: dict[tuple, list[int]] = {}
-    for index, request in enumerate(requests):
-        key = request.settings.model_copy(update={"learning_rate": 1.0})
-        groups.setdefault((request.private, key), []).append(index)
-    return list(groups.values())
+    return in_batches(requests, door, context, but_rate, answered)

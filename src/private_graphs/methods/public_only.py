@@ -21,7 +21,7 @@ import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.class_sums import class_codes, propagated
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.public_text import (
     inverse_document_weights,
     mean_of_neighbours,
@@ -212,9 +212,7 @@ def _folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def cross_validated(
-    side: PublicSide,
-    known: np.ndarray,
-    scores: Callable[[np.ndarray], Iterator[np.ndarray]],
+    side: PublicSide, known: np.ndarray, scores: Callable[[np.ndarray], Iterator[np.ndarray]]
 ) -> list[int]:
     """Return the candidates by falling hits on left-out known labels.
 
@@ -237,7 +235,7 @@ def cross_validated(
 
 
 def run(
-    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request, in order; one fit for each set of known labels."""
     fits = public_fits(task)
@@ -277,19 +275,15 @@ def _uniform(task: GraphTask, request: Request) -> Outcome:
 
 def _outcome(task: GraphTask, request: Request, fit: PublicFit) -> Outcome:
     """Predict by the ensemble."""
-    predictions, n_validation = fit.scores.argmax(axis=1), len(task.validation_labels)
-    return Outcome(
-        test_predictions=predictions[n_validation:],
-        validation_predictions=predictions[:n_validation],
+    return Outcome.of(
+        task,
+        fit.scores.argmax(axis=1),
         settings={"ensemble": [each.describe() for each in fit.best]},
         n_configurations=fit.n_choices,
-        **stated(task, request),
     )
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     return {"chosen_by": cross_validation_words(request)} if len(request.known) else {}
 

@@ -19,19 +19,10 @@ import numpy as np
 import scipy.linalg
 
 from private_graphs.mechanisms.door import Descent, Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-)
-from private_graphs.methods.node_gradients import Linear, clipped_total, predict
+from private_graphs.methods.method import Context, Method, Outcome, Progress, Request, in_batches
+from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
-from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.tasks import ImageTask
 from private_graphs.training.dpsgd import Sgd, descend
 
@@ -94,10 +85,7 @@ class Axes:
         return cls(scale, mean, directions, moments, rows)
 
     def rows_of(
-        self,
-        task: ImageTask,
-        pixels: np.ndarray,
-        report: Progress = lambda done, total: None,
+        self, task: ImageTask, pixels: np.ndarray, report: Progress = lambda done, total: None
     ) -> np.ndarray:
         """Return (n, r) float32 rows of norm 1 of (n, c·h·w) images, each of its image alone."""
         rows = np.empty((len(pixels), self.directions.shape[1]), np.float32)
@@ -130,7 +118,7 @@ def run(
     task: ImageTask,
     requests: Sequence[Request],
     door: Door,
-    context: Context = ALONE,
+    context: Context,
     *,
     private: bool = True,
     labels: bool = False,
@@ -151,28 +139,31 @@ def run(
     truth = task.train_labels[labelled]
     test = axes.rows_of(task, task.test_pixels)
     model = Linear(axes.rows.shape[1], task.n_classes, bias=0.0)
-    batches: dict[bytes, list[int]] = {}
-    for index, request in enumerate(requests):
-        batches.setdefault(request.known.tobytes() if labels else b"", []).append(index)
-    found: dict[int, Outcome] = {}
-    for indices in batches.values():
-        batch = [requests[index] for index in indices]
+
+    def answer(batch: list[Request], door: Door, _: Context) -> list[Outcome]:
         known = batch[0].known if labels else batch[0].known[:0]
         public = axes.rows[known], task.validation_labels[known]
-        queries = [_query(task, request) if private else None for request in batch]
-        own = door.of_lanes(indices)
-        own.plan([(query,) if query else () for query in queries])
-        descent = own.descent(queries) if private else None
+        queries = [
+            full_batches(task, request, STEPS, CLIP_NORM) if private else None for request in batch
+        ]
+        door.plan([(query,) if query else () for query in queries])
+        descent = door.descent(queries) if private else None
         weights = _descend(task, batch, axes, model, (rows, truth), public, descent)
-        answers = predict(model, weights, test), predict(model, weights, axes.rows)
-        for place, (index, query) in enumerate(zip(indices, queries, strict=True)):
-            found[index] = Outcome(
-                test_predictions=answers[0][place],
-                validation_predictions=answers[1][place],
+        return [
+            Outcome(
+                test_predictions=on_test,
+                validation_predictions=on_validation,
                 measured={"noise_multiplier": query.noise_multiplier if query else 0.0},
-                **_stated(query),
             )
-    return [found[index] for index in range(len(requests))]
+            for on_test, on_validation, query in zip(
+                predict(model, weights, test), predict(model, weights, axes.rows), queries,
+                strict=True,
+            )
+        ]  # fmt: skip
+
+    return in_batches(
+        requests, door, context, lambda each: each.known.tobytes() if labels else b"", answer
+    )
 
 
 def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarray:
@@ -221,69 +212,39 @@ def _descend(
     return weights
 
 
-def _query(task: ImageTask, request: Request) -> NoisyGradients | None:
-    """One noisy sum per step, in which each image is a part of its own; None without DP."""
-    if not request.private:
-        return None
-    return NoisyGradients(
-        clipping="per_record",
-        clip_norm=CLIP_NORM,
-        noise_multiplier=gdp_noise(request.epsilon, STEPS, task.delta, "replace"),
-        releases=STEPS,
-        epochs=STEPS,
-        sampling=FullBatch(parts=task.n_units),
-    )
-
-
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
-    return _stated(_query(task, request))
-
-
-def _stated(query: NoisyGradients | None) -> dict[str, Any]:
+    query = full_batches(task, request, STEPS, CLIP_NORM)
     return {"events": (query,)} if query else {}
 
 
-_PREPARES = (
-    "scattering of each image, in coordinates of the public images, scaled to norm 1 by itself"
-)
-METHODS = (
-    Method(
-        "scattering",
-        "scattering, noisy steps",
-        run,
-        ("records",),
+def _method(name: str, title: str, **more: Any) -> Method:
+    return Method(
+        name,
+        title,
+        scenarios=("records",),
         data="images",
         stated=stated,
-        prepares=_PREPARES,
+        prepares="scattering of each image, in coordinates of the public images, scaled to "
+        "norm 1 by itself",
         assumptions=(CONSTANTS,),
-    ),
-    Method(
+        **more,
+    )
+
+
+METHODS = (
+    _method("scattering", "scattering, noisy steps", run=run),
+    _method(
         "scattering_labels",
         "scattering, noisy steps and public labels",
-        partial(run, labels=True),
-        ("records",),
-        data="images",
-        stated=stated,
+        run=partial(run, labels=True),
         fits_validation_labels=True,
-        prepares=_PREPARES,
-        assumptions=(CONSTANTS,),
     ),
-    Method(
+    _method(
         "scattering_public",
         "scattering, public labels alone",
-        partial(run, private=False, labels=True),
-        ("records",),
-        data="images",
-        stated=stated,
+        run=partial(run, private=False, labels=True),
         reads_private=False,
         fits_validation_labels=True,
-        prepares=_PREPARES,
-        assumptions=(CONSTANTS,),
     ),
 )

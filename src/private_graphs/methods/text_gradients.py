@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Outcome, Request
-from private_graphs.methods.node_gradients import Model, Steps, descend, predict
+from private_graphs.methods.method import Context, Outcome, Request, in_batches
+from private_graphs.methods.node_gradients import Model, Steps, descend, full_batches, predict
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.tasks import GraphTask
 
 _HOPS = 2
@@ -80,92 +78,57 @@ class TextGradients:
     """Settings by the signal n·μ/K, before the rank is cut to the public directions."""
 
     def run(
-        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+        self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer every request, in order; those with equal settings train as one batch."""
         text = PublicText.of(task, _HOPS)
-        groups: dict[Configuration, list[int]] = {}
-        for index, request in enumerate(requests):
-            groups.setdefault(self._configuration(task, text, request), []).append(index)
-        found: dict[int, Outcome] = {}
-        for configuration, indices in groups.items():
-            batch = [requests[index] for index in indices]
-            outcomes = self._release(task, text, configuration, batch, door.of_lanes(indices))
-            found.update(zip(indices, outcomes, strict=True))
-            context.report(len(found), len(requests))
-        return [found[index] for index in range(len(requests))]
+        alike, answer = (partial(each, task, text) for each in (self._configuration, self._answer))
+        return in_batches(requests, door, context, alike, answer)
+
+    def _rule(self, task: GraphTask, request: Request) -> Configuration:
+        return self.rule(signal(task.n_units, task.n_classes, request.epsilon, task.delta))
 
     def _configuration(self, task: GraphTask, text: PublicText, request: Request) -> Configuration:
         """Settings of a request, from public numbers alone."""
-        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        chosen = self.rule(size)
+        chosen = self._rule(task, request)
         rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(task) else chosen.rank
         return Configuration(max(1, min(rank, text.axes.rank)), chosen.steps)
 
-    def fit(
-        self,
-        task: GraphTask,
-        text: PublicText,
-        configuration: Configuration,
-        requests: Sequence[Request],
-        door: Door,
-    ) -> np.ndarray:
-        """Train one batch on the training nodes; return the (R, P) averaged iterates."""
-        model, steps = self.model(configuration.rank, task.n_classes), configuration.steps
-        queries = [_query(task, steps, request) for request in requests]
-        door.plan([(query,) if query else () for query in queries])
-        return descend(
-            model,
-            np.stack([model.start(each.streams.generator("initial")) for each in requests]),
-            _coordinates(text, text.training_rows(task, slice(None)), configuration.rank),
-            task.train_labels,
-            steps,
-            door.descent(queries),
-            divisor=task.n_units,
-        )
-
-    def _release(
-        self,
-        task: GraphTask,
-        text: PublicText,
-        configuration: Configuration,
-        requests: Sequence[Request],
-        door: Door,
+    def _answer(
+        self, task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door, _: Context
     ) -> list[Outcome]:
         """Train one batch on the training nodes and predict."""
-        model = self.model(configuration.rank, task.n_classes)
+        configuration = self._configuration(task, text, requests[0])
         steps, rank = configuration.steps, configuration.rank
-        evaluated = _coordinates(text, text.evaluated_rows(task), rank)
-        fitted = self.fit(task, text, configuration, requests, door)
-        predictions = predict(model, fitted, evaluated)
-        queries = [_query(task, steps, request) for request in requests]
-        cut = len(task.validation_labels)
+        model = self.model(rank, task.n_classes)
+        evaluated, rows = (
+            _coordinates(text, each, rank)
+            for each in (text.evaluated_rows(task), text.training_rows(task, slice(None)))
+        )
+        queries = [
+            full_batches(task, request, steps.count, steps.clip_norm) for request in requests
+        ]
+        door.plan([(query,) if query else () for query in queries])
+        start = np.stack([model.start(each.streams.generator("initial")) for each in requests])
+        fitted = descend(
+            model, start, rows, task.train_labels, steps, door.descent(queries),
+            divisor=task.n_units,
+        )  # fmt: skip
         return [
-            Outcome(
-                test_predictions=predictions[index, cut:],
-                validation_predictions=predictions[index, :cut],
-                settings={"rank": rank, **asdict(steps)},
-                **_stated(task, queries[index]),
-            )
-            for index in range(len(requests))
+            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)})
+            for each in predict(model, fitted, evaluated)
         ]
 
     def stated(
-        self,
-        task: GraphTask,
-        request: Request,
-        context: Context = ALONE,
-        chosen: Mapping[str, Any] = NO_SETTINGS,
+        self, task: GraphTask, request: Request, context: Context, chosen: Mapping
     ) -> dict[str, Any]:
         """See ``Method.stated``."""
-        size = signal(task.n_units, task.n_classes, request.epsilon, task.delta)
-        steps = self.rule(size).steps
-        return _stated(task, _query(task, steps, request))
-
-
-def _stated(task: GraphTask, query: NoisyGradients | None) -> dict[str, Any]:
-    own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
-    return {"events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (own,)}
+        steps = self._rule(task, request).steps
+        query = full_batches(task, request, steps.count, steps.clip_norm)
+        own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
+        return {
+            "events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (own,),
+        }  # fmt: skip
 
 
 def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:
@@ -175,17 +138,3 @@ def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> 
 
 def _reads_edges(task: GraphTask) -> bool:
     return task.public_adjacency is not None
-
-
-def _query(task: GraphTask, steps: Steps, request: Request) -> NoisyGradients | None:
-    """One noisy sum per step, in which each node is a part of its own; None without DP."""
-    if not request.private:
-        return None
-    return NoisyGradients(
-        clipping="per_record",
-        clip_norm=steps.clip_norm,
-        noise_multiplier=gdp_noise(request.epsilon, steps.count, task.delta, "replace"),
-        releases=steps.count,
-        epochs=steps.count,
-        sampling=FullBatch(parts=task.n_units),
-    )

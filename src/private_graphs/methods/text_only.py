@@ -21,7 +21,7 @@ from scipy.special import log_softmax, softmax
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.tasks import UNIT_ROWS, GraphTask, unit_rows
 
 INVERSE_PENALTIES = (1.0, 3.0, 10.0)
@@ -213,26 +213,19 @@ def fit_text_model(task: GraphTask) -> TextModel:
     return TextModel(np.maximum(probabilities, _FLOOR), settings)
 
 
-def stated(
-    task: GraphTask, request: Request, context: Context = ALONE, chosen: Mapping = NO_SETTINGS
-) -> dict[str, Any]:
+def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     return {"chosen_by": CHOSEN_BY}
 
 
 def run(
-    task: GraphTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request alike: nothing is drawn and no budget is spent."""
     model = fit_text_model(task)
     predictions = model.probabilities.argmax(axis=1)[task.n_train :]
-    n_validation = len(task.validation_labels)
-    outcome = Outcome(
-        test_predictions=predictions[n_validation:],
-        validation_predictions=predictions[:n_validation],
-        settings=model.configuration,
-        n_configurations=model.n_configurations,
-        **stated(task, requests[0]),
+    outcome = Outcome.of(
+        task, predictions, settings=model.configuration, n_configurations=model.n_configurations
     )
     context.report(len(requests), len(requests))
     return [outcome] * len(requests)

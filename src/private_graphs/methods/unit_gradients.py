@@ -20,16 +20,7 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Claim,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Claim, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
 from private_graphs.protocols import Protocol
@@ -249,12 +240,7 @@ def _event(task: ImageTask, settings: UnitSettings, noise: float, steps: int) ->
     )
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; ``artifacts`` are what an attack is told beside the parameters."""
     settings, private = request.settings, request.private
     published = task.protocol.calibration == "published"
@@ -312,14 +298,14 @@ def network(task: ImageTask, settings: UnitSettings) -> Net:
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Train every request by itself; what does not depend on it is prepared once."""
     from private_graphs.training.unit_sgd import Units, train
 
     prepared: dict[tuple[str, bytes], _Prepared] = {}
     plans = [_plan(task, request) for request in requests]
-    events = [stated(task, request)["events"] for request in requests]
+    events = [stated(task, request, context, {})["events"] for request in requests]
     door.plan(events)
     total, done = sum(plan.count for plan in plans), [0] * len(requests)
 
@@ -426,13 +412,12 @@ def _outcome(
     pixels = np.concatenate([task.validation_pixels, task.test_pixels])
     classes = net.predict(parameters, pixels)
     noise = _noise(task, request)[0] if request.private else 0.0
-    told = stated(task, request, chosen={"noise_multiplier": noise} if noise else NO_SETTINGS)
     more = {} if ready.examples is None else {"examples": ready.examples}
-    return Outcome(
-        test_predictions=classes[len(task.validation_pixels) :],
-        validation_predictions=classes[: len(task.validation_pixels)],
+    return Outcome.of(
+        task,
+        classes,
         measured={"noise_multiplier": noise, "steps_taken": steps.count},
-        **told | {"artifacts": {"parameters": parameters, **told["artifacts"], **more}},
+        artifacts={"parameters": parameters, **more},
     )
 
 

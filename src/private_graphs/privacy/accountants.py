@@ -19,13 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from private_graphs.errors import UserError, suggest
-from private_graphs.privacy.checks import (
-    check_delta,
-    check_noise,
-    check_rate,
-    check_relation,
-    check_steps,
-)
+from private_graphs.privacy.checks import check, check_delta, check_steps
 from private_graphs.privacy.events import (
     ConcentratedQuery,
     Cyclic,
@@ -142,18 +136,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return float(brentq(excess, lowest, highest, xtol=1e-300, rtol=1e-14, maxiter=2000))
 
 
-def edge_epsilon(mu: float, delta: float, parts: int, n_runs: int = 1) -> float:
-    """Return the edge-level ε of runs of a μ-GDP mechanism on one random partition (§3).
-
-    Both ends of an edge fall into the same one of ``parts`` subgraphs with probability at most
-    1/parts, and elsewhere the edge has no effect: δ_edge(ε) <= δ_μ(ε)/parts. Holds where the
-    partition is drawn freshly and independently of the graph for these runs alone.
-    """
-    if parts * delta >= 1:
-        return 0.0
-    return gdp_epsilon(math.sqrt(n_runs) * mu, parts * delta)
-
-
 # --- the papers' moments accountant (§1) ------------------------------------------------------
 
 
@@ -162,8 +144,7 @@ def moments_log(sampling_rate: float, noise_multiplier: float, order: int) -> fl
 
     α(λ) = log Σ_k C(λ+1, k) (1-q)^(λ+1-k) q^k exp(k(k-1)/(2σ²)), k = 0..λ+1.
     """
-    check_rate(sampling_rate)
-    check_noise(noise_multiplier)
+    check(rate=sampling_rate, noise=noise_multiplier)
     n = order + 1
     if sampling_rate == 1:
         return order * n / (2 * noise_multiplier**2)
@@ -175,22 +156,17 @@ def moments_log(sampling_rate: float, noise_multiplier: float, order: int) -> fl
 
 @lru_cache(maxsize=4096)
 def moments_epsilon(
-    noise_multiplier: float,
-    steps: int,
-    sampling_rate: float,
-    delta: float,
-    max_order: int = MAX_ORDER,
+    noise_multiplier: float, steps: int, sampling_rate: float, delta: float
 ) -> float:
-    """Return the papers' ε: min over λ = 1..max_order of (steps·α(λ) + ln(1/δ))/λ.
+    """Return the papers' ε: min over λ = 1..MAX_ORDER of (steps·α(λ) + ln(1/δ))/λ.
 
     A bound for Poisson sampling under add/remove of one clipped term, and for nothing else.
-    Never below ln(1/δ)/max_order.
+    Never below ln(1/δ)/MAX_ORDER.
     """
-    check_steps(steps)
-    check_delta(delta)
+    check(steps=steps, delta=delta)
     return min(
         (steps * moments_log(sampling_rate, noise_multiplier, order) - math.log(delta)) / order
-        for order in range(1, max_order + 1)
+        for order in range(1, MAX_ORDER + 1)
     )
 
 
@@ -228,10 +204,7 @@ def cancelling_moments_epsilon(
     negative. It exists to show what the released code reports. Moments that come out negative
     or infinite are left out, as there; infinity where none is left.
     """
-    check_steps(steps)
-    check_delta(delta)
-    check_rate(sampling_rate)
-    check_noise(noise_multiplier)
+    check(steps=steps, delta=delta, rate=sampling_rate, noise=noise_multiplier)
     with np.errstate(over="ignore", invalid="ignore"):
         moments = {
             order: _cancelling_moment(sampling_rate, noise_multiplier, order)
@@ -260,11 +233,7 @@ def pld_epsilon(
     relative to C under every relation; the library doubles the sensitivity for ``replace``.
     Too large by less than 2e-4 for ε of practical size.
     """
-    check_noise(noise_multiplier)
-    check_steps(steps)
-    check_rate(sampling_rate)
-    check_delta(delta)
-    check_relation(relation)
+    check(noise=noise_multiplier, steps=steps, rate=sampling_rate, delta=delta, relation=relation)
     mechanism = SampledGaussian(noise_multiplier, int(steps), sampling_rate, relation)
     return pld_of((mechanism,), delta)
 
@@ -311,6 +280,11 @@ class PricedEvent:
     """Unit and relation that it was priced for; only events of one claim compose."""
     conditions: tuple[str, ...] = ()
     """What the proof takes for granted about the code that trained."""
+
+
+def _nothing(reason: str) -> PricedEvent:
+    """What an event proves that proves nothing."""
+    return PricedEvent(None, "none", f"none: {reason}")
 
 
 def _moves_a_term(event: NoisyGradients, unit: str) -> bool:
@@ -372,29 +346,21 @@ def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, .
 def _refused(event: NoisyGradients, unit: str, relation: str) -> PricedEvent | None:
     sampled = isinstance(event.sampling, Poisson)
     if event.clipping == "per_group" and not sampled:
-        return PricedEvent(
-            None,
-            "none",
-            "none: groups of records that are clipped as one are priced where whole groups join a "
-            "step by independent coins, and not otherwise",
+        return _nothing(
+            "groups of records that are clipped as one are priced where whole groups join a step "
+            "by independent coins, and not otherwise"
         )
     fixed = event.clipping == "per_group" or isinstance(event.sampling, Cyclic | Shuffled)
     if unit == "record" and relation == "add_remove" and fixed:
-        return PricedEvent(
-            None,
-            "none",
-            "none: one record more or less moves others to other lots or groups of a fixed size",
+        return _nothing(
+            "one record more or less moves others to other lots or groups of a fixed size"
         )
     if event.clipping == "none":
-        return PricedEvent(
-            None, "none", "none: nothing is clipped, so one unit can move a gradient without bound"
-        )
+        return _nothing("nothing is clipped, so one unit can move a gradient without bound")
     if event.clipping == "gradient_per_tensor":
-        return PricedEvent(
-            None,
-            "none",
-            f"none: clipping per tensor bounds the joint norm of {event.n_tensors} tensors by "
-            f"sqrt({event.n_tensors})·C, not by C",
+        return _nothing(
+            f"clipping per tensor bounds the joint norm of {event.n_tensors} tensors by "
+            f"sqrt({event.n_tensors})·C, not by C"
         )
     return None
 
@@ -567,11 +533,9 @@ def _price_query(event: Query, unit: str, relation: str, delta: float) -> Priced
             f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
         )
     if getattr(event, "fitted_terms", False):
-        return PricedEvent(
-            None,
-            "none",
-            f"none: which records belong to a {unit} was fitted on all records of its class, so "
-            "that one changed record moves others (§6)",
+        return _nothing(
+            f"which records belong to a {unit} was fitted on all records of its class, so that one "
+            "changed record moves others (§6)"
         )
     loss = loss_of(event)
     mu = None
@@ -642,10 +606,9 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     (``epsilon`` None, ``proof`` says why). A shuffled order is priced as the cyclic one. What
     cannot be priced soundly raises UserError.
     """
-    check_delta(delta)
-    check_relation(relation)
+    check(delta=delta, relation=relation)
     if isinstance(event, Unnoised):
-        return PricedEvent(None, "none", f"none: {event.reason}")
+        return _nothing(event.reason)
     if isinstance(event, SecretSample):
         return _price_sample(event, unit, relation, delta)
     if not isinstance(event, NoisyGradients):
@@ -694,9 +657,9 @@ def compose_groups(
 ) -> float | None:
     """Return ε of releasing several groups of runs: each its events and how many runs there are.
 
-    None where an event proves nothing. Exact Gaussian DP where all events have a μ (sqrt of the sum
-    of squares), PLD otherwise. Raises UserError where no accountant covers all events, where PLD
-    gives no finite ε, and for events of different units or relations, which do not compose.
+    None where an event proves nothing. Exact Gaussian DP where all events have a μ, PLD otherwise.
+    Raises UserError where no accountant covers all events, where PLD gives no finite ε, and for
+    events of different units or relations, which do not compose.
     """
     check_delta(delta)
     for _, n_runs in groups:

@@ -95,11 +95,7 @@ ONLY_THIS_FILE = (
 
 
 def assumptions_of(
-    given: Sequence[str],
-    prices: Prices,
-    private: bool,
-    noise_source: NoiseSource,
-    generator: str,
+    given: Sequence[str], prices: Prices, private: bool, noise_source: NoiseSource, generator: str
 ) -> tuple[str, ...]:
     """Return ``given``, then what the proofs of all mechanisms and their noise suppose (§11).
 

@@ -22,15 +22,7 @@ from private_graphs.privacy.accountants import (
     moments_epsilon,
     pld_epsilon,
 )
-from private_graphs.privacy.checks import (
-    check_delta,
-    check_epsilon,
-    check_noise,
-    check_rate,
-    check_relation,
-    check_steps,
-    delta_too_large,
-)
+from private_graphs.privacy.checks import check, delta_too_large
 from private_graphs.privacy.events import LATTICE_RATIO, Query, lattice_distance
 
 if TYPE_CHECKING:
@@ -94,10 +86,7 @@ def moments_noise(epsilon: float, steps: int, sampling_rate: float, delta: float
 
     UsageError where epsilon <= ln(1/delta)/32, which the formula cannot certify at any noise.
     """
-    check_epsilon(epsilon)
-    check_steps(steps)
-    check_rate(sampling_rate)
-    check_delta(delta)
+    check(epsilon=epsilon, steps=steps, rate=sampling_rate, delta=delta)
     floor = -math.log(delta) / MAX_ORDER
     if epsilon <= floor:
         raise UsageError(
@@ -119,10 +108,7 @@ def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float
     Sensitivity 2C under ``replace``, C under ``add_remove`` and ``zero_out``. Node-level
     guarantees of gradient mechanisms are ``replace`` (§2, §3 A).
     """
-    check_epsilon(epsilon)
-    check_steps(epochs)
-    check_delta(delta)
-    check_relation(relation)
+    check(epsilon=epsilon, steps=epochs, delta=delta, relation=relation)
     return _smallest_noise(
         lambda noise: gdp_epsilon(_mu(noise, epochs, relation), delta),
         epsilon,
@@ -137,9 +123,7 @@ def lattice_noise(epsilon: float, releases: int, delta: float, dimension: int) -
     As :func:`gdp_noise` for discrete Gaussian noise on ``dimension`` numbers, with the coarsest
     spacing that is allowed (§0.6).
     """
-    check_epsilon(epsilon)
-    check_steps(releases)
-    check_delta(delta)
+    check(epsilon=epsilon, steps=releases, delta=delta)
     distance = lattice_distance(LATTICE_RATIO, dimension * releases)
     return _smallest_noise(
         lambda noise: lattice_epsilon(math.sqrt(releases) / noise, distance, delta)[0],
@@ -158,11 +142,7 @@ def pld_noise(
     """
     from private_graphs.privacy.fourier import fourier_epsilon
 
-    check_epsilon(epsilon)
-    check_steps(steps)
-    check_rate(sampling_rate)
-    check_delta(delta)
-    check_relation(relation)
+    check(epsilon=epsilon, steps=steps, rate=sampling_rate, delta=delta, relation=relation)
 
     def priced(noise: float) -> float:
         return pld_epsilon(noise, steps, sampling_rate, delta, relation)
@@ -190,8 +170,7 @@ def scale_noise(
     """
     from private_graphs.privacy.fourier import fourier_of
 
-    check_epsilon(epsilon)
-    check_delta(delta)
+    check(epsilon=epsilon, delta=delta)
 
     def losses(scale: float) -> tuple[Loss, ...]:
         return tuple(loss_of(query) for query in queries(scale))
@@ -213,8 +192,7 @@ def renyi_scale(
     epsilon_of: Callable[[tuple[Releases, ...], float], float],
 ) -> float:
     """Return the smallest scale at which an accountant of ``renyi`` prints at most ``epsilon``."""
-    check_epsilon(epsilon)
-    check_delta(delta)
+    check(epsilon=epsilon, delta=delta)
     return _smallest_noise(lambda scale: epsilon_of(releases(scale), delta), epsilon, guess=1.0)
 
 
@@ -229,8 +207,7 @@ def _check_accountant(accountant: str, sampling_rate: float, relation: str) -> N
             f"accountant is {accountant!r}; expected one of {', '.join(ACCOUNTANTS)}"
             f"{suggest(accountant, ACCOUNTANTS)}"
         )
-    check_relation(relation)
-    check_rate(sampling_rate)
+    check(relation=relation, rate=sampling_rate)
     if accountant in ("moments", "cancelling") and relation != "add_remove":
         better = "gdp or pld" if sampling_rate == 1 else "pld"
         raise UsageError(
@@ -259,9 +236,7 @@ def epsilon_for(
     the authors of LREC 2022 print (add_remove), no bound: UserError where it has no finite value.
     """
     _check_accountant(accountant, sampling_rate, relation)
-    check_noise(noise_multiplier)
-    check_steps(steps)
-    check_delta(delta)
+    check(noise=noise_multiplier, steps=steps, delta=delta)
     if accountant == "moments":
         return moments_epsilon(noise_multiplier, steps, sampling_rate, delta)
     if accountant == "cancelling":

@@ -61,6 +61,19 @@ def check_relation(relation: str) -> None:
         )
 
 
+_CHECKS = {
+    "epsilon": check_epsilon, "delta": check_delta, "noise": check_noise, "steps": check_steps,
+    "rate": check_rate, "relation": check_relation,
+}  # fmt: skip
+
+
+def check(**values: float | str) -> None:
+    """Raise UsageError for a value that is out of range: by name epsilon, delta, noise, steps,
+    rate, relation."""
+    for name, value in values.items():
+        _CHECKS[name](value)
+
+
 def delta_too_large(delta: float, n_units: int) -> bool:
     """True where delta allows publishing a whole unit: delta · n_units >= 1 (§5)."""
     return delta * n_units >= 1

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from private_graphs.privacy.accountants import moments_log
-from private_graphs.privacy.checks import check_delta, check_noise, check_rate, check_steps
+from private_graphs.privacy.checks import check, check_delta
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,7 @@ class Releases:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        check_noise(self.noise_multiplier)
-        check_steps(self.count)
-        check_rate(self.rate)
+        check(noise=self.noise_multiplier, steps=self.count, rate=self.rate)
 
 
 _ORDERS = range(2, 257)
@@ -94,9 +92,7 @@ def occurrence_epsilon(
     """
     from scipy.stats import hypergeom  # half a second to import
 
-    check_noise(noise_multiplier)
-    check_steps(steps)
-    check_delta(delta)
+    check(noise=noise_multiplier, steps=steps, delta=delta)
     drawn = np.arange(min(occurrences, batch) + 1)
     log_mass = hypergeom.logpmf(drawn, terms, occurrences, batch)
     moved = (drawn / occurrences / noise_multiplier) ** 2 / 2

@@ -92,20 +92,26 @@ class Net(ABC):
         """Of a standardised row."""
         return 1.0
 
-    @abstractmethod
     def gradient_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        groups: Groups,
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, groups: Groups,
         clip_norm: float = math.inf,
-    ) -> np.ndarray:
+    ) -> np.ndarray:  # fmt: skip
         """Return (P,) float64: the sum of the groups' mean gradients, each clipped to a norm.
 
         ``rows`` (n, d) are prepared; a record with label -1, and a group whose gradient is not
         finite, contribute nothing.
         """
+        total = np.zeros(self.n_parameters)
+        for part in groups.parts():
+            total += self._part_sum(parameters, rows, labels, part, clip_norm)
+        return total if np.isfinite(total).all() else np.zeros_like(total)
+
+    @abstractmethod
+    def _part_sum(
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, part: Groups,
+        clip_norm: float,
+    ) -> np.ndarray:  # fmt: skip
+        """As ``gradient_sum``, of groups whose arrays are held together."""
 
     @abstractmethod
     def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
@@ -144,31 +150,22 @@ class Softmax(Net):
         """Return zeros."""
         return np.zeros(self.n_parameters, np.float32)
 
-    def gradient_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        groups: Groups,
-        clip_norm: float = math.inf,
-    ) -> np.ndarray:
+    def _part_sum(
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, part: Groups,
+        clip_norm: float,
+    ) -> np.ndarray:  # fmt: skip
         """Closed form: the gradient of a group is Σ w x ⊗ (p - y).
 
         Of few records its squared norm is Σ (x·x′ + 1)(e·e′) over their pairs, with e = w (p - y):
         no record's (d, K) gradient is ever stored. Scores are float32; norms and sums, on which
         the sensitivity rests, are float64.
         """
-        total = np.zeros((self.pixels + 1, self.n_classes))
-        matrix = np.asarray(parameters, np.float32).reshape(total.shape)
-        for part in groups.parts():
-            inputs, errors = self._pulls(matrix, rows, labels, part)
-            if math.isfinite(clip_norm):
-                factors = clip_factors(_squared(inputs, errors), clip_norm, _MARGIN)
-                errors *= factors[:, None, None]
-            flat = errors.reshape(-1, self.n_classes)
-            total[:-1] += inputs.reshape(len(flat), -1).T @ flat
-            total[-1] += flat.sum(axis=0)
-        return total.ravel() if np.isfinite(total).all() else np.zeros(self.n_parameters)
+        matrix = np.asarray(parameters, np.float32).reshape(self.pixels + 1, self.n_classes)
+        inputs, errors = self._pulls(matrix, rows, labels, part)
+        if math.isfinite(clip_norm):
+            errors *= clip_factors(_squared(inputs, errors), clip_norm, _MARGIN)[:, None, None]
+        flat = errors.reshape(-1, self.n_classes)
+        return np.r_[inputs.reshape(len(flat), -1).T @ flat, flat.sum(axis=0)[None]].ravel()
 
     def _pulls(
         self, matrix: np.ndarray, rows: np.ndarray, labels: np.ndarray, groups: Groups
@@ -323,14 +320,10 @@ class Cnn(Net):
         (gradient,) = torch.autograd.grad(logits, inputs, torch.from_numpy(by_logits))
         return costs, gradient.numpy()
 
-    def gradient_sum(
-        self,
-        parameters: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        groups: Groups,
-        clip_norm: float = math.inf,
-    ) -> np.ndarray:
+    def _part_sum(
+        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, part: Groups,
+        clip_norm: float,
+    ) -> np.ndarray:  # fmt: skip
         """By automatic differentiation up to what each layer gives; then as products.
 
         Gradients of the convolutions are one product per group, of which norms and sums are
@@ -338,30 +331,22 @@ class Cnn(Net):
         """
         import torch
 
-        total = np.zeros(self.n_parameters)
         flat = torch.from_numpy(np.asarray(parameters, np.float32))[None].requires_grad_()
-        for part in groups.parts():
-            records = part.records.ravel()
-            layers = self._layers(flat, torch.from_numpy(rows[records])[None])
-            truth = torch.from_numpy(labels[records])
-            weights = part.weights.ravel() * (truth.numpy() >= 0)
-            errors = layers[-1].detach().softmax(-1)[0]
-            errors[torch.arange(len(truth)), truth.clamp(min=0)] -= 1
-            errors *= torch.from_numpy(weights)[:, None]
-            if math.isfinite(clip_norm):
-                pulls = torch.autograd.grad(layers[-1], layers[1:7:2], errors[None])
-                seen = [layer.detach() for layer in layers[::2]]
-                total += self._clipped(seen, [*pulls, errors[None]], len(part.records), clip_norm)
-            else:
-                total += torch.autograd.grad(layers[-1], flat, errors[None])[0][0].double().numpy()
-        return total
+        records = part.records.ravel()
+        layers = self._layers(flat, torch.from_numpy(rows[records])[None])
+        truth = torch.from_numpy(labels[records])
+        weights = part.weights.ravel() * (truth.numpy() >= 0)
+        errors = layers[-1].detach().softmax(-1)[0]
+        errors[torch.arange(len(truth)), truth.clamp(min=0)] -= 1
+        errors *= torch.from_numpy(weights)[:, None]
+        if not math.isfinite(clip_norm):
+            return torch.autograd.grad(layers[-1], flat, errors[None])[0][0].double().numpy()
+        pulls = torch.autograd.grad(layers[-1], layers[1:7:2], errors[None])
+        seen = [layer.detach() for layer in layers[::2]]
+        return self._clipped(seen, [*pulls, errors[None]], len(part.records), clip_norm)
 
     def _clipped(
-        self,
-        seen: list[torch.Tensor],
-        pulls: list[torch.Tensor],
-        n_groups: int,
-        clip_norm: float,
+        self, seen: list[torch.Tensor], pulls: list[torch.Tensor], n_groups: int, clip_norm: float
     ) -> np.ndarray:
         """(P,) sum of clipped gradients of groups: what each layer saw, and how its scores pull."""
         from torch.nn.functional import pad

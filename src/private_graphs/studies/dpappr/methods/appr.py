@@ -9,7 +9,7 @@ the test graph, which is public, and read no training node. What it costs: ``app
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,17 +21,9 @@ from pydantic import Field
 
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
-from private_graphs.privacy.events import Query
+from private_graphs.privacy.events import Event, Query
 from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
 from private_graphs.studies.dpappr.methods.appr_attack import layer_attack, picture
 from private_graphs.studies.dpappr.methods.appr_budget import (
@@ -129,21 +121,19 @@ class Sample:
     rate: float
 
     @classmethod
-    def of(cls, data: Data, share: float, draw: Callable[[int, int], np.ndarray]) -> Sample:
-        """Draw ceil(share · n) of the n training nodes: the first of a random order.
+    def of(cls, data: Data, places: np.ndarray) -> Sample:
+        """Take the training nodes at ``places`` (m,), which are in random order.
 
-        ``draw`` gives places of a sample in random order by (nodes, sampled ones). The order
-        matters: sorted by number, one exchanged node would shift all places.
+        The order matters: sorted by number, one exchanged node would shift all places.
         """
         train = np.flatnonzero(data.task.graph.train_mask)
-        size = sampled_nodes(share, len(train))
-        nodes = train[draw(len(train), size)]
+        nodes = train[places]
         place = np.full(data.task.graph.n_nodes, -1)
-        place[nodes] = np.arange(size)
+        place[nodes] = np.arange(len(nodes))
         ends = place[data.task.graph.edge_index]
         return cls(
             data.features[nodes], data.task.graph.labels[nodes],
-            ends[:, (ends >= 0).all(axis=0)], size / len(train),
+            ends[:, (ends >= 0).all(axis=0)], len(nodes) / len(train),
         )  # fmt: skip
 
     @property
@@ -204,17 +194,13 @@ class Data:
         shared, share = None, request.settings.sample
         if shared_sample(self.task, request):
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
-        places: list[np.ndarray] = []
-
-        def draw(nodes: int, size: int) -> np.ndarray:
-            places[:] = door.sample(nodes, size, shared=shared)
-            return places[0]
-
+        n_train = int(self.task.graph.train_mask.sum())
+        (places,) = door.sample(n_train, sampled_nodes(share, n_train), shared=shared)
+        sample = Sample.of(self, places)
         if shared is None or share == 1:
-            return Sample.of(self, share, draw)
-        sample = Sample.of(self, share, draw)
-        key = request.seed, share, places[0].tobytes()
-        return self._samples.setdefault(key, sample)  # which knows its PageRank
+            return sample
+        # which knows its PageRank
+        return self._samples.setdefault((request.seed, share, places.tobytes()), sample)
 
     @cached_property
     def majority(self) -> int:
@@ -474,9 +460,8 @@ class _Run:
         settings, protocol, streams = request.settings, task.protocol, request.streams
         plan = plan_of(self.kind, task, settings)
         noise, parts = noise_of(plan, task, request)
-        told = stated(self.kind, task, request)
         queries = releases(plan, noise) if request.private else ()
-        self.door.plan([told["events"]])
+        self.door.plan([_events(plan, noise, task, request)])
         sample = self.data.sample(request, self.door)
         rows = rows_of(plan, protocol, sample, streams, self.door, queries[:-1], settings.anchor)
         # The published protocols keep the noise of training where rows alone have none.
@@ -534,16 +519,11 @@ class _Run:
             measured=measured,
             evaluated=evaluated,
             majority=self.data.majority,
-            **told,
         )
 
 
 def stated(
-    kind: Kind,
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
+    kind: Kind, task: NodeTask, request: Request, context: Context, chosen: Mapping
 ) -> dict[str, Any]:
     """See ``Method.stated``."""
     plan = plan_of(kind, task, request.settings)
@@ -551,11 +531,15 @@ def stated(
     proved = task.protocol.calibration == "proved"
     generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
     return {
-        "events": events(plan, noise, shared_sample(task, request)) if request.private else (),
+        "events": _events(plan, noise, task, request),
         "claim": None if proved or not request.private else claim(plan, *parts),
         "noise_generator": generator if proved else "philox_float32",
         "assumptions": (ANCHORED,) if request.settings.anchor else (),
     }
+
+
+def _events(plan: Plan, noise: Noise, task: NodeTask, request: Request) -> tuple[Event, ...]:
+    return events(plan, noise, shared_sample(task, request)) if request.private else ()
 
 
 def noise_of(
@@ -573,7 +557,7 @@ def noise_of(
 
 
 def run(
-    kind: Kind, task: NodeTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    kind: Kind, task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request, in order."""
     data: dict[bool, Data] = {}

@@ -23,17 +23,9 @@ from pydantic import Field
 
 from private_graphs.datasets.photographs import varied
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import Event, GaussianQuery, PureQuery
+from private_graphs.privacy.events import GaussianQuery, PureQuery
 from private_graphs.tasks import ImageTask
 from private_graphs.training.picture_nets import standardised
 
@@ -77,7 +69,7 @@ def with_replaced(
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request with one release."""
     book = Codebook.of(task.validation_pixels.reshape(-1, *task.shape[1:]))
@@ -93,20 +85,11 @@ def run(
         if request.settings.replaced:
             public = public_of[request.settings.release], task.validation_labels
             rows, labels = with_replaced(rows, labels, public, task.n_classes, request.seed)
-        told = stated(task, request)
-        own = door.batch([request])
-        own.plan([told["events"]])
-        cells = _released(task, request, book, rows, labels, own, *(told["events"] or [None]))
+        query, own = _event(task, request) if request.private else None, door.batch([request])
+        own.plan([(query,) if query else ()])
+        cells = _released(task, request, book, rows, labels, own, query)
         classes = near[:, cells].argmax(axis=1)
-        n_validation = len(task.validation_pixels)
-        outcomes.append(
-            Outcome(
-                test_predictions=classes[n_validation:],
-                validation_predictions=classes[:n_validation],
-                measured={"noise_multiplier": _noise(told["events"])},
-                **told,
-            )
-        )
+        outcomes.append(Outcome.of(task, classes, measured={"noise_multiplier": _noise(query)}))
         context.report(len(outcomes), len(requests))
     return outcomes
 
@@ -171,12 +154,7 @@ def _dimensions(task: ImageTask, settings: CodeSettings) -> int:
     return min(settings.dimensions, len(task.validation_pixels) - 1, n_features)
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     codes = request.settings.release == "codes"
     return {
@@ -185,7 +163,7 @@ def stated(
     }
 
 
-def _event(task: ImageTask, request: Request) -> Event:
+def _event(task: ImageTask, request: Request) -> PureQuery | GaussianQuery:
     scenario, n_cells = task.scenario, len(task.validation_pixels)
     claim = {"unit": scenario.unit, "relation": scenario.relation, "count": 1}
     if request.settings.release == "codes":
@@ -234,10 +212,9 @@ def _in_ball(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
 
 
-def _noise(events: tuple[Event, ...]) -> float:
+def _noise(query: PureQuery | GaussianQuery | None) -> float:
     """Noise of a mean in units of its sensitivity; 0 of reports."""
-    return sum(event.noise_std / event.sensitivity for event in events
-               if isinstance(event, GaussianQuery))  # fmt: skip
+    return query.noise_std / query.sensitivity if isinstance(query, GaussianQuery) else 0
 
 
 METHODS = (

@@ -17,15 +17,7 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
 from private_graphs.methods.unit_gradients import Model, models
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask
@@ -94,7 +86,7 @@ PROTOCOLS = (
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Attack the model of every request; UserError where the needed job has none for it."""
     known, attacked = _models(context), []
@@ -141,17 +133,9 @@ def _model_of(known: Mapping[tuple[float, int], Model], request: Request) -> Mod
     return model
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; what is released is the model of the needed job."""
-    return _stated(task, request, _model_of(_models(context), request))
-
-
-def _stated(task: ImageTask, request: Request, model: Model) -> dict[str, Any]:
+    model = _model_of(_models(context), request)
     prior = request.settings.attack == "prior"
     return {
         "events": model.events if request.private else (),
@@ -184,15 +168,14 @@ def _attacked(
     pictures = attack(net, parameters, chosen, public)
     sure = sureness(net, parameters, pictures)
     outcomes = []
-    for request, model, own, confidence in zip(requests, attacked, pictures, sure, strict=True):
+    for model, own, confidence in zip(attacked, pictures, sure, strict=True):
         pixels = np.concatenate([task.validation_pixels, task.test_pixels])
         classes = net.predict(model.parameters, pixels)
-        n_validation = len(task.validation_pixels)
         measured, distances = scale.measure(own)
         outcomes.append(
-            Outcome(
-                test_predictions=classes[n_validation:],
-                validation_predictions=classes[:n_validation],
+            Outcome.of(
+                task,
+                classes,
                 measured={
                     "noise_multiplier": model.noise_multiplier,
                     "confidence": float(confidence.mean()),
@@ -205,7 +188,6 @@ def _attacked(
                     "pictures": np.round(255 * own[:_SHOWN]).astype(np.uint8),
                     "real": scale.real[:_SHOWN],
                 },
-                **_stated(task, request, model),
             )
         )
     return outcomes

@@ -18,15 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
 from private_graphs.methods.scattering import Axes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -54,7 +46,7 @@ class PartSettings(Settings):
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request with one release; features are computed once for all."""
     import torch
@@ -75,33 +67,27 @@ def run(
     outcomes = []
     for request in requests:
         chosen = {"norm": bound, "rank": rows.shape[1]}
-        told = stated(task, request, chosen=chosen)
-        sums = sums_of[request.settings.parts]
+        told = stated(task, request, context, chosen)
+        sums, events = sums_of[request.settings.parts], told["events"]
         if request.private:
             refuse_large_delta(task.delta, told["n_units"])
         own = door.batch([request])
-        own.plan([told["events"]])
-        (sums,) = own.gaussian(sums[None].copy(), told["events"] or [None])
+        own.plan([events])
+        (sums,) = own.gaussian(sums[None].copy(), events or [None])
         weights = (sums / (variances + RIDGE)).T.astype(np.float32)
         outcomes.append(
             Outcome(
                 test_predictions=(test @ weights).argmax(axis=1),
                 validation_predictions=(public @ weights).argmax(axis=1),
                 settings=chosen,
-                measured={"noise_multiplier": sum(e.noise_std / bound for e in told["events"])},
-                **told,
+                measured={"noise_multiplier": sum(e.noise_std / bound for e in events)},
             )
         )
         context.report(len(outcomes), len(requests))
     return outcomes
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; ``chosen`` has the norm that means are cut to, and the rank."""
     events: tuple[Event, ...] = ()
     if request.private:

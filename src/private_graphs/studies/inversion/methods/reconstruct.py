@@ -8,7 +8,6 @@ as one batch, and nothing is random.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -103,7 +102,6 @@ def attack(
     parameters: np.ndarray,
     chosen: Attack,
     public: tuple[np.ndarray, np.ndarray] | None = None,
-    report: Callable[[int], None] = lambda step: None,
 ) -> np.ndarray:
     """Return (R, K, h, w) float32 pictures in [0, 1]: of every class by each of R models.
 
@@ -111,18 +109,16 @@ def attack(
     """
     flat = np.ascontiguousarray(parameters, np.float32)
     if chosen.kind == "original":
-        found = _original(net, flat, chosen, report)
+        found = _original(net, flat, chosen)
     elif chosen.kind == "enhanced":
-        found = _enhanced(net, flat, chosen, report)
+        found = _enhanced(net, flat, chosen)
     else:
-        found = _prior(net, flat, chosen, public, report)
+        found = _prior(net, flat, chosen, public)
     shape = (len(parameters), net.n_classes, net.height, net.width)
     return found.clip(0, 1).reshape(shape)
 
 
-def _original(
-    net: Net, parameters: np.ndarray, chosen: Attack, report: Callable[[int], None]
-) -> np.ndarray:
+def _original(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
     """Gradient descent on 1 - p from a black picture; of every picture the best one counts."""
     pictures = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     best, least = pictures.copy(), np.full(pictures.shape[:2], np.inf, np.float32)
@@ -141,7 +137,6 @@ def _original(
         earlier[place, at] = cost
         moved = (pictures[at] - np.float32(chosen.step) * gradient).clip(0, 1)
         pictures[at] = np.where(stopped[at][..., None], pictures[at], moved)
-        report(step + 1)
     return best
 
 
@@ -166,15 +161,13 @@ class Adam:
         return -self.step * self.mean / np.sqrt(self.square + _TAU)
 
 
-def _enhanced(
-    net: Net, parameters: np.ndarray, chosen: Attack, report: Callable[[int], None]
-) -> np.ndarray:
+def _enhanced(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
     """Adam on 1 - p + λ penalty; the gradient is taken through the box by w."""
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     if not chosen.box:
         variables += 0.5
     adam = Adam.of(variables, chosen.step)
-    for step in range(chosen.steps):
+    for _ in range(chosen.steps):
         pictures = (np.tanh(variables) + 1) / 2 if chosen.box else variables
         _, gradient = net.pulled(parameters, pictures, doubt)
         if chosen.penalty != "none":
@@ -185,16 +178,11 @@ def _enhanced(
         if chosen.box:
             gradient = gradient * 2 * pictures * (1 - pictures)  # derivative of the box
         variables += adam.move(gradient)
-        report(step + 1)
     return (np.tanh(variables) + 1) / 2 if chosen.box else variables
 
 
 def _prior(
-    net: Net,
-    parameters: np.ndarray,
-    chosen: Attack,
-    public: tuple[np.ndarray, np.ndarray],
-    report: Callable[[int], None],
+    net: Net, parameters: np.ndarray, chosen: Attack, public: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
     """Adam on -log p + λ‖z‖² / 2, where a picture is a public mean plus smooth detail.
 
@@ -224,11 +212,10 @@ def _prior(
 
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     adam = Adam.of(variables, chosen.step)
-    for step in range(chosen.steps):
+    for _ in range(chosen.steps):
         pictures = mean + shaped(variables)
         _, gradient = net.pulled(parameters, pictures, surprise)
         variables += adam.move(shaped(gradient) + chosen.weight * variables)
-        report(step + 1)
     detail = shaped(variables)
     spread = detail.std(-1, keepdims=True)
     return mean + _CONTRAST * contrast[:, None] * detail / np.where(spread > 0, spread, 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,14 +20,13 @@ from private_graphs.datasets import views
 from private_graphs.errors import UsageError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
     Claim,
     Context,
     Method,
     Outcome,
     Request,
     Settings,
+    in_batches,
 )
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon
 from private_graphs.privacy.calibration import moments_formula, refuse_large_delta
@@ -188,12 +188,7 @@ def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
     return Claim(formula, moments_formula(rate, steps), printed if differs else None)
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     return {
         "events": planned(task, request),
@@ -205,7 +200,7 @@ def stated(
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Train every request; those with the same settings as one batch.
 
@@ -214,25 +209,14 @@ def run(
     """
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
-    batches: dict[tuple[bool, MlpSettings], list[int]] = {}
-    for index, request in enumerate(requests):
-        batches.setdefault((request.private, request.settings), []).append(index)
-    total = sum(request.settings.epochs for request in requests)
-    outcomes: dict[int, Outcome] = {}
-    done = 0
-    for indices in batches.values():
-        batch = [requests[index] for index in indices]
-        own = door.of_lanes(indices)
-        answers = _train(task, batch, own, context, lambda epochs, _, done=done: context.report(
-            done + epochs, total
-        ))  # fmt: skip
-        outcomes |= zip(indices, answers, strict=True)
-        done += sum(request.settings.epochs for request in batch)
-    return [outcomes[index] for index in range(len(requests))]
+    answer, epochs = partial(_train, task), lambda request: request.settings.epochs
+    return in_batches(
+        requests, door, context, lambda each: (each.private, each.settings), answer, epochs
+    )
 
 
 def _train(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context, report
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer requests that are all private, or all not, with the same settings."""
     settings: MlpSettings = requests[0].settings
@@ -250,21 +234,19 @@ def _train(
         net, steps, task.train_pixels, task.train_labels,
         [request.streams for request in requests],
         door.descent([each[0] if each else None for each in events]), watched=watched,
-        threads=context.threads, device=context.device, progress=report,
+        threads=context.threads, device=context.device, progress=context.progress,
     )  # fmt: skip
     outcomes = []
-    for request, replica in zip(requests, trained, strict=True):
+    for replica in trained:
         classes = mlp.predict(net, replica.parameters, evaluated)
-        told = stated(task, request, context)
         outcomes.append(
-            Outcome(
-                test_predictions=classes[len(task.validation_pixels) :],
-                validation_predictions=classes[: len(task.validation_pixels)],
+            Outcome.of(
+                task,
+                classes,
                 measured={
                     "epochs": replica.epochs,
                     "noise_multiplier": settings.noise_multiplier if private else 0.0,
                 },
-                **told,
             )
         )
     return outcomes

@@ -20,18 +20,10 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Claim,
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-)
+from private_graphs.methods.method import Claim, Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
 from private_graphs.protocols import Protocol
 from private_graphs.studies.pate.methods.pate_votes import (
@@ -130,26 +122,25 @@ def noise_of(task: ImageTask, request: Request) -> Noise | None:
     )  # fmt: skip
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; the labels are kept for other jobs."""
-    noise = noise_of(task, request)
+    noise, claim = noise_of(task, request), None
     if noise is None:
         return {}
-    claim = None
     if task.protocol.accountant == "theorem":
         words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
         claim = Claim(simple_epsilon(noise.mu, task.delta), words)
     return {
-        "events": noise.events(task.scenario.unit, task.scenario.relation),
+        "events": _events(task, request),
         "claim": claim,
         "noise_generator": "argmax",
         "assumptions": (POST_PROCESSING,),
     }
+
+
+def _events(task: ImageTask, request: Request) -> tuple[GaussianQuery, ...]:
+    noise = noise_of(task, request)
+    return noise.events(task.scenario.unit, task.scenario.relation) if noise else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +223,7 @@ class Stage:
 
     def labels(self, request: Request) -> np.ndarray:
         """Return the (V,) released labels of a request, ``REFUSED`` where there is none."""
-        own, plan = self.door.batch([request]), stated(self.task, request).get("events", ())
+        own, plan = self.door.batch([request]), _events(self.task, request)
         kept = self.kept("labels", _name(request, "labels"))
         if kept is not None:
             self._check_price(request)
@@ -321,7 +312,7 @@ def one_by_one(
     task: ImageTask,
     requests: Sequence[Request],
     door: Door,
-    context: Context = ALONE,
+    context: Context,
 ) -> list[Outcome]:
     """Answer requests in turn; they share the votes and labels of a stage."""
     import torch
@@ -355,7 +346,6 @@ def _release(stage: Stage, request: Request) -> Outcome:
     return Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
-        **stated(task, request),
         measured={
             "epochs": request.settings.epochs,
             "noise_multiplier": noise_of(task, request).answer_std,

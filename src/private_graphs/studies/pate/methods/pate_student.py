@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.studies.pate.methods import pate_labels
 from private_graphs.studies.pate.methods.pate_labels import (
     GRID_SEARCH,
@@ -102,7 +102,6 @@ def _answer(stage: Stage, request: Request) -> Outcome:
     return Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
-        **stated(task, request, stage.context),
         measured={
             "epochs": settings.epochs,
             "noise_multiplier": noise.answer_std if noise else 0.0,
@@ -114,14 +113,9 @@ def _answer(stage: Stage, request: Request) -> Outcome:
     )
 
 
-def stated(
-    task: ImageTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; where no other job has made the labels they are not kept."""
-    told = pate_labels.stated(task, request, context)
+    told = pate_labels.stated(task, request, context, chosen)
     return told if "labels" in context.artifacts else told | {"assumptions": ()}
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
 from private_graphs.tasks import ImageTask
 
 
@@ -28,7 +28,7 @@ class ClassifierSettings(Settings):
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context = ALONE
+    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Train one classifier for every request."""
     import torch

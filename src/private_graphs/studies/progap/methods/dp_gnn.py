@@ -21,15 +21,7 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Claim,
-    Context,
-    Method,
-    Outcome,
-    Request,
-)
+from private_graphs.methods.method import Claim, Context, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     Data,
     NoisySums,
@@ -231,12 +223,7 @@ def noise_scale(budget: Budget, epsilon: float) -> float:
     return renyi_scale(epsilon, budget.delta, lambda scale: scale, lambda s, _: budget.printed(s))
 
 
-def stated(
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     if not request.private:
         return {"noise_generator": "numpy_float32"}
@@ -355,7 +342,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     budget, private = budget_of(task, settings), requests[0].private
     scales = [noise_scale(budget, each.epsilon) if private else 0.0 for each in requests]
     streams = [each.streams for each in requests]
-    plans = [stated(task, each).get("events", ()) for each in requests]
+    plans = [budget.events(scale) if private else () for scale in scales]
     door.plan(plans)
     lists = [owned_lists(data.adjacency, settings.degree, each) for each in streams]
     received = [each.T.tocsr() for each in lists]
@@ -408,9 +395,8 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
             test_predictions=predicted[index, data.test],
             validation_predictions=predicted[index, data.validation],
             measured={"epochs": settings.epochs, "noise_multiplier": scale},
-            **stated(task, request, chosen={"noise_multiplier": scale}),
         )
-        for index, (request, scale) in enumerate(zip(requests, scales, strict=True))
+        for index, scale in enumerate(scales)
     ]
 
 

@@ -20,24 +20,16 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    ALONE,
-    NO_SETTINGS,
-    Claim,
-    Context,
-    Method,
-    Outcome,
-    Request,
-)
-from private_graphs.methods.noisy_sums import (
-    PROTOCOLS as SUMS,
-)
+from private_graphs.methods.method import Claim, Context, Method, Outcome, Request
+from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
 from private_graphs.methods.noisy_sums import (
     WIDTH,
     Data,
     SumsProtocol,
     SumsSettings,
     answer_alike,
+    layer,
+    norms,
     started,
 )
 from private_graphs.privacy.events import Event, PureQuery
@@ -171,14 +163,13 @@ class Sage:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the parameters of one replica."""
-        h, shapes = WIDTH, {"first.weight": (self.n_features, WIDTH), "first.bias": (WIDTH,)}
-        for layer in range(self.layers):
-            for part in ("near", "self"):
-                shapes |= {f"{part}{layer}.weight": (1, h, h), f"{part}{layer}.bias": (1, h)}
-        shapes |= {"joined.weight": (1, self.layers * h, h), "joined.bias": (1, h)}
-        for name in ("first", *(f"near{layer}" for layer in range(self.layers)), "joined"):
-            shapes |= {f"{name}.norm.weight": (1, h), f"{name}.norm.bias": (1, h)}
-        return shapes | {"head.weight": (1, h, self.n_classes), "head.bias": (1, self.n_classes)}
+        h, numbers = WIDTH, range(self.layers)
+        shapes = layer("first", self.n_features, h)
+        for number in numbers:
+            shapes |= layer(f"near{number}", 1, h, h) | layer(f"self{number}", 1, h, h)
+        shapes |= layer("joined", 1, self.layers * h, h)
+        shapes |= norms(["first", *(f"near{number}" for number in numbers), "joined"], 1, h)
+        return shapes | layer("head", 1, h, self.n_classes)
 
     def base(self, forward: stacks.Forward):
         """Return (R, 1, N, h): what nodes send at first."""
@@ -197,11 +188,11 @@ class Sage:
 
         values = self.base(forward)
         outputs = []
-        for layer in range(self.layers):
+        for number in range(self.layers):
             got, values = self.gathered(forward, values)
-            near = forward.linear(f"near{layer}", got)
-            values = normalize(near + forward.linear(f"self{layer}", values), dim=-1)
-            values = selu(forward.norm(f"near{layer}.norm", self.norm, values))
+            near = forward.linear(f"near{number}", got)
+            values = normalize(near + forward.linear(f"self{number}", values), dim=-1)
+            values = selu(forward.norm(f"near{number}.norm", self.norm, values))
             outputs.append(values)
         joined = forward.linear("joined", torch.cat(outputs, dim=-1))
         return forward.linear("head", selu(forward.norm("joined.norm", self.norm, joined)))[:, 0]
@@ -217,12 +208,7 @@ def _means(first: np.ndarray, second: np.ndarray, n: int) -> scipy.sparse.csr_ma
     return matrix
 
 
-def stated(
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``."""
     claim = None
     if request.private and task.protocol.calibration == "published":
@@ -283,16 +269,14 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     )  # fmt: skip
     stacks.train_whole(network, stack, fit)
     predicted = stacks.predictions(network, stack, inputs)
-    outcomes = []
-    for index, request in enumerate(requests):
-        outcome = Outcome(
-            test_predictions=predicted[index, data.test],
-            validation_predictions=predicted[index, data.validation],
+    return [
+        Outcome(
+            test_predictions=each[data.test],
+            validation_predictions=each[data.validation],
             measured={"epochs": settings.epochs},
-            **stated(task, request),
         )
-        outcomes.append(outcome)
-    return outcomes
+        for each in predicted
+    ]
 
 
 METHODS = (

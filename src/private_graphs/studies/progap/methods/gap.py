@@ -21,16 +21,14 @@ from private_graphs.methods.noisy_sums import (
     WIDTH,
     Data,
     SumsSettings,
-    Trainer,
     answer_alike,
     budget_of,
-    of_kind,
-    plan_alike,
-    scales_of,
+    layer,
+    norms,
+    planned,
     started,
     stated_by,
 )
-from private_graphs.privacy.events import PoissonSums
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks
@@ -48,16 +46,10 @@ class Encoder:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the parameters of one replica."""
-        h = WIDTH
-        shapes: dict[str, tuple[int, ...]] = {
-            "first.weight": (self.n_features, h),
-            "first.bias": (h,),
-            "second.weight": (1, h, h),
-            "second.bias": (1, h),
-        }
-        for name in ("first.norm", "second.norm") if self.norm != "none" else ():
-            shapes |= {f"{name}.weight": (1, h), f"{name}.bias": (1, h)}
-        return shapes | {"head.weight": (1, h, self.n_classes), "head.bias": (1, self.n_classes)}
+        shapes = layer("first", self.n_features, WIDTH) | layer("second", 1, WIDTH, WIDTH)
+        if self.norm != "none":
+            shapes |= norms(["first", "second"], 1, WIDTH)
+        return shapes | layer("head", 1, WIDTH, self.n_classes)
 
     def embedding(self, forward: stacks.Forward):
         """Return (R, 1, n, h) unit rows."""
@@ -85,14 +77,10 @@ class Classifier:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the parameters of one replica."""
-        k, h = self.n_hops, WIDTH
-        shapes: dict[str, tuple[int, ...]] = {"sums.weight": (k, h, h), "sums.bias": (k, h)}
+        joined, shapes = self.n_hops * WIDTH, layer("sums", self.n_hops, WIDTH, WIDTH)
         if self.norm != "none":
-            shapes |= {"joined.norm.weight": (1, k * h), "joined.norm.bias": (1, k * h)}
-        return shapes | {
-            "head.weight": (1, k * h, self.n_classes),
-            "head.bias": (1, self.n_classes),
-        }
+            shapes |= norms(["joined"], 1, joined)
+        return shapes | layer("head", 1, joined, self.n_classes)
 
     def __call__(self, forward: stacks.Forward):
         """Return logits (R, n, C)."""
@@ -114,12 +102,8 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     from private_graphs.training import stacks
 
     task, settings = data.task, requests[0].settings
-    budget = _budget(task, settings)
-    scales = scales_of(budget, task.protocol, requests)
+    trainer, sums = planned(data, _budget(task, settings), requests, door)
     streams = [request.streams for request in requests]
-    plans = plan_alike(budget, scales, requests, door)
-    trainer = Trainer(data, requests, scales, door, of_kind(PoissonSums, plans))
-    sums = data.sums(door, plans, requests)
     norm = "none" if trainer.lists else "batch"
     encoder = Encoder(task.graph.n_features, task.n_classes, norm)
     stack, inputs = started(encoder, streams, 0), stacks.Inputs(data.rows)
@@ -133,7 +117,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     classifier = Classifier(settings.hops + 1, task.n_classes, norm)
     stack = started(classifier, streams, 1)
     trainer.fit(classifier, stack, inputs)
-    return trainer.outcomes(stacks.predictions(classifier, stack, inputs), budget)
+    return trainer.outcomes(stacks.predictions(classifier, stack, inputs))
 
 
 METHODS = (

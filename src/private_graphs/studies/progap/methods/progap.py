@@ -23,15 +23,13 @@ from private_graphs.methods.noisy_sums import (
     Budget,
     Data,
     SumsSettings,
-    Trainer,
     answer_alike,
     budget_of,
-    of_kind,
-    plan_alike,
-    scales_of,
+    layer,
+    norms,
+    planned,
     stated_by,
 )
-from private_graphs.privacy.events import PoissonSums
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -71,23 +69,16 @@ class Stage:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the parameters of one replica."""
-        s, k, h = self.number, self.number + 1, WIDTH
-        shapes: dict[str, tuple[int, ...]] = {
-            "first.weight": (self.n_features, h),
-            "first.bias": (h,),
-        }
-        if s:
-            shapes |= {"sums.weight": (s, h, h), "sums.bias": (s, h)}
-        norms = ["first.norm"]
+        k, h = self.number + 1, WIDTH
+        shapes, normed = layer("first", self.n_features, h), ["first"]
+        if self.number:
+            shapes |= layer("sums", self.number, h, h)
         if self.layers == 2:
-            shapes |= {"second.weight": (k, h, h), "second.bias": (k, h)}
-            norms.append("second.norm")
-        for name in norms if self.norm != "none" else ():
-            shapes |= {f"{name}.weight": (k, h), f"{name}.bias": (k, h)}
-        return shapes | {
-            "head.weight": (1, k * h, self.n_classes),
-            "head.bias": (1, self.n_classes),
-        }
+            shapes |= layer("second", k, h, h)
+            normed.append("second")
+        if self.norm != "none":
+            shapes |= norms(normed, k, h)
+        return shapes | layer("head", 1, k * h, self.n_classes)
 
     def bases(self, forward: stacks.Forward):
         """Return (R, s + 1, n, h): the outputs of all bases."""
@@ -131,11 +122,7 @@ def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
 
     task, settings = data.task, requests[0].settings
     budget = planned_budget(task, settings)
-    scales = scales_of(budget, task.protocol, requests)
-    plans = plan_alike(budget, scales, requests, door)
-    steps = of_kind(PoissonSums, plans)
-    trainer = Trainer(data, requests, scales, door, steps, watches=bool(settings.curves))
-    sums = data.sums(door, plans, requests)
+    trainer, sums = planned(data, budget, requests, door, watches=bool(settings.curves))
     stage, stack, inputs = None, None, stacks.Inputs(data.rows)
     for number in range(settings.hops + 1):
         if stage is not None:
@@ -153,7 +140,7 @@ def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
         )
         stack = stage.grown(stack, [request.streams for request in requests])
         trainer.fit(stage, stack, inputs)
-    return trainer.outcomes(stacks.predictions(stage, stack, inputs), budget)
+    return trainer.outcomes(stacks.predictions(stage, stack, inputs))
 
 
 def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:

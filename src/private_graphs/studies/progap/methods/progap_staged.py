@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import ALONE, NO_SETTINGS, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     Data,
@@ -25,8 +25,7 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
-    plan_alike,
-    scales_of,
+    planned,
     stated_by,
 )
 from private_graphs.studies.progap.methods.progap import Stage, last_base
@@ -67,15 +66,13 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
 
     task, settings = data.task, requests[0].settings
     budget, n_runs = _budget(task, settings), len(requests)
-    scales = scales_of(budget, task.protocol, requests)
     tried = [
         replace(request, settings=request.settings.model_copy(update={"learning_rate": rate}))
         for rate in settings.learning_rates
         for request in requests
     ]
-    plans = plan_alike(budget, scales, requests, door)
-    lines = [_Line(layers, Trainer(data, tried, scales, door, ())) for layers in settings.layers]
-    sums = data.sums(door, plans, requests)
+    answering, sums = planned(data, budget, requests, door)
+    lines = [_Line(layers, Trainer(data, tried, (), door, ())) for layers in settings.layers]
     inputs = stacks.Inputs(data.rows)
     best = np.full(n_runs, -1.0)
     predicted = np.zeros((n_runs, len(data.rows)), np.int64)
@@ -112,25 +109,14 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
             new = torch.from_numpy(rows)[:, None].repeat(len(settings.learning_rates), 1, 1, 1)
             hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=1)
             inputs = stacks.Inputs(data.rows, hops)
-    told = Trainer(data, requests, scales, door, ())
     n_tried = (settings.hops + 1) * len(lines) * len(settings.learning_rates)
     return [
-        replace(
-            outcome,
-            settings=own,
-            n_configurations=n_tried,
-            chosen_by=_CHOSEN_BY,
-        )
-        for outcome, own in zip(told.outcomes(predicted, budget), chosen, strict=True)
+        replace(outcome, settings=own, n_configurations=n_tried)
+        for outcome, own in zip(answering.outcomes(predicted), chosen, strict=True)
     ]
 
 
-def _stated(
-    task: NodeTask,
-    request: Request,
-    context: Context = ALONE,
-    chosen: Mapping[str, Any] = NO_SETTINGS,
-) -> dict[str, Any]:
+def _stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     return stated_by(_budget)(task, request, context, chosen) | {"chosen_by": _CHOSEN_BY}
 
 
