@@ -35,6 +35,7 @@ from private_graphs.studies.dpappr.methods.appr_budget import (
     Noise,
     Plan,
     choices_epsilon,
+    classical_std,
     events,
     proved_noise,
     published_noise,
