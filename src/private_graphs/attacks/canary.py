@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_budget import (
     RELATION,
@@ -135,21 +135,9 @@ def canary_graph(features: Sequence[float], labels: Sequence[int]) -> GraphDatas
     train[canaries] = there
     ring = np.arange(_RING)
     ends = np.sort(np.stack([ring, (ring + 1) % _RING]), axis=0)
-    info = DatasetInfo(
-        name="canary", title="Canary graph", synthetic=True, classes=["0", "1"],
-        feature_kind="sparse", units="node", n_nodes=n, n_edges=_RING,
-        n_features=matrix.shape[1], loops_dropped=0, duplicates_dropped=0, sources=[],
-        licence="none: generated", citation="none: generated", public_facts=[],
-    )  # fmt: skip
-    return GraphDataset(
-        features=SparseFeatures.from_scipy(sp.csr_matrix(matrix)),
-        edge_index=ends[:, np.lexsort(ends[::-1])],
-        labels=every,
-        train_mask=train,
-        validation_mask=(np.arange(n) >= n - 2 * CLASSES) & (np.arange(n) < n - CLASSES),
-        test_mask=np.arange(n) >= n - CLASSES,
-        info=info,
-    )
+    tested = np.arange(n) >= n - CLASSES
+    masks = train, (np.arange(n) >= n - 2 * CLASSES) & ~tested, tested
+    return GraphDataset.generated("canary", ["0", "1"], sp.csr_matrix(matrix), ends, every, masks)
 
 
 def _structure(design: Design, dataset: GraphDataset, streams: Sequence[Streams]) -> Structure:
