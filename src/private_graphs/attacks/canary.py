@@ -1,20 +1,11 @@
 """Canaries: nodes whose presence or label training reveals as much as its clipping allows.
 
-**Many runs.** A small graph has one isolated node, the canary, with a huge feature in a dimension
-of its own. The last layer starts at zero, so that the canary's gradient is its hidden vector times
-plus or minus the same class direction, as its label says; it is so large that clipping leaves
-nothing but it. With a tiny learning rate every step sees the same gradient, so that the
-displacement along it is a sum of T terms ±C and T draws of noise: the pair of neighbours that the
-proof of node-level replace supposes. Half of the runs have the canary labelled 1, and the attack
-guesses the label from the sign of the displacement.
-
-**One run** (Steinke, Nasr & Jagielski 2023). Many canaries, each with a dimension of its own, take
-part independently with probability 1/2. The first layer starts at zero and its bias at one, so that
-every canary has its own rows of the first weight matrix; the attack guesses for the canaries with
-the largest and the smallest displacement of their rows.
+**Many runs**: the attack guesses the label of one isolated node with a huge feature from the sign
+of the parameters' displacement. **One run** (Steinke, Nasr & Jagielski 2023): it guesses which of
+many such nodes took part. How, and what they found: docs/privacy.md §10.
 
 Everything trains through ``training.engine``: what is attacked is the code that all results of
-this project come from. Section numbers refer to ``docs/privacy.md``.
+this project come from.
 """
 
 from __future__ import annotations
@@ -26,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_budget import (
     RELATION,
@@ -144,21 +135,9 @@ def canary_graph(features: Sequence[float], labels: Sequence[int]) -> GraphDatas
     train[canaries] = there
     ring = np.arange(_RING)
     ends = np.sort(np.stack([ring, (ring + 1) % _RING]), axis=0)
-    info = DatasetInfo(
-        name="canary", title="Canary graph", synthetic=True, classes=["0", "1"],
-        feature_kind="sparse", units="node", n_nodes=n, n_edges=_RING,
-        n_features=matrix.shape[1], loops_dropped=0, duplicates_dropped=0, sources=[],
-        licence="none: generated", citation="none: generated", public_facts=[],
-    )  # fmt: skip
-    return GraphDataset(
-        features=SparseFeatures.from_scipy(sp.csr_matrix(matrix)),
-        edge_index=ends[:, np.lexsort(ends[::-1])],
-        labels=every,
-        train_mask=train,
-        validation_mask=(np.arange(n) >= n - 2 * CLASSES) & (np.arange(n) < n - CLASSES),
-        test_mask=np.arange(n) >= n - CLASSES,
-        info=info,
-    )
+    tested = np.arange(n) >= n - CLASSES
+    masks = train, (np.arange(n) >= n - 2 * CLASSES) & ~tested, tested
+    return GraphDataset.generated("canary", ["0", "1"], sp.csr_matrix(matrix), ends, every, masks)
 
 
 def _structure(design: Design, dataset: GraphDataset, streams: Sequence[Streams]) -> Structure:

@@ -3,17 +3,8 @@
 The attack is a black box: it calls the ``run`` of the method that every result comes from, and
 guesses from the predicted class of one test node, class 1 against class 0, a rule fixed before any
 run. The two neighbours differ in one unit, so that everything that is released differs by as much
-as the method says that it may:
-
-**Node level (replace).** The canary is a training node whose text is a word of its own, which most
-public texts have with one sign or the other, so that it is the first principal axis. One arm has
-it labelled 0, the other 1, however many classes there are. The test node has its text.
-
-**Edge level (add_remove).** No node has a text, and all classes have as many nodes, so that public
-data tell nothing. Training nodes are joined to all of their class, so that votes get weight. The
-canary is the one edge of the test node, to a training node of class 1; one arm lacks it.
-
-Section numbers refer to ``docs/privacy.md``.
+as the method says that it may: the label of a training node with a word of its own (replace), or
+the one edge of the test node (add_remove). docs/methods.md, "Audits".
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
 from private_graphs.jobs import Job
 from private_graphs.methods import all_methods
@@ -49,21 +49,13 @@ def small_graph() -> GraphDataset:
     same = labels[:, None] == labels[None, :]
     upper = np.triu(draws.random((nodes, nodes)) < np.where(same, 9 / nodes, 2 / nodes), 1)
     words = draws.random((nodes, 18)) < np.where(np.arange(18) // 6 == labels[:, None], 0.4, 0.1)
-    edges = np.argwhere(upper).T.astype(np.int64)
+    edges = np.argwhere(upper).T
     shown = labels.copy()
     shown[:3] = -1
     side = np.arange(nodes) * 4 // nodes
-    info = DatasetInfo(
-        name="small", title="small", synthetic=True, classes=["a", "b", "c"],
-        feature_kind="sparse", units="node", n_nodes=nodes, n_edges=edges.shape[1], n_features=18,
-        loops_dropped=0, duplicates_dropped=0, sources=[], licence="none", citation="none",
-        public_facts=[],
-    )  # fmt: skip
-    return GraphDataset(
-        features=SparseFeatures.from_scipy(sp.csr_matrix(words.astype(np.float32))),
-        edge_index=np.ascontiguousarray(edges[:, np.lexsort(edges[::-1])]), labels=shown,
-        train_mask=side < 2, validation_mask=side == 2, test_mask=side == 3, info=info,
-    )  # fmt: skip
+    features = sp.csr_matrix(words.astype(np.float32))
+    masks = side < 2, side == 2, side == 3
+    return GraphDataset.generated("small", "abc", features, edges, shown, masks)
 
 
 def small_images() -> ImageDataset:

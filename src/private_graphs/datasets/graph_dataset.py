@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -129,6 +130,30 @@ class GraphDataset(LabelledDataset):
                 "of the features"
             )
         check_graph(self.arrays(), self.info, where, where)
+
+    @classmethod
+    def generated(
+        cls, name: str, classes: Sequence[str], features: Any, edge_index: np.ndarray,
+        labels: np.ndarray, masks: Sequence[np.ndarray],
+    ) -> GraphDataset:  # fmt: skip
+        """Make a graph that comes from no file.
+
+        ``features`` (N, F) is a SciPy matrix, ``edge_index`` (2, E) has i < j in any order,
+        ``masks`` are those of training, validation and test nodes.
+        """
+        info = DatasetInfo(
+            name=name, title=name, synthetic=True, classes=list(classes), feature_kind="sparse",
+            units="node", n_nodes=len(labels), n_edges=edge_index.shape[1],
+            n_features=features.shape[1], loops_dropped=0, duplicates_dropped=0, sources=[],
+            licence="none", citation="none", public_facts=[],
+        )  # fmt: skip
+        train, validation, test = masks
+        return cls(
+            features=SparseFeatures.from_scipy(features),
+            edge_index=np.ascontiguousarray(edge_index[:, np.lexsort(edge_index[::-1])], np.int64),
+            labels=labels.astype(np.int64), train_mask=train, validation_mask=validation,
+            test_mask=test, info=info,
+        )  # fmt: skip
 
     @property
     def n_nodes(self) -> int:

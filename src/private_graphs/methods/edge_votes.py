@@ -4,22 +4,9 @@ Class probabilities from texts and training labels, both public, are the first b
 three rounds an edge sends its two ends one message each, the two together clipped to one norm;
 every row of sums of messages, rounded to a public lattice, gets discrete Gaussian noise; and a
 logistic regression on training nodes, whose labels are public, weighs text and noisy votes into the
-beliefs of the next round.
-
-Where the privacy is spent is decided on public data:
-
-- Only nodes that are asked receive: validation and test nodes and a fifth of the training nodes,
-  which are treated as test nodes in everything and serve to fit the weights. Other training nodes
-  vote with their labels. An edge between two of them costs nothing, and one from them to a node
-  that is asked has its whole budget for that one message.
-- A message is the step that the receiver's beliefs q take when the sender's beliefs p are evidence
-  for the same class: d/dt of q(1 + t·p) / Σ q(1 + t·p) at t = 0, that is q·p - q·<q, p>. It has no
-  part in classes that the receiver excludes, and an edge whose one end knows its class spends its
-  budget on the other end.
-
-Messages of later rounds follow the beliefs of earlier ones, which is adaptive composition. The
-design follows aggregation perturbation (Sajadmanesh et al., USENIX Security 2023, Section 4.2),
-with messages in place of node embeddings; docs/privacy.md §6.
+beliefs of the next round. Who receives, and the proof: docs/methods.md. The design follows
+aggregation perturbation (Sajadmanesh et al., USENIX Security 2023, Section 4.2), with messages in
+place of node embeddings; docs/privacy.md §6.
 """
 
 from __future__ import annotations
@@ -79,7 +66,11 @@ def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
 
 
 def messages(receiving: np.ndarray, sending: np.ndarray) -> np.ndarray:
-    """Return q·p - q·<q, p> of each row: (E, K) beliefs q of receivers and (E, K) p of senders."""
+    """Return q·p - q·<q, p> of each row: (E, K) beliefs q of receivers and (E, K) p of senders.
+
+    The step that q takes when p is evidence for the same class: d/dt of q(1 + t·p) / Σ q(1 + t·p)
+    at t = 0. It has no part in classes that the receiver excludes.
+    """
     agreement = receiving * sending
     return agreement - receiving * agreement.sum(axis=1, keepdims=True)
 

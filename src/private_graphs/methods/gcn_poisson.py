@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse
 
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
@@ -177,32 +177,10 @@ def as_dataset(task: GraphTask) -> GraphDataset:
     public = np.arange(features.shape[0]) >= task.n_units
     labels = np.where(public, 0, -1)
     labels[: task.n_train] = task.train_labels
-    info = DatasetInfo(
-        name="task",
-        title="one task",
-        synthetic=False,
-        classes=[f"class {number}" for number in range(task.n_classes)],
-        feature_kind="sparse",
-        units="node",
-        n_nodes=len(public),
-        n_edges=len(source),
-        n_features=task.n_features,
-        loops_dropped=0,
-        duplicates_dropped=0,
-        sources=[],
-        licence="none",
-        citation="none",
-        public_facts=[],
-    )
-    return GraphDataset(
-        features=SparseFeatures.from_scipy(features),
-        edge_index=np.stack([source, target]).astype(np.int64),
-        labels=labels.astype(np.int64),
-        train_mask=~public,
-        validation_mask=np.zeros_like(public),
-        test_mask=public,
-        info=info,
-    )
+    return GraphDataset.generated(
+        "task", [f"class {number}" for number in range(task.n_classes)], features,
+        np.stack([source, target]), labels, (~public, np.zeros_like(public), public),
+    )  # fmt: skip
 
 
 def _few_nodes_sampled(n: int, size: float) -> Tuning:

@@ -93,8 +93,8 @@ class Claim:
 @dataclass(frozen=True)
 class Outcome:
     """The answer to one request. The runner scores: a task has no test labels, but where its
-    protocol stops on them. What ``Method.stated`` says is no concern of a run: it is added to what
-    the run says."""
+    protocol stops on them. A run leaves out what ``Method.stated`` says: ``Method.answers`` adds
+    it."""
 
     test_predictions: np.ndarray
     """(M,) classes."""
