@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,17 @@ from private_graphs.errors import UserError
 from private_graphs.plan import Plan
 from private_graphs.report.words import missing
 from private_graphs.studies import exhibits_by_name
-from private_graphs.study import Run, study_ids
+from private_graphs.study import Run, load_study, study_ids
 
 FOLDER = Path(__file__).parents[2]
 RENEW = "if intended: make golden, or for exhibits alone python tests/report/golden.py"
+
+
+@pytest.mark.parametrize("study", study_ids())
+def test_the_demo_makes_every_printed_table_and_figure(study):
+    names = exhibits_by_name(study)
+    printed = {name for name in names if re.fullmatch(r"(table|figure)[\d_]+", name)}
+    assert printed <= set(load_study(study, "demo").exhibits)
 
 
 def test_every_study_has_a_golden_demo_of_all_its_jobs():

@@ -16,11 +16,12 @@ import pytest
 from small_shelves import AUDIT, FIGURE, TABLE, shelf
 
 from private_graphs.errors import UserError
+from private_graphs.files import write_text
 from private_graphs.report import overview, site
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.exhibit import Exhibit, Table
-from private_graphs.report.overview import guarantees, truth, verdicts
+from private_graphs.report.overview import finding, guarantees, truth, verdicts
 from private_graphs.report.publish import write_all
 from private_graphs.report.site import write_pages
 
@@ -275,6 +276,33 @@ def test_claims_that_were_checked_are_counted_on_the_card(tmp_path, monkeypatch)
     assert "says b: of it." in page.text and "fails: 0.500 [0.400, 0.600]" in page.text
     rows = [values for tag, values in page.tags if tag == "tr"]
     assert not any("data-protocol" in values for values in rows), "a row is of all protocols"
+
+
+def test_a_study_has_one_line_on_its_claimed_epsilons_and_its_claims():
+    said = finding(shelf("demo", audit=AUDIT))  # refutes ε = 2 as released and as printed
+    assert said == (
+        "small: released: 0 of 1 claimed ε hold (1 refuted by an attack); paper: 0 of 1 claimed ε "
+        "hold (1 refuted by an attack); sound: 1 of 1 ε proved"
+    )
+    met = shelf(protocols=("paper",), epsilons=(4.0, 2.0, math.inf))  # 3.38 is proved of either
+    assert finding(met) == "small: paper: 1 of 2 claimed ε hold"
+    claims = pd.DataFrame({"verdict": ["fails", "holds", "fails", "not_run"]})
+    plain = shelf(epsilons=(math.inf,))
+    assert finding(plain, claims) == "small: claims of the text: 1 hold, 2 fail"
+    assert finding(plain, claims[3:]) == "small: claims of the text: none was run"
+    assert finding(plain) == "small: nothing private was run"
+
+
+def test_the_lines_of_a_scale_have_its_verdicts(tmp_path, monkeypatch):
+    claim = SimpleNamespace(id="a", because="")
+    monkeypatch.setattr(site, "claims_of", lambda study: [claim])
+    monkeypatch.setattr(site, "own_shelves", lambda folder: [shelf(folder.name)])
+    assert "claims" not in site.findings(tmp_path / "demo")[0]
+    row = pd.DataFrame([["a", "says a", None, "paper", 0.5, 0.4, 0.6, "holds", ""]],
+                       columns=COLUMNS)  # fmt: skip
+    write_text(tmp_path / "demo" / "claims" / "small.csv", row.to_csv(index=False))
+    (line,) = site.findings(tmp_path / "demo")
+    assert line.endswith("sound: 1 of 1 ε proved; claims of the text: 1 hold")
 
 
 def test_verdicts_that_were_just_written_are_those_of_their_scale_alone(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.report.shelf import Shelf
@@ -62,6 +63,45 @@ class Verdict:
             more = "" if self.larger is None else f": what is proved is up to {budget(self.larger)}"
             parts.append(f"{self.unproved} of {self.budgets} not proved{more}")
         return Cell(", ".join(parts), tone="refuted" if self.refuted else "none")
+
+
+VERDICT_WORDS = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
+"""Words for the verdicts on claims that runs can give, in the plural."""
+
+
+def finding(shelf: Shelf, claims: pd.DataFrame | None = None) -> str:
+    """Return one line on what the runs of a study say of the ε and the claims of its paper.
+
+    A claimed ε holds where at most that is proved; ``claims`` are the verdicts of
+    ``claims.judged``, if the study has any.
+    """
+    study = shelf.results.study.id
+    private = [each for each in shelf.statements.values()
+               if each.study == study and each.status != "not_private"]  # fmt: skip
+    parts = []
+    for protocol in PROTOCOLS:
+        own = [each for each in private if each.protocol == protocol]
+        claimed = [each for each in own if each.epsilon_published is not None]
+        proved = sum(each.epsilon_proved is not None for each in own)
+        if claimed:
+            hold = sum(map(_holds, claimed))
+            refuted = sum(each.status == "refuted" for each in claimed)
+            attacked = f" ({refuted} refuted by an attack)" if refuted else ""
+            parts.append(f"{protocol}: {hold} of {len(claimed)} claimed ε hold{attacked}")
+        elif own:
+            parts.append(f"{protocol}: {proved} of {len(own)} ε proved")
+    if claims is not None:
+        counts = claims["verdict"].value_counts()
+        found = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
+        parts.append(f"claims of the text: {', '.join(found) or 'none was run'}")
+    return f"{study}: {'; '.join(parts) or 'nothing private was run'}"
+
+
+def _holds(statement: PrivacyStatement) -> bool:
+    """Whether the published ε is proved."""
+    proved, published = statement.epsilon_proved, statement.epsilon_published
+    held = proved is not None and proved <= published * (1 + 1e-9)
+    return held and statement.status != "refuted"
 
 
 _PRINTED = {"protocol", "published", "mean", "std", "epsilon", "status", "epsilon_proved"}

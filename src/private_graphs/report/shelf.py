@@ -119,10 +119,10 @@ def read_shelves(results_root: Path, recorded: Path) -> list[Shelf]:
     these show; ``recorded`` may be absent. Raises UserError for damaged results.
     """
     return [
-        *_own(results_root / "full"),
-        *_own(results_root / "reduced"),
+        *own_shelves(results_root / "full"),
+        *own_shelves(results_root / "reduced"),
         *recorded_shelves(recorded),
-        *_own(results_root / "demo"),
+        *own_shelves(results_root / "demo"),
     ]
 
 
@@ -133,7 +133,7 @@ def recorded_shelves(recorded: str | Path) -> list[Shelf]:
             for path in sorted(Path(recorded).glob(f"*/{ROWS}"))]  # fmt: skip
 
 
-def _own(folder: Path) -> list[Shelf]:
+def own_shelves(folder: Path) -> list[Shelf]:
     """Return a shelf for every study that has exhibits below ``<folder>/exhibits``."""
     studies = sorted({path.parent.name for path in (folder / "exhibits").glob("*/*.md")})
     if not studies or not (folder / ROWS).is_file():

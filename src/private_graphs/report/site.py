@@ -32,7 +32,15 @@ from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, judged, read_claims, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
-from private_graphs.report.overview import command, guarantees, notes, truth, verdicts
+from private_graphs.report.overview import (
+    VERDICT_WORDS,
+    command,
+    finding,
+    guarantees,
+    notes,
+    truth,
+    verdicts,
+)
 from private_graphs.report.picture import picture, variables
 from private_graphs.report.publish import write_all_texts
 from private_graphs.report.shelf import (
@@ -40,6 +48,7 @@ from private_graphs.report.shelf import (
     exhibit_files,
     label_of,
     name_of,
+    own_shelves,
     read_shelves,
     title_of,
 )
@@ -139,6 +148,16 @@ def write_site(
                          for each in found]  # fmt: skip
         being_drawn = draw(drawings, processes)
         return write_pages(root, shelves, being_drawn, Path(pictures), by_study(verdicts))
+
+
+def findings(scale_folder: str | Path) -> list[str]:
+    """Return a line on each study of a finished scale: what its exhibits and claims found."""
+    folder = Path(scale_folder)
+    judgements = by_study(sorted((folder / CLAIMS).glob("*.csv")))
+    return [
+        finding(shelf, judgements.get(shelf.results.study.id, {}).get(shelf.name))
+        for shelf in own_shelves(folder)
+    ]
 
 
 def by_study(paths: Iterable[Path]) -> dict[str, dict[str, pd.DataFrame]]:
@@ -590,7 +609,6 @@ def _verdicts(claims: pd.DataFrame) -> Table:
 
 _LONG = 40
 """A field of more characters is not said again."""
-_VERDICTS = (("holds", "hold"), ("fails", "fail"), ("undecided", "undecided"))
 
 
 def _counted(claims: pd.DataFrame | None) -> list[str]:
@@ -601,7 +619,8 @@ def _counted(claims: pd.DataFrame | None) -> list[str]:
     found = {protocol: numbers[protocol] for protocol in numbers.index.unique("protocol")}
     lines = (
         (protocol or "no run needed", [f"{found[protocol][name]} {word}"
-                                       for name, word in _VERDICTS if name in found[protocol]])
+                                       for name, word in VERDICT_WORDS.items()
+                                       if name in found[protocol]])
         for protocol in (*PROTOCOLS, "") if protocol in found
     )  # fmt: skip
     return [f"{protocol}: {', '.join(words)}" for protocol, words in lines if words]

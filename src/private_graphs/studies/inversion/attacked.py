@@ -192,7 +192,8 @@ def grids(results: Any, title: str, attack: str = "") -> list[Block]:
 def target_charts(results: Any, title: str) -> list[Block]:
     """Return a chart per dataset and protocol: distance by target, a facet per level of DP.
 
-    The first ten targets; every facet has the models without DP beside the private ones.
+    The first ten targets, by the first attack of the thesis that private models were put to; every
+    facet has the models without DP beside the private ones.
     """
     own = attacks(results)
     own = own.with_rows(_with_printed_budget(results, own.rows))
@@ -200,8 +201,11 @@ def target_charts(results: Any, title: str) -> list[Block]:
     if frame.empty:
         return ["No attack has been run."]
     own_words = ["enhanced", "enhanced, mean ℓ1"]
-    chosen = next((name for name in own_words if name in set(frame["attack_words"])), "")
+    attacked = set(frame.loc[np.isfinite(frame["epsilon"]), "attack_words"])
+    chosen = next((name for name in own_words if name in attacked), "")
     frame = frame[(frame["attack_words"] == chosen) & (frame["target"] < 10)]
+    if frame.empty:
+        return ["No attack on a private model has been run."]
     keys = ["dataset", "protocol", "scenario", "epsilon", "target"]
     points = frame.groupby(keys, as_index=False).agg(
         mean=("distance", "mean"), std=("distance", "std"), no_model=("no_model", "mean")
