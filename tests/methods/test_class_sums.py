@@ -170,7 +170,7 @@ def test_rank_follows_the_budget():
 def test_four_nodes_by_hand():
     """0 - 1, 1 - 2, 1 - 3, 2 - 3; training 0 and 1, public 2 and 3."""
     task = task_of(four_nodes(), "graph")
-    text = class_sums.public_text(task, neighbours=True)
+    text = PublicText.of(task, hops=1)
     x = {
         0: np.array([1, 0, 2]) / math.sqrt(5),
         1: np.array([0, 1, 0]),
@@ -183,7 +183,7 @@ def test_four_nodes_by_hand():
     rows = text.training_rows(task, slice(0, 2)).toarray()
     np.testing.assert_allclose(rows[0], x[0])  # no public neighbour; node 1 is not read
     np.testing.assert_allclose(rows[1], (x[1] + both) / np.linalg.norm(x[1] + both))
-    own = class_sums.public_text(task, neighbours=False)
+    own = PublicText.of(task, hops=0)
     np.testing.assert_allclose(own.public.toarray(), [x[2], x[3]])
     np.testing.assert_allclose(own.training_rows(task, slice(0, 2)).toarray(), [x[0], x[1]])
     # own text: centre (x2 + x3)/2, one axis along x2 - x3, so rows are +-1 along it, and b² = .1
