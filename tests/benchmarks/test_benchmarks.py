@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import training as training_command
 from batched import Batched, Training
-from floor import count_products
 from small_graphs import random_graph
 
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
@@ -48,28 +47,6 @@ def test_the_training_page_shows_every_case_with_its_floor_and_phases(pages: Pat
     assert len(table_rows(page, "| case | ours |")) == len(numbers)
     for header in ("| case | MFLOP |", "| case | forward |"):
         assert [row[0] for row in table_rows(page, header)] == names
-
-
-def test_floor_counts_the_nonzeros_that_an_epoch_reads() -> None:
-    """On full-graph induced training: all features and edges of the training nodes, and the same
-    of the validation nodes alone, forward only."""
-    dataset = random_graph(nodes=60, features=20, classes=3)
-    ours = Batched(dataset, Training(PAPER, "sgd", 1.0, 1), 2)
-    found = count_products(ours)
-    x = dataset.features.to_scipy()
-    edges = {
-        mask: int(getattr(dataset, mask)[dataset.edge_index].all(axis=0).sum()) * 2
-        + int(getattr(dataset, mask).sum())
-        for mask in ("train_mask", "validation_mask")
-    }
-    trained, scored = x[dataset.train_mask].nnz, x[dataset.validation_mask].nnz
-    both = edges["train_mask"] + edges["validation_mask"]
-    assert found["X W1"].flops == 2 * 32 * (trained + scored)
-    assert found["X' dZ"].flops == 2 * 32 * trained
-    assert found["A (X W1)"].flops == 2 * 32 * both
-    assert found["A' dH"].flops == 2 * 32 * edges["train_mask"]
-    assert found["A (H W2)"].flops == 2 * 3 * both
-    assert found["A' dY"].flops == 2 * 3 * edges["train_mask"]
 
 
 @pytest.mark.parametrize(("protocol", "draws"), [(PAPER, 4), (SOUND, 1)])

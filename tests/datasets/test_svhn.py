@@ -13,11 +13,9 @@ from private_graphs.datasets import registry
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.votes import read_votes
 from private_graphs.errors import UserError
-from private_graphs.files import resource
 from private_graphs.report.claims import judged
 from private_graphs.report.results import Results
 from private_graphs.report.rows import tidy
-from private_graphs.report.shelf import recorded_shelf
 from private_graphs.run import execute
 from private_graphs.studies.pate.claims import CLAIMS
 from private_graphs.studies.pate.readers import svhn
@@ -159,16 +157,3 @@ def test_table_3_4_is_made_of_the_files(dataset: ImageDataset):
         for claim in ("svhn_gain", "svhn_plus_below")
         for protocol in ("paper", "sound")
     }
-
-
-def test_without_the_files_the_table_says_so_and_nothing_stands_in_for_them():
-    study = load_study("pate", "reduced")
-    groups = [name for name, group in study.groups.items() if group.on_request]
-    assert sorted(groups) == ["svhn_labels", "svhn_plus", "svhn_students"]
-    for run in (run_of(), run_of("mnist-students"), run_of("fashion-mnist-students")):
-        assert not any(group_jobs(study, group, run) for group in groups)
-    (table,) = Results.of(study, "reduced", tidy([]), {}).build(EXHIBIT)
-    shown = [table.columns[-1].show(row).text for row in table.frame.to_dict("records")]
-    assert shown == [ABSENT] * 8
-    there = {exhibit.name for exhibit in recorded_shelf(resource("recorded/pate")).exhibits}
-    assert "table3_4" in there

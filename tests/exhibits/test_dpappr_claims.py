@@ -67,24 +67,6 @@ def test_twelve_claims_are_looked_at_together():
     assert verdict(holm(both)[names[11]], 0, np.inf) == "undecided"
 
 
-def test_features_have_to_lead_over_all_three_in_one_panel():
-    """In one panel over GM, in the other over the two others: nowhere over all."""
-    common = np.linspace(0.4, 0.6, len(SEEDS))
-    parts = [_rows("appr_features", common, epsilon=training) for training in (1.0, 4.0)]
-    for training, behind in (
-        (1.0, {"appr_gaussian"}),
-        (4.0, {"appr_chosen", "appr_chosen_values"}),
-    ):
-        for method in ("appr_gaussian", "appr_chosen", "appr_chosen_values"):
-            scores = common - 0.2 if method in behind else common + 0.2
-            for rows in (0.5, 16.0):
-                at = {"top": 4.0, "training_epsilon": training, "epsilon": rows + training}
-                parts.append(_rows(method, scores, **at))
-    runs = Runs(SimpleNamespace(runs=pd.concat(parts, ignore_index=True)))
-    found = holm({"below_features": RULES["below_features"][0](runs)})["below_features"]
-    assert verdict(found, 0, np.inf) == "fails"
-
-
 VALUES = st.lists(st.floats(-1, 1), min_size=2, max_size=6)
 
 

@@ -52,16 +52,6 @@ def test_a_claim_about_equal_accuracy_is_decided_by_models_of_equal_accuracy_alo
     assert alone.value == pytest.approx(-1) and (alone.low, alone.high) == (-math.inf, math.inf)
 
 
-def test_parts_are_ranked_within_a_seed():
-    rows = [
-        model("mnist_parts", "subclasses", 18.6, 0.5 + parts / 500, parts=parts)
-        for parts in (1, 10, 200)
-    ]
-    found = claims.more_parts(runs(*rows), None, "mnist_parts", "test_accuracy")
-    assert found.value == pytest.approx(1) and found.high == 1 and 0 < found.low < 1
-    assert claims.more_parts(runs(*rows[:2]), None, "mnist_parts", "test_accuracy") is None
-
-
 def test_what_shares_of_both_worlds_need():
     assert needed(0.99, 1 / 40, 0) == pytest.approx(math.log(0.99 * 40))
     assert needed(0.02, 0.025, 1e-3) == 0

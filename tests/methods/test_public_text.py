@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
-from small_tasks import graph_task, many_requests, run, text_task
+from small_tasks import graph_task, text_task
 
 from private_graphs.methods.public_text import PublicText, inverse_document_weights, principal_axes
 from private_graphs.tasks import unit_rows
@@ -43,26 +43,6 @@ def test_axes_are_the_principal_components(shape):
         np.abs(unit), np.abs(_unit(expected.transform(rows)[:, :3])), atol=1e-9
     )
     assert not axes.unit(sp.csr_matrix(rows.mean(axis=0)), 3).any()  # at the centre: zero
-
-
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_one_or_equal_public_texts_give_one_axis_and_finite_rows(size):
-    task = text_task()
-    rows = np.zeros(size, dtype=int)
-    task = replace(
-        task,
-        validation_features=task.validation_features[rows],
-        validation_labels=task.validation_labels[rows],
-    )
-    text = PublicText.of(task, 0)
-    assert text.axes.rank == 1
-    found = text.axes.unit(text.training_rows(task, slice(None)), 1)
-    assert found.shape == (task.n_train, 1) and np.isfinite(found).all()
-    for name in ("dp_linear", "dp_mlp"):
-        requests = many_requests(task, epsilons=(1.0, np.inf), known=(0,))
-        for outcome in run(name, task, requests):
-            assert outcome.settings["rank"] == 1
-            assert outcome.test_predictions.shape == (60,)
 
 
 @pytest.mark.parametrize("hops", [0, 2])
