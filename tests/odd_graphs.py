@@ -37,16 +37,12 @@ def archive(entries, words, labels) -> dict[str, np.ndarray]:
     n_nodes = len(labels)
     matrix = sp.csr_matrix(np.asarray(words, dtype=np.float32))
     return {
-        "adj_data": weight.astype(np.float32),
-        "adj_indices": target.astype(np.int32),
+        "adj_data": weight.astype(np.float32), "adj_indices": target.astype(np.int32),
         "adj_indptr": np.searchsorted(source, np.arange(n_nodes + 1)).astype(np.int32),
-        "adj_shape": np.array([n_nodes, n_nodes]),
-        "attr_data": matrix.data,
-        "attr_indices": matrix.indices,
-        "attr_indptr": matrix.indptr,
-        "attr_shape": np.array(matrix.shape),
-        "labels": np.asarray(labels, dtype=np.int64),
-    }
+        "adj_shape": np.array([n_nodes, n_nodes]), "attr_data": matrix.data,
+        "attr_indices": matrix.indices, "attr_indptr": matrix.indptr,
+        "attr_shape": np.array(matrix.shape), "labels": np.asarray(labels, dtype=np.int64),
+    }  # fmt: skip
 
 
 def build_own(

@@ -149,31 +149,22 @@ def read(profiles: Path, relationships: Path, view, per_class: int, clean=parsed
         if view.label_column == "kept" or name != "pets"
     }
     counts = {
-        "rows": len(rows),
-        "rows_taken_as_header": int(released),
-        "malformed_rows": malformed,
+        "rows": len(rows), "rows_taken_as_header": int(released), "malformed_rows": malformed,
         "invalid_utf8_rows": sum(not _valid(first[user]) for user in users),
-        "duplicate_users": sum(count > 1 for count in times.values()),
-        "users_with_both": len(both),
-        "candidates_cat": len(candidates[0]),
-        "candidates_dog": len(candidates[1]),
-        "edge_rows": n_edge_rows,
-        "malformed_edge_rows": malformed_edges,
+        "duplicate_users": sum(count > 1 for count in times.values()), "users_with_both": len(both),
+        "candidates_cat": len(candidates[0]), "candidates_dog": len(candidates[1]),
+        "edge_rows": n_edge_rows, "malformed_edge_rows": malformed_edges,
         "edges_inside": len(pairs),
-    }
+    }  # fmt: skip
     if released:
         counts["edges_renumbered_twice"] = sum(a != b for a, b in zip(ends, exact, strict=True))
     return {
-        "users": users,
-        "labels": [label(first[user]) for user in users],
-        "texts": texts,
-        "edges": undirected,
-        "loops": len(ends) - len(straight),
+        "users": users, "labels": [label(first[user]) for user in users], "texts": texts,
+        "edges": undirected, "loops": len(ends) - len(straight),
         "duplicates": len(straight) - len(set(straight)),
         "one_way": sum(((i, j) in straight) != ((j, i) in straight) for i, j in undirected),
-        "masks": masks(users),
-        "counts": counts,
-    }
+        "masks": masks(users), "counts": counts,
+    }  # fmt: skip
 
 
 def _valid(fields):

@@ -55,16 +55,11 @@ def in_shards(
             near = near.tocsr()
         shards = _documents(stored[train], dataset.labels[train], near, folder, cuts)
     about = {
-        "name": dataset.info.name,
-        "scenario": job.scenario,
-        "classes": dataset.info.classes,
-        "n_features": dataset.n_features,
-        "n_train": len(train),
-        "features": dataset.info.features,
-        "preprocessing": dataset.info.preprocessing,
-        "first": first,
+        "name": dataset.info.name, "scenario": job.scenario, "classes": dataset.info.classes,
+        "n_features": dataset.n_features, "n_train": len(train), "features": dataset.info.features,
+        "preprocessing": dataset.info.preprocessing, "first": first,
         "fingerprint": dataset.fingerprint,
-    }
+    }  # fmt: skip
     return write_graph(folder, about, public, shards[::-1] if backwards else shards)
 
 

@@ -30,12 +30,7 @@ CASES = [
 _SETTINGS: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64"},
     "unit_gradients": {
-        "steps": 6,
-        "plain_steps": 6,
-        "plain_lot": 10,
-        "draws": 2,
-        "parts": 2,
-        "rate": 0.4,
+        "steps": 6, "plain_steps": 6, "plain_lot": 10, "draws": 2, "parts": 2, "rate": 0.4,
         "printed": {"1": (2.0, 6), "2": (1.5, 6)},
     },
     "mlp_records": {"lot_size": 10, "epochs": 2, "hidden": 8},
@@ -62,7 +57,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         for name, method in all_methods().items()
         if {"links", "lists"} & set(method.scenarios)
     },
-}
+}  # fmt: skip
 
 
 def small_images(seed: int = 0) -> ImageDataset:

@@ -33,22 +33,6 @@ def test_epsilon_prints_the_known_values(run, flags, expected):
     assert found.json["epsilon"] == pytest.approx(expected, abs=2e-4)
 
 
-def test_noise_is_rounded_to_the_safe_side(run):
-    flags = ("--steps", 500, "--accountant", "gdp", "--relation", "replace")
-    noise = run("noise", "--epsilon", 2, *flags).json["noise_multiplier"]
-    assert noise == pytest.approx(89.166, abs=0.0015) and noise == round(noise, 3)
-    assert run("epsilon", "--noise-multiplier", noise, *flags).json["epsilon"] <= 2
-    less = run("epsilon", "--noise-multiplier", round(noise - 0.001, 3), *flags).json["epsilon"]
-    assert less > 2
-
-
-def test_the_authors_accountant_prints_but_keeps_no_budget(run):
-    flags = ("--accountant", "cancelling", "--steps", 2000)
-    refused(run("noise", "--epsilon", 1, *flags), 2, "keeps no budget", "moments")
-    tiny = run("epsilon", "--noise-multiplier", 0.02, *flags)
-    refused(tiny, 1, "no finite epsilon", "accountant moments")
-
-
 @pytest.mark.parametrize("command", ["epsilon", "noise"])
 @pytest.mark.parametrize(
     ("flags", "words"),
@@ -64,14 +48,6 @@ def test_the_authors_accountant_prints_but_keeps_no_budget(run):
 def test_combinations_without_an_answer_name_the_accountant_to_use(run, command, flags, words):
     wanted = "--noise-multiplier" if command == "epsilon" else "--epsilon"
     refused(run(command, wanted, 2, "--steps", 10, *flags), 2, *words)
-
-
-def test_values_without_an_answer_are_wrong_usage(run):
-    """Which they are: tests/privacy/test_calibration.py."""
-    refused(run("noise", "--epsilon", 0.35, "--accountant", "moments", *ACCOUNT), 2, "ln(1/delta)")
-    refused(run("noise", "--steps", 10, "--epsilon=nan"), 2, "epsilon")
-    refused(run("epsilon", "--steps", 10, "--noise-multiplier=-1"), 2, "noise")
-    refused(run("epsilon", "--steps", 0, "--noise-multiplier", 2), 2, "steps")
 
 
 def test_unknown_flags_and_commands_are_wrong_usage(run):

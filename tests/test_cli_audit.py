@@ -34,30 +34,6 @@ def test_released_is_refuted_at_epsilon_2_without_an_assumption(audit):
     assert found["one_run"]["right"] == found["one_run"]["guesses"] == 100
 
 
-@pytest.mark.parametrize("protocol", ["paper", "sound"])
-def test_what_is_proved_is_not_exceeded_with_splits(audit, protocol):
-    answer = audit("--protocol", protocol, "--runs", 60, "--json", "--splits", 10)
-    found = answer.json
-    assert answer.code == 0
-    assert found["epsilon_lower"] <= found["epsilon_lower_gaussian"] < found["epsilon_proved"]
-    assert found["one_run"] is None
-
-
-def test_poisson_steps_are_audited_without_the_gaussian_bound(audit):
-    arguments = ("--splits", 4, "--visits", "poisson", "--runs", 20, "--json")
-    answer = audit("--protocol", "sound", *arguments)
-    found = answer.json
-    assert answer.code == 0 and found["visits"] == "poisson"
-    assert found["epsilon_lower_gaussian"] is None and found["gaussian_assumption"] is None
-
-
-def test_the_text_names_claim_proof_bound_and_verdict(audit):
-    answer = audit("--protocol", "released", "--runs", 30)
-    assert answer.code == 0 and answer.err == ""
-    for words in ("claimed", "epsilon 2", "proved", "nothing", "epsilon > 2.0338", "verdict"):
-        assert words in answer.out
-
-
 def test_more_than_is_proved_ends_with_exit_code_1(audit, monkeypatch):
     honest = engine._Batch._state
 

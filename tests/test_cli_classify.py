@@ -144,15 +144,6 @@ def test_only_the_public_labels_that_are_asked_for_are_known_and_none_is_charged
     assert ("no public validation label" in said) == (known == 0)
 
 
-def test_methods_of_public_data_alone_need_no_epsilon_and_are_compared_with_nothing(classify):
-    answer = classify("--method", "public_only", "--json")
-    assert answer.code == 0, answer.err
-    assert [score["epsilon"] for score in answer.json["scores"]] == [0.0]
-    assert answer.json["gain"] is None and answer.json["verdict"] is None
-    assert "test nodes)" not in classify("--method", "public_only").out
-    refused(classify("--method", "public_only", "--epsilon", 2), 2, "--epsilon: public_only")
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -170,13 +161,6 @@ def test_methods_of_public_data_alone_need_no_epsilon_and_are_compared_with_noth
 )  # fmt: skip
 def test_a_wrong_flag_is_refused_with_what_to_do(classify, flags, words):
     refused(classify(*flags), 2, *words)
-
-
-def test_a_graph_that_nobody_knows_and_a_delta_that_proves_nothing(run, classify, data):
-    for scenario in ("text", "edges"):
-        flags = ("--scenario", scenario, "--epsilon", 2, "--data", data)
-        refused(run("classify", "nobody", *flags), 2, "unknown dataset")
-    refused(classify("--epsilon", 2, "--delta", 0.01), 1, "delta")
 
 
 def test_documents_without_a_label_are_predicted_and_scores_are_of_the_others(
@@ -234,22 +218,6 @@ def test_a_verdict_needs_a_paired_difference_that_chance_hardly_makes(
     assert compared.gain == pytest.approx((private - public) / 100)
     share = abs(private - public) / 100  # of nodes that one of them hits alone
     assert compared.error == pytest.approx(math.sqrt((share - share**2) / 100))
-
-
-@pytest.mark.parametrize(
-    ("private", "public", "verdict"),
-    [
-        ([1], [0], "none"), ([0], [1], "none"), ([1], [1], "none"),
-        ([1] * 2, [0] * 2, "none"), ([0] * 6, [1] * 6, "none"), ([1] * 7, [0] * 7, "none"),
-        ([0] * 8, [1] * 8, "loss"), ([1] * 120, [0] * 120, "gain"), ([1] * 50, [1] * 50, "none"),
-    ],
-)  # fmt: skip
-def test_nodes_that_differ_alike_have_no_standard_error_of_zero(private, public, verdict):
-    labels = np.ones(len(private), dtype=np.int64)
-    compared = Compared.of(result(private), result(public), labels)
-    assert compared.verdict == verdict and compared.error is None
-    assert "standard error unknown, " in compared.sentence and "0.0," not in compared.sentence
-    assert f" {len(private)} test node{'s' if len(private) > 1 else ''}: " in compared.sentence
 
 
 def test_a_verdict_of_equally_good_classifiers_is_rarely_wrong():
@@ -396,19 +364,6 @@ def test_what_is_released_beside_predictions_does_not_depend_on_private_data(
         for files in (first, second)
     ]
     assert nodes[0] == nodes[1]
-
-
-@pytest.mark.parametrize("part", ["release", "private"])
-def test_nobody_who_knows_all_but_one_label_finds_it_by_hashing(saved, graph, part):
-    """K guesses of the label, K hashes of the whole data: none may stand in any file."""
-    node = int(np.flatnonzero(graph.train_mask & (graph.labels >= 0))[7])
-    guesses = []
-    for label in range(graph.n_classes):
-        labels = graph.labels.copy()
-        labels[node] = label
-        guesses.append(dataclasses.replace(graph, labels=labels).fingerprint)
-    for name, content in contents(saved("out", "--epsilon", 0.1) / part).items():
-        assert not [guess for guess in guesses if guess[:12].encode() in content], name
 
 
 def test_a_released_file_that_was_changed_is_named(saved, run):

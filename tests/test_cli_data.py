@@ -17,17 +17,13 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-import typer
 from command_line import refused
 
-from private_graphs.cli import application
 from private_graphs.cli import terminal as cli_terminal
 from private_graphs.datasets import registry
 from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.views import VIEWS
-from private_graphs.features import load
-from private_graphs.features import make as making
 from private_graphs.privacy.statements import PrivacyStatement
 
 
@@ -143,15 +139,6 @@ def test_only_a_graph_that_was_built_is_declared(run, here, monkeypatch, flags, 
     assert (here / "data/own/my_graph.json").read_text() == before
 
 
-def test_a_declaration_that_replaces_another_says_in_what(run, declared, here):
-    assert "replaces" not in run("dataset", "my_graph", *FLAGS).err
-    flags = [each.replace("title,body", "body") for each in FLAGS]
-    err = run("dataset", "my_graph", *flags, "--seed", "3").err
-    assert "replaces the declaration of my_graph: text, seed; what an earlier version" in err
-    (here / "data/own/my_graph.json").write_text("{")
-    assert "my_graph: it could not be read;" in run("dataset", "my_graph", *FLAGS).err
-
-
 def test_what_looks_like_a_mistake_is_a_warning(run, here):
     (here / "few.csv").write_text(
         "id,body,topic,split\na,one one one,x,train\nb,two,X,train\nc,one,y,val\nd,one,x,test\n"
@@ -165,31 +152,6 @@ def test_what_looks_like_a_mistake_is_a_warning(run, here):
     assert found.code == 0 and len(warned) == len(words), found.err
     assert all(word in line for line, word in zip(warned, words, strict=True))
     assert "warning" not in run("dataset", "my_graph", *FLAGS).err, "of the example"
-
-
-@pytest.mark.parametrize(
-    ("asked", "columns"),
-    [
-        (" title", (" title",)), ("title", ("title",)), ("title,body", ("title", "body")),
-        ("title, body", ("title", "body")), ("a, b", ("a, b",)),
-        ('"a, b",title', ("a, b", "title")),
-        ('title, "a, b"', ("title", "a, b")),
-    ],
-)  # fmt: skip
-def test_text_columns_are_named_whatever_their_names_are(asked, columns):
-    from private_graphs.cli.data import _text_columns
-
-    assert _text_columns(asked, ["id", " title", "body", "a, b"]) == columns
-
-
-def test_a_graph_that_is_declared_elsewhere_is_found_from_every_folder(run, here, monkeypatch):
-    data = ("--data", str(here / "store" / "raw"))
-    assert run("dataset", "my_graph", *FLAGS, *data).code == 0
-    (here / "work").mkdir()
-    monkeypatch.chdir(here / "work")
-    assert run("dataset", "my_graph", *data).code == 0
-    refused(run("dataset", "My_Graph", *data), 2, "did you mean 'my_graph'", "store/own")
-    refused(run("dataset", "my_graph"), 2, "unknown dataset", "looked up in data/own")
 
 
 @pytest.fixture
@@ -244,32 +206,6 @@ def test_a_build_whose_files_are_not_as_they_were_written_is_made_again(run, dec
     assert damaged.read_bytes() == before
 
 
-def test_features_are_made_on_the_device_that_was_asked_for(run, declared, monkeypatch):
-    made = []
-    genuine = making.make_features
-
-    def make(texts, kind, view, options):
-        made.append(options.device)
-        return genuine(texts, kind, view, options)
-
-    monkeypatch.setattr(making, "make_features", make)
-    flags = ("--epsilon", "inf", "--epochs", "1", "--features", "fasttext", "--device", "cpu")
-    assert run("train", "--dataset", "my_graph", *flags).code == 0
-    found = run("dataset", "my_graph", "--protocol", "paper", "--device", "cpu")
-    assert found.code == 0 and made == ["cpu", "cpu"]
-    refused(run("dataset", "my_graph", "--device", "gpu"), 2, "'--device'", "'gpu'", "'cpu'")
-
-
-@pytest.mark.parametrize("command", [("dataset", "cora"), ("train", "--dataset", "cora")])
-def test_an_interrupt_is_one_line_and_exit_code_130(run, here, monkeypatch, command):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(load, "load_dataset", interrupted)
-    flags = ("--epsilon", "inf") if command[0] == "train" else ()
-    refused(run(*command, *flags), 130, "interrupted; no result was saved")
-
-
 def test_an_interrupt_ends_training_in_its_threads(run, declared, monkeypatch):
     genuine = cli_terminal.ProgressBar.__call__
     calls = []
@@ -305,28 +241,6 @@ def test_wrong_flags_are_wrong_usage_and_leave_no_declaration(run, here, name, f
     assert not (here / "data").exists()
 
 
-def test_a_mistake_in_the_tables_fails_with_its_line_and_leaves_no_declaration(run, here):
-    text = (here / "nodes.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    text[5] = text[5].replace("post0004", "post0001")
-    (here / "nodes.csv").write_text("".join(text), encoding="utf-8")
-    refused(run("dataset", "my_graph", *FLAGS), 1, "nodes.csv: lines 3 and 6: ", "'post0001'")
-    assert not (here / "data").exists()
-    refused(run("dataset", "my_graph", "--epsilon", "2"), 2, "--epsilon")
-    refused(run("train", "--dataset", "my_graph", "--epsilon", "2"), 2, "unknown dataset")
-
-
-def test_features_that_a_dataset_does_not_have_are_wrong_usage(run, declared):
-    refused(run("dataset", "my_graph", "--features", "brt"), 2, "'brt'", "did you mean 'bert'")
-    refused(run("dataset", "cora", "--features", "bow"), 2, "cora has no features 'bow'")
-
-
-def test_an_embedded_dataset_of_texts_is_built_as_a_protocol_reads_it(run, here):
-    found = run("dataset", "pokec_demo", "--features", "bow", "--protocol", "paper")
-    assert found.code == 0, found.err
-    assert (found.json["name"], found.json["view"]) == ("pokec_demo", "paper")
-    assert found.json["features_kind"] == "bow" and found.json["synthetic"] is True
-
-
 def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatch):
     guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
     command = re.search(r"```\n(private-graphs dataset .*?)\n```", guide, re.S).group(1)
@@ -339,17 +253,3 @@ def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatc
     assert len(shown) > 5 and shown.items() <= found.json.items()
     for file in re.findall(r"examples/[\w/]+\.\w+", guide):
         assert (root / file).is_file()
-
-
-def test_every_flag_of_the_guide_is_one(root):
-    guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
-    commands = [command for command in typer.main.get_command(application()).commands.values()]
-    flags = {flag for command in commands for each in command.params for flag in each.opts}
-    of_snakemake = {"--config", "--cores"}
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", guide))
-    assert named - of_snakemake <= flags, named - flags
-    declared = [flag for each in typer.main.get_command(application()).commands["dataset"].params
-                for flag in each.opts]  # fmt: skip
-    told = {*named, *(f"--{key.replace('_', '-')}" for key in re.findall(r"`(\w+)`", guide))}
-    of_datasets = {"--mirror", "--protocol", "--device", "--threads", "--pyg", "name"}
-    assert set(declared) - of_datasets <= told, set(declared) - told

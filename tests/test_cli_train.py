@@ -7,7 +7,6 @@ import math
 import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
@@ -62,24 +61,6 @@ def test_defaults_are_those_of_the_paper():
         assert chosen.choose == {} and chosen.settings["learning_rate"] == 3.0
 
 
-def test_early_stopping_is_the_default_without_dp_and_can_be_left_out():
-    assert "patience" not in job("--epsilon", "inf").settings
-    assert "patience" not in job("--epsilon", "inf", "--early-stopping").settings
-    assert job("--epsilon", "inf", "--no-early-stopping").settings["patience"] is None
-    assert job("--epsilon", "2", "--no-early-stopping").settings["patience"] is None
-
-
-def test_seeds_count_replicas_from_the_given_seed():
-    assert job("--epsilon", "2").seeds == (0,)
-    assert job("--epsilon", "2", "--seeds", "3").seeds == (0, 1, 2)
-    assert job("--epsilon", "2", "--seeds", "3", "--seed", "7").seeds == (7, 8, 9)
-
-
-def test_settings_without_a_flag_can_be_set():
-    planned = job("--epsilon", "2", "--set", "hidden=64", "--set", "dropout=0")
-    assert (planned.settings["hidden"], planned.settings["dropout"]) == (64, 0.0)
-
-
 @pytest.mark.parametrize("noise", ["0.001", "0.4", "80", "1e6"])
 @pytest.mark.parametrize("protocol", ["sound", "paper", "released"])
 @pytest.mark.parametrize("splits", ["1", "10"])
@@ -93,12 +74,6 @@ def test_a_method_whose_noise_is_given_is_left_to_studies(run, data):
     answer = run("train", "--dataset", "digits", "--data", data, "--method", "mlp_records",
                  "--epsilon", 1)  # fmt: skip
     assert answer.code == 2 and "--method is 'mlp_records'" in answer.err
-
-
-def test_noise_among_further_settings_is_given_noise_too(run, data):
-    flags = ("train", "--dataset", "synthetic-npz", "--data", data, "--set", "noise_multiplier=9")
-    assert run(*flags, "--epsilon", 2).code == 2
-    assert run(*flags[:-1], "noise_multiplier=1e-9").code == 2
 
 
 # --- refusals ---------------------------------------------------------------------------------
@@ -139,13 +114,6 @@ def test_early_stopping_of_a_private_run_is_an_error(train, protocol, budget):
     refused(answer, 2, "--early-stopping", "without DP")
 
 
-def test_a_gpu_that_is_not_there_is_named(train, monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    refused(train("--epsilon", "2", "--seed", "0", "--device", "cuda"), 1, "no usable GPU")
-
-
 def test_a_folder_that_cannot_be_written_is_an_error_before_training(train, tmp_path):
     (tmp_path / "file").write_text("in the way")
     answer = train("--epsilon", "2", "--lr", "1", "--out", tmp_path / "file" / "out")
@@ -176,15 +144,6 @@ def test_json_goes_to_standard_output_and_nothing_else(train, protocol):
         assert 0 <= score["test_micro_f1"] <= 1 and 0 <= score["validation_micro_f1"] <= 1
 
 
-@pytest.mark.parametrize("epsilon", ["2", "inf"])
-def test_scores_and_statement_are_printed_for_people(train, epsilon):
-    answer = train("--epsilon", epsilon, "--seeds", "2", "--lr", "0.1")
-    assert answer.code == 0
-    assert "seed 0: test micro-F1 0." in answer.out and "mean 0." in answer.out
-    assert ("without differential privacy" in " ".join(answer.out.split())) == (epsilon == "inf")
-    assert "epoch/s" not in answer.out  # the progress bar is on standard error
-
-
 def test_scores_that_would_read_protected_nodes_are_not_printed(train):
     """Under ``lists`` all nodes are protected; noise is fresh unless a seed is given."""
     flags = ("--method", "label_sums", "--epsilon", "8", "--delta", "1e-4")
@@ -194,11 +153,6 @@ def test_scores_that_would_read_protected_nodes_are_not_printed(train):
     assert score["test_micro_f1"] is score["validation_micro_f1"] is None
     seeded = train(*flags, "--seed", "0").out.partition("privacy")[0]
     assert "test micro-F1 0." in seeded and "validation" not in seeded, "the graph is built in"
-
-
-def test_one_run_has_no_spread(train):
-    said = train("--epsilon", "2", "--lr", "0.1").out
-    assert "\none run; majority 0." in said and "±" not in said.partition("privacy")[0]
 
 
 def test_out_holds_the_files_of_the_job(train, tmp_path):
@@ -266,52 +220,6 @@ def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
     refused(run("explain", tmp_path), 1, "runs.parquet", "epsilon_proved 1.0 in the row")
     (tmp_path / "runs.parquet").unlink()
     refused(run("explain", tmp_path), 1, "manifest.json", "not finished")
-
-
-def test_explain_tells_every_budget_of_a_job_apart_and_knows_its_audits(run, train, tmp_path):
-    """Rows of several budgets, below a scale whose rows hold an audit of the same claim."""
-    from private_graphs.attacks import audit
-    from private_graphs.report.audits import audit_row
-    from private_graphs.report.rows import tidy, write_rows
-
-    for epsilon in ("2", "inf"):
-        train("--epsilon", epsilon, "--lr", 1, "--protocol", "released", "--out",
-              tmp_path / epsilon)  # fmt: skip
-    folder = tmp_path / "results" / "demo" / "jobs" / "both"
-    folder.mkdir(parents=True)
-    parts = [tmp_path / epsilon for epsilon in ("2", "inf")]
-    tables = [pd.read_parquet(part / "runs.parquet") for part in parts]
-    pd.concat(tables).to_parquet(folder / "runs.parquet")
-    statements = [json.loads((part / "statement.json").read_text()) for part in parts]
-    (folder / "statement.json").write_text(json.dumps(statements[0] | statements[1]))
-    tensors = [safetensors.numpy.load_file(part / "predictions.safetensors") for part in parts]
-    order = [replica for table in tables for replica in table["replica_id"]]
-    safetensors.numpy.save_file(
-        {**tensors[0], "predictions": np.concatenate([each["predictions"] for each in tensors])},
-        folder / "predictions.safetensors",
-        metadata={"replica_ids": json.dumps(order)},
-    )
-    private, plain = run("explain", folder, "--json").json
-    assert private["status"] == "published_only" and "ε = 2" in private["belongs_to"]
-    assert plain["status"] == "not_private" and "without DP" in plain["belongs_to"]
-    assert run("explain", folder).out.count("Statement ") == 2
-    design = audit.Design("released", 2.0, runs=100, epochs=3)
-    attacked = Job.model_validate_json((tmp_path / "2" / "job.json").read_text())
-    row = audit_row(attacked, audit.run_audit(design).document())
-    write_rows(tidy([pd.DataFrame([row])]), tmp_path / "results" / "demo" / "rows.parquet")
-    assert [each["status"] for each in run("explain", folder, "--json").json] == [
-        "refuted", "not_private",
-    ]  # fmt: skip
-
-
-def test_the_privacy_notes_show_what_explain_prints(run, train, tmp_path, root):
-    train("--epsilon", "2", "--lr", "1", "--seeds", "1", "--out", tmp_path)
-    out = run("explain", tmp_path).out
-    lines = out[out.index("What is protected") :].splitlines()
-    shown = [line for line in lines if not line.startswith("- Proof:")]  # of 3 epochs here
-    notes = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
-    block = notes[notes.index("\nWhat is protected\n") :].partition("```")[0].splitlines()[1:]
-    assert shown == [line for line in block if not line.startswith("- Proof:")], out
 
 
 # --- record and publish -----------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 from fnmatch import fnmatch
@@ -67,21 +66,6 @@ def test_the_audit_that_refutes_the_released_code_prints_what_the_page_shows():
     answer = CliRunner().invoke(application(), command.split())
     assert answer.exit_code == 0, answer.output
     assert answer.stdout.splitlines() == block_of(PAGES[0], f"private-graphs {command}")
-
-
-def test_the_table_of_growth_is_in_step_with_itself():
-    """The command takes minutes; its signal and noise follow from its other columns."""
-    heads, *rows = block_of(PAGES[0], "python benchmarks/weight_growth.py --dataset cora")
-    assert heads.split() == "protocol epoch weights gradient as used noise signal F1".split()
-    assert len(rows) == 15
-    for row in rows:
-        protocol, epoch, _, gradient, used, noise, signal, _ = row.split()
-        assert float(used) == (1.0 if protocol == "paper" else float(gradient))
-        assert float(signal) == pytest.approx(
-            math.sqrt(int(epoch)) * float(used) / 112, abs=0.006, rel=0.01
-        )
-        parameters = 1433 * 32 + 32 + 32 * 7 + 7
-        assert float(noise) == round(112 * math.sqrt(parameters))
 
 
 def test_links_between_the_pages_point_to_files_and_headings():

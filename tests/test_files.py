@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -13,7 +12,7 @@ import sys
 import pytest
 
 from private_graphs import files
-from private_graphs.errors import UserError, suggest
+from private_graphs.errors import suggest
 
 
 def test_a_file_appears_under_its_name_only_when_it_is_complete(tmp_path):
@@ -67,18 +66,6 @@ def test_json_is_strict_and_text_is_utf_8(tmp_path):
     files.write_json(tmp_path / "value.json", {"ε": [1, None]})
     text = (tmp_path / "value.json").read_bytes().decode("utf-8")
     assert json.loads(text) == {"ε": [1, None]} and text.endswith("\n")
-
-
-def test_sha256_of_a_file_is_that_of_its_bytes(tmp_path):
-    content = os.urandom(300_000)
-    (tmp_path / "bytes").write_bytes(content)
-    assert files.sha256_of(tmp_path / "bytes") == hashlib.sha256(content).hexdigest()
-
-
-def test_resources_are_found_and_a_missing_one_is_named():
-    assert files.resource("data/sources.yaml").is_file()
-    with pytest.raises(UserError, match="data/nothing.yaml is missing.*reinstall"):
-        files.resource("data/nothing.yaml")
 
 
 def test_the_nearest_name_is_suggested_and_a_far_one_is_not():

@@ -62,8 +62,3 @@ def test_sections_that_code_cites_exist(root: Path) -> None:
     text = (root / "docs" / "privacy.md").read_text(encoding="utf-8")
     for section in (0, 1, 2, 3, 4, 5, 10, 11, 12):
         assert f"\n## {section}. " in text
-
-
-def test_a_page_without_markers_is_refused(tables) -> None:
-    with pytest.raises(UserError, match="begin: sources"):
-        tables.refreshed("no tables\n", tables.PAGES["docs/data.md"])

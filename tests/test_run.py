@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,16 @@ GRAPH = small_dataset("class_sums")
 def finished():
     """A result of every method under each scenario and protocol."""
     return {case: execute(job_of(*case), small_dataset(case[0])) for case in CASES}
+
+
+ONE = {"epsilons": (1.0,), "validation_labels": (), "seeds": (0,)}
+
+
+@cache
+def one_run(case):
+    """A job of one private run, and its result."""
+    job = job_of(*case, **ONE)
+    return job, execute(job, small_dataset(case[0]))
 
 
 def seen_as(dataset, original):
@@ -175,18 +186,13 @@ def test_no_score_is_kept_that_reads_protected_nodes(method):
 
 
 @each_case
-@pytest.mark.parametrize("labelled", [0, 1])
-def test_few_labelled_training_records_are_no_error_where_labels_are_private(case, labelled):
-    dataset = small_dataset(case[0])
+def test_few_labelled_training_records_are_no_error_where_labels_are_private(case):
+    """One, or none where not even that is public."""
+    dataset, labelled = small_dataset(case[0]), int(SCENARIOS[case[1]].cut == "sides")
     labels = dataset.labels.copy()
     labels[np.flatnonzero(dataset.train_mask & (labels >= 0))[labelled:]] = -1
     dataset = replace(dataset, labels=labels)
-    job = job_of(*case, seeds=(0,), validation_labels=(), epsilons=(1.0,))
-    if not labelled and SCENARIOS[case[1]].cut == "sides":
-        with pytest.raises(UserError, match="no labelled training node"):  # who has one is public
-            execute(job, dataset)
-        return
-    result = execute(job, dataset)
+    result = execute(job_of(*case, **ONE), dataset)
     assert result.test_predictions.shape[1] == len(result.test_records)
 
 
@@ -196,9 +202,8 @@ def test_test_labels_change_no_prediction(case):
     if protocol.stops_on_test is not None:
         pytest.skip("it stops early on them, as its statements say (test_mlp_records.py)")
     dataset = small_dataset(case[0])
-    other = relabelled(dataset, np.flatnonzero(dataset.test_mask))
-    job = job_of(*case, epsilons=(1.0,), validation_labels=(), seeds=(0,))
-    first, second = (execute(job, each) for each in (dataset, other))
+    job, first = one_run(case)
+    second = execute(job, relabelled(dataset, np.flatnonzero(dataset.test_mask)))
     assert np.array_equal(first.test_predictions, second.test_predictions)
     assert first.rows["validation_micro_f1"].equals(second.rows["validation_micro_f1"])
     assert first.rows["statement_id"].tolist() == second.rows["statement_id"].tolist()
@@ -206,8 +211,7 @@ def test_test_labels_change_no_prediction(case):
 
 @each_case
 def test_a_seeded_run_repeats_and_does_not_depend_on_what_runs_beside_it(case, finished):
-    job = job_of(*case, epsilons=(1.0,), seeds=(0,), validation_labels=())
-    alone = execute(job, small_dataset(case[0]))
+    _, alone = one_run(case)
     everything = finished[case]
     place = list(everything.rows["replica_id"]).index(alone.rows["replica_id"].iloc[0])
     assert np.array_equal(alone.test_predictions[0], everything.test_predictions[place])
@@ -248,21 +252,20 @@ def test_unlabelled_training_records_add_nothing(case):
         features[silent] = 1
         kept = ~silent[dataset.edge_index].any(axis=0)
         other = with_parts(dataset, features=features, edges=dataset.edge_index[:, kept].T)
-    job = job_of(*case, epsilons=(1.0,), validation_labels=(), seeds=(0,))
-    first, second = (execute(job, each) for each in (dataset, seen_as(other, dataset)))
+    job, first = one_run(case)
+    second = execute(job, seen_as(other, dataset))
     assert np.array_equal(first.test_predictions, second.test_predictions)
 
 
 @each_case
-def test_noise_does_not_tell_how_many_records_have_a_label(case, finished):
+def test_noise_does_not_tell_how_many_records_have_a_label(case):
     """A label that is taken away changes no noise and no statement where labels are private."""
     method, unit = all_methods()[case[0]], SCENARIOS[case[1]].unit
     if case[2] != "sound" or not method.reads_private or unit == "edge_undirected":
         pytest.skip("labels are public, or nothing is proved")
-    dataset, job = small_dataset(case[0]), job_of(*case, validation_labels=())
+    dataset, (job, first) = small_dataset(case[0]), one_run(case)
     labels = dataset.labels.copy()
     labels[np.flatnonzero(dataset.train_mask & (labels >= 0))[:3]] = -1
-    first = execute(job, dataset)
     second = execute(job, seen_as(replace(dataset, labels=labels), dataset))
     for column in ("noise_multiplier", "epsilon_proved", "statement_id"):
         assert first.rows[column].equals(second.rows[column])
@@ -324,27 +327,6 @@ def test_all_private_rows_of_a_file_compose():
         assert (statement["n_rows_counted"], statement["n_rows_not_counted"]) == (12, 0)
     for statement in execute(job, GRAPH).statements.values():
         assert (statement["n_rows_counted"], statement["n_rows_not_counted"]) == (12, 2)
-
-
-def test_who_has_the_seed_recovers_a_label_so_that_nothing_is_proved_without_secrecy():
-    job = job_of("class_sums", "text", **FEW, seeds=tuple(range(8)))
-    node = int(np.flatnonzero(GRAPH.train_mask & (GRAPH.labels >= 0))[3])
-
-    def world(label):
-        labels = GRAPH.labels.copy()
-        labels[node] = label
-        return execute(job, replace(GRAPH, labels=labels))
-
-    worlds = [world(label) for label in range(3)]
-    replayed = [
-        [np.mean(other.test_predictions == seen.test_predictions) for other in worlds]
-        for seen in worlds
-    ]
-    assert np.argmax(replayed, axis=1).tolist() == [0, 1, 2]
-    for result in worlds:
-        (statement,) = result.statements.values()
-        assert statement["status"] == "proved_if_seed_secret"
-        assert statement["epsilon_proved"] <= 0.1
 
 
 # --- what is refused, and what is paid for ---------------------------------------------------
@@ -584,11 +566,6 @@ def test_a_choice_that_is_absent_or_of_another_job_names_it(monkeypatch, change,
     job, rows = change(job, rows)
     with pytest.raises(UserError, match=words):
         execute(job, GRAPH, chosen=rows)
-
-
-def test_draws_of_the_choosing_job_are_not_those_of_the_one_that_uses_its_choice():
-    first, second = (identities(group=name, epsilons=(2.0,)) for name in ("selection", "C"))
-    assert not set(first) & set(second)
 
 
 # --- files -----------------------------------------------------------------------------------

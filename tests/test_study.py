@@ -12,12 +12,11 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from private_graphs.attacks.audit import run_job
 from private_graphs.datasets import declared as declarations
 from private_graphs.datasets import registry
 from private_graphs.errors import UsageError, UserError
 from private_graphs.jobs import Epsilon, Job
-from private_graphs.methods import all_methods, data_view, method_named
+from private_graphs.methods import all_methods, method_named
 from private_graphs.plan import Plan
 from private_graphs.study import (
     SCALES,
@@ -68,11 +67,6 @@ def test_lists_are_read_in_every_form(given: object) -> None:
     assert run_of(datasets=given).datasets == ("cora", "pubmed")
 
 
-def test_one_name_is_a_list_and_repeated_names_count_once() -> None:
-    assert run_of(protocols="paper").protocols == run_of(protocols="paper,paper").protocols
-    assert run_of(protocols="paper").protocols == ("paper",)
-
-
 @pytest.mark.parametrize("key", ["studies", "datasets", "exhibits", "protocols", "seeds", "splits"])
 @pytest.mark.parametrize("nothing", ["all", None])
 def test_all_means_what_the_study_says(key: str, nothing: object) -> None:
@@ -107,16 +101,13 @@ def test_seeds_that_are_no_seeds_are_refused(given: object) -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        ({"dataset": "cora"}, "'dataset'.*'datasets'"),
-        ({"scale": "ful"}, "scale.*'ful'.*'full'"),
+        ({"dataset": "cora"}, "'dataset'.*'datasets'"), ({"scale": "ful"}, "scale.*'ful'.*'full'"),
         ({"studies": "lrec2021"}, "studies.*'lrec2021'.*'lrec2022'"),
         ({"datasets": "coral"}, "datasets.*'coral'.*'cora'"),
-        ({"experiments": "table1"}, "experiments.*exhibits"),
-        ({"splits": "0"}, "splits"),
-        ({"splits": "1,"}, "splits"),
-        ({"mirror": "no/such/folder"}, "mirror.*'no/such/folder'"),
+        ({"experiments": "table1"}, "experiments.*exhibits"), ({"splits": "0"}, "splits"),
+        ({"splits": "1,"}, "splits"), ({"mirror": "no/such/folder"}, "mirror.*'no/such/folder'"),
     ],
-)
+)  # fmt: skip
 def test_unknown_keys_and_values_are_named_with_the_nearest_name(raw: dict, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         run_of(**raw)
@@ -272,22 +263,6 @@ def test_mistakes_in_a_study_name_file_and_key(small, change, words: str) -> Non
     assert "studies/small/study.yaml" in str(caught.value)
 
 
-def test_two_jobs_of_one_name_are_refused(small) -> None:
-    def twice(raw):
-        raw["groups"]["first"]["jobs"] *= 2
-
-    with pytest.raises(UserError, match="studies/small/study.yaml.*first.*splits=1"):
-        group_jobs(small("full", twice), "first", Run(scale="full"))
-
-
-def test_text_that_is_no_yaml_names_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "bad" / "study.yaml"
-    path.parent.mkdir()
-    path.write_text("id: [")
-    with pytest.raises(UserError, match="studies/bad/study.yaml"):
-        read_study(path, "full")
-
-
 def test_a_job_needs_the_job_of_another_group_with_its_place(small) -> None:
     def change(raw):
         raw["groups"]["third"] = {
@@ -329,60 +304,6 @@ def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
             assert found[places[job.chosen.job.id]] == job.chosen.job
 
 
-def test_the_demo_trains_every_protocol_optimizer_and_split_in_few_jobs() -> None:
-    assert len(jobs(studies="lrec2022")) <= 135
-    table1 = of_group("table1")
-    assert len(set(axes(table1, "dataset", "optimizer", "protocol", "splits"))) == len(table1) == 12
-    for job, (splits,) in zip(table1, axes(table1, "splits"), strict=True):
-        assert {1.0, 2.0} <= set(job.epsilons) and len(job.seeds) >= 3
-        assert (math.inf in job.epsilons) == (splits == 1)
-
-
-def test_full_scale_has_the_grids_of_the_paper() -> None:
-    raw = {"scale": "full", "datasets": "cora", "protocols": "sound"}
-    table1 = of_group("table1", **raw)
-    by_axes = dict(zip(axes(table1, "optimizer", "splits"), table1, strict=True))
-    assert set(by_axes) == {("sgd", 1), ("sgd", 10), ("adam", 1), ("adam", 10)}
-    adam, sgd = by_axes["adam", 10], by_axes["sgd", 1]
-    assert axes([adam, sgd], "epochs", "learning_rate") == [(500, 0.01), (2000, 0.01)]
-    assert adam.choose == {"learning_rate": (0.01, 0.1, 1, 10, 50, 100)} and not sgd.choose
-    assert adam.epsilons == (1, 2) and sgd.epsilons == (math.inf, 2)
-    assert adam.seeds == (0, 1, 2, 3, 4) and adam.n_replicas == 5 * 2 * 6
-
-    def values(group: str, name: str) -> set:
-        return {value for (value,) in axes(of_group(group, **raw), name)}
-
-    assert values("A", "train_fraction") == {n / 10 for n in range(1, 11)}
-    assert values("B", "train_fraction") == {0.25, 0.5, 0.75, 1}
-    assert values("C", "splits") == {1, 4, 6, 8, 10, 100}
-    assert values("A", "splits") == values("B", "splits") == values("C", "train_fraction") == {1}
-    assert values("A", "epsilons") == {(math.inf,)} and values("B", "epsilons") == {(2, 5, 10, 137)}
-    assert values("C", "epsilons") == {(math.inf, 1, 2, 5, 10, 137)}
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_curve_has_three_points_and_every_line_has_each(scale: str) -> None:
-    for group, axis in (("A", "train_fraction"), ("B", "train_fraction"), ("C", "splits")):
-        found = of_group(group, scale=scale)
-        points = Counter(value for (value,) in axes(found, axis))
-        lines = set(axes(found, "dataset", "optimizer", "protocol"))
-        assert len(points) >= 3 and 1 in points and set(points.values()) == {len(lines)}
-
-
-def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
-    def made(**raw: str) -> list[str]:
-        return [exhibit.name for exhibit in Plan(run_of(**raw)).exhibits["lrec2022"]]
-
-    default = made(scale="full")
-    assert "table1" in default and not set(default) & {"table2", "figure1", "figure3"}
-    assert made(scale="full", exhibits="lrec2022.figure3,lrec2022.table1") == [
-        "table1",
-        "figure3",
-    ], "file order"
-    assert set(made()) > set(default) - {"table4"}
-    assert {"figure1", "figure2", "figure3", "figure4", "table2", "leak"} <= set(made())
-
-
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
@@ -392,10 +313,7 @@ def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
         ({"exhibits": "pate.tabel3_1"}, "of pate; expected figure3_3.*'table3_1'"),
         ({"scale": "full", "exhibits": "table3_1"}, "studies=pate"),
         ({"studies": "pate", "datasets": "mnist"}, "datasets: .*mnist.*'mnist-students'"),
-        (
-            {"studies": "inversion", "protocols": "released"},
-            "released; expected paper",
-        ),
+        ({"studies": "inversion", "protocols": "released"}, "released; expected paper"),
         (
             {"exhibits": "lrec2022.table2", "datasets": "synthetic-npz"},
             "datasets: lrec2022.table2 has no run of synthetic-npz; expected",
@@ -411,50 +329,6 @@ def test_a_full_run_makes_what_takes_hours_only_where_it_is_named() -> None:
 def test_an_exhibit_that_is_not_there_or_has_no_run_is_named(raw: dict, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         jobs(**raw)
-
-
-def test_a_name_with_its_study_is_the_exhibit_itself() -> None:
-    alone = jobs(studies="lrec2022", exhibits="figure1")
-    assert jobs(exhibits="lrec2022.figure1") == alone
-    with pytest.raises(UsageError, match=r"lrec2022.figure1 or preprint2021.figure1"):
-        jobs(exhibits="figure1")
-
-
-def test_a_run_of_some_splits_keeps_those_points() -> None:
-    raw = {"scale": "full", "datasets": "cora", "exhibits": "lrec2022.table1,lrec2022.figure3"}
-    few = jobs(**raw, splits="4, 10")
-    assert {value for (value,) in axes(few, "splits")} == {4, 10}
-    assert {job.group for job in few} == {"table1", "C", SELECTION}
-    assert jobs(**raw, splits="all") == jobs(**raw)
-
-
-def test_datasets_of_a_group_hold_where_the_run_names_none() -> None:
-    def trained(**raw: str) -> set[str]:
-        return {job.dataset for job in of_group("A", **raw)}
-
-    assert trained() == {"synthetic-planetoid"}
-    assert trained(datasets="synthetic-npz,cora") == {"synthetic-npz", "cora"}
-    assert trained(scale="full") == {"cora", "citeseer", "pubmed"}
-
-
-def test_a_group_for_other_datasets_takes_none_of_the_studys_own() -> None:
-    run = run_of(datasets="att-faces,faces94,faces,mnist,digits")
-    for scale in ("demo", "full"):
-        study = load_study("inversion", scale)
-        for group in study.groups:
-            faces, digits = {"att-faces", "faces94", "faces"}, {"mnist", "digits"}
-            taken = {job.dataset for job in group_jobs(study, group, run)}
-            assert taken == (digits if group.startswith("mnist") else faces), group
-    students = run_of(scale="full", datasets="mnist-students")
-    pate = load_study("pate", "full")
-    assert group_jobs(pate, "svhn_labels", students) == []
-    assert {job.dataset for job in group_jobs(pate, "labels", students)} == {"mnist-students"}
-
-
-def test_without_kinds_a_group_for_other_datasets_takes_none_of_the_studys_own() -> None:
-    study, run = load_study("lrec2022", "full"), run_of(scale="full", datasets="cora,mnist")
-    assert {job.dataset for job in group_jobs(study, "table4", run)} == {"mnist"}
-    assert {job.dataset for job in group_jobs(study, "A", run)} == {"cora"}
 
 
 def test_a_dataset_that_a_study_does_not_list_is_left_out_with_a_line(small) -> None:
@@ -487,93 +361,7 @@ def test_one_private_learning_rate_per_graph_protocol_and_splits_is_chosen_at_ep
         assert all(job.candidates(epsilon) == [{}] for epsilon in job.epsilons)
 
 
-def test_the_table_is_searched_where_it_holds_the_choice_and_a_job_of_its_own_elsewhere() -> None:
-    raw = {"scale": "full", "datasets": "cora"}
-    found = jobs(**raw, exhibits="lrec2022.figure3")
-    searched = {
-        splits: job.chosen.job.group
-        for job, (splits,) in zip(found, axes(found, "splits"), strict=True)
-        if job.chosen
-    }
-    assert searched == {n: SELECTION for n in (4, 6, 8, 100)} | {1: "table1", 10: "table1"}
-    alone = [job for job in found if job.group == SELECTION]
-    assert len(alone) == 4 * 3 and {job.epsilons for job in alone} == {(2.0,)}
-    assert all(job.n_replicas == 5 * 6 for job in alone)
-    table1 = {job.id: job for job in of_group("table1", **raw)}
-    assert {job.id: job for job in found if job.group == "table1"}.items() <= table1.items()
-
-
-def test_choices_keep_to_the_protocols_of_the_run_and_cost_nothing_without_dp() -> None:
-    assert {job.protocol for job in jobs(exhibits="lrec2022.figure3", protocols="paper")} == {
-        "paper"
-    }
-    found = jobs(exhibits="lrec2022.figure1")
-    assert {job.group for job in found} == {"A"} and not any(job.chosen for job in found)
-
-
-def test_table2_is_every_protocol_on_every_feature_and_the_leak_is_sound_alone() -> None:
-    for group, protocols, views in (
-        ("table2", {"released", "paper", "sound"}, {"released", "paper", "sound"}),
-        ("leak", {"sound"}, {"sound-with-label"}),
-    ):
-        found = of_group(group)
-        places = axes(found, "features", "optimizer", "protocol")
-        assert len(set(places)) == len(places) == 3 * 2 * len(protocols)
-        assert {job.protocol for job in found} == protocols
-        assert {job.dataset for job in found} == {"pokec_demo"}
-        assert {data_view(job).name for job in found} == views
-        assert all(job.epsilons == (math.inf, 2, 5, 10, 137) for job in found)
-    assert of_group("leak", datasets="synthetic-npz") == []
-
-
-def test_features_narrow_a_run_and_datasets_without_texts_keep_their_own() -> None:
-    def kinds(**raw: str) -> set[tuple]:
-        found = [job for job in jobs(exhibits="lrec2022.table1", **raw)]
-        return set(axes(found, "dataset", "features"))
-
-    narrow = {"datasets": "synthetic-npz,cora", "features": "bow"}
-    assert kinds(**narrow) == {("synthetic-npz", "raw"), ("cora", "raw")}
-    assert {job.features for job in of_group("table2", features="bow")} == {"bow"}
-
-
-def test_private_edges_have_a_declared_bound_and_all_labels_public() -> None:
-    edges = [job for job in of_group("frontier") if job.scenario == "edges"]
-    assert edges and all(job.max_edges and not job.validation_labels for job in edges)
-    others = [job for job in of_group("frontier") if job.scenario != "edges"]
-    assert all(job.max_edges is None and job.validation_labels for job in others)
-
-
 # --- audits ----------------------------------------------------------------------------------
-
-
-def test_audits_cover_every_protocol_and_both_schedules_of_sound() -> None:
-    found = of_group("audit")
-    gcn = [job for job in found if job.method == "gcn"]
-    assert set(axes(gcn, "protocol", "splits", "visits")) == {
-            *((protocol, splits, "protocol") for protocol in ("released", "paper", "sound")
-              for splits in (1, 10)),
-            ("sound", 10, "poisson"),
-        }  # fmt: skip
-    assert {(job.method, job.scenario) for job in found if job.method != "gcn"} == {
-        ("class_sums", "text"), ("dp_linear", "text"), ("dp_mlp", "text"), ("class_sums", "graph"),
-        ("edge_votes", "edges"),
-    }  # fmt: skip
-    for job in found:
-        assert job.attack.seed == 0, "fixed in advance"
-        assert len(job.epsilons) == 1 and Job.model_validate_json(job.model_dump_json()) == job
-    narrow = jobs(protocols="paper", exhibits="audit")
-    assert axes(narrow, "protocol", "splits") == [("paper", 1), ("paper", 10)]
-    assert len({job.id for job in of_group("audit", scale="full")}) == 24
-
-
-def test_an_audit_of_a_study_runs_as_its_job_says(monkeypatch) -> None:
-    (job,) = [
-        job for job in of_group("audit") if (job.method, job.scenario) == ("class_sums", "graph")
-    ]
-    job = job.model_copy(update={"attack": job.attack.model_copy(update={"runs": 10})})
-    document = run_job(job).document()
-    assert (document["method"], document["setting"]) == ("class_sums", "graph")
-    assert document["runs"] == 20 and document["epsilon_claimed"] == job.epsilons[0]
 
 
 @pytest.mark.parametrize("method", ["public_only", "class_sums_public"])
@@ -617,18 +405,6 @@ def test_an_entry_of_datasets_may_declare_a_graph(entries: object, declared: dic
     assert path.stat().st_mtime_ns == before, "an unchanged declaration is not written again"
 
 
-def test_a_single_entry_needs_no_list_and_another_declaration_is_replaced_aloud(
-    declared: dict,
-) -> None:
-    raw = declarations.declare_graphs({"datasets": {"name": "my_graph", **OWN}})
-    assert raw == {"datasets": ["my_graph"]}
-    declarations.keep_declarations()
-    changed = {"name": "my_graph", **OWN, "seed": 3, "split": "part"}
-    declarations.declare_graphs({"datasets": [changed]})
-    (line,) = declarations.keep_declarations()
-    assert "my_graph" in line and "split, seed" in line
-
-
 def test_a_users_graph_runs_with_its_declared_features_unless_others_are_asked_for(
     declared: dict,
 ) -> None:
@@ -661,18 +437,3 @@ def test_a_wrong_declaration_names_its_key(entry: object, words: str, declared: 
     with pytest.raises(UsageError, match=words):
         declarations.declare_graphs({"datasets": entries})
     assert not Path("data").exists() and declared == {}
-
-
-def test_settings_of_a_dataset_and_drawn_test_nodes_reach_its_jobs():
-    study = load_study("dpappr", "full")
-    jobs = group_jobs(study, "appr_budgets", Run(scale="full"))
-    of = {job.dataset: job for job in jobs if job.method == "appr_chosen"}
-    assert of["pubmed"].settings["roots"] == 60 and of["pubmed"].delta == 2e-4
-    assert "roots" not in of["cora-ml"].settings and of["cora-ml"].delta == 2e-3
-    assert {job.test_share for job in jobs} == {0.2}
-    assert group_jobs(load_study("progap"), "owned_lists", Run(scale="full"))[0].test_share is None
-
-
-def test_an_exhibit_that_names_its_study_needs_no_other_word() -> None:
-    run = Run(scale="full", exhibits=("dpappr.figure1",))
-    assert "dpappr" in run.study_names() and "progap" not in run.study_names()

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_graphs import HIDDEN, descent_of, fit, four_nodes, replicas_of, start, structure_of
 
 from private_graphs.attacks import audit as auditing
 from private_graphs.attacks.audit import Audit, default_runs, require_unbroken, run_audit
@@ -14,36 +13,17 @@ from private_graphs.attacks.canary import (
     Design,
     OneRun,
     canary_graph,
-    label_errors,
     label_scores,
     one_run,
 )
 from private_graphs.errors import UsageError, UserError
-from private_graphs.methods.gcn_protocols import PAPER
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.audits import Errors, gaussian_mu
-from private_graphs.training import engine
 
 CLIPPED = ["paper", "sound"]
 
 
 # --- the design ------------------------------------------------------------------------------
-
-
-def test_replicas_start_where_they_are_told():
-    dataset = four_nodes()
-    given = np.linspace(-1, 1, len(start(dataset)))
-    seeds, first = (0, 1), start(dataset, 1)
-    settings = engine.Settings("sgd", 1, private=False, dropout=0.0, hidden=HIDDEN, dtype="float64")
-    replicas = replicas_of(seeds, lr=0.0)
-    told = engine.train(
-        structure_of(dataset, PAPER, seeds=seeds), PAPER, settings,
-        [replace(replicas[0], start=given), replicas[1]],
-        descent_of(PAPER, settings, seeds=seeds, splits=1),
-    )  # fmt: skip
-    assert np.array_equal(told.parameters[0], given)
-    assert np.array_equal(told.parameters[1], first)
-    assert np.array_equal(fit(dataset, PAPER, lr=0.0).parameters[0], start(dataset))
 
 
 def test_the_canary_is_isolated_and_alone_in_its_dimension():
@@ -82,20 +62,6 @@ def test_splits_leave_the_signal_of_one_part_per_epoch():
     for protocol, expected in (("paper", 100.0), ("sound", 10.0)):  # sound divides by the parts
         found = label_scores(Design(protocol, 2.0, splits=10, runs=5), 0.0, 1)
         assert found == pytest.approx(np.full(5, expected), rel=0.02)
-
-
-def test_the_same_seed_gives_the_same_errors_whatever_the_threads():
-    design = Design("sound", 2.0, runs=40)
-    first = label_errors(design, 25.0)
-    assert first == label_errors(design, 25.0, threads=2)
-    other = label_scores(replace(design, seed=1), 25.0, 1)
-    assert not np.array_equal(other, label_scores(design, 25.0, 1))
-
-
-def test_progress_runs_over_both_arms():
-    seen = []
-    label_errors(Design("sound", 2.0, runs=3, epochs=4), 1.0, progress=lambda *s: seen.append(s))
-    assert seen[-1] == (24, 24) and seen == sorted(seen)
 
 
 def test_one_run_tells_all_canaries_without_clipping_and_hardly_any_with_it():

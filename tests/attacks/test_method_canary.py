@@ -6,22 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from doors import one_lane
 
-from private_graphs.attacks.audit import EACH_CONFIDENCE, run_method_audit
-from private_graphs.attacks.method_canary import (
-    MethodDesign,
-    canary_task,
-    guesses,
-    outcomes,
-)
-from private_graphs.methods import all_methods, class_sums, edge_votes, lattice, node_gradients
+from private_graphs.attacks.audit import run_method_audit
+from private_graphs.attacks.method_canary import MethodDesign, canary_task, guesses, outcomes
+from private_graphs.methods import all_methods, class_sums, node_gradients
 from private_graphs.methods.method import Canary
 from private_graphs.methods.public_text import Axes
-from private_graphs.privacy.accountants import gdp_delta
-from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile
-from private_graphs.training import exact
+from private_graphs.privacy.audits import gaussian_mu
 
 AUDITED = [
     (name, scenario)
@@ -71,15 +62,6 @@ def test_the_audit_comes_near_what_is_proved_and_does_not_exceed_it(method, scen
     assert attacked > 0.6 * found.mu_proved
 
 
-@pytest.mark.parametrize("classes", [3, 7])
-@pytest.mark.parametrize(("method", "scenario"), [("class_sums", "text"), ("edge_votes", "edges")])
-def test_with_more_classes_the_audit_shows_less_and_still_something(method, scenario, classes):
-    found = run_method_audit(MethodDesign(method, scenario, 8.0, runs=150, classes=classes))
-    assert found.verdict == "not_refuted" and found.epsilon_proved <= 8
-    assert 0 < found.lower_gaussian() < found.epsilon_proved
-    assert found.document()["n_classes"] == classes
-
-
 def test_the_document_names_method_scenario_unit_and_relation():
     found = run_method_audit(MethodDesign("class_sums", "graph", 2.0, runs=20)).document()
     assert (found["protocol"], found["method"], found["setting"]) == (
@@ -95,16 +77,6 @@ def test_the_document_names_method_scenario_unit_and_relation():
 
 def broken(method: str, scenario: str, epsilon: float, runs: int) -> bool:
     return run_method_audit(MethodDesign(method, scenario, epsilon, runs=runs)).breaks_proof
-
-
-def test_noise_halved_in_class_sums_is_caught(monkeypatch):
-    """The event states the noise that it should have been."""
-    honest = exact.discrete_gaussian
-    assert not broken("class_sums", "text", 4.0, 1000)
-    monkeypatch.setattr(
-        exact, "discrete_gaussian", lambda source, steps, shape: honest(source, steps // 2, shape)
-    )
-    assert broken("class_sums", "text", 4.0, 1000)
 
 
 def test_noise_halved_and_stated_so_is_no_broken_proof_but_a_refuted_claim(monkeypatch):
@@ -126,79 +98,9 @@ def test_rows_that_are_not_normalised_are_caught_in_class_sums(monkeypatch):
     assert broken("class_sums", "text", 4.0, 1000)
 
 
-@pytest.mark.parametrize("method", ["dp_linear", "dp_mlp"])
+@pytest.mark.parametrize("method", ["dp_linear"])
 def test_gradients_that_are_not_clipped_are_caught(monkeypatch, method):
     runs = 1500
     assert not broken(method, "text", 8.0, runs)
     monkeypatch.setattr(node_gradients, "clip_factors", lambda squared, _: np.ones_like(squared))
     assert broken(method, "text", 8.0, runs)
-
-
-def plant_no_clipping_of_an_edge(monkeypatch) -> None:
-    """The two messages of an edge are divided by the norm, and never clipped to it."""
-    honest, clip, never = edge_votes.vote_sums, edge_votes.CLIP, 10.0
-
-    def unclipped(*each):
-        with monkeypatch.context() as patched:
-            patched.setattr(edge_votes, "CLIP", never)
-            receiving, voters, beliefs, fine = each
-            coarse = replace(fine, spacing=fine.spacing * clip / never)
-            return honest(receiving, voters, beliefs, coarse)
-
-    monkeypatch.setattr(edge_votes, "vote_sums", unclipped)
-
-
-def test_messages_that_are_not_clipped_are_caught_in_edge_votes(monkeypatch):
-    assert not broken("edge_votes", "edges", 4.0, 100)
-    plant_no_clipping_of_an_edge(monkeypatch)
-    assert broken("edge_votes", "edges", 4.0, 100)
-
-
-def plant_messages_clipped_one_by_one(monkeypatch) -> None:
-    """Each of the two messages of an edge is clipped to the norm that both share."""
-    honest, clip = edge_votes.messages, edge_votes.CLIP
-
-    def clipped(receiving, sending):
-        found = honest(receiving, sending)
-        norms = np.linalg.norm(found, axis=1, keepdims=True)
-        return found * np.minimum(1, clip / norms)
-
-    monkeypatch.setattr(edge_votes, "messages", clipped)
-    plant_no_clipping_of_an_edge(monkeypatch)
-
-
-def test_messages_clipped_one_by_one_are_caught_by_the_sums_of_both_ends(monkeypatch):
-    """Two nodes that are asked, joined or not: the attack reads one release at both of them."""
-    mu, runs = 1.7, 4000
-    graphs = sp.csr_matrix((2, 2)), sp.csr_matrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    voters = edge_votes.Voters(np.ones(2, dtype=bool), np.zeros(2, np.int64))
-    beliefs = np.array([[0.8, 0.2], [0.8, 0.2]])
-    noise = lattice.LatticeGaussian(2.0**-31, round(2**31 / mu), 1.0, 4)
-
-    query = noise.query(
-        unit="edge", relation="add_remove", reason="test", clipping="per_record", count=2 * runs
-    )
-
-    def attack() -> Errors:
-        door, wrong = one_lane(query, seed=np.random.default_rng(0)), []
-        threshold = 0.5  # half of what one edge may move; fixed before any run
-        for joined, graph in enumerate(graphs):
-            scores = np.array(
-                [
-                    np.sum(
-                        edge_votes.release(graph, voters, beliefs, noise, door, query)
-                        * [[0.5, -0.5], [0.5, -0.5]]
-                    )
-                    for _ in range(runs)
-                ]
-            )
-            wrong.append(int(np.sum((scores > threshold) != bool(joined))))
-        return Errors(wrong[0], runs, wrong[1], runs)
-
-    def refuted(errors: Errors) -> bool:
-        return refutes_profile(errors, lambda e: gdp_delta(mu, e), EACH_CONFIDENCE)
-
-    honest = attack()
-    assert not refuted(honest) and gaussian_mu(honest) > 0.85 * mu
-    plant_messages_clipped_one_by_one(monkeypatch)
-    assert refuted(attack())

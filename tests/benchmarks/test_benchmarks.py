@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
-import growth
-import numpy as np
 import pandas as pd
 import pytest
 import training as training_command
 from batched import Batched, Training
-from floor import Rates, count_products
-from growth_page import draw, growth_page
-from pages import write_index, write_page
 from small_graphs import random_graph
 
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
@@ -53,78 +47,6 @@ def test_the_training_page_shows_every_case_with_its_floor_and_phases(pages: Pat
     assert len(table_rows(page, "| case | ours |")) == len(numbers)
     for header in ("| case | MFLOP |", "| case | forward |"):
         assert [row[0] for row in table_rows(page, header)] == names
-
-
-def test_numbers_of_a_page_belong_together(pages: Path) -> None:
-    numbers = pd.read_csv(pages / "training_synthetic-planetoid.csv")
-    assert np.allclose(numbers["ratio"], numbers["baseline_ms"] / numbers["ours_ms"], rtol=1e-3)
-    assert np.allclose(numbers["over_floor"], numbers["ours_ms"] / numbers["floor_ms"], rtol=1e-3)
-    assert (numbers[["ours_ms", "floor_ms", "baseline_ms"]] > 0).all(axis=None)
-    assert numbers["aim"].isna().all()  # the aims are those of the real graphs
-
-
-def test_a_long_baseline_is_measured_in_part_and_says_so(pages: Path) -> None:
-    numbers = pd.read_csv(pages / "training_synthetic-planetoid.csv")
-    full = numbers[numbers["baseline"].str.contains("full forward")]
-    assert set(full["baseline_measured"]) == {"10 of 100 steps, scaled"}
-
-
-def test_growth_varies_one_axis_at_a_time_and_shows_a_slope_for_every_line(tmp_path: Path) -> None:
-    lines = growth.axes(0.05, (1, 2), (1.0, 2.0))
-    rates, rows = Rates(0.001), []
-    for points in lines:
-        column = {"nodes": "nodes", "edges": "edges", "non-zeros": "nonzeros"}.get(points[0].axis)
-        if column:
-            varied = {
-                name
-                for name in ("nodes", "edges", "nonzeros")
-                if len({getattr(point.size, name) for point in points}) > 1
-            }
-            assert varied == {column} and len({point.replicas for point in points}) == 1
-    measured = growth.measure_line(growth.LINES[0], lines[0], rates, 1, 0.0)
-    for points in lines:
-        rows += [
-            {**row, "axis": point.axis, "value": point.value, "machine": "here"}
-            for row, point in zip(measured, points, strict=True)
-        ]
-    page = growth_page(rows, "command")
-    assert len(table_rows(page, "| axis | case |")) == len(lines) == 5
-    assert len(draw(rows).axes) == 6
-    write_page(tmp_path, "growth", page, rows)
-    write_index(tmp_path)
-    assert "[growth](growth.md)" in (tmp_path / "README.md").read_text()
-
-
-def test_the_index_lists_every_page_and_pages_name_no_folder(pages: Path) -> None:
-    index = (pages / "README.md").read_text()
-    listed = [row[0] for row in table_rows(index, "| page |")]
-    assert [re.match(r"\[(\w[\w-]*)\]", cell)[1] for cell in listed] == [
-        "training_synthetic-planetoid"
-    ]
-    page = (pages / "training_synthetic-planetoid.md").read_text()
-    assert str(pages.parent) not in page + index
-
-
-def test_floor_counts_the_nonzeros_that_an_epoch_reads() -> None:
-    """On full-graph induced training: all features and edges of the training nodes, and the same
-    of the validation nodes alone, forward only."""
-    dataset = random_graph(nodes=60, features=20, classes=3)
-    ours = Batched(dataset, Training(PAPER, "sgd", 1.0, 1), 2)
-    found = count_products(ours)
-    x = dataset.features.to_scipy()
-    edges = {
-        mask: int(getattr(dataset, mask)[dataset.edge_index].all(axis=0).sum()) * 2
-        + int(getattr(dataset, mask).sum())
-        for mask in ("train_mask", "validation_mask")
-    }
-    trained, scored = x[dataset.train_mask].nnz, x[dataset.validation_mask].nnz
-    both = edges["train_mask"] + edges["validation_mask"]
-    assert found["X W1"].flops == 2 * 32 * (trained + scored)
-    assert found["X' dZ"].flops == 2 * 32 * trained
-    assert found["A (X W1)"].flops == 2 * 32 * both
-    assert found["A' dH"].flops == 2 * 32 * edges["train_mask"]
-    assert found["A (H W2)"].flops == 2 * 3 * both
-    assert found["A' dY"].flops == 2 * 3 * edges["train_mask"]
 
 
 @pytest.mark.parametrize(("protocol", "draws"), [(PAPER, 4), (SOUND, 1)])

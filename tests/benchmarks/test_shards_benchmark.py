@@ -26,19 +26,3 @@ def test_generated_graphs_are_released(shards, tmp_path, method):
     if method == "edge_votes":
         assert found["test_micro_f1"] > 0.5  # of four classes; few documents tell class sums little
     assert found["cpu_seconds"] > 0 and found["peak_mib"] > 0
-
-
-def test_growth_is_the_exponent_of_processor_time(shards):
-    rows = [
-        {"method": "m", "how": "workflow", "documents": 10**n, "records": 1, "shards": 4,
-         "cpu_seconds": 3.0 * 10**n, "seconds": 1.0, "peak_mib": 5.0, "load": 1.0}
-        for n in (5, 6, 7)
-    ]  # fmt: skip
-    (found,) = shards.growth(rows).values()
-    assert found["slope"] == pytest.approx(1) and found["last_slope"] == pytest.approx(1)
-    assert found["cpu_hours_of_1e9"] == pytest.approx(3e9 / 3600)
-    assert found["hours_of_1e9_on_100_nodes_of_2_cores"] == pytest.approx(3e9 / 3600 / 200)
-    assert "| m | workflow | 100,000 |" in shards.page(
-        {"rows": rows, "growth": shards.growth(rows)}
-    )
-    assert shards.growth(rows[:1]) == {}

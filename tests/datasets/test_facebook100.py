@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from private_graphs.datasets.npz import keyed_masks
-from private_graphs.datasets.readers.facebook100 import one_hot, read_campuses
+from private_graphs.datasets.readers.facebook100 import read_campuses
 from private_graphs.datasets.readers.synthetic_campus import campus_bytes
 from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
@@ -64,11 +64,6 @@ def test_one_negative_year_makes_a_class_of_those_without_a_year(tmp_path):
         # the years keep their labels, "missing" is the last class; the one negative row is dropped
         assert np.bincount(both.labels).tolist() == [8, 8, 7][:classes]
     assert not ((both.edge_index < 8).any(axis=0) & (both.edge_index >= 8).any(axis=0)).any()
-
-
-def test_integer_columns_come_first():
-    columns = np.array([[0, 3], [2, 5], [7, 3]])
-    assert one_hot(columns).toarray().tolist() == [[3, 0, 0], [5, 1, 0], [3, 0, 1]]
 
 
 def test_what_is_not_a_campus_is_named(tmp_path):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_graphs import CLASSES, HAND, N_TEST, N_VALIDATION, archive, build_own, odd_graph, odd_parts
+from odd_graphs import HAND, archive, build_own
 
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
-from private_graphs.graphs.normalise import gcn_propagation
 
 COLOURS = ("red", "blue", "green", "grey")
 HAND_ENTRIES, HAND_WORDS, HAND_LABELS = HAND
@@ -36,20 +34,6 @@ def test_six_odd_nodes_become_the_graph_drawn_by_hand(hand):
     assert hand.features.to_scipy().toarray().tolist() == HAND_WORDS
 
 
-def test_the_propagation_matrix_of_six_odd_nodes_has_the_entries_worked_out_by_hand(hand):
-    half, third, sixth = 1 / 2, 1 / 3, 1 / np.sqrt(6)  # degrees with loop: 2, 3, 2, 2, 2, 1
-    expected = [
-        [half, sixth, 0, 0, 0, 0],
-        [sixth, third, sixth, 0, 0, 0],
-        [0, sixth, half, 0, 0, 0],  # the two raw loops of node 2 add nothing to its own
-        [0, 0, 0, half, half, 0],
-        [0, 0, 0, half, half, 0],
-        [0, 0, 0, 0, 0, 1],
-    ]
-    found = gcn_propagation(hand.edge_index, hand.n_nodes).toarray()
-    np.testing.assert_allclose(found, expected, atol=1e-15)
-
-
 def test_the_statistics_of_six_odd_nodes_are_those_counted_by_hand(hand):
     statistics = hand.statistics()
     assert json.loads(json.dumps(statistics)) == statistics
@@ -66,59 +50,6 @@ def test_the_statistics_of_six_odd_nodes_are_those_counted_by_hand(hand):
     }  # fmt: skip
 
 
-def test_loops_repetitions_and_directions_change_nothing_but_the_counts(monkeypatch, tmp_path):
-    odd = odd_graph(monkeypatch, tmp_path / "odd")
-    _, words, labels = odd_parts()
-    plain = [(i, j, 1) for i, j in [*odd.edge_index.T, *odd.edge_index[::-1].T]]
-    names = odd.info.classes
-    clean = build_own(
-        monkeypatch, tmp_path / "clean", archive(plain, words, labels), names, N_VALIDATION, N_TEST
-    )
-    assert clean.fingerprint == odd.fingerprint
-    keys = ("loops_dropped", "duplicates_dropped", "one_way_edges")
-    assert [clean.statistics()[key] for key in keys] == [0, 0, 0]
-    assert all(odd.statistics()[key] > 0 for key in keys)
-
-
-def test_the_counts_of_an_odd_graph_are_those_of_a_plain_loop(monkeypatch, tmp_path):
-    entries, words, labels = odd_parts()
-    seen, edges, loops, duplicates = set(), set(), 0, 0
-    for source, target, weight in entries:
-        if weight == 0:
-            continue
-        if source == target:
-            loops += 1
-            continue
-        duplicates += (source, target) in seen
-        seen.add((source, target))
-        edges.add(frozenset((source, target)))
-    one_way = sum(tuple(edge) not in seen or tuple(edge)[::-1] not in seen for edge in edges)
-    group = np.arange(len(labels))
-    for _ in labels:  # the smallest id of a component spreads along its edges
-        for i, j in map(tuple, edges):
-            group[i] = group[j] = min(group[i], group[j])
-    sizes = np.unique(group, return_counts=True)[1]
-    odd = odd_graph(monkeypatch, tmp_path)
-    statistics = odd.statistics()
-    assert statistics["edges"] == len(edges)
-    assert statistics["loops_dropped"] == loops >= 6
-    assert statistics["duplicates_dropped"] == duplicates >= 5
-    assert statistics["one_way_edges"] == one_way > 0
-    assert statistics["isolated_nodes"] == np.sum(sizes == 1) >= 7
-    assert statistics["components"] == len(sizes)
-    assert statistics["largest_component"] == sizes.max() < len(labels) / 2
-    assert statistics["nodes_without_features"] == np.sum(~words.any(axis=1)) >= 5
-    assert statistics["classes_missing"] == {
-        key: [
-            f"class {label}" for label in range(CLASSES)
-            if not np.any(labels[getattr(odd, f"{key}_mask")] == label)
-        ]
-        for key in ("train", "validation", "test")
-    }  # fmt: skip
-    assert statistics["classes_missing"]["train"] == ["class 3", "class 4"]
-    assert {"class 1", "class 4"} <= set(statistics["classes_missing"]["test"])
-
-
 @given(st.integers(1, 8), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=40))
 def test_every_entry_is_an_edge_or_counted_as_a_loop_or_a_duplicate(n_nodes, pairs):
     pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2) % n_nodes
@@ -132,17 +63,6 @@ def test_every_entry_is_an_edge_or_counted_as_a_loop_or_a_duplicate(n_nodes, pai
     assert found.one_way == np.sum(once & ~once.T)
     n_edges = found.edge_index.shape[1]
     assert len(pairs) == found.loops + found.duplicates + 2 * n_edges - found.one_way
-
-
-def test_dense_features_are_counted_like_sparse_ones(hand):
-    dense = replace(
-        hand,
-        features=hand.features.to_scipy().toarray(),
-        info=hand.info.model_copy(update={"feature_kind": "dense"}),
-    )
-    sparse, other = hand.statistics(), dense.statistics()
-    for key in ("feature_nonzeros", "nodes_without_features"):
-        assert sparse[key] == other[key]
 
 
 @pytest.mark.parametrize(

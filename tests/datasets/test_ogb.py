@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from private_graphs.datasets import ogb, registry
+from private_graphs.datasets import ogb
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.ogb import read_products
 from private_graphs.datasets.prepared import large_classes
@@ -92,15 +89,6 @@ def test_classes_at_the_bound_stay_and_are_numbered_in_their_order():
         large_classes(np.array([-1, -1]), 1, "here")
 
 
-def test_a_dataset_of_products_says_what_it_is(tmp_path, monkeypatch):
-    path = write(tmp_path, tables())
-    (tmp_path / "ogbn-products").mkdir()
-    path.rename(tmp_path / "ogbn-products" / path.name)
-    monkeypatch.setattr(ogb.read_products, "__defaults__", (60, WIDTH, CLASSES))
-    with pytest.raises(UserError, match="amazon: found 2 classes in the raw files, expected 10"):
-        registry.build("amazon", tmp_path)
-
-
 def packed_text(text: str) -> bytes:
     return gzip.compress(text.encode())
 
@@ -131,31 +119,3 @@ def test_what_does_not_fit_is_named(tmp_path, table, content, match):
     with pytest.raises(UserError, match=match) as raised:
         read(path)
     assert str(path) in str(raised.value)
-
-
-def test_a_table_that_is_not_there_is_named(tmp_path):
-    content = tables()
-    del content["edge"]
-    with pytest.raises(UserError, match="products/raw/edge.csv.gz is there 0 times, expected once"):
-        read(write(tmp_path, content))
-    (tmp_path / "products.zip").write_bytes(b"a page that asks for a licence")
-    with pytest.raises(UserError, match="cannot be opened as a zip archive"):
-        read(tmp_path / "products.zip")
-
-
-def test_the_benchmark_builds_a_generated_archive_in_a_process_of_its_own(root, tmp_path):
-    numbers = tmp_path / "numbers.json"
-    done = subprocess.run(
-        [sys.executable, str(root / "benchmarks" / "products.py"), "--scale", "0.001",
-         "--json", str(numbers), "--folder", str(tmp_path)],
-        text=True, capture_output=True, check=True,
-        env={"PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PATH": ""},
-    )  # fmt: skip
-    result = json.loads(numbers.read_text())
-    assert result["raw_nodes"] == 2449 and result["raw_edges"] == 61_859
-    assert 0.68 < result["nodes"] / result["raw_nodes"] < 0.78
-    assert 0.6 < result["edges"] / result["raw_edges"] < 0.7
-    assert result["classes"] == 10 and result["features"] == 100
-    assert all(0 < result[f"{name}_gib"] < 6 for name in ("reading", "building"))
-    assert "61,859" in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["numbers.json"]

@@ -5,11 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-import time
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -17,20 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from private_graphs.datasets import own
-from private_graphs.datasets.own import (
-    MASKS,
-    OwnGraph,
-    declare,
-    keyed_split,
-    known,
-    read_own,
-    remember,
-)
+from private_graphs.datasets.own import MASKS, OwnGraph, declare, read_own, remember
 from private_graphs.datasets.own_warnings import warnings_about
-from private_graphs.datasets.registry import dataset_names, dataset_spec
+from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.spelling import looks
 from private_graphs.datasets.text_graph import TextGraph
-from private_graphs.datasets.views import PAPER, RELEASED, SOUND
+from private_graphs.datasets.views import SOUND
 from private_graphs.errors import UsageError, UserError
 
 HEADER = ["id", "title", "body", "topic", "split"]
@@ -106,22 +95,6 @@ def test_two_small_tables_are_read_as_a_hand_checked_graph(graph, tmp_path):
     same(found, TextGraph.load(tmp_path / "saved"))
 
 
-def test_a_file_without_a_header_does_not_put_its_texts_into_the_message(graph):
-    rows = [*changed(0, "body", "somebody's private words " * 20), *[["x"] * 5] * 2]
-    with pytest.raises(UserError) as error:
-        read_own(graph(as_csv(rows[1:], rows[0])), SOUND)
-    assert len(str(error.value)) < 400 and str(error.value).count("private words") == 1
-    wide = [[f"column {n}" for n in range(500)], ["1"] * 500]
-    with pytest.raises(UserError, match="'column 7' and 492 more"):
-        read_own(graph(as_csv(wide[1:], wide[0])), SOUND)
-
-
-def test_every_view_reads_the_same_texts_nodes_and_edges(graph):
-    for view in (RELEASED, PAPER):
-        same(read_own(graph(), view), read_own(graph(), SOUND))
-        assert read_own(graph(), view).info.view == view.name
-
-
 def test_loops_and_repeated_edges_are_dropped_and_counted(graph):
     spec = graph(edges=[*EDGES, ["a", "a"], ["a", "b"], ["b", "a"], ["a", "b"]])
     found = read_own(spec, SOUND)
@@ -140,37 +113,6 @@ def test_csv_and_parquet_read_the_same(graph, tmp_path):
     same(read_own(spec, SOUND), read_own(spec.model_copy(update=parquet), SOUND))
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.uint8(), pa.large_string()])
-def test_whole_number_ids_of_parquet_are_those_of_csv(graph, tmp_path, kind):
-    spec = graph(nodes=[[str(n), *row[1:]] for n, row in enumerate(ROWS)], edges=[["0", "3"]])
-    path = tmp_path / "edges.parquet"
-    ends = {"source": pa.array(["0"]).cast(kind), "target": pa.array(["3"]).cast(kind)}
-    pyarrow.parquet.write_table(pa.table(ends), path)
-    same(read_own(spec, SOUND), read_own(spec.model_copy(update={"edges": path}), SOUND))
-
-
-def test_categories_and_empty_texts_of_parquet_are_those_of_csv(graph, tmp_path):
-    spec = graph(nodes=changed(1, "title", ""))
-    table = pa.table(dict(zip(HEADER, zip(*changed(1, "title", ""), strict=True), strict=True)))
-    table = table.set_column(3, "topic", table.column("topic").dictionary_encode())
-    pyarrow.parquet.write_table(table, tmp_path / "nodes.parquet")
-    parquet = spec.model_copy(update={"nodes": tmp_path / "nodes.parquet"})
-    same(read_own(spec, SOUND), read_own(parquet, SOUND))
-    assert read_own(parquet, SOUND).texts.column("title").null_count == 1
-
-
-def test_numbers_with_a_point_are_refused_rather_than_guessed(graph, tmp_path):
-    path = tmp_path / "edges.parquet"
-    pyarrow.parquet.write_table(pa.table({"source": [1.0], "target": [2.0]}), path)
-    refused(
-        graph().model_copy(update={"edges": path}),
-        "edges.parquet",
-        "'source'",
-        "double",
-        "missing values",
-    )
-
-
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 def test_a_byte_order_mark_and_the_kind_of_line_ends_change_nothing(graph, bom, ending):
@@ -180,18 +122,6 @@ def test_a_byte_order_mark_and_the_kind_of_line_ends_change_nothing(graph, bom, 
     same(expected, read_own(graph(nodes, edges), SOUND))
     wrong = bom + as_csv(changed(2, "split", "dev")).replace("\n", ending).encode()
     refused(graph(wrong), "line 4: ")
-
-
-HOSTILE = ['=HYPERLINK("http://x","y")', "NA", "null", "\t tab", "ž\u2028š\x0b"]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_what_looks_like_code_stays_text_to_the_last_character(graph, text):
-    found = read_own(graph(nodes=changed(1, "body", text)), SOUND)
-    assert found.column("body") == ["one", text, "three", "four"]
-
-
-BROKEN_LINES = "several\nlines\nof text"
 
 
 @pytest.mark.parametrize(
@@ -243,16 +173,6 @@ def test_every_mistake_in_the_edges_names_the_file_and_the_line(graph, edges, wo
     refused(graph(edges=edges), "edges.csv: ", *words)
 
 
-def test_lines_are_those_of_the_file_where_texts_have_several_and_some_are_blank(graph):
-    rows = changed(0, "body", BROKEN_LINES)  # lines 2 to 4
-    rows[1][HEADER.index("body")] = "x\r\ny"  # lines 5 and 6
-    text = as_csv(rows).replace("\nc,", "\n\n\nc,")  # lines 7 and 8 are blank, c is line 9
-    assert read_own(graph(text), SOUND).n_nodes == 4
-    refused(graph(text.replace("validation", "dev")), "line 9: ")
-    lines = text.replace("validation", "dev").replace("\r\n", "\n").split("\n")
-    assert lines[9 - 1].startswith("c,")
-
-
 any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 
 
@@ -291,37 +211,6 @@ def test_any_text_is_read_as_written_and_any_row_is_found_by_its_line(
     rows[wrong][4] = "neither"
     lines = write()
     refused(spec, f"any-n.csv: line {lines[wrong]}: 'split' is 'neither'")
-
-
-def test_a_long_text_has_no_limit(graph):
-    found = read_own(graph(changed(1, "body", "word, " * 400_000)), SOUND)
-    assert len(found.column("body")[1]) == 2_400_000
-    rows = changed(1, "body", "word, " * 400_000)
-    refused(graph(rows[:2] + [[*rows[2][:4], "dev"]] + rows[3:]), "line 4: ")
-
-
-def test_mistakes_in_parquet_name_the_row(graph, tmp_path):
-    spec = graph()
-    path = tmp_path / "nodes.parquet"
-    columns = dict(zip(HEADER, zip(*changed(2, "id", "a"), strict=True), strict=True))
-    pyarrow.parquet.write_table(pa.table(columns), path)
-    refused(spec.model_copy(update={"nodes": path}), "nodes.parquet: rows 1 and 3: ")
-    pyarrow.parquet.write_table(pa.table({"id": ["a"]}), path)
-    refused(spec.model_copy(update={"nodes": path}), "no column 'topic' (label), found 'id'")
-
-
-def test_bytes_that_parquet_only_calls_text_are_refused(graph, tmp_path):
-    wrong = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xf6"], pa.binary()).buffers())
-    path = tmp_path / "edges.parquet"
-    pyarrow.parquet.write_table(pa.table({"source": wrong, "target": ["a"]}), path)
-    refused(graph().model_copy(update={"edges": path}), "edges.parquet: column 'source'", "UTF-8")
-
-
-def test_a_file_that_is_not_there_is_named(graph, tmp_path):
-    refused(graph().model_copy(update={"nodes": tmp_path / "none.csv"}), "none.csv: cannot be read")
-    refused(graph().model_copy(update={"edges": tmp_path}), f"{tmp_path}: cannot be read")
-    with pytest.raises(UserError, match="none.csv: cannot be read"):
-        own.source_records(graph().model_copy(update={"edges": tmp_path / "none.csv"}))
 
 
 def test_unlabelled_nodes_outside_the_training_nodes_are_kept(graph):
@@ -364,22 +253,6 @@ def test_masks_depend_on_ids_and_seed_alone(tmp_path_factory, data, seed):
     assert counts.tolist() == [len(ids) - 2 * share, share, share]
 
 
-def test_another_seed_draws_other_masks_and_the_same_seed_the_same():
-    ids = [f"n{number}" for number in range(1000)]
-    drawn = [keyed_split(ids, seed).tolist() for seed in (0, 1, 0)]
-    assert drawn[0] == drawn[2] != drawn[1]
-    assert np.bincount(drawn[0]).tolist() == [800, 100, 100]
-
-
-def test_public_facts_and_preprocessing_say_what_was_done_and_count_nothing(graph):
-    found = read_own(graph(split=None, seed=7), SOUND).info
-    assert any("ids" in each for each in found.public_facts)
-    assert any("texts, labels and mutual edges" in each for each in found.public_facts)
-    said = " ".join(found.preprocessing)
-    assert "80/10/10" in said and "seed 7" in said
-    assert "the column 'split'" in " ".join(read_own(graph(), SOUND).info.preprocessing)
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -406,98 +279,11 @@ def test_a_declaration_that_does_not_hold_is_wrong_usage(graph, changes, words):
         declare(values, "here")
 
 
-def test_a_declaration_is_remembered_and_written_only_when_it_changes(graph, tmp_path):
-    spec, folder = graph(), tmp_path / "own"
-    assert known(folder) == {}
-    path = remember(spec, folder)
-    assert path == folder / "mine.json" and known(folder) == {"mine": spec}
-    written = path.stat().st_mtime_ns
-    remember(spec, folder)
-    assert path.stat().st_mtime_ns == written
-    remember(spec.model_copy(update={"min_count": 4}), folder)
-    assert known(folder)["mine"].min_count == 4
-    assert [each.name for each in folder.iterdir()] == ["mine.json"]
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"name": "mine"}', "\xff"])
-def test_a_broken_declaration_stops_only_who_asks_for_it(graph, tmp_path, capsys, content):
-    (tmp_path / "mine.json").write_text(content, encoding="latin-1")
-    remember(graph(name="yours"), tmp_path)
-    assert dataset_spec("yours", tmp_path).name == "yours"
-    assert capsys.readouterr().err == ""
-    for _ in range(2):
-        assert list(known(tmp_path)) == ["yours"]
-        assert dataset_names(tmp_path)[-1] == "yours" and "mine" not in dataset_names(tmp_path)
-    warned = capsys.readouterr().err
-    assert warned.startswith("warning: ") and warned.count("\n") == 1
-    assert f"{tmp_path / 'mine.json'}: cannot be read as the declaration" in warned
-    with pytest.raises(UserError, match="mine.json: cannot be read as the declaration"):
-        dataset_spec("mine", tmp_path)
-
-
 @pytest.mark.parametrize("name", ["../mine", "a/b", "nothing\0", "n" * 5000, ""])
 def test_no_name_leads_out_of_the_folder_of_declarations(graph, tmp_path, name):
     remember(graph(), tmp_path)
     with pytest.raises(UsageError, match="unknown dataset"):
         dataset_spec(name, tmp_path / "own")
-
-
-def test_rows_are_counted_once_for_every_state_of_the_tables(graph, tmp_path, monkeypatch):
-    remember(graph(), tmp_path)
-    assert dataset_spec("mine", tmp_path).size.nodes == len(ROWS) + 1
-    opened = []
-    genuine = Path.open
-
-    def spy(path, *arguments, **keywords):
-        opened.append(path.name)
-        return genuine(path, *arguments, **keywords)
-
-    monkeypatch.setattr(Path, "open", spy)
-    for _ in range(3):
-        dataset_spec("mine", tmp_path)
-    assert not {"nodes.csv", "edges.csv"} & set(opened)
-    with genuine(tmp_path / "nodes.csv", "a") as stream:
-        stream.write("e,Fifth,five,x,train\n")
-    assert dataset_spec("mine", tmp_path).size.nodes == len(ROWS) + 2
-    assert opened.count("nodes.csv") == 1
-
-
-def test_the_size_of_a_table_that_cannot_be_counted_is_a_guess_and_no_traceback(graph, tmp_path):
-    table = pa.table({"source": ["a", "b"], "target": ["b", "c"]})
-    path = tmp_path / "edges.parquet"
-    pyarrow.parquet.write_table(table, path)
-    spec = graph().model_copy(update={"edges": path})
-    remember(spec, tmp_path)
-    assert dataset_spec("mine", tmp_path).size.edges == 2
-    whole = path.read_bytes()
-    for damaged in (whole[:-30], b"PAR1", whole[:40] + b"\0" * len(whole)):
-        path.write_bytes(damaged)
-        assert dataset_spec("mine", tmp_path).size.edges == 1
-    refused(spec, "edges.parquet: cannot be read as Parquet")
-    path.write_bytes(b"source,target\na,b\n")  # CSV under a misleading name
-    assert dataset_spec("mine", tmp_path).size.edges == 2
-    path.unlink()
-    assert dataset_spec("mine", tmp_path).size.edges == 1
-
-
-def test_twenty_thousand_nodes_are_read_in_seconds_as_a_slow_reference_reads_them(graph):
-    generator = np.random.default_rng(0)
-    n_nodes = 20_000
-    rows = [
-        [f"user{n}", f"text {n}", 'a "b"\nc' if n % 7 == 0 else "", f"k{n % 5}", ""]
-        for n in generator.permutation(n_nodes)
-    ]
-    ends = generator.integers(0, n_nodes, (200_000, 2)).tolist()
-    edges = [[f"user{a}", f"user{b}"] for a, b in ends]
-    spec = graph(rows, edges, split=None)
-    started = time.monotonic()
-    found = read_own(spec, SOUND)
-    assert time.monotonic() - started < 6
-    position = {row[0]: n for n, row in enumerate(rows)}
-    pairs = {tuple(sorted((position[a], position[b]))) for a, b in edges if a != b}
-    assert list(zip(*found.edge_index.tolist(), strict=True)) == sorted(pairs)
-    assert found.labels.tolist() == [int(row[3][1:]) for row in rows]
-    assert found.column("title") == [row[1] for row in rows]
 
 
 # --- what looks alike, and what is lost -------------------------------------------------------
@@ -506,28 +292,15 @@ def test_twenty_thousand_nodes_are_read_in_seconds_as_a_slow_reference_reads_the
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
-        ("alpha", "alpha\u200b", True),
-        ("alpha", "\ufeffalpha", True),
-        ("al\u00adpha", "alpha", True),
-        ("\u202ealpha\u202c", "alpha", True),
-        ("caf\u00e9", "cafe\u0301", True),
-        ("ﬁx", "fix", True),
-        ("１", "1", True),
-        ("0", "0.0", True),
-        ("00", "0", True),
-        ("+0", "-0", True),
-        ("1e0", "1", True),
-        ("Alpha  b", "alpha b ", True),
-        ("STRASSE", "straße", True),
-        ("x\ufe0f", "x", True),
-        ("1", "2", False),
-        ("alpha", "beta", False),
-        ("a b", "ab", False),
-        ("cafe", "café", False),
-        ("1e400", "2e400", False),
-        ("v1", "v1.0", False),
+        ("alpha", "alpha\u200b", True), ("alpha", "\ufeffalpha", True),
+        ("al\u00adpha", "alpha", True), ("\u202ealpha\u202c", "alpha", True),
+        ("caf\u00e9", "cafe\u0301", True), ("ﬁx", "fix", True), ("１", "1", True),
+        ("0", "0.0", True), ("00", "0", True), ("+0", "-0", True), ("1e0", "1", True),
+        ("Alpha  b", "alpha b ", True), ("STRASSE", "straße", True), ("x\ufe0f", "x", True),
+        ("1", "2", False), ("alpha", "beta", False), ("a b", "ab", False), ("cafe", "café", False),
+        ("1e400", "2e400", False), ("v1", "v1.0", False),
     ],
-)
+)  # fmt: skip
 def test_names_that_look_alike_or_are_one_number_are_found(one, other, alike):
     assert (looks(one) == looks(other)) == alike
     statistics = about([one, other])
@@ -548,54 +321,3 @@ def test_a_class_that_stands_for_no_label_is_named(name):
     (warning,) = warnings_about(about([name, "beta"]))
     assert "looks like a missing label" in warning and repr(name) in warning
     assert warnings_about(about(["nancy", "beta"])) == []
-
-
-@pytest.mark.parametrize(
-    "mark", ["\u200b", "\ufeff", "\u200e", "\u2060", "\u00ad", "\x01", "\u00a0"]
-)
-def test_what_nobody_sees_around_a_name_is_no_part_of_it(graph, mark):
-    nodes = changed(0, "topic", f"{mark}x{mark}")
-    nodes[1][0] = f"b{mark}"
-    read, plain = read_own(graph(nodes), SOUND), read_own(graph(), SOUND)
-    same(read, plain)
-    assert read.info.counts["names_trimmed"] == (0 if mark == "\u00a0" else 2)
-    refused(graph(changed(0, "topic", mark)), "training node without a label")
-    refused(graph(changed(0, "id", mark)), "no id")
-
-
-def test_ids_that_look_alike_and_texts_that_are_none_are_counted(graph):
-    nodes = [list(each) for each in ROWS]
-    nodes[0][0], nodes[1][0], nodes[2][1] = "caf\u00e9", "cafe\u0301", "nan"
-    nodes[3][2] = "what was \ufffd\ufffd read"
-    counts = read_own(graph(nodes, []), SOUND).info.counts
-    assert (counts["ids_alike"], counts["texts_missing"], counts["texts_replaced"]) == (1, 1, 1)
-    refused(graph(nodes, [["c\u200b2", "c"]]), "is the id of no node")
-    refused(graph(edges=[["ｃ", "a"]]), "did you mean 'c'")
-
-
-@pytest.mark.parametrize("parquet", [False, True])
-def test_a_column_is_found_whatever_stands_around_its_name(graph, tmp_path, parquet):
-    header = ["id", " title", "\ufeffbody ", " topic", "split"]
-    spec = graph(as_csv(ROWS, header))
-    if parquet:
-        pyarrow.parquet.write_table(pyarrow.csv.read_csv(spec.nodes), tmp_path / "nodes.parquet")
-        spec = spec.model_copy(update={"nodes": tmp_path / "nodes.parquet"})
-    plain = read_own(graph(), SOUND)
-    spec = graph(as_csv(ROWS, header)) if not parquet else spec
-    for changes in ({}, {"label": " topic", "text": (" title", "body")}):
-        found = read_own(spec.model_copy(update=changes), SOUND)
-        assert found.info.classes == plain.info.classes
-        assert [found.column(name) for name in found.texts.column_names] == [
-            plain.column("title"), plain.column("body")
-        ]  # fmt: skip
-
-
-def test_of_two_columns_the_one_of_this_very_name_is_meant(graph):
-    header = ["id", "title", "body", "topic", " topic"]
-    rows = [[*row[:4], f"other {row[3]}"] for row in ROWS] * 1
-    spec = graph(as_csv(rows + [["e", "t", "b", "x", "other x"]], header), split=None)
-    for label, first in (("topic", "x"), (" topic", "other x")):
-        assert first in own.read_own(spec.model_copy(update={"label": label}), SOUND).info.classes
-    refused(spec.model_copy(update={"label": "TOPIC"}), "did you mean 'topic'? (--label topic)")
-    header[3:] = [" My topic", "split"]
-    refused(graph(as_csv(ROWS, header), label="my topic"), "(--label ' My topic')")

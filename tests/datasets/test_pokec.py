@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import logging
-import re
 import time
 from unittest import mock
 
@@ -17,31 +16,17 @@ from pokec_reference import assert_equal, read, renumber
 from private_graphs.datasets import pokec_blocks
 from private_graphs.datasets.pokec import keyed_user_masks, read_pokec, renumbered_in_place
 from private_graphs.datasets.pokec_format import COLUMNS, TEXT_COLUMNS, clean_text
-from private_graphs.datasets.text_graph import TextGraph
-from private_graphs.datasets.views import PAPER, RELEASED, SOUND, SOUND_WITH_LABEL, VIEWS
+from private_graphs.datasets.views import PAPER, SOUND, SOUND_WITH_LABEL, VIEWS
 from private_graphs.errors import UserError
 
 CELLS = {
-    "null": None,
-    "": None,
-    "pivo": "pivo",
-    ' "a < b :) ': '"a < b :)',
+    "null": None, "": None, "pivo": "pivo", ' "a < b :) ': '"a < b :)',
     "<div> <a title='x' href=\"/klub/y\">pro&shy;fi</a> &bull;  <a>z</a></div>": "profi • z",
-    "a\rb": "a b",
-    "r&amp;b": "r&b",
-    "<br>": None,
-}
+    "a\rb": "a b", "r&amp;b": "r&b", "<br>": None,
+}  # fmt: skip
 ANSWERS = [
-    "macka",
-    " mam macku",
-    "kocur",
-    "pes",
-    "mam psa ",
-    "mam psov",
-    "null",
-    "pes, macka",
-    "Pes",
-]
+    "macka", " mam macku", "kocur", "pes", "mam psa ", "mam psov", "null", "pes, macka", "Pes",
+]  # fmt: skip
 
 
 def written(folder, rows, edges):
@@ -62,18 +47,9 @@ def row(user, pets="null", completion=50, **cells):
 def parse(paths, view, per_class=1, **options):
     options = {"max_malformed": 1.0, "progress": lambda *_: None, **options}
     return read_pokec(
-        *paths,
-        view,
-        name="pokec_tiny",
-        per_class=per_class,
-        title="Tiny",
-        synthetic=True,
-        sources=[],
-        licence="none",
-        citation="none",
-        public_facts=["the masks"],
-        **options,
-    )
+        *paths, view, name="pokec_tiny", per_class=per_class, title="Tiny", synthetic=True,
+        sources=[], licence="none", citation="none", public_facts=["the masks"], **options,
+    )  # fmt: skip
 
 
 @st.composite
@@ -89,15 +65,11 @@ def profile_rows(draw):
     kinds = ["right"] * 8 + ["few", "tab", "tab and few", "id", "percent", "empty", "bytes", "crlf"]
     kind = draw(st.sampled_from(kinds))
     return {
-        "few": line[: line.rfind(b"\t")],
-        "tab": line.replace(b"null", b"nu\tll", 1),
-        "tab and few": line.replace(b"null", b"nu\tll", 1)[:-1],
-        "id": b"x" + line,
-        "percent": line.replace(b"\t", b"\t-", 2),
-        "empty": b"",
-        "bytes": line.replace(b"null", b"\xff\xe1", 1),
-        "crlf": line + b"\r",
-    }.get(kind, line)
+        "few": line[: line.rfind(b"\t")], "tab": line.replace(b"null", b"nu\tll", 1),
+        "tab and few": line.replace(b"null", b"nu\tll", 1)[:-1], "id": b"x" + line,
+        "percent": line.replace(b"\t", b"\t-", 2), "empty": b"",
+        "bytes": line.replace(b"null", b"\xff\xe1", 1), "crlf": line + b"\r",
+    }.get(kind, line)  # fmt: skip
 
 
 edge_rows = st.one_of(
@@ -133,47 +105,6 @@ def test_tiny_dumps_are_read_as_by_the_slow_reader(
 def test_ids_renumbered_in_place_follow_their_chain(users):
     final = renumbered_in_place(np.array(users))
     assert final.tolist() == [pair[0] for pair in renumber(users, [(user, user) for user in users])]
-
-
-def test_a_chain_of_renumbered_ids_by_hand():
-    # 7 -> 0; old id 0 comes later as user 2, so 0 -> 2; old id 2 later as user 3, so 2 -> 3.
-    assert renumbered_in_place(np.array([7, 5, 0, 2])).tolist() == [3, 1, 3, 3]
-    # Old id 1 was replaced before 1 was written anew: no chain backwards.
-    assert renumbered_in_place(np.array([1, 9])).tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        *CELLS.items(),
-        ("a < b :)", "a < b :)"),
-        ("i <3 you", "i <3 you"),
-        ("a<br>b<br/>c</p>d", "a b c d"),
-        ("sl<b>ov</b>o <SPAN class='x'>x</SPAN>y", "slovo xy"),
-        ('<a title="a>b" href=x>c</a>', "c"),
-        ("<!-- never -->a<!doctype html>b", "a b"),
-        ("&lt;b&gt; 50&#37; &#x41; &quot;q&quot;", '<b> 50% A "q"'),
-        ("dlhe\u00adslovo&nbsp;\u00a0 \x0b koniec", "dlheslovo koniec"),
-        ("me <you@x.sk> :<", "me <you@x.sk> :<"),
-    ],
-)
-def test_html_is_stripped_and_text_is_kept(raw, text):
-    assert clean_text(raw) == text
-
-
-@given(
-    st.lists(
-        st.sampled_from(["<!--", "-->", "<!-", "<b>", "</p>", '<a x="', "'", ">", "<", "-", "ab "]),
-        max_size=20,
-    ).map("".join)
-)
-def test_comments_and_tags_are_those_of_one_slow_pattern(raw):
-    slow = re.compile(
-        r"""<!--.*?-->|<!?/?([a-z][a-z0-9]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""",
-        re.IGNORECASE | re.DOTALL,
-    )
-    replaced = slow.sub(lambda tag: "" if tag[1] == "b" else " ", raw)
-    assert clean_text(raw) == (" ".join(replaced.split()) or None)
 
 
 @pytest.mark.parametrize(
@@ -215,29 +146,6 @@ def test_the_label_column_is_dropped_and_said(tmp_path):
         assert graph.info.classes == ["cat", "dog"] and graph.info.public_facts == ["the masks"]
 
 
-def test_the_first_row_is_lost_as_a_header_only_as_released(tmp_path):
-    rows = [row(1, "pes", 99, hobbies="x"), row(2, "macka"), row(3, "pes")]
-    paths = written(tmp_path, rows, [b"1\t2"])
-    assert parse(paths, PAPER).edge_index.tolist() == [[0], [1]]
-    released = parse(paths, RELEASED)
-    assert released.edge_index.shape == (2, 0)
-    assert released.labels.tolist() == [0, 1], "cats come first"
-    assert (released.info.counts["rows"], released.info.counts["candidates_dog"]) == (3, 1)
-
-
-def test_ranking_and_ties(tmp_path):
-    rows = [
-        row(9, "pes", 80),
-        row(8, "pes", 10, hobbies="x", fun="y"),
-        row(4, "mam psa", 80),
-        row(1, "kocur", 1),
-    ]
-    paths = written(tmp_path, [row(99), *rows], [])
-    tied = parse(paths, PAPER)
-    assert tied.column("pets") == ["kocur", "mam psa"], "equal completion: the smaller id"
-    assert parse(paths, RELEASED).column("hobbies") == ["", "x"], "most columns"
-
-
 def test_a_user_in_two_rows(tmp_path):
     rows = [
         row(1, "pes"), row(1, "macka", 99), row(2, "null"), row(2, "pes", 99),
@@ -266,21 +174,6 @@ def test_masks_are_keyed_by_user_alone():
 PINNED_VALIDATION = [3, 19, 37, 39, 60, 82, 85, 86, 89, 99]
 
 
-def test_one_order_of_users_serves_every_selection():
-    """Who stands before another in one selection does so in every other one."""
-    users, some = np.arange(1000), np.arange(0, 1000, 3)
-    rank, rank_of_some = (_third(each) for each in (users, some))
-    shared = rank[some]
-    for part in (0, 1):
-        assert rank_of_some[shared <= part].max() <= rank_of_some[shared > part].min()
-
-
-def _third(users):
-    """0 for validation, 1 for test, 2 for training users: the part of the order they are in."""
-    train, _, test = keyed_user_masks(users)
-    return 2 * train + test
-
-
 def test_malformed_rows_are_counted_and_their_lines_named(tmp_path, caplog):
     rows = [row(1, "pes"), b"1\t2", row(2, "macka"), b"", row(3).replace(b"null", b"a\tb", 1)]
     paths = written(tmp_path, rows, [b"1\t2", b"# comment", b"2\t1"])
@@ -290,16 +183,6 @@ def test_malformed_rows_are_counted_and_their_lines_named(tmp_path, caplog):
     assert (graph.info.counts["edge_rows"], graph.info.counts["malformed_edge_rows"]) == (3, 1)
     assert "3 of 5 rows are not 59 columns" in caplog.text and "lines 2, 4, 5" in caplog.text
     assert "1 of 3 rows are not two user ids" in caplog.text and "line 2;" in caplog.text
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_another_file_is_refused(tmp_path, swapped):
-    rows = [row(k, "pes" if k % 2 else "macka") for k in range(300)]
-    paths = written(tmp_path, [*rows, *[b"broken"] * 3], [b"1\t2"] * 50)
-    assert parse(paths, PAPER, max_malformed=0.01).info.counts["malformed_rows"] == 3
-    paths = written(tmp_path, [*rows, *[b"broken"] * 4], [b"1\t2"] * 50)
-    with pytest.raises(UserError, match="at most 1%: this is not the published file"):
-        parse(paths[::-1] if swapped else paths, PAPER, max_malformed=0.01)
 
 
 def test_invalid_utf8_is_replaced_and_counted_where_it_is_kept(tmp_path):
@@ -321,36 +204,3 @@ def test_gzip_and_plain_text_are_the_same(tmp_path):
     packed = parse(paths, PAPER, per_class=5)
     assert packed.texts.equals(plain.texts)
     assert np.array_equal(packed.edge_index, plain.edge_index)
-
-
-def test_damaged_and_missing_files(tmp_path):
-    paths = written(tmp_path, [row(1, "pes"), row(2, "macka")] * 50, [b"1\t2"])
-    whole = gzip.compress(paths[0].read_bytes())
-    for damaged in (whole[:-30], whole[:40] + b"\x00" * 30 + whole[70:]):
-        paths[0].write_bytes(damaged)
-        with pytest.raises(UserError, match="profiles.txt: cannot be read to its end"):
-            parse(paths, PAPER)
-    paths[0].write_bytes(b"")
-    with pytest.raises(UserError, match="the file is empty"):
-        parse(paths, PAPER)
-    paths[1].unlink()
-    with pytest.raises(UserError, match="pokec_tiny: missing: .*relationships.txt"):
-        parse(paths, PAPER)
-
-
-def test_a_file_without_lines_is_refused(tmp_path):
-    paths = written(tmp_path, [b"x" * 5000], [])
-    with (
-        mock.patch.object(pokec_blocks, "MAX_LINE_BYTES", 1000),
-        mock.patch.object(pokec_blocks, "BLOCK_BYTES", 100),
-        pytest.raises(UserError, match="a line of more than 1000 bytes"),
-    ):
-        parse(paths, PAPER)
-
-
-def test_a_text_graph_survives_the_disk(tmp_path):
-    paths = written(tmp_path, [row(1, "pes", fun="<b>x</b>"), row(2, "macka")], [b"1\t2"])
-    graph = parse(paths, PAPER)
-    graph.save(tmp_path / "built")
-    again = TextGraph.load(tmp_path / "built")
-    assert again.texts.equals(graph.texts) and again.info == graph.info

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from private_graphs.datasets import reddit, registry, zipped
-from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets import reddit
 from private_graphs.datasets.npz import keyed_masks
-from private_graphs.datasets.reddit import (
-    SAMPLE_KEY,
-    kept_nodes,
-    read_reddit,
-    read_reddit_classes,
-)
+from private_graphs.datasets.reddit import kept_nodes, read_reddit, read_reddit_classes
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
 
@@ -116,20 +104,6 @@ def test_kept_nodes_keep_all_fields_and_their_edges(tmp_path, monkeypatch, view,
     assert list(tmp_path.iterdir()) == [path]  # what was unpacked is gone
 
 
-def test_scipy_writes_what_is_read_and_the_weights_do_not_matter(tmp_path):
-    data, graph = arrays()
-    matrix = scipy.sparse.coo_matrix(
-        (np.full(len(graph["row"]), np.nan), (graph["row"], graph["col"])), shape=(NODES, NODES)
-    )
-    scipy.sparse.save_npz(tmp_path / "graph.npz", matrix)
-    path = tmp_path / "reddit.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("reddit_data.npz", npz(data, True))
-        archive.write(tmp_path / "graph.npz", "reddit_graph.npz")
-    keep = kept_nodes(data["label"], data["node_types"], SOUND, 0.5)
-    assert_read_right(read_reddit(path, SOUND, 0.5), data, graph, keep)
-
-
 def test_the_largest_classes_have_a_split_of_their_own(tmp_path, monkeypatch):
     """ProGAP's order: split, classes, edges between them, loops, nodes without an edge."""
     monkeypatch.setattr(reddit, "BLOCK_NUMBERS", 128)
@@ -155,40 +129,6 @@ def test_the_largest_classes_have_a_split_of_their_own(tmp_path, monkeypatch):
         read_reddit_classes(tmp_path / "reddit.zip")
 
 
-@given(st.data(), st.integers(0, 300), st.sampled_from([0.1, 0.25, 1.0]))
-def test_every_class_keeps_the_floor_of_its_training_nodes(data, n_nodes, fraction):
-    generator = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    labels = generator.integers(0, 5, n_nodes)
-    kinds = generator.integers(1, 4, n_nodes)
-    keep = kept_nodes(labels, kinds, RELEASED, fraction)
-    assert keep[kinds != 1].all()
-    for label in range(5):
-        members = (kinds == 1) & (labels == label)
-        assert np.sum(keep & members) == int(members.sum() * fraction + 1e-9)
-
-
-def test_the_sound_sample_depends_on_the_number_of_a_node_alone():
-    """Another label, another kind or more nodes change the fate of no other node."""
-    kinds = np.ones(2000, dtype=np.int64)
-    keep = kept_nodes(np.zeros(2000, np.int64), kinds, SOUND, 0.1)
-    slow = [
-        int.from_bytes(
-            hashlib.blake2b(node.to_bytes(8, "little"), key=SAMPLE_KEY, digest_size=8).digest(),
-            "little",
-        )
-        / 2**64
-        < 0.1
-        for node in range(2000)
-    ]
-    assert keep.tolist() == slow
-    changed = kinds.copy()
-    changed[::7] = 3
-    other = kept_nodes(np.arange(2000) % 41, changed, SOUND, 0.1)
-    assert np.array_equal(other[changed == 1], keep[changed == 1]) and other[changed == 3].all()
-    more = kept_nodes(np.zeros(3000, np.int64), np.ones(3000, np.int64), SOUND, 0.1)
-    assert np.array_equal(more[:2000], keep)
-
-
 @pytest.mark.parametrize("view", [RELEASED, PAPER], ids=lambda view: view.name)
 def test_one_relabelled_node_changes_the_fate_of_at_most_two_others(view):
     """What the price of three parts supposes (docs/privacy.md §3)."""
@@ -203,26 +143,6 @@ def test_one_relabelled_node_changes_the_fate_of_at_most_two_others(view):
         different[node] = False
         swapped.append(int(different.sum()))
     assert max(swapped) == 2 and min(swapped) == 0
-
-
-@pytest.mark.parametrize("view", [RELEASED, PAPER, SOUND], ids=lambda view: view.name)
-def test_a_dataset_says_how_its_nodes_were_sampled(tmp_path, monkeypatch, view):
-    path = tmp_path / "reddit" / "reddit.zip"
-    path.parent.mkdir()
-    write(path.parent, *arrays())
-    monkeypatch.setattr(registry, "raw_records", lambda name, raw_dir: [])
-    built = registry.build("reddit", tmp_path, view)
-    built.save(tmp_path / "built")
-    info = GraphDataset.load(tmp_path / "built").info
-    assert info.node_sample == view.node_sample
-    said = " ".join(info.preprocessing)
-    assert "made from the posts" in said and "outside every guarantee" in said
-    by_class = view is not SOUND
-    assert ("depends on private labels" in said) == by_class
-    assert ("an independent coin of probability 0.1" in said) == (not by_class)
-    facts = " ".join(info.public_facts)
-    assert ("the train, validation and test masks" in facts) == (not by_class)
-    assert "vocabulary" not in facts  # its features are averages, no word is counted
 
 
 def test_the_samples_are_those_of_every_machine():
@@ -269,100 +189,3 @@ def test_what_does_not_fit_is_named(tmp_path, change, match):
         read_reddit(path, SOUND)
     assert str(path) in str(raised.value)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_other_members_are_never_unpacked(tmp_path):
-    extra = {"../outside.txt": "x", "/etc/absolute": "x", "__MACOSX/._reddit_data.npz": "x"}
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    data, graph = arrays()
-    read_reddit(write(inside, data, graph, extra=extra), SOUND)
-    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
-    assert [path.name for path in inside.iterdir()] == ["reddit.zip"]
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_member_that_is_there_twice_or_under_another_path_is_refused(tmp_path):
-    path = write(tmp_path, *arrays(), extra={"reddit_data.npz": "again"})
-    with pytest.raises(UserError, match="reddit_data.npz is there 2 times, expected once"):
-        read_reddit(path, SOUND)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("../reddit_data.npz", "x")
-    with pytest.raises(UserError, match="reddit_data.npz is there 0 times.*found ../reddit_data"):
-        read_reddit(path, SOUND)
-
-
-def test_members_beyond_the_bound_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
-    path = write(tmp_path, *arrays())
-    monkeypatch.setattr(zipped, "MAX_MEMBER_BYTES", 1000)
-    monkeypatch.setattr(reddit.shutil, "copyfileobj", None)
-    with pytest.raises(UserError, match="reddit_data.npz has .* bytes, expected at most 1000"):
-        read_reddit(path, SOUND)
-
-
-def test_a_header_that_promises_more_than_there_is_is_refused(tmp_path):
-    """A forged shape must not make the reader ask for its memory."""
-    data, graph = arrays()
-    content = io.BytesIO()
-    header = {"descr": "<f8", "fortran_order": False, "shape": (NODES, 10**12)}
-    np.lib.format.write_array_header_1_0(content, header)
-    path = tmp_path / "reddit.zip"
-    inner = io.BytesIO(npz({key: data[key] for key in ("label", "node_types")}, True))
-    with zipfile.ZipFile(inner, "a") as archive:
-        archive.writestr("feature.npy", content.getvalue())
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("reddit_data.npz", inner.getvalue())
-        archive.writestr("reddit_graph.npz", npz(graph, True))
-    with pytest.raises(UserError, match="feature has 0 bytes, expected 3200000000000000"):
-        read_reddit(path, SOUND)
-
-
-def test_a_full_disk_is_said_as_such(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    path = write(tmp_path, *arrays())
-    monkeypatch.setattr(reddit.shutil, "copyfileobj", full)
-    with pytest.raises(UserError, match="cannot be unpacked in its folder .*make room for"):
-        read_reddit(path, SOUND)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.data())
-def test_a_damaged_archive_is_an_error_for_the_user_or_reads_the_same(tmp_path, data):
-    """Bytes flipped or cut anywhere: a checksum of the archive or a check of the reader sees it."""
-    path = write(tmp_path, *arrays(entries=200))
-    expected = read_reddit(path, SOUND)
-    content = bytearray(path.read_bytes())
-    if data.draw(st.booleans()):
-        del content[data.draw(st.integers(0, len(content) - 1)) :]
-    else:
-        position = data.draw(st.integers(0, len(content) - 1))
-        content[position] ^= data.draw(st.integers(1, 255))
-    path.write_bytes(content)
-    try:
-        found = read_reddit(path, SOUND)
-    except UserError:
-        return
-    assert np.array_equal(found.features, expected.features)
-    assert np.array_equal(found.edge_index, expected.edge_index)
-    assert np.array_equal(found.labels, expected.labels)
-
-
-def test_the_benchmark_reads_both_samples_in_processes_of_their_own(root, tmp_path):
-    numbers = tmp_path / "numbers.json"
-    done = subprocess.run(
-        [sys.executable, str(root / "benchmarks" / "reddit.py"), "--scale", "0.001",
-         "--json", str(numbers), "--folder", str(tmp_path)],
-        text=True, capture_output=True, check=True,
-        env={"PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PATH": ""},
-    )  # fmt: skip
-    result = json.loads(numbers.read_text())
-    assert result["entries"] == 114_614 and result["nodes"] == 153 + 41 + 55
-    assert list(result["kinds"]) == ["stratified", "keyed_coin"]
-    for kind, each in result["kinds"].items():
-        assert each["nodes"] == each["training_nodes"] + 41 + 55 and each["edges"] > 0
-        assert 0 < each["seconds"] < 60 and 0.02 < each["peak_gib"] < 8
-        assert f"| {kind} |" in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["numbers.json"]

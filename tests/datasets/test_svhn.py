@@ -13,11 +13,9 @@ from private_graphs.datasets import registry
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.votes import read_votes
 from private_graphs.errors import UserError
-from private_graphs.files import resource
 from private_graphs.report.claims import judged
 from private_graphs.report.results import Results
 from private_graphs.report.rows import tidy
-from private_graphs.report.shelf import recorded_shelf
 from private_graphs.run import execute
 from private_graphs.studies.pate.claims import CLAIMS
 from private_graphs.studies.pate.readers import svhn
@@ -76,37 +74,19 @@ def test_images_labels_and_votes_of_the_files(raw: Path, dataset: ImageDataset, 
     assert again.fingerprint == dataset.fingerprint and np.array_equal(again.votes, dataset.votes)
 
 
-def test_both_forms_of_votes_are_the_same_votes(raw: Path, tmp_path: Path):
-    votes = read_votes(raw / "svhn" / svhn.VOTES, N_TEST, 10)
-    np.save(tmp_path / "counts.npy", votes.astype(np.uint8))
-    assert np.array_equal(read_votes(tmp_path / "counts.npy", N_TEST, 10), votes)
-
-
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((4, 5), int), "shape"),
-        (np.full((4, 6), 3), "classes"),
-        (np.full((4, 6), -1), "classes"),
-        (np.array([[2, 1, 0]] * 5 + [[2, 2, 0]]), "3 to 4 votes"),
-        (np.array([[4, -1, 0]] * 6), "negative"),
-        (np.zeros((6, 3)), "float64"),
-        (np.zeros(6, int), "2 dimensions"),
-        (np.array([[None] * 6] * 4), "cannot be read"),
+        (np.zeros((4, 5), int), "shape"), (np.full((4, 6), 3), "classes"),
+        (np.full((4, 6), -1), "classes"), (np.array([[2, 1, 0]] * 5 + [[2, 2, 0]]), "3 to 4 votes"),
+        (np.array([[4, -1, 0]] * 6), "negative"), (np.zeros((6, 3)), "float64"),
+        (np.zeros(6, int), "2 dimensions"), (np.array([[None] * 6] * 4), "cannot be read"),
     ],
-)
+)  # fmt: skip
 def test_votes_that_are_none_are_refused(array, message, tmp_path: Path):
     np.save(tmp_path / "votes.npy", array, allow_pickle=True)
     with pytest.raises(UserError, match=f"votes.npy.*{message}"):
         read_votes(tmp_path / "votes.npy", 6, 3)
-
-
-def test_votes_that_end_too_early_are_refused(tmp_path: Path):
-    path = tmp_path / "votes.npy"
-    np.save(path, np.zeros((4, 6), int))
-    path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(UserError, match="cannot be read"):
-        read_votes(path, 6, 3)
 
 
 @pytest.mark.parametrize(
@@ -177,16 +157,3 @@ def test_table_3_4_is_made_of_the_files(dataset: ImageDataset):
         for claim in ("svhn_gain", "svhn_plus_below")
         for protocol in ("paper", "sound")
     }
-
-
-def test_without_the_files_the_table_says_so_and_nothing_stands_in_for_them():
-    study = load_study("pate", "reduced")
-    groups = [name for name, group in study.groups.items() if group.on_request]
-    assert sorted(groups) == ["svhn_labels", "svhn_plus", "svhn_students"]
-    for run in (run_of(), run_of("mnist-students"), run_of("fashion-mnist-students")):
-        assert not any(group_jobs(study, group, run) for group in groups)
-    (table,) = Results.of(study, "reduced", tidy([]), {}).build(EXHIBIT)
-    shown = [table.columns[-1].show(row).text for row in table.frame.to_dict("records")]
-    assert shown == [ABSENT] * 8
-    there = {exhibit.name for exhibit in recorded_shelf(resource("recorded/pate")).exhibits}
-    assert "table3_4" in there

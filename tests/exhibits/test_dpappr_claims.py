@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,20 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from private_graphs.report.claims import Place, highest, verdict
-from private_graphs.studies.dpappr.ablations import gains
-from private_graphs.studies.dpappr.claims import (
-    CLAIMS,
-    RULES,
-    Runs,
-    _p_value,
-    amplification,
-    holm,
-    theorem8,
-)
-from private_graphs.studies.dpappr.private_edges import compared
+from private_graphs.report.claims import highest, verdict
+from private_graphs.studies.dpappr.claims import RULES, Runs, _p_value, holm
 
-PLACE = Place({}, "", "")
 SEEDS = range(10)
 
 
@@ -77,70 +65,6 @@ def test_twelve_claims_are_looked_at_together():
     assert verdict(holm(eleven | {names[11]: [[weak]]})[names[11]], 0, np.inf) == "holds"
     both = dict.fromkeys(names[:10], [[strong]]) | dict.fromkeys(names[10:], [[weak]])
     assert verdict(holm(both)[names[11]], 0, np.inf) == "undecided"
-
-
-def test_features_have_to_lead_over_all_three_in_one_panel():
-    """In one panel over GM, in the other over the two others: nowhere over all."""
-    common = np.linspace(0.4, 0.6, len(SEEDS))
-    parts = [_rows("appr_features", common, epsilon=training) for training in (1.0, 4.0)]
-    for training, behind in (
-        (1.0, {"appr_gaussian"}),
-        (4.0, {"appr_chosen", "appr_chosen_values"}),
-    ):
-        for method in ("appr_gaussian", "appr_chosen", "appr_chosen_values"):
-            scores = common - 0.2 if method in behind else common + 0.2
-            for rows in (0.5, 16.0):
-                at = {"top": 4.0, "training_epsilon": training, "epsilon": rows + training}
-                parts.append(_rows(method, scores, **at))
-    runs = Runs(SimpleNamespace(runs=pd.concat(parts, ignore_index=True)))
-    found = holm({"below_features": RULES["below_features"][0](runs)})["below_features"]
-    assert verdict(found, 0, np.inf) == "fails"
-
-
-def test_what_no_run_decides():
-    assert theorem8(None, PLACE).value == pytest.approx(70)
-    assert amplification(None, PLACE).value == pytest.approx(5.5954406)
-    assert len(RULES) == 12 and {claim.id for claim in CLAIMS} > set(RULES)
-
-
-def test_a_changed_choice_is_compared_with_the_job_that_differs_in_it_alone():
-    def job(group: str, name: str, scores, kind: str = "raw", **settings) -> pd.DataFrame:
-        text = json.dumps({"propagations": 2, "optimizer": "adam", "top": 4} | settings)
-        about = {"dataset": "d", "features": kind, "protocol": "paper", "delta": 1e-5}
-        about |= {"settings": text, "job": name, "epsilon": 4.0}
-        return _rows("appr_exact", scores, group=group, **about)
-
-    seeds = np.linspace(0.2, 0.8, len(SEEDS))  # differ more than the choice moves
-    found = gains(pd.concat([
-        job("appr_budgets", "same", seeds), job("appr_budgets", "other", seeds - 0.3, top=16),
-        job("appr_budgets", "texts", seeds - 0.4, kind="bow"),
-        job("appr_ablations", "local", seeds - 0.1, propagations=0),
-        job("appr_ablations", "alone", seeds, optimizer="sgd", top=2),
-    ])).set_index("job")  # fmt: skip
-    assert found.loc["local", "unchanged"] == pytest.approx(0.5, abs=0.02)
-    ends = found.loc["local", ["gain_low", "gain_high"]].tolist()
-    assert ends == pytest.approx([-0.1, -0.1], abs=0.03)
-    assert np.isnan(found.loc["alone", "gain"])
-
-
-def test_what_reads_edges_is_compared_with_what_reads_none_on_the_same_graph_and_features():
-    def runs(group: str, method: str, scores, kind: str = "raw", **about) -> pd.DataFrame:
-        about = {"dataset": "d", "job": f"{method} {kind}", "epsilon": 8.0} | about
-        return _rows(method, scores, group=group, features=kind, validation_labels=0, **about)
-
-    seeds = np.linspace(0.2, 0.8, len(SEEDS))
-    found = compared(pd.concat([
-        runs("appr_beside", "class_sums", seeds + 0.1, scenario="graph"),
-        runs("appr_beside", "class_sums", seeds + 0.5, scenario="text"),
-        runs("appr_edges", "class_sums_text", seeds),
-        runs("appr_beside", "class_sums", seeds - 0.1, "bow", scenario="graph"),
-        runs("appr_edges", "class_sums_text", seeds, "bow"),
-        runs("appr_edges", "label_sums", seeds, degree=4),
-    ]))  # fmt: skip
-    assert found["features"].tolist() == ["bow", "raw", "raw"]
-    assert found["gain"].tolist()[:2] == pytest.approx([-0.1, 0.1], abs=0.02)
-    assert found["use"].str.contains("lists of 4").tolist() == [False, False, True]
-    assert np.isnan(found["gain"].iloc[2]), "nothing stands beside it"
 
 
 VALUES = st.lists(st.floats(-1, 1), min_size=2, max_size=6)

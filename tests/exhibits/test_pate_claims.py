@@ -54,9 +54,3 @@ def test_one_curve_decides_nothing_and_several_that_agree_do(name):
 def test_a_share_rises_and_falls_only_where_its_middle_is_above_both_ends(share, turns):
     (least,) = [claim.least for claim in CLAIMS if claim.id == "rises_then_falls"]
     assert (difference(share) >= least) == turns
-
-
-def test_a_run_whose_first_epoch_has_most_disagreements_tells_nothing():
-    curve = json.dumps({"disagreements": [90, 1, 2], "wrong_among_them": [50, 1, 1]})
-    runs = pd.DataFrame({"group": ["long"], "curve": [curve]})
-    assert rises_then_falls(SimpleNamespace(runs=runs), None) is None

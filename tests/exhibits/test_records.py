@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from private_graphs.errors import UserError
 from private_graphs.report.results import Results
 from private_graphs.report.rows import Answers
 from private_graphs.studies.lrec2022.confusion import confusion, pairs, shares
@@ -66,19 +65,6 @@ def test_a_run_that_is_wrong_everywhere_keeps_every_hard_case(results):
     found = hard_shares(results, "B")
     assert found["seed"].tolist() == [0], "a seed without hard cases of its own takes no part"
     assert found[["kept", "error"]].to_numpy().tolist() == [[100, 100]]
-
-
-def test_without_the_run_that_defines_them_there_are_no_hard_cases(results):
-    part = results.with_rows(results.rows[results.rows["train_fraction"] < 1])
-    assert hard_shares(part, "A").empty
-
-
-def test_labels_that_were_not_kept_are_an_error(results):
-    rows = results.runs
-    answers = Answers(rows["replica_id"].tolist(), np.zeros((6, 6)), None)
-    nothing = Results(results.study, "demo", rows, {}, (), lambda job: answers)
-    with pytest.raises(UserError, match=r"lrec2022/A/.*no labels"):
-        hard_shares(nothing, "A")
 
 
 def test_a_confusion_matrix_has_a_share_of_each_true_class():

@@ -14,9 +14,9 @@ from text_graphs import text_graph
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features import embedding
-from private_graphs.features.bert import BertEncoder, bert_means, limited_threads, packed_batches
+from private_graphs.features.bert import BertEncoder, bert_means, limited_threads
 from private_graphs.features.bert_cpu import PackedBert, packed_bert
-from private_graphs.features.bert_files import load_model, load_tokenizer
+from private_graphs.features.bert_files import load_model
 
 WORDS = ["psa", "mačku", "kolo", "xyz", "hory", "!", "a"]
 
@@ -65,21 +65,6 @@ def test_texts_that_are_cut_or_unknown_are_counted_and_the_bound_is_told(bert_fo
     assert any("first 512 tokens" in sentence for sentence in made.preprocessing)
 
 
-def test_a_model_of_another_architecture_gets_its_own_states(bert_folder, tmp_path):
-    folder = changed_copy(bert_folder, tmp_path)
-    settings = json.loads((folder / "config.json").read_text())
-    decoder = settings | {"is_decoder": True}  # a token sees only those before it
-    (folder / "config.json").write_text(json.dumps(decoder))
-    encoder = BertEncoder(folder, "cpu")
-    assert encoder.packed is None
-    texts = ["psa mačku kolo hory", "kolo", "hory ! a psa " * 9]
-    found = encoder.encode(texts)["all_tokens"]
-    for vector, text in zip(found, texts, strict=True):
-        np.testing.assert_allclose(vector, one_at_a_time(encoder, text)[0], atol=1e-5)
-    other = BertEncoder(bert_folder, "cpu").encode(texts)["all_tokens"]
-    assert np.abs(found - other).max() > 1e-3
-
-
 @pytest.mark.parametrize("part", ["weight", "not finite"])
 def test_packed_states_that_differ_are_not_used(part, bert_folder, monkeypatch):
     call = PackedBert.__call__
@@ -112,15 +97,6 @@ def test_masked_pooling_leaves_out_special_tokens_and_empty_columns(view, bert_f
         np.testing.assert_allclose(row, expected, atol=1e-5)
 
 
-def test_every_text_is_in_one_packed_batch_within_the_budget():
-    lengths = np.random.default_rng(0).integers(2, 90, 500)
-    found = list(packed_batches(lengths, 256))
-    assert sorted(np.concatenate(found)) == list(range(500))
-    sizes = [lengths[batch].sum() for batch in found]
-    assert max(sizes) <= 256 and sum(sizes) > 0.85 * 256 * len(found)
-    assert list(packed_batches(lengths[:0], 256)) == []
-
-
 WAYS = ["packed", "padded", "padded bf16"]
 
 
@@ -149,14 +125,6 @@ def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(way, bert_folder):
         for change in ("psa " * 300, "kolo", "psa mačku"):  # batches begin elsewhere
             found = encoder.encode([change, *texts])
             np.testing.assert_array_equal(found["words"][1:], together["words"])
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_so_it_does_with_two_threads(way, bert_folder):
-    encoder, texts = encoder_of(way, bert_folder), some_texts()[5:40:3]
-    with limited_threads(2):
-        together = encoder.encode(texts)["words"]
-        np.testing.assert_array_equal(encoder.encode(texts[:0:-4])["words"], together[:0:-4])
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -234,23 +202,6 @@ def test_a_killed_run_resumes_with_the_missing_texts(bert_folder, tmp_path, monk
     np.testing.assert_array_equal(found.values, fresh.values)
 
 
-def test_real_words_are_known_and_case_and_accents_are_kept(bert_folder, labelled):
-    tokenizer = load_tokenizer(bert_folder)
-    words = labelled.column("column 0")[0].split()
-    ids = tokenizer(" ".join(words))["input_ids"]
-    assert tokenizer.unk_token_id not in ids and len(ids) == len(words) + 2
-    assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-
-
-def test_a_cased_vocabulary_stays_cased_without_a_tokenizer_file(tmp_path):
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Žilina", "zilina", "##ka"]
-    (tmp_path / "vocab.txt").write_text("\n".join(tokens), encoding="utf-8")
-    tokenizer = load_tokenizer(tmp_path)
-    assert tokenizer.tokenize("Žilina zilinaka žilina") == ["Žilina", "zilina", "##ka", "[UNK]"]
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    assert load_tokenizer(tmp_path).tokenize("Žilina") == ["zilina"]
-
-
 def changed_copy(folder, target):
     """A copy of the model folder."""
     return shutil.copytree(folder, target / "model")
@@ -291,13 +242,6 @@ def test_weights_with_the_names_of_the_published_files_are_read(bert_folder, tmp
     found = load_model(folder).state_dict()
     for name, array in weights.items():
         np.testing.assert_allclose(found[name].numpy(), array + 0.01, atol=1e-7)
-
-
-def test_a_graph_without_public_texts_has_no_embedded_model(tmp_path):
-    graph = text_graph({"a": ["psa", "psa", None, None, None]})
-    with pytest.raises(UserError, match="no text in the public nodes"):
-        bert_means(graph, SOUND, cache=tmp_path, device="cpu")
-    assert bert_means(graph, RELEASED, cache=tmp_path, device="cpu").values.shape == (5, 96)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: none is usable here")

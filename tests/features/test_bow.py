@@ -8,16 +8,15 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_graphs import text_graph
 
-from private_graphs.datasets.views import PAPER, RELEASED, SOUND
+from private_graphs.datasets.views import RELEASED, SOUND
 from private_graphs.errors import UserError
 from private_graphs.features.bow import bag_of_words
 from private_graphs.features.make import FeatureOptions, make_features
-from private_graphs.features.words import count_words, texts_not_split
+from private_graphs.features.words import texts_not_split
 
 TEXTS = st.lists(
     st.tuples(*[st.none() | st.text(alphabet="aAbB .,!\t'č\u00a0", max_size=12)] * 2),
@@ -54,17 +53,6 @@ def test_same_as_counting_with_dictionaries(rows, low, view):
     np.testing.assert_array_equal(found.to_scipy().toarray(), expected)
 
 
-@given(TEXTS)
-@settings(max_examples=40)
-def test_counts_of_words_are_exact(rows):
-    found = count_words(pa.table({"a": pa.array([a for a, _ in rows], pa.string())}))
-    assert found.words == sorted(found.words)
-    expected = [Counter(words_of((a,))) for a, _ in rows]
-    dense = found.counts.toarray()
-    for row, counter in zip(dense, expected, strict=True):
-        assert {w: n for w, n in zip(found.words, row, strict=True) if n} == counter
-
-
 @pytest.mark.parametrize(("count", "kept"), [(15, False), (16, True), (15_000, True)])
 def test_thresholds_are_exact(count, kept):
     found = bag_of_words(text_graph({"text": ["word " * count, *["other " * 9] * 4]}), RELEASED)
@@ -95,22 +83,6 @@ def test_private_text_moves_nothing_but_its_own_row(kind, labelled):
     assert before.shape == after.shape
     assert not np.allclose(before[0], after[0])
     np.testing.assert_allclose(before[1:], after[1:], atol=2e-6)
-
-
-def test_nothing_becomes_dense(labelled, monkeypatch):
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a sparse matrix was made dense")
-
-    for kind in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_matrix):
-        monkeypatch.setattr(kind, "toarray", refuse)
-        monkeypatch.setattr(kind, "todense", refuse)
-    assert bag_of_words(labelled, RELEASED, (3, 1000)).values.n_columns > 10
-
-
-def test_all_nodes_vocabulary_says_that_it_is_outside_the_guarantee(labelled):
-    for view in (RELEASED, PAPER, SOUND):
-        (sentence,) = bag_of_words(labelled, view, (3, 1000)).preprocessing
-        assert ("outside the privacy guarantee" in sentence) == (view is not SOUND)
 
 
 @pytest.mark.parametrize(

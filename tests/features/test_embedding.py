@@ -16,9 +16,7 @@ from private_graphs.features.texts import distinct_texts
 
 
 @given(
-    st.lists(st.integers(1, 100), max_size=80),
-    st.integers(8, 130),
-    st.sampled_from([1, 64, 300]),
+    st.lists(st.integers(1, 100), max_size=80), st.integers(8, 130), st.sampled_from([1, 64, 300])
 )
 def test_a_shape_depends_on_the_length_of_a_text_alone(lengths, longest, budget):
     lengths = np.minimum(np.array(lengths, dtype=np.int64), longest)

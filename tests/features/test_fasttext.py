@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import sys
 
 import numpy as np
 import pytest
 
 from private_graphs.datasets.views import RELEASED, SOUND
 from private_graphs.errors import UserError
-from private_graphs.features.fasttext import (
-    fasttext_means,
-    load_model,
-    trained_model,
-    unpacked,
-)
+from private_graphs.features.fasttext import fasttext_means, load_model, trained_model, unpacked
 from private_graphs.features.words import tokens, vocabulary
 
 
@@ -61,29 +55,6 @@ def test_a_changed_archive_is_unpacked_anew(tmp_path):
         unpacked(packed)
 
 
-@pytest.mark.parametrize("receipt", [None, b"{", b"[]", b'{"archive": "0", "sha256": "0"}'])
-def test_a_file_that_was_not_unpacked_from_the_archive_is_replaced(receipt, tmp_path):
-    packed = tmp_path / "model.bin.gz"
-    packed.write_bytes(gzip.compress(b"the model"))
-    unpacked(packed)
-    (tmp_path / "model.bin").write_bytes(b"another one")
-    note = tmp_path / "model.bin.unpacked.json"
-    note.unlink() if receipt is None else note.write_bytes(receipt)
-    assert unpacked(packed).read_bytes() == b"the model"
-    (tmp_path / "model.bin").write_bytes(b"damaged")  # under a sound receipt
-    assert unpacked(packed).read_bytes() == b"the model"
-
-
-def test_a_damaged_archive_is_an_error_of_the_user(tmp_path):
-    content = bytearray(gzip.compress(bytes(range(256)) * 40))
-    content[12] ^= 0xFF
-    (tmp_path / "bad.bin.gz").write_bytes(bytes(content))
-    with pytest.raises(UserError, match=r"bad\.bin\.gz: cannot be unpacked"):
-        unpacked(tmp_path / "bad.bin.gz")
-    with pytest.raises(UserError, match="there is no such file"):
-        unpacked(tmp_path / "missing.bin.gz")
-
-
 def test_training_twice_gives_equal_vectors_and_a_small_file(labelled, tmp_path):
     first = trained_model(labelled, SOUND, tmp_path / "a")
     second = trained_model(labelled, SOUND, tmp_path / "b")
@@ -93,9 +64,3 @@ def test_training_twice_gives_equal_vectors_and_a_small_file(labelled, tmp_path)
     kept = first.stat().st_mtime_ns
     assert trained_model(labelled, SOUND, tmp_path / "a").stat().st_mtime_ns == kept
     assert trained_model(labelled, RELEASED, tmp_path / "a").name != first.name
-
-
-def test_a_missing_library_is_named(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "fasttext", None)
-    with pytest.raises(UserError, match="pip install fasttext-wheel"):
-        load_model(tmp_path)

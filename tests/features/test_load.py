@@ -123,14 +123,6 @@ def test_a_build_is_of_one_precision(declare, made):
     assert made == [("bert", "cpu"), ("bert", "cuda"), ("bert", "cpu")]
 
 
-@pytest.mark.parametrize("kind", ["bow", "fasttext", "sbert"])
-def test_a_build_in_one_precision_on_all_devices_is_kept(declare, made, kind):
-    declare(features="bert", model="embedded")
-    for device in ("cpu", "cuda", "auto"):
-        loaded(kind, device)
-    assert made == [(kind, "cpu")]
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_is_no_fasttext_model_is_named_and_nobody_is_told_to_delete_it(declare, made, packed):
     content, name = b"2 300\nthe 0.1 0.2\n", "cc.en.300.vec.gz" if packed else "cc.en.300.vec"
@@ -142,12 +134,3 @@ def test_what_is_no_fasttext_model_is_named_and_nobody_is_told_to_delete_it(decl
     Path(name).write_bytes(gzip.compress(content)[:12])
     with pytest.raises(UserError, match=name):
         loaded("fasttext")
-
-
-def test_the_magic_is_that_of_a_model_of_the_library(tmp_path):
-    fasttext = pytest.importorskip("fasttext")
-    (tmp_path / "texts").write_text("one two three two one\n" * 20)
-    settings = {"dim": 2, "minCount": 1, "bucket": 10, "epoch": 1, "thread": 1, "verbose": 0}
-    model = fasttext.train_unsupervised(str(tmp_path / "texts"), **settings)
-    model.save_model(str(tmp_path / "model.bin"))
-    assert (tmp_path / "model.bin").read_bytes().startswith(load.FASTTEXT_MAGIC)

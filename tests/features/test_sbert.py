@@ -57,15 +57,6 @@ def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(folder):
         np.testing.assert_allclose(vector, alone, atol=1e-5)
 
 
-def test_a_model_without_an_attention_mask_gets_one_text_at_a_time(folder, monkeypatch):
-    encoder, texts = SentenceEncoder(folder, "cpu"), many_texts()[3:12]
-    expected = encoder.encode(texts)["sentence"]
-    monkeypatch.setattr(encoder, "_lengths", lambda texts: None)
-    found = encoder.encode(texts)["sentence"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    np.testing.assert_array_equal(encoder.encode(texts[::2])["sentence"], found[::2])
-
-
 def test_two_runs_give_what_one_gives_bit_for_bit(folder, tmp_path):
     texts = many_texts()
     graph = text_graph({"a": texts, "b": texts[::-1]})

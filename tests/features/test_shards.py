@@ -26,11 +26,6 @@ def test_what_is_written_is_read(store):
         np.testing.assert_array_equal(arrays[name], array)
 
 
-def test_the_same_texts_make_the_same_file(store):
-    store.write(KEYS, ARRAYS)
-    assert len(list(store.folder.iterdir())) == 1
-
-
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
 def test_a_broken_shard_is_removed(store, damage):
     (path,) = store.folder.iterdir()
@@ -41,12 +36,6 @@ def test_a_broken_shard_is_removed(store, damage):
     path.write_bytes(bytes(content))
     assert list(store.shards()) == []
     assert not path.exists()
-
-
-def test_a_shard_of_another_model_is_removed(store):
-    other = ShardStore(store.folder.parent, "f" * 63 + "0")
-    assert other.folder == store.folder
-    assert list(other.shards()) == [] and not list(store.folder.iterdir())
 
 
 def test_other_models_have_other_folders_and_partial_files_are_no_shards(store):

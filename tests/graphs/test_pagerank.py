@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from small_graphs import random_graph
 
-from private_graphs.graphs.pagerank import (
-    ALPHA,
-    GAMMA,
-    RHO,
-    pagerank_rows,
-    with_loops,
-)
+from private_graphs.graphs.pagerank import ALPHA, GAMMA, RHO, pagerank_rows, with_loops
 
 
 def _gradient(matrix, rows, roots):

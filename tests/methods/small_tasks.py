@@ -62,12 +62,9 @@ def with_other_training(task: GraphTask, seed: int = 99) -> GraphTask:
         n_classes=task.n_classes, words=task.n_features,
     )  # fmt: skip
     return replace(
-        task,
-        train_features=other.train_features,
-        train_labels=other.train_labels,
-        train_to_public=other.train_to_public,
-        train_adjacency=other.train_adjacency,
-    )
+        task, train_features=other.train_features, train_labels=other.train_labels,
+        train_to_public=other.train_to_public, train_adjacency=other.train_adjacency,
+    )  # fmt: skip
 
 
 def graph_task(seed: int = 0, nodes: int = 120, unlabelled: int = 0) -> GraphTask:

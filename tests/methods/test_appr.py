@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 import scipy.sparse
 from doors import one_lane
-from small_graphs import random_graph, with_parts
+from small_graphs import random_graph
 from small_jobs import job_of
 
 from private_graphs.errors import UserError
 from private_graphs.graphs.metis import metis_partition
 from private_graphs.jobs import Job
-from private_graphs.mechanisms.door import Door, ReleaseMismatch
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
-from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 from private_graphs.run import execute
 from private_graphs.studies.dpappr.methods.appr import (
     Data,
@@ -35,7 +34,6 @@ from private_graphs.studies.dpappr.methods.appr_budget import (
     Noise,
     Plan,
     choices_epsilon,
-    classical_std,
     events,
     proved_noise,
     published_noise,
@@ -84,22 +82,6 @@ def test_theorems_6_and_7_and_corollary_3_as_printed():
     assert choices_epsilon(0.1, 100, 1e-5) == pytest.approx(11.59041, rel=1e-6)
 
 
-def test_what_the_released_flags_stand_for():
-    row = choices_epsilon(1.3 / 2, 4, 1e-4)  # the code's ε is twice the text's
-    assert row == pytest.approx(5.2)
-    delta = 2 * 70 * 1e-4
-    assert row_epsilon(24.6154 / 0.09, 70, delta) == pytest.approx(row, rel=1e-5)
-    assert row_epsilon(51.0139 / 0.09, 70, delta) == pytest.approx(2 * row, rel=1e-5)
-    claimed = 0.0067 / classical_std(1, 1e-4, 0.01)
-    assert 1 / claimed == pytest.approx(6.48300, rel=1e-5)
-    assert row_epsilon(344.9685, 70, delta) == pytest.approx(6.48300, rel=1e-5)
-
-
-def test_the_accountant_of_the_training_reads_orders_below_two():
-    found = classic_renyi_epsilon((Releases(0.95, 800, 60 / 216),), 0.0111111)
-    assert found == pytest.approx(75.92901, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("plan", "steps", "row_std", "choice", "released", "paper"),
     [
@@ -117,21 +99,6 @@ def test_noise_at_four_and_four(plan, steps, row_std, choice, released, paper):
     )
     other = published_noise(replace(plan, steps=steps), 4, 4).multiplier
     assert paper <= other + 5e-5 and other - paper < 1.1e-3
-
-
-def test_the_classical_formula_claims_less_than_its_noise_proves():
-    """Error 4 of the text: σ = .0067 at C1 = .01, δ = 1e-4 is claimed at 6.483."""
-    one = replace(CORA, rate=1.0, private_roots=1, delta=1e-4)
-    event = events(one, Noise(row_std=0.0067, multiplier=1.0))[0]
-    assert price(event, "node", "replace", 1e-4).epsilon == pytest.approx(9.50491, rel=1e-6)
-
-
-def test_training_noise_grows_with_the_root_of_the_batch_size():
-    small, large = (
-        published_noise(replace(CORA, batch=each, steps=200 * 216 // each), math.inf, 4).multiplier
-        for each in (27, 54)
-    )
-    assert 1.2 < large / small < 1.6
 
 
 # --- what is proved -----------------------------------------------------------------------------
@@ -174,48 +141,6 @@ def test_every_root_joins_every_step_by_itself_at_the_rate_that_is_priced():
     assert plan.divisor == pytest.approx(12)
 
 
-def test_a_run_with_sampled_roots_is_priced_for_them_and_others_are_refused():
-    def job(method, protocol="sound", **settings):
-        return job_of(
-            method, protocol=protocol, delta=1e-3, epsilons=(2.0,),
-            settings={**SHORT, "root_rate": 0.25, **settings},
-        )  # fmt: skip
-
-    result = execute(job("appr_gaussian"), GRAPH)
-    assert (result.rows["epsilon_proved"] <= 2).all()
-    for statement in result.statements.values():
-        sampling = [each["sampling"] for each in statement["mechanisms"]]
-        assert any("poisson(0.25)" in each for each in sampling)
-    for method, protocol in (("appr_chosen", "sound"), ("appr_exact", "sound"),
-                             ("appr_gaussian", "paper")):  # fmt: skip
-        with pytest.raises(UserError, match="root_rate"):
-            execute(job(method, protocol), GRAPH)
-
-
-@pytest.mark.parametrize(
-    ("kind", "others", "epochs", "expected"),
-    [("one_hot", 0, 100, 8.78), ("random", 1, 100, 17.57), ("gaussian", 1, 100, 24.85),
-     ("chosen", 1, 100, 26.52), ("chosen", 3, 100, 53.03), ("one_hot", 0, 800, 24.85)],
-)  # fmt: skip
-def test_proved_noise_of_training_on_the_sample_of_cora_ml(kind, others, epochs, expected):
-    plan = replace(SOUND, kind=kind, others=others, rate=216 / 2396, epochs=epochs, steps=epochs)
-    assert proved_noise(plan, 8).multiplier == pytest.approx(expected, rel=2e-3)
-
-
-def test_what_published_rows_prove_at_most():
-    """FEATURES as released, at the thesis's δ: each root may be in two batches of an epoch."""
-    features = replace(CORA, kind="one_hot", others=0)
-    assert _proved(features, Noise(multiplier=1.2626)) == pytest.approx(562, rel=2e-3)
-    once = replace(features, overlaps=False)
-    assert _proved(once, Noise(multiplier=1.2626)) == pytest.approx(293, rel=2e-3)
-    for others, expected in ((0, 497), (1, 1869), (3, 7240)):
-        paper = replace(CORA, n_roots=70, steps=400, others=others, overlaps=False)
-        found = _proved(paper, Noise(row_std=0.04767, multiplier=0.956))
-        assert found == pytest.approx(expected, rel=0.01)
-    dpsgd = replace(CORA, kind="exact", per_batch=True, steps=400)
-    assert _proved(dpsgd, Noise(multiplier=0.956)) == pytest.approx(956, rel=0.01)
-
-
 # --- rows ---------------------------------------------------------------------------------------
 
 
@@ -248,41 +173,6 @@ def test_every_coordinate_gets_noise_and_ties_are_broken_by_it_alone():
     np.testing.assert_allclose(np.bincount(gaussian.indices, minlength=9) / 4000, 2 / 9, atol=0.03)
 
 
-def test_odds_of_a_choice_are_those_of_the_exponential_mechanism():
-    p = np.tile([0.001, 0.0], (40_000, 1))
-    (choice,) = _queries(choice=0.7)
-    first = chosen_rows(p, 1, 0.001, one_lane(choice, seed=1), choice, None, "alike")
-    share = (first.indices == 0).mean()
-    assert share / (1 - share) == pytest.approx(math.exp(0.7), rel=0.03)
-
-
-def test_chosen_entries_have_laplace_noise_whatever_their_size():
-    """Of two entries, both of which are chosen: one is clipped to .001, one is zero."""
-    p = np.tile([0.5, 0.0], (40_000, 1))
-    choice, values = _queries(choice=0.7, values=0.5)
-    door = one_lane(choice, values, seed=1)
-    rows = chosen_rows(p, 2, 0.001, door, choice, values, "entries").toarray()
-    door.close()
-    assert values.scale == 2 * 0.001 / 0.5, "both entries of a row move by the clip"
-    noise = rows - [0.001, 0.0]
-    np.testing.assert_allclose(noise.mean(axis=0), 0, atol=5 * values.scale * math.sqrt(2 / 4e4))
-    np.testing.assert_allclose(abs(noise).mean(axis=0), values.scale, rtol=0.03)
-    assert abs(np.corrcoef(noise.T)[0, 1]) < 0.03
-    plain = chosen_rows(p, 2, 0.001, one_lane(), None, None, "entries")
-    np.testing.assert_array_equal(plain.toarray(), np.minimum(p, 0.001))
-
-
-def test_rows_that_are_released_with_other_noise_than_is_planned_are_refused():
-    choice, values = _queries(choice=0.7, values=0.5)
-    other, _ = _queries(choice=0.8, values=0.5)
-    with pytest.raises(ReleaseMismatch):
-        chosen_rows(np.eye(3), 2, 0.001, one_lane(choice, values), other, values, "entries")
-    door = one_lane(choice, values)
-    chosen_rows(np.eye(3), 2, 0.001, door, choice, None, "alike")
-    with pytest.raises(ReleaseMismatch):  # the values of the chosen were planned too
-        door.close()
-
-
 def test_column_rules_and_truncation():
     rows = random_rows(40, 40, 6, np.random.default_rng(2)) * 0.7
     sums = abs(columns_clipped(rows)).sum(axis=0).A1
@@ -300,25 +190,6 @@ def test_column_rules_and_truncation():
 
 
 # --- runs ---------------------------------------------------------------------------------------
-
-
-def _sample(graph=GRAPH, share=0.4, seed=0):
-    task, _ = build_task(graph, "nodes", PROTOCOLS["paper"], 1e-5)
-    n_train = int(graph.train_mask.sum())
-    (places,) = one_lane(seed=seed).sample(n_train, sampled_nodes(share, n_train))
-    return Sample.of(Data.of(task, False), places)
-
-
-def test_a_sample_is_in_random_order_and_keeps_its_induced_edges():
-    sample = _sample()
-    train = int(GRAPH.train_mask.sum())
-    assert sample.size == math.ceil(0.4 * train) and sample.rate == sample.size / train
-    places = _sample(seed=1).features, sample.features
-    assert abs(places[0] - places[1]).sum() > 0
-    whole = _sample(share=1.0)
-    inside = GRAPH.train_mask[GRAPH.edge_index].all(axis=0).sum()
-    assert whole.edge_index.shape[1] == inside and whole.degrees.sum() == 2 * inside
-    assert whole.walk.diagonal().min() == 1
 
 
 def test_places_of_a_sample_are_in_the_order_of_the_draw():
@@ -375,18 +246,6 @@ def test_rows_without_noise_are_trained_on_with_that_of_the_training_budget(prot
     assert stds[0] == stds[1] > 0 and rows["epsilon_proved"].isna().all()
 
 
-def test_seeds_share_samples_and_methods_differ_in_draws():
-    """Batches of all roots, no noise: what is left is the sample and the start."""
-    settings = SHORT | {"roots": None, "batch": 100, "epochs": 40, "learning_rate": 0.05}
-    job = job_of("appr_features", protocol="paper", settings=settings, epsilons=(math.inf,),
-                 seeds=(0, 1, 2, 3)).model_copy(update={"dataset": "cora-ml"})  # fmt: skip
-    rows = execute(job, GRAPH).rows
-    other = execute(job.model_copy(update={"method": "appr_exact"}), GRAPH).rows
-    assert rows["edges_left"].tolist() == other["edges_left"].tolist()
-    assert rows["edges_left"].nunique() > 1
-    assert not set(rows["replica_id"]) & set(other["replica_id"])
-
-
 @pytest.mark.parametrize(("protocol", "shared"), [("paper", True), ("sound", False)])
 def test_runs_that_are_priced_have_samples_of_their_own(protocol, shared):
     """Amplified prices of several runs add up for samples that are drawn apart."""
@@ -423,30 +282,6 @@ def test_rows_of_one_seed_compose_inside_its_sample(protocol):
     assert "inside it" in one["proof_of_file"]
     alone = execute(job, GRAPH, noise_source="os_entropy")
     assert all("inside it" not in each["proof_of_file"] for each in alone.statements.values())
-
-
-def test_training_learns_from_features_and_from_neighbours():
-    settings = {"sample": 1.0, "roots": None, "epochs": 60, "batch": 40, "learning_rate": 0.02}
-    labels = np.maximum(GRAPH.labels, 0)
-    told = np.eye(3)[labels] * (np.arange(len(labels)) % 2)[:, None]  # half of the nodes
-    inside = [(i, j) for i in range(200) for j in range(i, 200) if labels[i] == labels[j]]
-    pairs = [inside[each] for each in np.random.default_rng(0).choice(len(inside), 600)]
-    graph = with_parts(GRAPH, features=np.c_[told, np.ones((200, 27))],
-                       edges=[pair for pair in pairs if pair[0] < pair[1]])  # fmt: skip
-    for name in ("appr_features", "appr_exact"):
-        job = job_of(name, protocol="paper", settings=settings, epsilons=(math.inf,))
-        rows = execute(job, graph).rows
-        assert rows["test_accuracy"].mean() > rows["majority_micro_f1"].mean() + 0.3
-
-
-def test_threads_and_other_replicas_change_no_bit():
-    job = job_of(
-        "appr_gaussian", protocol="released", settings=SHORT, epsilons=(2.0, 8.0), delta=0.02
-    )
-    together = execute(job, GRAPH, threads=2)
-    alone = execute(job.model_copy(update={"epsilons": (8.0,), "seeds": (1,)}), GRAPH)
-    np.testing.assert_array_equal(together.test_predictions[-1], alone.test_predictions[0])
-    assert together.rows["replica_id"].iloc[-1] == alone.rows["replica_id"].iloc[0]
 
 
 def test_an_attack_on_layers_that_hold_the_degrees_finds_them():

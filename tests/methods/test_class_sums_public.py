@@ -6,26 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from small_tasks import make_task, request, run, with_other_training
+from small_tasks import make_task, request, run
 
 from private_graphs.methods import class_sums
 from private_graphs.methods.class_sums_public import WEIGHTS, chosen_weight
-
-
-@pytest.mark.parametrize("scenario", ["text", "graph"])
-def test_training_nodes_are_read_through_the_sum_alone(scenario, monkeypatch):
-    task = make_task(scenario)
-    requests = [request(task, 1.0), request(task, math.inf), request(task, 2.0, known=0)]
-    monkeypatch.setattr(
-        class_sums,
-        "class_sums",
-        lambda task, text, rank, lattice: np.zeros((rank + 1, 3), np.int64),
-    )
-    first = run("class_sums_public", task, requests)
-    second = run("class_sums_public", with_other_training(task), requests)
-    for a, b in zip(first, second, strict=True):
-        np.testing.assert_array_equal(a.test_predictions, b.test_predictions)
-        assert a.settings == b.settings
 
 
 @pytest.mark.parametrize("scenario", ["text", "graph"])

@@ -8,16 +8,6 @@ from sklearn.linear_model import LogisticRegression
 from private_graphs.methods.fusion import fit_weights
 
 
-def test_votes_of_pure_noise_get_little_weight():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(3, size=3000)
-    text = np.eye(3)[labels] * 2 + rng.standard_normal((3000, 3))
-    noise = 50 * rng.standard_normal((3000, 3))
-    weights = fit_weights(np.stack([text, noise]), labels)
-    assert weights[0] > 1
-    assert weights[1] * 50 < 0.1
-
-
 def test_weights_are_those_of_a_logistic_regression():
     """Two classes: the fit is a logistic regression on score differences (scikit-learn)."""
     rng = np.random.default_rng(1)

@@ -5,7 +5,6 @@ What holds of every method is in ``tests/test_run.py``.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -52,32 +51,12 @@ def test_private_scores_that_choose_are_computed_on_the_graph_of_the_protocol(mo
     assert graphs == [protocol.test_graph, protocol.private_selection_graph]
 
 
-@pytest.mark.parametrize(
-    ("protocol", "settings", "visits"),
-    [
-        ("paper", {"splits": 1}, "full_graph"), ("paper", {}, "shuffled"),
-        ("sound", {}, "epoch_sum"), ("sound", {"visits": "poisson"}, "poisson"),
-    ],
-)  # fmt: skip
-def test_rows_say_how_parts_were_visited(protocol, settings, visits):
-    job = job_of(protocol=protocol, settings=settings, epsilons=(2.0,), seeds=(0,))
-    (text,) = execute(job, GRAPH).rows["settings"]
-    assert json.loads(text)["visits"] == visits
-
-
 def test_progress_ends_at_the_number_of_replica_epochs():
     calls = []
     job = job_of(settings={"patience": 1, "epochs": 30}, epsilons=(math.inf, 1.0, 2.0))
     execute(job, GRAPH, progress=lambda *done: calls.append(done))
     assert calls[-1] == (6 * 30, 6 * 30)
     assert calls == sorted(calls)
-
-
-def test_units_are_the_training_nodes_labelled_or_not():
-    (statement,) = execute(
-        job_of(epsilons=(1.0,), seeds=(0,)), random_graph(0, unlabelled=7)
-    ).statements.values()
-    assert statement["n_units"] == 30
 
 
 def test_protocols_are_read_by_their_fields_not_by_their_name(monkeypatch):

@@ -6,13 +6,10 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from small_graphs import random_graph
 from small_jobs import job_of, untrained
 
-from private_graphs.datasets import registry
-from private_graphs.errors import UserError
 from private_graphs.jobs import Chosen
 from private_graphs.methods.gcn_budget import (
     PRINTED_EPOCHS,
@@ -24,7 +21,7 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, SOUND
-from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
+from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.calibration import moments_noise
 from private_graphs.run import execute
 from private_graphs.training import engine
@@ -116,17 +113,6 @@ def test_released_proves_nothing_and_clips_nothing(splits):
     assert found.said.mechanisms[0]["clipping"] == "none"
 
 
-def test_released_keeps_what_the_authors_accountant_prints_where_it_differs():
-    """At ε near 1 on the full graph the terms of their sum cancel; what is left is rounding."""
-    found = bought(1, "released", optimizer="sgd").said
-    assert 1e-5 < found.epsilon_published - found.authors_accountant_epsilon < 1e-3
-    found = bought(1, "released", optimizer="sgd", noise_multiplier=220.0).said
-    assert abs(found.authors_accountant_epsilon - found.epsilon_published) > 0.1
-    assert found.epsilon_published == pytest.approx(0.996, abs=1e-3)
-    assert bought(1, "paper", optimizer="sgd").said.authors_accountant_epsilon is None
-    assert bought(2, "released", optimizer="sgd").said.authors_accountant_epsilon is None
-
-
 @pytest.mark.parametrize("splits", [1, 10])
 @pytest.mark.parametrize("epsilon", [1, 2, 5, 10])
 def test_sound_meets_its_target_at_node_level_replace_and_rounds_noise_up(epsilon, splits):
@@ -186,31 +172,6 @@ def test_draws_per_class_touch_more_parts_and_coins_one():
     assert sampled.epsilon_proved > whole.epsilon_proved
 
 
-def test_after_two_draws_per_class_one_relabelled_node_moves_at_most_four():
-    """Each draw takes the first of each class in an order that labels do not enter."""
-    generator = np.random.default_rng(0)
-
-    def drawn(nodes, labels, order, fraction):
-        kept = set()
-        for label in set(labels):
-            members = sorted((n for n in nodes if labels[n] == label), key=order.__getitem__)
-            kept |= set(members[: int(len(members) * fraction)])
-        return kept
-
-    most = {1: 0, 2: 0}
-    for _ in range(3000):
-        labels = generator.integers(0, 2, 14).tolist()
-        changed = [1 - labels[0], *labels[1:]]
-        before = after = set(range(14))
-        for number, fraction in ((1, 0.6), (2, 0.5)):
-            order = generator.permutation(14)
-            before = drawn(before, labels, order, fraction)
-            after = drawn(after, changed, order, fraction)
-            moved = (before ^ after) | (before & after & {0})
-            most[number] = max(most[number], len(moved))
-    assert most == {1: 3, 2: 4}
-
-
 @pytest.mark.parametrize(("protocol", "moved"), [("paper", math.sqrt(3)), ("sound", 1.0)])
 def test_a_dataset_that_was_sampled_per_class_is_priced_and_says_so(protocol, moved):
     graph, sample = random_graph(0), PROTOCOLS[protocol].data.node_sample
@@ -228,35 +189,6 @@ def test_a_dataset_that_was_sampled_per_class_is_priced_and_says_so(protocol, mo
     assert said.epsilon_all_runs == pytest.approx(together, rel=1e-9)
 
 
-def test_a_delta_too_large_for_the_units_is_refused_under_sound_and_published_only_under_paper():
-    many = random_graph(0, nodes=60, train=50)
-    with pytest.raises(UserError, match="delta"):
-        bought(2, "sound", delta=1 / 50, dataset=many)
-    found = bought(2, "paper", delta=1 / 50, dataset=many)
-    assert found.epsilon_proved is None and found.status == "published_only"
-    assert bought(2, "sound", delta=1 / 51, dataset=many).epsilon_proved <= 2
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_without_dp_nothing_is_claimed_and_a_search_costs_nothing(protocol):
-    found = bought(math.inf, protocol)
-    assert found.noise_multiplier == 0 and found.unit is None and found.relation is None
-    assert found.status == "not_private" and found.said.mechanisms == []
-    assert found.epsilon_claimed is None and found.epsilon_proved is None
-    said = bought(math.inf, protocol, search=searched(protocol)).said
-    assert said.n_runs_released == 1 and said.selection["n_configs"] == 1
-
-
-def test_all_released_runs_compose():
-    seeds = tuple(range(5))
-    found = bought(2, "sound", seeds=seeds).said
-    assert found.n_runs_released == 5
-    assert found.epsilon_all_runs == pytest.approx(5.00136, abs=5e-4)  # docs/privacy.md §5
-    six = bought(2, "sound", seeds=seeds, choose=SIX).said
-    assert six.n_runs_released == 30 and six.selection["n_configs"] == 6
-    assert six.epsilon_all_runs > found.epsilon_all_runs
-
-
 @pytest.mark.parametrize("protocol", ["paper", "sound"])
 def test_a_rate_chosen_elsewhere_is_paid_for_with_the_runs_of_the_search(protocol):
     plain = bought(5, protocol, splits=10, seeds=(0, 1, 2))
@@ -269,49 +201,6 @@ def test_a_rate_chosen_elsewhere_is_paid_for_with_the_runs_of_the_search(protoco
     assert found.epsilon_proved == plain.epsilon_proved
     assert found.said.n_runs_released == 3 + 30 and found.said.selection["n_configs"] == 6
     assert plain.said.selection["n_configs"] == 1
-
-
-def test_a_search_under_released_proves_nothing():
-    found = bought(5, "released", search=searched("released")).said
-    assert found.epsilon_all_runs is None and found.n_runs_released == 31
-
-
-def test_the_search_of_poisson_visits_is_composed_by_pld():
-    how = dict(splits=10, visits="poisson")
-    two = {"learning_rate": (0.1, 1.0)}
-    search = searched("sound", noise_multiplier=28.195, choose=two, seeds=3, **how)
-    found = bought(2, "sound", search=search, **how).said
-    assert found.epsilon_all_runs == pytest.approx(
-        pld_epsilon(28.195, 7 * 5000, 0.1, DELTA, "replace"), abs=2e-3
-    )
-
-
-def test_a_train_fraction_does_not_change_what_a_full_graph_run_costs():
-    for protocol in ("paper", "sound"):
-        whole, part = (bought(2, protocol, train_fraction=share).said for share in (1, 0.25))
-        assert part.epsilon_proved == whole.epsilon_proved
-        # Stratified draws depend on the labels: which nodes are used is no public fact of theirs.
-        assert len(part.public_facts) - len(whole.public_facts) == (protocol == "sound")
-
-
-def test_a_partition_is_declared_public_where_there_is_one():
-    split, whole = (set(bought(2, "sound", splits=n).said.public_facts) for n in (10, 1))
-    assert whole < split and len(split - whole) == 1
-
-
-def test_the_choice_of_a_learning_rate_is_free_on_public_nodes_and_not_under_released():
-    def is_public(protocol, **how):
-        return bought(2, protocol, **how).said.selection["public"]
-
-    assert is_public("paper", choose=SIX) and is_public("sound", choose=SIX)
-    assert not is_public("released", choose=SIX)
-    assert is_public("released")  # one configuration: nothing is chosen
-
-
-def test_a_statement_declares_what_the_dataset_declares_and_nothing_twice(tmp_path):
-    dataset = registry.build("synthetic-planetoid", tmp_path)
-    facts = bought(2, "sound", dataset=dataset).said.public_facts
-    assert set(dataset.info.public_facts) <= set(facts) and len(set(facts)) == len(facts)
 
 
 @pytest.mark.parametrize("splits", [1, 10])

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from doors import one_lane
 from scipy import stats
 from small_graphs import random_graph
 from small_tasks import request, run, task_of
 
 from private_graphs.errors import UserError
-from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import label_counts
 from private_graphs.privacy.accountants import price
 
@@ -57,18 +54,6 @@ def test_noise_is_the_discrete_laplace_of_the_price_and_of_twice_the_scale_in_tr
         assert stats.kstest(rows.ravel(), stats.laplace(scale=scale).cdf).pvalue > 1e-4
 
 
-def test_counts_are_released_once_and_at_the_planned_noise(task):
-    event, louder = (
-        run("label_counts", task, [request(task, epsilon)])[0].events[0] for epsilon in (1.5, 2.0)
-    )
-    counts, door = np.zeros((4, 2), np.int64), one_lane(event)
-    with pytest.raises(ReleaseMismatch):
-        label_counts.noisy_counts(counts, 2, door, [louder])
-    label_counts.noisy_counts(counts, 2, door, [event])
-    with pytest.raises(ReleaseMismatch):
-        label_counts.noisy_counts(counts, 2, door, [event])
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 1.0, 7.3])
 def test_the_scale_is_the_least_that_keeps_epsilon(epsilon):
     steps = label_counts.steps_of(epsilon)
@@ -80,36 +65,3 @@ def test_the_scale_is_the_least_that_keeps_epsilon(epsilon):
 def test_an_epsilon_whose_noise_cannot_be_sampled_is_refused():
     with pytest.raises(UserError, match="epsilon is 1e-06"):
         label_counts.steps_of(1e-6)
-
-
-def test_predictions_read_edges_through_the_noisy_counts_alone(task, monkeypatch):
-    asked = [request(task, 1.0)]
-    (before,) = run("label_counts", task, asked)
-    fixed = label_counts.label_counts(task)
-    monkeypatch.setattr(label_counts, "label_counts", lambda _: fixed)
-    emptied = replace(task, adjacency=task.adjacency * 0)
-    (after,) = run("label_counts", emptied, asked)
-    np.testing.assert_array_equal(before.test_predictions, after.test_predictions)
-
-
-def test_neighbours_tell_more_than_texts_where_texts_tell_nothing(task):
-    rng = np.random.default_rng(1)
-    n, asked = 400, 200
-    labels = np.arange(n + asked) % 2
-    same = labels[:, None] == labels
-    upper = np.triu(rng.random(same.shape) < np.where(same, 0.08, 0.02), 1)
-    blank = replace(
-        task,
-        n_classes=2,
-        train_features=sp.csr_matrix((n, 1)),
-        train_labels=labels[:n],
-        validation_features=sp.csr_matrix((1, 1)),
-        validation_labels=labels[n : n + 1],
-        test_features=sp.csr_matrix((asked - 1, 1)),
-        adjacency=sp.csr_matrix((upper + upper.T).astype(float)),
-    )
-    right = []
-    for epsilon in (0.01, 1.0, math.inf):
-        (answer,) = run("label_counts", blank, [request(blank, epsilon)])
-        right.append((answer.test_predictions == labels[n + 1 :]).mean())
-    assert right[0] < 0.65 and right[1] > 0.95 and right[2] > 0.97

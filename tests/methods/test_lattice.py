@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from doors import one_lane
 from scipy.stats import norm
 
 from private_graphs.errors import UserError
@@ -17,7 +16,6 @@ from private_graphs.privacy.accountants import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
-    lattice_epsilon,
     price,
 )
 from private_graphs.privacy.events import LATTICE_RATIO, GaussianQuery, lattice_distance
@@ -71,16 +69,6 @@ def test_rounding_moves_a_term_by_less_than_the_sensitivity_says():
     assert 0 < worst <= lattice.sensitivity - math.sqrt(2)
 
 
-def test_without_a_budget_there_is_no_noise():
-    lattice = calibrate(math.inf)
-    sums = np.arange(6).reshape(2, 3)
-    assert lattice.noise_std == 0
-    query = lattice.query(unit="node", relation="replace", reason="", clipping="row")
-    assert query is None
-    (released,) = one_lane().gaussian(sums[None], [query])
-    np.testing.assert_array_equal(released, sums * lattice.spacing)
-
-
 def test_sums_that_64_bits_cannot_hold_are_refused():
     with pytest.raises(UserError, match="64-bit"):
         calibrate(2.0).check_total(10**12)
@@ -126,16 +114,3 @@ def test_the_distance_is_paid_for_in_compositions():
     both = compose_groups([((ours, ours), 5)], 1e-5)
     mu = math.sqrt(10) * ours.mu
     assert gdp_epsilon(mu, 1e-5) < both < gdp_epsilon(mu, 1e-5) + 1e-4
-
-
-def test_a_distance_too_large_for_an_epsilon_leaves_concentrated_dp():
-    small, large = (price(event_of(calibrate(e)), *CLAIM, 1e-5) for e in (2.0, 40.0))
-    assert "Gaussian DP" in small.accountant and "zero-concentrated" in large.accountant
-    assert lattice_epsilon(10.0, 1e-15, 1e-5)[0] > gdp_epsilon(10.0, 1e-5) + 0.5
-    assert lattice_epsilon(1.0, 1e-15, 1e-5)[0] == pytest.approx(gdp_epsilon(1.0, 1e-5), abs=1e-5)
-
-
-@pytest.mark.parametrize("spacing", [-1.0, 1e-3])
-def test_an_event_refuses_a_coarse_lattice(spacing):
-    with pytest.raises(UserError, match="spacing"):
-        replace(event_of(calibrate(2.0)), spacing=spacing)

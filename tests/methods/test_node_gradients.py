@@ -6,31 +6,15 @@ import numpy as np
 import opacus
 import pytest
 import torch
-from doors import Drawn, door_of, one_lane
-from scipy import stats
+from doors import one_lane
 
-from private_graphs.mechanisms.door import ReleaseMismatch
-from private_graphs.methods.node_gradients import (
-    Linear,
-    Steps,
-    TwoLayers,
-    clipped_total,
-    descend,
-    errors_of,
-    predict,
-)
-from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.methods.node_gradients import Linear, Steps, TwoLayers, clipped_total, descend
 
 N, D, H, K, BIAS = 40, 6, 5, 4, 0.3
 LINEAR, LAYERS = Linear(D, K, BIAS), TwoLayers(D, K, H, BIAS)
 CUT = (D + 1) * H
 SIZES = {LINEAR: (D + 1) * K, LAYERS: CUT + (H + 1) * K}
 each_model = pytest.mark.parametrize("model", SIZES, ids=["linear", "two layers"])
-
-
-def noisy(steps: int, clip_norm: float, std: float, clipping: str = "per_record"):
-    """What ``steps`` steps release with noise of this standard deviation."""
-    return NoisyGradients(clipping, clip_norm, std / clip_norm, steps, steps, FullBatch(3))
 
 
 def drawn(model, n: int = N):
@@ -68,16 +52,6 @@ def test_clipped_sums_equal_those_of_torch_gradients(model, clip_norm):
         norms = np.linalg.norm(each, axis=1, keepdims=True)
         expected = (each * np.minimum(1, clip_norm / norms)).sum(axis=0)
         np.testing.assert_allclose(total, expected, rtol=0, atol=1e-9)
-
-
-@each_model
-def test_predictions_equal_those_of_torch(model):
-    rows, _, parameters = drawn(model)
-    expected = [
-        torch_logits(model, *map(torch.from_numpy, (flat, rows))).argmax(dim=-1).numpy()
-        for flat in parameters
-    ]
-    np.testing.assert_array_equal(predict(model, parameters, rows), expected)
 
 
 class Layers(torch.nn.Module):
@@ -132,12 +106,6 @@ def test_every_node_stays_below_the_clip_norm(model, dtype, size):
         assert np.linalg.norm(total.astype(np.float64)) <= 0.25
 
 
-def test_gradients_that_are_not_finite_become_zero():
-    logits = np.array([[[np.inf, 0.0]], [[0.0, 0.0]]])
-    found = errors_of(logits, np.array([0, 0]))
-    assert found[:, 0].tolist() == [[0, 0], [-0.5, 0.5]]
-
-
 @pytest.mark.parametrize("broken", [0, CUT], ids=["first", "second"])
 def test_parameters_that_are_not_finite_give_gradients_of_zero(broken):
     rows, labels, parameters = drawn(LAYERS)
@@ -172,22 +140,6 @@ def test_a_replaced_node_moves_the_sum_of_many_by_at_most_twice_the_norm():
     np.testing.assert_allclose(before - after, 2 * alone, rtol=0, atol=1e-9 * clip_norm)
 
 
-def test_replaced_nodes_move_float32_sums_of_two_layers_by_no_more_than_exact_ones():
-    draws, clip_norm, n = np.random.default_rng(0), 0.5, 3000
-    rows = draws.normal(size=(n, D)).astype(np.float32)
-    parameters = draws.normal(size=(2, SIZES[LAYERS])).astype(np.float32)
-    labels, other = draws.integers(K, size=n), rows.copy()
-    other[17] = -9 * rows[17]
-    alone = [clipped_total(LAYERS, parameters, each[17:18], labels[17:18], clip_norm)
-             for each in (rows, other)]  # fmt: skip
-    before, after = (
-        clipped_total(LAYERS, parameters, each, labels, clip_norm) for each in (rows, other)
-    )
-    moved = np.linalg.norm(after - before, axis=1)
-    np.testing.assert_allclose(moved, np.linalg.norm(alone[1] - alone[0], axis=1), atol=1e-6)
-    assert (moved <= 2 * clip_norm).all()
-
-
 def test_blocks_of_rows_add_up(monkeypatch):
     rows, labels, parameters = drawn(LINEAR)
     whole = clipped_total(Linear(D, K), parameters, rows, labels, 0.5)
@@ -195,47 +147,6 @@ def test_blocks_of_rows_add_up(monkeypatch):
     np.testing.assert_allclose(
         clipped_total(Linear(D, K), parameters, rows, labels, 0.5), whole, atol=1e-12
     )
-
-
-def test_noise_of_a_step_is_the_noise_asked_for():
-    model, std, divisor = Linear(199, 5), 7.0, 50.0
-    rows = np.zeros((3, 199))  # gradients of the constant alone, clipped to 1e-9
-    start = np.zeros((4, 1000))
-    queries = [noisy(1, 1e-9, each) if each else None for each in (std, std, 0.0, 2 * std)]
-    streams = [Drawn(np.random.default_rng(i)) for i in range(4)]
-    door = door_of(streams, [[query] for query in queries])
-    found = descend(
-        model, start, rows, np.zeros(3, dtype=np.int64), Steps(1, 2.0, 1e-9),
-        door.descent(queries), divisor=divisor,
-    )  # fmt: skip
-    door.close()
-    scale = std * 2.0 / divisor
-    assert np.abs(found[2]).max() < 1e-9
-    for row, factor in zip(found[[0, 1, 3]], (1, 1, 2), strict=True):
-        assert stats.kstest(row / (factor * scale), "norm").pvalue > 1e-3
-    assert abs(np.corrcoef(found[0], found[1])[0, 1]) < 0.15
-
-
-def test_noise_of_float32_parameters_is_added_to_the_sum_in_float64(monkeypatch):
-    seen, query = [], noisy(1, 0.5, 2.0)
-
-    def watched(*arguments):
-        seen.append(clipped_total(*arguments))
-        return seen[-1]
-
-    monkeypatch.setattr("private_graphs.methods.node_gradients.clipped_total", watched)
-    found = descend(
-        Linear(1, 2), np.zeros((1, 4)), np.zeros((3, 1), dtype=np.float32),
-        np.zeros(3, dtype=np.int64), Steps(1, 1.0, 0.5),
-        one_lane(query, seed=np.random.default_rng(5)).descent([query]), divisor=1.0,
-    )  # fmt: skip
-    exact = clipped_total(
-        Linear(1, 2), np.zeros((1, 4)), np.zeros((3, 1)), np.zeros(3, dtype=np.int64), 0.5
-    )
-    noise = 2.0 * np.random.default_rng(5).standard_normal(4)
-    assert seen[0].dtype == np.float64 and found.dtype == np.float32
-    np.testing.assert_allclose(seen[0][0], exact[0] + noise, rtol=0, atol=1e-5)
-    assert (seen[0][0] != seen[0][0].astype(np.float32)).all()  # more digits than float32 has
 
 
 def test_the_last_half_of_the_iterates_is_averaged():
@@ -249,19 +160,3 @@ def test_the_last_half_of_the_iterates_is_averaged():
         model, start, rows, labels, Steps(5, 3.0, 0.4), one_lane().descent([None]), divisor=N,
     )  # fmt: skip
     np.testing.assert_allclose(found, np.mean(iterates[2:], axis=0), atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "steps", [Steps(3, 1.0, 0.4), Steps(5, 1.0, 0.4), Steps(4, 1.0, 0.5)],
-    ids=["less", "more", "another clip"],
-)  # fmt: skip
-def test_steps_that_are_not_those_of_the_plan_are_refused(steps):
-    rows, labels, _ = drawn(LINEAR)
-    query = noisy(4, 0.4, 2.0)
-    door = one_lane(query)
-    with pytest.raises(ReleaseMismatch):
-        descend(
-            LINEAR, np.zeros((1, (D + 1) * K)), rows, labels, steps, door.descent([query]),
-            divisor=N,
-        )  # fmt: skip
-        door.close()

@@ -14,7 +14,6 @@ from small_graphs import make_graph, with_parts
 
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_dataset, small_job
-from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import UNSEEN, ReleaseMismatch
 from private_graphs.methods import method_named
 from private_graphs.methods.method import ALONE, Request
@@ -216,52 +215,6 @@ def test_nodes_cost_all_steps_and_sums(method, settings, steps):
     released = answers(method_named(method), task_of("lists", "released"), [asked])[0]
     assert released.claim.epsilon <= 8 < proved(released.events, 1e-3)
     assert released.assumptions
-
-
-@pytest.mark.parametrize(
-    ("method", "scenario"), [("progap", "links"), ("gap", "links"), ("progap", "lists")]
-)
-def test_an_answer_does_not_depend_on_the_company(method, scenario):
-    task = task_of(scenario)
-    asked = [
-        request(method, epsilon, seed, hops=1, epochs=3, lot=16, learning_rate=rate)
-        for epsilon in (8.0, math.inf)
-        for seed, rate in ((0, 0.01), (1, 0.05))
-    ]
-    together = answers(method_named(method), task, asked)
-    for one, other in zip(asked, together, strict=True):
-        (alone,) = answers(method_named(method), task, [one])
-        assert np.array_equal(alone.test_predictions, other.test_predictions)
-        assert np.array_equal(alone.validation_predictions, other.validation_predictions)
-
-
-def test_neighbours_help_where_features_say_little():
-    task, truth = task_of("links"), graph_of().labels
-    asked = request("progap", math.inf, hops=2, learning_rate=0.05)
-    found = answers(method_named("progap"), task, [asked])[0].test_predictions
-    alone = answers(method_named("mlp"), task, [request("mlp", 0.0, learning_rate=0.05)])[0]
-    score, without = (np.mean(each == truth[70:]) for each in (found, alone.test_predictions))
-    assert score > 0.8 > without + 0.1
-
-
-def test_labels_of_test_nodes_and_edges_of_private_nodes_stay_unread_by_the_perceptron():
-    graph = graph_of()
-    other = with_parts(graph, edges=[(0, 1)])
-    asked = [request("mlp", 0.0, epochs=5)]
-    first, second = (
-        answers(method_named("mlp"), task_of("links", graph=each), asked)[0]
-        for each in (graph, other)
-    )
-    assert np.array_equal(first.test_predictions, second.test_predictions) and not first.events
-
-
-def test_more_noise_than_there_is_fails_before_training():
-    with pytest.raises(UserError):
-        answers(
-            method_named("progap"),
-            replace(task_of("lists"), delta=0.0),
-            [request("progap", 1.0, hops=1)],
-        )
 
 
 def test_a_staged_search_pays_for_its_sums_whatever_it_tries():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -11,7 +10,6 @@ from test_mlp_records import images
 
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
-from private_graphs.plan import Plan
 from private_graphs.run import execute
 from private_graphs.study import Run, group_jobs, load_study
 
@@ -91,20 +89,6 @@ def test_labels_that_were_released_at_another_price_are_refused(stages, change):
     labels = execute(other, DATASET, artifacts={"teachers": stages[0].artifacts})
     with pytest.raises(UserError, match="priced for"):
         execute(job("pate_student"), DATASET, artifacts={"labels": labels.artifacts})
-
-
-def test_curves_tell_every_epoch(stages):
-    for framework, result in stages[-1].items():
-        for text in result.rows["curve"]:
-            curve = json.loads(text)
-            assert all(len(values) == SETTINGS["epochs"] for values in curve.values())
-            assert ("disagreements" in curve) == (framework != "pate")
-
-
-def test_a_run_of_one_protocol_still_makes_the_stages_of_another():
-    run = Run(scale="demo", studies=("pate",), exhibits=("figure3_3",), protocols=("paper",))
-    groups = [(job.group, job.protocol) for job in Plan(run).jobs]
-    assert groups == [("teachers", "sound"), ("labels", "paper"), ("long", "paper")]
 
 
 @pytest.mark.parametrize("scale", ["demo", "reduced", "full"])

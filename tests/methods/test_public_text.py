@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
-from small_tasks import graph_task, many_requests, run, text_task
+from small_tasks import graph_task, text_task
 
-from private_graphs.methods.public_text import (
-    MAX_ROWS,
-    PublicText,
-    inverse_document_weights,
-    mean_of_neighbours,
-    principal_axes,
-)
-from private_graphs.privacy.accountants import price
+from private_graphs.methods.public_text import PublicText, inverse_document_weights, principal_axes
 from private_graphs.tasks import unit_rows
 
 
@@ -50,37 +43,6 @@ def test_axes_are_the_principal_components(shape):
         np.abs(unit), np.abs(_unit(expected.transform(rows)[:, :3])), atol=1e-9
     )
     assert not axes.unit(sp.csr_matrix(rows.mean(axis=0)), 3).any()  # at the centre: zero
-
-
-def test_many_public_texts_are_thinned_evenly():
-    rows = unit_rows(sp.random(2 * MAX_ROWS, 20, density=0.3, random_state=0, format="csr"))
-    found, thinned = principal_axes(rows), principal_axes(rows[::2])
-    np.testing.assert_array_equal(found.directions, thinned.directions)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_one_or_equal_public_texts_give_one_axis_and_finite_rows(size):
-    task = text_task()
-    rows = np.zeros(size, dtype=int)
-    task = replace(
-        task,
-        validation_features=task.validation_features[rows],
-        validation_labels=task.validation_labels[rows],
-    )
-    text = PublicText.of(task, 0)
-    assert text.axes.rank == 1
-    found = text.axes.unit(text.training_rows(task, slice(None)), 1)
-    assert found.shape == (task.n_train, 1) and np.isfinite(found).all()
-    for name in ("dp_linear", "dp_mlp"):
-        requests = many_requests(task, epsilons=(1.0, np.inf), known=(0,))
-        for outcome in run(name, task, requests):
-            assert outcome.settings["rank"] == 1
-            assert outcome.test_predictions.shape == (60,)
-
-
-def test_means_include_the_node_itself():
-    found = mean_of_neighbours(sp.csr_matrix([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]]))
-    np.testing.assert_allclose(found.toarray(), [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
 
 
 @pytest.mark.parametrize("hops", [0, 2])
@@ -135,18 +97,3 @@ def test_the_map_is_the_same_for_other_training_nodes():
     one, two = (PublicText.of(text_task(train_seed=seed), 0) for seed in (1, 9))
     np.testing.assert_array_equal(one.axes.directions, two.axes.directions)
     np.testing.assert_array_equal(one.weights, two.weights)
-
-
-@pytest.mark.parametrize("name", ["dp_linear", "dp_mlp"])
-def test_methods_read_no_edge_among_training_nodes_and_say_which_they_read(name):
-    task = graph_task(nodes=400)
-    bare = replace(task, train_adjacency=task.train_adjacency * 0)
-    requests = many_requests(task, epsilons=(2.0, np.inf), known=(0,))
-    for one, two in zip(run(name, task, requests), run(name, bare, requests), strict=True):
-        np.testing.assert_array_equal(one.test_predictions, two.test_predictions)
-        assert not any("epsilon is 0" in each for each in one.assumptions)
-        assert any("training nodes are not read" in each for each in one.assumptions)
-    private, without_noise = run(name, task, requests)
-    assert (without_noise.validation_predictions == task.validation_labels).mean() > 0.75
-    (event,) = private.events
-    assert 1.96 < price(event, "node", "replace", task.delta).epsilon <= 2.0

@@ -58,13 +58,6 @@ def test_similar_texts_are_the_largest_cosines(task, monkeypatch):
     assert (nodes != np.arange(rows.shape[0])[:, None]).all()
 
 
-@pytest.mark.parametrize(("n_nodes", "expected"), [(1, 0), (3, 2), (20, 4)])
-def test_fewer_other_texts_than_asked_for(n_nodes, expected):
-    nodes, cosines = text_only.similar_texts(scipy.sparse.csr_matrix(np.eye(n_nodes)), 4)
-    assert nodes.shape == cosines.shape == (n_nodes, expected)
-    assert (cosines == 0).all()
-
-
 def test_text_votes_by_hand():
     beliefs = np.array([[1.0, 0.0], [0.25, 0.75], [0.5, 0.5]])
     found = text_only.text_votes(np.array([[0, 1]]), np.array([[0.8, 0.4]]), beliefs)

@@ -8,12 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from answers import answers
-from doors import one_lane
 
 from private_graphs.errors import UserError
-from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.methods import method_named
-from private_graphs.methods.method import ALONE, Request
+from private_graphs.methods.method import Request
 from private_graphs.methods.unit_gradients import (
     PROTOCOLS,
     UnitSettings,
@@ -21,11 +19,10 @@ from private_graphs.methods.unit_gradients import (
     with_replaced,
 )
 from private_graphs.privacy.accountants import price
-from private_graphs.privacy.events import PoissonSums
 from private_graphs.tasks import SCENARIOS, ImageTask
-from private_graphs.training.picture_nets import Cnn, Groups, Softmax, standardised
+from private_graphs.training.picture_nets import Cnn, Groups, Softmax
 from private_graphs.training.streams import Streams
-from private_graphs.training.unit_sgd import Steps, Units, train
+from private_graphs.training.unit_sgd import Units
 
 METHOD = method_named("unit_gradients")
 BY_NAME = {protocol.name: protocol for protocol in PROTOCOLS}
@@ -103,15 +100,6 @@ def test_a_step_is_the_sum_of_clipped_mean_gradients_of_a_loop_with_autograd(net
     np.testing.assert_allclose(found, total, atol=1e-6 if isinstance(net, Softmax) else 2e-6)
 
 
-@pytest.mark.parametrize("net", [Softmax(12, 12, 3), Cnn(12, 12, 3)])
-def test_no_class_moves_a_sum_by_more_than_the_clip_norm(net):
-    rows = RNG.normal(size=(40, 144)).astype(np.float32) * 1e6
-    labels, unit = np.zeros(40, np.int64), Units.of(np.zeros(40, np.int64), 1)
-    start = net.start(np.random.default_rng(1))
-    found = np.linalg.norm(net.gradient_sum(start, rows, labels, all_of(unit), 0.7))
-    assert 0.69 < found <= 0.7
-
-
 def test_a_replaced_class_attains_twice_the_clip_norm():
     net = Softmax(1, 2, 2)
     unit = Units.of(np.zeros(3, np.int64), 1)
@@ -121,15 +109,6 @@ def test_a_replaced_class_attains_twice_the_clip_norm():
         for label in (0, 1)
     ]
     assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(2, abs=1e-6)
-
-
-def test_a_class_counts_by_its_mean_however_many_records_it_has():
-    net, task = Softmax(12, 12, 3), image_task()
-    rows, labels = net.prepared(task.train_pixels), task.train_labels
-    one = net.gradient_sum(net.start(RNG), rows, labels, all_of(Units.of(labels, 3)), 0.5)
-    twice, names = np.concatenate([rows, rows[labels == 1]]), np.r_[labels, labels[labels == 1]]
-    two = net.gradient_sum(net.start(RNG), twice, names, all_of(Units.of(names, 3)), 0.5)
-    np.testing.assert_allclose(one, two, atol=1e-12)
 
 
 def test_a_record_that_is_not_finite_contributes_nothing_and_harms_nobody():
@@ -172,63 +151,6 @@ def test_without_any_record_a_step_is_zero_before_its_noise(net, draws):
     assert not net.gradient_sum(parameters, rows, labels, groups, 0.4).any()
 
 
-def test_joins_are_coins_of_the_rate_and_noise_has_its_size():
-    net, task = Softmax(12, 12, 3), image_task()
-    rows = np.zeros((60, 144), np.float32)
-    labels = np.full(60, -1)
-    steps = Steps(400, 0.3, 1.0, clip_norm=2.0)
-    units = Units.of(task.train_labels, 3)
-    query = PoissonSums(
-        unit="class", relation="replace", count=400, reason="test", noise_multiplier=1.5,
-        clip_norm=2.0, rate=0.3,
-    )  # fmt: skip
-    door, joined, streams = one_lane(query), [], Streams.of({"a": 1})
-    descent = door.descent([query], coins="joins")
-    coins = descent.join
-
-    def counted(*how):
-        found = coins(*how)
-        joined.extend(found)
-        return found
-
-    descent.join = counted
-    parameters = train(net, steps, rows, labels, units, streams.public, descent)
-    door.close()
-    times = np.bincount(np.concatenate(joined), minlength=3)
-    assert len(joined) == 400 and (abs(times - 120) < 6 * math.sqrt(84)).all()
-    expected = 3.0 / (0.3 * 3) * math.sqrt(400)  # the divisor is public: rate times units
-    assert parameters.std() == pytest.approx(expected, rel=0.1)
-    with pytest.raises(ReleaseMismatch):  # a step more than is priced
-        train(net, Steps(1, 0.3, 1.0, 2.0), rows, labels, units, streams.public, descent)
-
-
-@pytest.mark.parametrize("steps", [Steps(9, 0.3, 1.0, 2.0), Steps(10, 0.3, 1.0, 2.5)])
-def test_fewer_steps_and_other_clips_than_are_priced_are_refused(steps):
-    net, task = Softmax(12, 12, 3), image_task()
-    query = PoissonSums(
-        unit="class", relation="replace", count=10, reason="test", noise_multiplier=1.5,
-        clip_norm=2.0, rate=0.3,
-    )  # fmt: skip
-    door, units = one_lane(query), Units.of(task.train_labels, 3)
-    with pytest.raises(ReleaseMismatch):
-        train(
-            net, steps, np.zeros((60, 144), np.float32), np.full(60, -1), units,
-            Streams.of({"a": 1}).public, door.descent([query], coins="joins"),
-        )  # fmt: skip
-        door.close()
-
-
-@pytest.mark.parametrize("scenario", ["records", "classes", "subclasses"])
-def test_what_is_released_proves_what_was_asked(scenario):
-    task = image_task(scenario)
-    request = ask(4.0, parts=4, steps=20, rate=0.3)
-    (outcome,) = answers(METHOD, task, [request])
-    (event,) = outcome.events
-    assert outcome.events == METHOD.stated(task, request, ALONE, {})["events"]
-    assert 3.8 < price(event, task.scenario.unit, "replace", 1e-3).epsilon <= 4
-    assert outcome.n_units == {"records": 60, "classes": 3, "subclasses": 12}[scenario]
-
-
 def test_parts_fitted_on_private_images_prove_nothing():
     task = image_task("subclasses", "paper")
     (outcome,) = answers(METHOD, task, [ask(7.0, parts=3, printed={"7": (1.0, 5)}, rate=0.5)])
@@ -247,27 +169,6 @@ def test_the_part_of_a_record_under_sound_is_its_own_affair():
         after = _unit_of_records(replace(task, train_pixels=pixels), settings, np.arange(12))
         np.testing.assert_array_equal(before[1:], after[1:])
     assert (before // 4 == task.train_labels).all()
-
-
-def test_a_replaced_class_is_learned_as_another_and_nothing_else_changes():
-    task = image_task()
-    settings = {"plain_steps": 80, "plain_lot": 30, "learning_rate": 3.0}
-    for seed in range(3):
-        found = [
-            answers(
-                METHOD,
-                task,
-                [ask(math.inf, seed, replaced=other, **settings)],
-            )[0].test_predictions[:3]
-            for other in (False, True)
-        ]
-        other, next_one = np.arange(3), (seed + 1) % 3
-        other[seed] = (
-            next_one  # its own pictures look like nobody's now; the next one has two names
-        )
-        np.testing.assert_array_equal(found[0], np.arange(3))
-        assert found[1][seed] != seed and found[1][(seed + 2) % 3] == (seed + 2) % 3
-        assert found[1][next_one] in (seed, next_one)
 
 
 def test_in_the_other_world_one_unit_has_other_records():
@@ -315,9 +216,3 @@ def test_classes_are_learned_without_noise_and_runs_repeat(network):
     np.testing.assert_array_equal(
         model.net.predict(model.parameters, task.test_pixels), one.test_predictions
     )
-
-
-def test_standardised_rows_have_no_mean_and_norm_one_but_for_one_grey():
-    rows = standardised(np.vstack([RNG.normal(size=(2, 50)), np.full((1, 50), 0.5)]))
-    np.testing.assert_allclose(rows.mean(axis=1), 0, atol=1e-12)
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), [1, 1, 0], atol=1e-12)

@@ -38,22 +38,15 @@ def test_what_is_named_catches_the_bug(bug: Bug, tmp_path, request):
     place.write_text(bug.patched(place.read_text()))
     ended = subprocess.run(
         [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "--tb=no",
-            "-p",
-            "no:cacheprovider",
-            "--all-mutants",
-            *bug.catchers,
+            sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider",
+            "--all-mutants", *bug.catchers,
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(sources), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=LIMIT,
-    )
+    )  # fmt: skip
     failed = re.findall(r"^FAILED (\S+)", ended.stdout, re.MULTILINE)
     unnoticed = [each for each in bug.catchers if not any(f.startswith(each) for f in failed)]
     assert not unnoticed, ended.stdout + ended.stderr

@@ -104,23 +104,6 @@ def test_more_errors_and_more_confidence_never_raise_a_bound(first, second):
         assert bound(errors, 0.999) <= bound(errors) + 1e-9
 
 
-@given(canaries=st.integers(2, 400), data=st.data())
-def test_more_right_guesses_never_lower_the_bound_of_one_run(canaries, data):
-    guesses = data.draw(st.integers(1, canaries))
-    right = data.draw(st.integers(0, guesses - 1))
-    better = one_run_epsilon(canaries, guesses, right + 1, DELTA)
-    assert one_run_epsilon(canaries, guesses, right, DELTA) <= better + 1e-9
-    assert one_run_epsilon(canaries, guesses, right + 1, 1e-3) <= better + 1e-9
-
-
-def test_the_two_point_bound_is_the_largest_epsilon_that_one_point_refutes():
-    """A profile with a single point (ε, δ), and nothing claimed elsewhere."""
-    errors = Errors(20, 1000, 15, 1000)
-    bound = two_point_epsilon(errors, DELTA)
-    for epsilon, refuted in ((bound - 1e-6, True), (bound + 1e-6, False)):
-        assert refutes_profile(errors, lambda _: DELTA, epsilons=[epsilon]) is refuted
-
-
 # --- how often they are wrong -----------------------------------------------------------------
 
 TRIES = 2_000

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.stats import norm
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import pld_noise
 from private_graphs.privacy.events import PoissonSums
-from private_graphs.privacy.renyi import Releases, renyi_epsilon
 from private_graphs.studies.inversion import claims
-from private_graphs.study import load_study
 
 VECTORS = [  # (q, σ, T, δ), replace relation
     (0.2, 1.6, 100, 1e-3, 9.91143), (0.2, 3.0, 100, 1e-3, 4.45402), (0.2, 3.65, 100, 1e-3, 3.49338),
@@ -56,49 +50,6 @@ def test_parts_that_were_fitted_on_the_records_prove_nothing():
 )
 def test_noise_for_an_epsilon(epsilon, rate, noise):
     assert abs(pld_noise(epsilon, 100, rate, 1e-3, "replace") - noise) <= 0.005
-
-
-def test_theorem_5_is_false_by_a_factor_of_a_hundred():
-    noise = claims.theorem5_noise(0.001, 1, 1.0, 1e-5)
-    assert noise == pytest.approx(0.0135723, abs=1e-7)
-    # its condition on q holds
-    assert 0.001 < math.sqrt(1 / (64 * math.sqrt(math.log(1e5)))) * 1.01
-
-    def excess(x: float) -> float:
-        out = norm.pdf(x, 0, noise)
-        return max(0.0, 0.999 * out + 0.001 * norm.pdf(x, 1, noise) - math.e * out)
-
-    by_quadrature = quad(excess, 0.2, 1.2, points=[0.9, 1, 1.1], limit=500)[0]
-    exact = claims.sampled_delta(0.001, noise, 1.0)
-    assert exact == pytest.approx(by_quadrature, abs=1e-9) == pytest.approx(1e-3, abs=1e-9)
-    assert exact > 99 * 1e-5
-
-
-def test_the_closed_form_of_delta_is_that_of_a_plain_gaussian_at_rate_one():
-    from private_graphs.privacy.accountants import gdp_delta
-
-    for noise in (0.5, 1.0, 3.0):
-        assert claims.sampled_delta(1.0, noise, 1.0) == pytest.approx(gdp_delta(1 / noise, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("name", "rate", "delta"), [("faces_class", 0.33, 1e-2), ("mnist_subclass", 0.2, 1e-3)]
-)
-def test_the_steps_of_printed_rows_are_those_at_which_the_thesis_prints_its_epsilon(
-    name, rate, delta
-):
-    printed = load_study("inversion").configurations[name].settings["printed"]
-    for text, (noise, steps) in list(printed.items())[:3]:
-        found = renyi_epsilon((Releases(noise / 2, steps, rate),), delta)
-        assert found == pytest.approx(float(text), rel=0.02), (name, text)
-
-
-def test_no_reading_gives_one_number_of_steps():
-    class Results:
-        study = load_study("inversion")
-
-    for name in ("faces_class", "mnist_subclass"):
-        assert claims.steps_ratio(Results, None, name).low > 1.3
 
 
 def test_delta_above_one_over_the_units_is_refused():

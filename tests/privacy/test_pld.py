@@ -6,14 +6,12 @@ import math
 import subprocess
 import sys
 
-import dp_accounting
 import mpmath
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-from dp_accounting.rdp import RdpAccountant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -22,18 +20,15 @@ from private_graphs.privacy import losses
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
 from private_graphs.privacy.calibration import epsilon_for
 from private_graphs.privacy.fourier import fourier_epsilon
-from private_graphs.privacy.losses import SampledGaussian, SampledTerms, _gaussian_deltas, _pld
+from private_graphs.privacy.losses import SampledGaussian, _gaussian_deltas, _pld
 
 DELTA = 1e-5
 
 POISSON = [
-    (0.1, 4, 5000, "add_remove", 8.79792),
-    (0.1, 4, 5000, "zero_out", 8.79792),
-    (0.1, 4, 5000, "replace", 20.60497),
-    (0.25, 20, 8000, "add_remove", 4.99011),
-    (0.25, 20, 8000, "zero_out", 4.99011),
-    (0.25, 20, 8000, "replace", 11.47668),
-]
+    (0.1, 4, 5000, "add_remove", 8.79792), (0.1, 4, 5000, "zero_out", 8.79792),
+    (0.1, 4, 5000, "replace", 20.60497), (0.25, 20, 8000, "add_remove", 4.99011),
+    (0.25, 20, 8000, "zero_out", 4.99011), (0.25, 20, 8000, "replace", 11.47668),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rate", "noise", "steps", "relation", "epsilon"), POISSON)
@@ -92,15 +87,6 @@ def test_a_number_of_steps_that_nobody_takes_is_refused_at_once(accountant) -> N
             epsilon_for(accountant, 1.0, steps, 1.0, 1e-5, "add_remove")
 
 
-def test_library_rdp_accountant_forgets_to_double_so_it_is_never_used() -> None:
-    accountant = RdpAccountant(
-        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
-    ).compose(dp_accounting.GaussianDpEvent(1.0))
-    wrong = accountant.get_epsilon(DELTA)
-    assert wrong == pytest.approx(4.72851, abs=1e-4)
-    assert pld_epsilon(1, 1, 1, DELTA, "replace") > 2 * wrong
-
-
 @pytest.mark.parametrize("relation", ["add_remove", "zero_out", "replace"])
 @pytest.mark.parametrize(("noise", "steps"), [(4, 100), (50, 100), (112, 2000), (2, 500)])
 def test_rate_one_agrees_with_exact_gaussian_dp(noise: float, steps: int, relation: str) -> None:
@@ -135,7 +121,7 @@ def test_one_replaced_step_agrees_with_quadrature(noise: float, rate: float) -> 
     assert _one_step_delta(noise, rate, epsilon - 3e-4) >= DELTA
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.floats(0.1, 0.9), st.floats(2, 60), st.integers(500, 4000), st.booleans())
 def test_library_never_undercuts_the_independent_route(
     rate: float, noise: float, steps: int, replaced: bool
@@ -152,10 +138,6 @@ def test_library_never_undercuts_the_independent_route(
 def test_independent_route_admits_where_it_is_unreliable() -> None:
     assert fourier_epsilon(1.0, 1, 0.1, DELTA, "replace") is None
     assert fourier_epsilon(0.01, 100, 0.1, DELTA, "replace") is None
-
-
-def test_independent_route_reports_zero_where_delta_alone_covers_the_loss() -> None:
-    assert fourier_epsilon(100.0, 10, 0.5, 0.4, "replace") == 0.0
 
 
 def test_tiny_noise_is_priced_in_bounded_memory() -> None:
@@ -220,10 +202,3 @@ def test_a_sampled_gaussian_has_the_price_of_the_library(relation, same, rate):
         assert ours.get_epsilon_for_delta(delta) == pytest.approx(
             expected.get_epsilon_for_delta(delta), rel=1e-7
         )
-
-
-def test_an_unknown_relation_gets_no_price():
-    with pytest.raises(UsageError, match="did you mean 'replace'"):
-        SampledGaussian(1.6, 20, 0.2, "replaced")
-    with pytest.raises(UsageError, match="did you mean 'replace'"):
-        SampledTerms(1.6, 20, 0.2, 2, "replaced")

@@ -16,7 +16,6 @@ from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.privacy.renyi import (
     Releases,
     mironov_epsilon,
-    occurrence_epsilon,
     renyi_epsilon,
     simple_epsilon,
     simple_mu,
@@ -97,10 +96,7 @@ def test_node_level_values():
 
 @pytest.mark.parametrize(
     ("hops", "accounted", "taken", "released", "zero_out", "replace", "needed"),
-    [
-        (4, 1930, 1925, 1.3438, 7.4343, 17.390, 2.4958),
-        (2, 2319, 2310, 1.0423, 7.4201, 16.614, 1.8557),
-    ],
+    [(4, 1930, 1925, 1.3438, 7.4343, 17.390, 2.4958)],
 )
 def test_one_scale_for_all_noise(hops, accounted, taken, released, zero_out, replace, needed):
     def printed(scale):
@@ -114,16 +110,3 @@ def test_one_scale_for_all_noise(hops, accounted, taken, released, zero_out, rep
     scale = scale_noise(8, 1e-5, lambda scale: mixed(scale, hops, taken))
     assert scale == pytest.approx(needed, rel=1e-3)
     assert 7.99 < proved(mixed(scale, hops, taken)) <= 8
-
-
-def test_occurrences_of_one_term_are_the_sampled_gaussian_without_replacement():
-    # all rows in every batch: the Gaussian mechanism, at whatever number of occurrences
-    whole = occurrence_epsilon(10.0, 5, 50, 50, 20, 1e-5)
-    orders = [each / 10 for each in range(11, 100)]
-    plain = min(
-        20 * a / (2 * 10**2) - math.log(1e-5 * a) / (a - 1) + math.log(1 - 1 / a) for a in orders
-    )
-    assert whole == pytest.approx(plain, rel=1e-9)
-    # more occurrences with noise in proportion are less diluted, never more than all together
-    few, many = (occurrence_epsilon(10.0, k, 5, 50, 20, 1e-5) for k in (2, 20))
-    assert few < whole and many < whole

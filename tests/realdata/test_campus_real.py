@@ -24,7 +24,6 @@ def campus(mirror, tmp_path_factory):
 @pytest.mark.parametrize(
     "scenario, protocol, settings, epsilon, delta, score, within, n_runs",
     [
-        ("lists", "released", {"hops": 3, "layers": 2, "epochs": 5}, 8, 1e-5, 73.2, 2.0, 3),
         ("lists", "sound", {"hops": 3, "layers": 2, "epochs": 5}, 8, 1e-5, 58.8, 2.0, 6),
         ("links", "released", {"hops": 2}, 1, 1e-7, 79.5, 1.0, 3),
     ],
@@ -49,7 +48,7 @@ def test_scores_are_those_of_a_prototype(
 def test_label_counts_are_right_about_seven_of_eight_at_an_epsilon_of_one(campus):
     job = Job(
         study="s", group="g", name="n", dataset=NAME, method="label_counts", scenario="edges",
-        epsilons=(1.0,), seeds=(0, 1, 2), delta=1e-7, max_edges=660_000,
+        epsilons=(1.0,), seeds=(0,), delta=1e-7, max_edges=660_000,
     )  # fmt: skip
     rows = execute(job, campus).rows
     assert rows["test_accuracy"].mean() > 0.875

@@ -1,4 +1,4 @@
-"""AT&T's faces and MNIST from the mirror: pictures that know nothing, and what faces teach."""
+"""AT&T's faces from the mirror: how they are split, and what they teach."""
 
 from __future__ import annotations
 
@@ -13,22 +13,15 @@ from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import VIEWS
 from private_graphs.run import execute
-from private_graphs.studies.inversion.methods.reconstruct import without_model
-from private_graphs.studies.inversion.methods.similarity import References
 from private_graphs.study import Run, group_jobs, load_study
-
-NAMES = ("mnist", "att-faces")
-BLACK = [5.65, 3.57, 4.80, 4.73, 4.69, 4.59, 5.13, 4.87, 4.98, 5.08]
-"""Distance of an all-black picture to the nearest training picture of each digit."""
 
 
 @pytest.fixture(scope="module")
 def raw(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for name in NAMES:
-        if not (mirror / name).is_dir():
-            pytest.skip(f"the mirror has no {name}")
+    if not (mirror / "att-faces").is_dir():
+        pytest.skip("the mirror has no att-faces")
     folder = tmp_path_factory.mktemp("raw")
-    supply(NAMES, folder, mirror, progress=lambda *_: None)
+    supply(["att-faces"], folder, mirror, progress=lambda *_: None)
     return folder
 
 
@@ -46,27 +39,6 @@ def test_the_faces_are_forty_people_split_before_or_after_copies_are_made(faces)
     assert DATASETS["att-faces"].size.nodes == 400
     # person 10 is s10 and comes after s9, not after s1
     assert sound.info.classes[9] == "person 10"
-
-
-def test_a_black_picture_is_nearer_to_every_digit_than_both_published_attacks(raw):
-    mnist = build("mnist", raw)
-    pictures, labels = mnist.images[mnist.train_mask, 0] / 255, mnist.labels[mnist.train_mask]
-    references = References("euclidean", pictures, labels)
-    public = mnist.images[mnist.validation_mask, 0].reshape(1000, -1) / 255
-    found = {
-        name: references.nearest(np.broadcast_to(picture, (10, 28, 28)))
-        for name, picture in without_model(public, 28, 28).items()
-    }
-    np.testing.assert_allclose(found["black"], BLACK, atol=0.005)
-    assert 12.85 < found["grey"].min() and found["grey"].max() < 13.35
-    assert 5.2 < found["public mean"].min() and found["public mean"].max() < 5.7
-    means = np.stack([pictures[labels == digit].mean(axis=0) for digit in range(10)])
-    nearest = references.nearest(means)  # even what a class really looks like is not nearer
-    assert [nearest.min(), nearest.max()] == pytest.approx([3.16, 5.40], abs=0.005)
-    printed = load_study("inversion").published["table4_1"].file
-    path = Path(__file__).parents[2] / "studies" / "published" / printed
-    rows = np.genfromtxt(path, delimiter=",", skip_header=1)
-    assert (found["black"] < rows[:, 1]).all() and (found["black"] < rows[:, 2]).all()
 
 
 def test_faces_are_learned_without_dp_and_one_report_per_class_keeps_most_of_it(faces):

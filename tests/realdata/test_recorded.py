@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -80,15 +81,28 @@ def test_the_folder_is_small():
     assert size <= 25_000_000
 
 
-def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, mirror, tmp_path):
-    supply(sorted(set(recorded.runs["dataset"])), tmp_path, mirror, progress=lambda *_: None)
+@pytest.fixture(scope="module")
+def built(mirror, tmp_path_factory):
+    """Build a dataset for all studies: its labels, its fingerprint and its sizes."""
+    folder = tmp_path_factory.mktemp("raw")
+
+    @cache
+    def build_once(name, view):
+        supply([name], folder, mirror, progress=lambda *_: None)
+        dataset = build(name, folder, **({} if view is None else {"view": VIEWS[view]}))
+        sizes = json.loads(json.dumps(sizes_of(dataset.statistics())))
+        return dataset.labels, dataset.fingerprint, sizes
+
+    return build_once
+
+
+def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, built):
     labels = {}
     for name, view in recorded.runs[["dataset", "view"]].drop_duplicates().itertuples(index=False):
-        read = {} if pd.isna(view) else {"view": VIEWS[view]}
-        dataset = build(name, tmp_path, **read)
-        labels[name if pd.isna(view) else f"{name}/{view}"] = dataset.labels
-        sizes = json.loads(json.dumps(sizes_of(dataset.statistics())))
-        assert recorded.datasets[dataset.fingerprint] == sizes, "restate takes the recorded sizes"
+        view = None if pd.isna(view) else view
+        found, fingerprint, sizes = built(name, view)
+        labels[name if view is None else f"{name}/{view}"] = found
+        assert recorded.datasets[fingerprint] == sizes, "restate takes the recorded sizes"
     assert recorded.check_scores(labels) == len(recorded.runs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,11 @@ from hypothesis import strategies as st
 
 from private_graphs.errors import UserError
 from private_graphs.report.claims import (
-    COLUMNS,
     VERDICTS,
     Claim,
     Measured,
     alike,
     choice,
-    claims_table,
     correlation,
     exact,
     highest,
@@ -33,11 +32,15 @@ from private_graphs.report.claims import (
     verdict,
     write_claims,
 )
-from private_graphs.report.shelf import recorded_shelf
 from private_graphs.studies import claims_of
 
 CLAIMS = claims_of("lrec2022")
 RECORDED = Path(__file__).parents[2] / "recorded"
+
+
+@cache
+def golden_verdicts() -> pd.DataFrame:
+    return judged(CLAIMS, results())
 
 
 @pytest.mark.parametrize(
@@ -150,7 +153,7 @@ def test_rules_over_scores_that_are_noise_hold_nothing(low, high):
 
 
 def test_every_published_claim_has_one_verdict_per_graph_and_protocol():
-    frame = judged(CLAIMS, results())
+    frame = golden_verdicts()
     assert set(frame["verdict"]) <= set(VERDICTS)
     assert not frame.duplicated(["id", "protocol"]).any()
     said = set(results().published("claims")["id"])
@@ -170,10 +173,9 @@ OF_PROOFS = {
 
 @pytest.mark.parametrize("study", ["lrec2022", "inversion", "pate", "progap"])
 def test_one_seed_decides_no_claim_about_scores(study):
-    whole = results() if study == "lrec2022" else recorded_shelf(RECORDED / study).results
-    rows = whole.rows
+    rows = results(study).rows
     first = rows["seed"].isna() | (rows["seed"] == rows["seed"].min())
-    frame = judged(claims_of(study), whole.with_rows(rows[first]))
+    frame = judged(claims_of(study), results(study).with_rows(rows[first]))
     by_run = frame[(frame["protocol"] != "") & frame["verdict"].isin(["holds", "fails"])]
     assert set(by_run["id"].str.split(".").str[0]) <= OF_PROOFS
 
@@ -188,7 +190,7 @@ def test_every_claim_is_judged_or_says_why_not(study):
 
 
 def test_proofs_and_attacks_decide_claims_of_epsilon():
-    frame = judged(CLAIMS, results()).set_index(["id", "protocol"])
+    frame = golden_verdicts().set_index(["id", "protocol"])
     graph = "full_epsilon.synthetic-planetoid"
     assert frame.loc[(graph, "released"), "verdict"] == "fails"
     assert frame.loc[(graph, "sound"), "verdict"] == "holds"
@@ -196,17 +198,8 @@ def test_proofs_and_attacks_decide_claims_of_epsilon():
     assert frame.loc[("few_settings.synthetic-planetoid", "sound"), "measured"] > 1
 
 
-def test_claims_on_runs_of_other_methods_are_not_run():
-    inversion, others = results("inversion"), results()
-    printed = inversion.rows[inversion.rows["source"] == "published"]
-    rows = pd.concat([printed, others.rows[others.rows["source"] != "published"]])
-    frame = judged(claims_of("inversion"), replace(inversion, rows=rows)).set_index("id")
-    assert frame.loc["plain_accuracy", "verdict"].tolist() == ["not_run"] * 2
-    assert frame.loc["record_leaks", "verdict"].tolist() == ["not_run"] * 2
-
-
 def test_written_verdicts_are_read_as_they_were(tmp_path):
-    frame = judged(CLAIMS, results())
+    frame = golden_verdicts()
     read = read_claims(CLAIMS, write_claims(CLAIMS, results(), tmp_path))
     numbers = ["printed", "measured", "low", "high"]
     np.testing.assert_allclose(read[numbers], frame[numbers].astype(float), rtol=1e-6)
@@ -219,18 +212,3 @@ def test_a_claim_without_a_rule_and_a_rule_without_a_claim_are_errors():
         judged([claim for claim in CLAIMS if claim.id != "full_epsilon"], results())
     with pytest.raises(UserError, match="nobody_said"):
         judged([*CLAIMS, Claim("nobody_said", lambda results, place: None)], results())
-
-
-def test_the_table_has_a_row_per_claim_and_a_column_per_protocol():
-    frame = pd.DataFrame([
-        {"id": "a.cora", "claim": "more", "printed": 0.7, "protocol": name, "measured": value,
-         "low": value, "high": value, "verdict": said, "command": "", "because": ""}
-        for name, value, said in (("released", 0.71, "holds"), ("sound", None, "not_run"))
-    ])  # fmt: skip
-    table = claims_table(frame, "Claims")
-    assert [column.head for column in table.columns] == ["claim", "printed", "released", "sound"]
-    (line,) = table.shown.to_dict("records")
-    shown = [column.show(line) for column in table.columns]
-    assert shown[0] == "more (cora)" and shown[2].text == "holds: 0.710"
-    assert shown[2].tone == "" and shown[3].text == "not run"
-    assert list(table.frame) == list(COLUMNS)

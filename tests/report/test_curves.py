@@ -10,9 +10,7 @@ from small_jobs import job_of, small_dataset
 from small_shelves import shelf
 
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.publish import write_all
 from private_graphs.report.rows import Answers
-from private_graphs.report.site import write_pages
 from private_graphs.result import CURVE
 from private_graphs.run import execute
 
@@ -66,14 +64,3 @@ def test_a_line_is_of_one_budget_and_a_run_that_stopped_keeps_its_last_value():
     assert last["epoch"].tolist() == [1, 2, 3, 4]
     assert last["mean"].iloc[-1] == 1 and last["mean"].iloc[2] == pytest.approx((1 + 4 / 3) / 2)
     assert [*learning_curves(shelf("full").results, "gcn")] == []
-
-
-def test_the_page_of_a_method_folds_the_curves_of_the_readers_own_runs(tmp_path):
-    shelves = [with_curves("full"), with_curves("recorded")]
-    for each in shelves:
-        write_all(tmp_path / each.name / "exhibits" / "small", each)
-    write_pages(tmp_path, shelves)
-    page = (tmp_path / "site/methods/gcn.html").read_text()
-    assert page.count("<summary>Learning curves</summary>") == 1
-    folded = page.split("<summary>Learning curves</summary>")[1]
-    assert "<svg" in folded.split("</details>")[0] and "validation loss" in folded

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from golden import EXHIBITS, STUDY, golden, results, texts_of
+from golden import EXHIBITS, golden, results, texts_of
 
 from private_graphs.errors import UserError
 from private_graphs.plan import Plan
@@ -17,7 +16,6 @@ from private_graphs.report.words import missing
 from private_graphs.studies import exhibits_by_name
 from private_graphs.study import Run, load_study, study_ids
 
-FOLDER = Path(__file__).parents[2]
 RENEW = "if intended: make golden, or for exhibits alone python tests/report/golden.py"
 
 
@@ -91,10 +89,3 @@ def test_one_place_for_several_claims_is_refused():
     twice = replace(results(), rows=pd.concat([twice, twice]))
     with pytest.raises(UserError, match="a seed twice"):
         twice.points(["job", "epsilon"])
-
-
-def test_an_exhibit_without_runs_or_datasets_says_what_to_run():
-    nothing = replace(results(), rows=results().rows[:0], statistics=())
-    for name in ("table1", "table5"):
-        with pytest.raises(UserError, match=f"exhibits={STUDY}.{name}"):
-            nothing.build(exhibits_by_name(STUDY)[name])

@@ -107,15 +107,6 @@ def test_rows_statements_and_predictions_come_back_as_the_jobs_saved_them(finish
     assert "snakemake --x" in page and f"| {GRAPH} | frontier | 1 | 6 |" in page
 
 
-def test_equal_results_give_equal_bytes(finished, tmp_path):
-    for name in ("a", "b"):
-        record(finished[0] / "full", tmp_path / name, day="2000-01-01", machine="a machine")
-    files = [sorted((tmp_path / name / "lrec2022").iterdir()) for name in ("a", "b")]
-    assert [path.name for path in files[0]] == FILES
-    for one, other in zip(*files, strict=True):
-        assert one.name == other.name and one.read_bytes() == other.read_bytes()
-
-
 def test_jobs_that_were_recorded_before_stay(finished, results, tmp_path):
     """On another machine an earlier job is not at hand; one that is takes the place of its rows."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -184,11 +175,6 @@ def test_runs_with_secret_seeds_are_refused(finished, tmp_path):
     with pytest.raises(UserError, match="os_entropy"):
         record(tmp_path / "full", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_nothing_finished_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="no finished job"):
-        record(tmp_path, tmp_path / "out")
 
 
 def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):

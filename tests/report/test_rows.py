@@ -10,7 +10,6 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-import safetensors.numpy
 from small_graphs import random_graph
 
 from private_graphs.errors import UserError
@@ -18,17 +17,14 @@ from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.jobs import Attack, Job
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.audits import audited
-from private_graphs.report.published import published_rows
 from private_graphs.report.rows import (
     ROW_COLUMNS,
     collect,
     read_rows,
     tidy,
-    with_settings,
     write_rows,
 )
 from private_graphs.run import execute
-from private_graphs.study import Published, load_study
 from private_graphs.verify import finish
 
 PLAN = {"study": "lrec2022", "dataset": "small", "method": "class_sums", "scenario": "text"}
@@ -113,14 +109,6 @@ def test_rows_have_one_schema_and_survive_a_round_trip(finished, tmp_path):
     assert tidy([]).empty and list(tidy([])) == list(ROW_COLUMNS)
 
 
-def test_settings_become_columns_and_never_hide_one(finished):
-    rows, _ = read(finished / "demo", finished)
-    rows = rows.assign(epochs=5.0, settings='{"epochs": 7, "learning_rate": 0.1}')
-    wide = with_settings(rows)
-    assert wide["epochs"].eq(5).all() and wide["epochs_setting"].eq(7).all()
-    assert wide["learning_rate"].eq(0.1).all()
-
-
 def test_an_audit_joins_every_run_of_its_claim_and_no_other(finished):
     rows, statements = read(finished / "demo", finished)
     joined = audited(rows, statements)
@@ -130,16 +118,6 @@ def test_an_audit_joins_every_run_of_its_claim_and_no_other(finished):
     assert told == set(same["statement_id"])
     for name in told:  # the identifier stays
         assert PrivacyStatement.model_validate(joined[name]).statement_id == name
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"epsilon_claimed": 1.0}, {"delta": 1e-6}, {"unit": "edge_undirected"},
-     {"epsilon_proved": 0.05}],
-)  # fmt: skip
-def test_an_audit_of_another_claim_joins_nothing(scale, finished, change):
-    leave_audit(scale, DOCUMENT | change)
-    assert all(value["audit"] is None for value in audited(*read(scale, finished)).values())
 
 
 def test_an_audit_above_a_proved_budget_ends_the_report(scale, finished):
@@ -196,26 +174,6 @@ def test_an_edited_score_is_found_by_its_predictions_though_hashes_agree(scale, 
     collect(scale)  # without labels nobody can tell
 
 
-def test_flipped_predictions_are_found_though_hashes_agree(scale, folder, finished):
-    path = folder / "predictions.safetensors"
-    with safetensors.safe_open(path, "numpy") as stored:
-        tensors, about = (
-            {name: stored.get_tensor(name) for name in stored.keys()},
-            stored.metadata(),
-        )
-    tensors["predictions"][0] = 1 - tensors["predictions"][0]
-    safetensors.numpy.save_file(tensors, path, metadata=about)
-    vouch(folder)
-    refused(scale, finished, "predictions score")
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_cut_file_is_named_though_hashes_agree(scale, folder, finished, name):
-    cut(folder / name)
-    vouch(folder)
-    refused(scale, finished, folder / name, "not readable")
-
-
 @pytest.mark.parametrize(
     ("column", "value"),
     [("epsilon_proved", 0.1), ("status", "proved"), ("unit", "record"), ("epsilon", 0.5),
@@ -252,23 +210,3 @@ def test_scores_count_only_records_with_a_label(finished):
         check_scores(
             pd.DataFrame([row | {"method": "gcn", "protocol": "released"}]), predicted, truth
         )
-
-
-def test_printed_numbers_are_rows_and_unknown_columns_are_named():
-    study = load_study("lrec2022")
-    rows = published_rows(study)
-    assert set(rows["source"]) == {"published"} and set(rows["group"]) == set(study.published)
-    claims = with_settings(rows[rows["group"] == "claims"])
-    assert claims.loc[claims["figure"] == "figure3", "splits"].dropna().tolist() == [1, 100]
-    file = {"file": "lrec2022_table1.csv"}
-    for wrong, words in (
-        (Published(**file), "micro_f1"),
-        (Published(**file, rename={"micro": "test_micro_f1"}), "no column micro"),
-        (
-            Published(**file, rename={"setting": "settings", "micro_f1": "test_micro_f1"}),
-            "optimizer",
-        ),
-        (Published(file="lrec2022_table9.csv"), "no file"),
-    ):
-        with pytest.raises(UserError, match=words):
-            published_rows(study.model_copy(update={"published": {"table1": wrong}}))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +15,7 @@ from small_shelves import AUDIT, FIGURE, TABLE, shelf
 
 from private_graphs.errors import UserError
 from private_graphs.files import write_text
-from private_graphs.report import overview, site
+from private_graphs.report import site
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.exhibit import Exhibit, Table
@@ -153,28 +151,6 @@ def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
         assert len(links) == 6
 
 
-def test_a_newcomer_sees_recorded_numbers_alone(tmp_path):
-    index = build(tmp_path, shelf("recorded"))
-    assert "Your own numbers of small at full scale: snakemake" in index.text
-    assert exhibit_page(tmp_path).anchors >= {"recorded"}
-    dataset = Page(tmp_path / "site/datasets/cora.html")
-    assert "../../site/small/privacy.html?dataset=cora#recorded" in dataset.links
-    assert "neighbours 0 1 2 to 3 6 8 to 15 2 16 to 31 1 1,024 to 2,047 1" in dataset.text
-
-
-def test_the_pages_of_a_study_lead_to_each_other_in_order(tmp_path):
-    build(tmp_path, shelf())
-    place, seen = tmp_path / "index.html", []
-    pages = [exhibit_page(tmp_path, name) for name in ("table1", "figure1", "privacy")]
-    for page in pages:
-        around = {values["rel"]: values["href"] for tag, values in page.tags if "rel" in values
-                  and tag == "a"}  # fmt: skip
-        seen.append((around.get("prev"), around.get("next")))
-    names = ["../../index.html"] + [f"../../site/small/{name}.html" for name in
-                                    ("table1", "figure1", "privacy")] + [None]  # fmt: skip
-    assert seen == list(zip(names, names[2:], strict=False)) and place.is_file()
-
-
 def test_synthetic_and_private_data_are_marked_and_published_data_are_not(tmp_path):
     build(tmp_path / "a", shelf())
     build(tmp_path / "b", shelf("demo", dataset="synthetic-npz", title="Made up"))
@@ -194,46 +170,6 @@ def test_pictures_stand_in_the_page_and_files_can_be_downloaded(tmp_path):
     for name in ("figure1.csv", "figure1_2.csv", "figure1.png", "figure1_2.png", "figure1.md"):
         assert f"../../full/exhibits/small/{name}" in page.links
     assert "../../full/exhibits/small/table1.tex" in exhibit_page(tmp_path).links
-
-
-def test_files_to_download_have_distinct_names(tmp_path):
-    build(tmp_path, shelf())
-    for name in ("table1", "figure1"):
-        page = exhibit_page(tmp_path, name)
-        links = {values["href"] for tag, values in page.tags
-                 if tag == "a" and "button" in (values.get("class") or "")}  # fmt: skip
-        files = [link.rsplit("/", 1)[1] for link in links if "/exhibits/" in link]
-        assert len(files) == len(set(files)) >= 3
-        assert all(page.text.count(f" {file} ") == 1 for file in files)
-
-
-def test_how_the_numbers_were_made_is_said(tmp_path):
-    build(tmp_path, shelf())
-    text = exhibit_page(tmp_path).text
-    command = (
-        "snakemake --cores all --config scale=full exhibits=small.table1 datasets=cora seeds=2"
-    )
-    assert command in text
-    nothing = Exhibit("sizes", "Sizes", ["no_such_group"], lambda results: [])
-    assert overview.command(shelf(), nothing).endswith("scale=full exhibits=small.sizes")
-    assert "Seeds 0, 1; means and standard deviations" in text
-    assert "Settings of gcn optimizer adam; splits 1" in text
-    assert "Chosen among 3 by validation scores; as all runs" in text
-    assert "from seeds, so that a run can be repeated" in text and "row-normalised" in text
-
-
-def test_the_page_of_a_method_says_what_it_releases_and_what_it_scores(tmp_path):
-    build(tmp_path, shelf(), shelf("recorded"))
-    page = Page(tmp_path / "site/methods/gcn.html")
-    assert "Graph convolutional" in page.text or "GCN" in page.text
-    assert ":mod:" not in page.text and "paper mu = 1" in page.text
-    assert page.text.count("cora nodes sound 2 0.55") == 2, "once for each shelf"
-
-
-def test_a_graph_of_ones_own_has_its_page_among_the_private_ones(tmp_path):
-    build(tmp_path, shelf(dataset="my_graph", title="Mine"))
-    assert (tmp_path / "site/private/my_graph.html").is_file()
-    assert not (tmp_path / "site/datasets").exists()
 
 
 def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
@@ -264,20 +200,6 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
     assert plain.budgets == 0 and "true" not in plain.answer.text and "0" not in plain.answer.text
 
 
-def test_claims_that_were_checked_are_counted_on_the_card(tmp_path, monkeypatch):
-    rows = [{"id": name, "claim": f"says {name}", "protocol": "paper", "verdict": verdict,
-             "measured": 0.5, "low": 0.4, "high": 0.6, "because": "of it ([§1](#1))."}
-            for name, verdict in {"a": "holds", "b": "fails", "c": "holds"}.items()]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=[*COLUMNS, "because"])
-    monkeypatch.setattr(site, "claims_of", lambda study: [None])
-    monkeypatch.setattr(site, "judged", lambda claims, results: frame)
-    assert "paper: 2 hold, 1 fail" in build(tmp_path, shelf()).text
-    page = exhibit_page(tmp_path, "claims")
-    assert "says b: of it." in page.text and "fails: 0.500 [0.400, 0.600]" in page.text
-    rows = [values for tag, values in page.tags if tag == "tr"]
-    assert not any("data-protocol" in values for values in rows), "a row is of all protocols"
-
-
 def test_a_study_has_one_line_on_its_claimed_epsilons_and_its_claims():
     said = finding(shelf("demo", audit=AUDIT))  # refutes ε = 2 as released and as printed
     assert said == (
@@ -303,52 +225,6 @@ def test_the_lines_of_a_scale_have_its_verdicts(tmp_path, monkeypatch):
     write_text(tmp_path / "demo" / "claims" / "small.csv", row.to_csv(index=False))
     (line,) = site.findings(tmp_path / "demo")
     assert line.endswith("sound: 1 of 1 ε proved; claims of the text: 1 hold")
-
-
-def test_verdicts_that_were_just_written_are_those_of_their_scale_alone(tmp_path, monkeypatch):
-    frame = pd.DataFrame([["a", "says a", None, "paper", 0.5, 0.4, 0.6, "holds", "", ""]],
-                         columns=[*COLUMNS, "because"])  # fmt: skip
-    claim = SimpleNamespace(id="a", because="of it")
-    monkeypatch.setattr(site, "claims_of", lambda study: [claim])
-    monkeypatch.setattr(site, "judged", lambda claims, results: frame)
-    folder = tmp_path / "demo" / "claims"
-    folder.mkdir(parents=True)
-    frame.assign(verdict="fails")[list(COLUMNS)].to_csv(folder / "small.csv", index=False)
-    recorded = tmp_path / "recorded" / "claims"
-    recorded.mkdir(parents=True)
-    frame.assign(verdict="undecided")[list(COLUMNS)].to_csv(recorded / "small.csv", index=False)
-    shelves = [shelf(name) for name in ("full", "recorded", "demo")]
-    verdicts = site.by_study([folder / "small.csv", recorded / "small.csv"])
-    read = site.Entry(shelves, verdicts["small"]).claims
-    assert {name: list(part["verdict"]) for name, part in read.items()} == {
-        "full": ["holds"], "recorded": ["undecided"], "demo": ["fails"]}  # fmt: skip
-    assert list(read["demo"]["because"]) == ["of it"]
-    assert list(site.Entry(shelves, {}).claims["demo"]["verdict"]) == ["holds"]
-
-
-def test_a_statement_page_shows_all_of_it_and_no_more_than_is_proved(tmp_path):
-    build(tmp_path, shelf(audit=AUDIT | {"epsilon_lower": 1.5}), shelf("recorded", audit=AUDIT))
-    pages = statement_pages(tmp_path)
-    texts = [page.text for page in pages]
-    (paper,) = [text for text in texts if "protocol paper, optimizer adam, splits 1, ε = 2" in text]
-    for words in (
-        "Proved if the seed of the noise were secret: ε = 3.381 at δ = 0.00001 per node (replace).",
-        "That covers the model, not the predictions that were scored.",
-        "All 3 runs together: ε = 6.761. ε = 2 is claimed.",
-        "Who is protected Protected, from whoever does not know the seed,",
-        "2 runs of table",
-        "gaussian gradient: clipping gradient_global, clip norm 1, sensitivity 2, noise multiplier "
-        "56, count 2000, relation replace",
-        "Treated as public, hence unprotected: the masks",
-        "epsilon lower: 1.5; confidence: 0.999",
-    ):
-        assert words in paper
-    assert sum("Nothing is proved: no finite ε holds." in text for text in texts) == 1
-    (without,) = [text for text in texts if "Trained without differential privacy" in text]
-    assert set(re.findall(r"protocol (\w+) Trained", without)) == {"released", "paper", "sound"}
-    refuted = [page for page in statement_pages(tmp_path, "recorded") if "refuted by" in page.text]
-    assert len(refuted) == 2
-    assert all("ε ≥ 3.281 at 99.9 % confidence" in page.text for page in refuted)
 
 
 def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tmp_path):
@@ -383,51 +259,11 @@ def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tm
     assert not any("splits 1" in text for text in own)
 
 
-def test_statements_with_one_verdict_tell_once_what_they_share(tmp_path):
-    locks = ["a lock", "a key", "a bolt"]
-    one, two = (shelf(protocols=("paper",), epsilons=(1.0, 2.0), assumptions=[*locks, *more])
-                for more in ([], ["a door"]))  # fmt: skip
-    rows = pd.concat([one.results.rows, two.results.rows])
-    statements = {each: shown.results.statement(each) for shown in (one, two)
-                  for each in shown.statements}  # fmt: skip
-    build(tmp_path, replace(one, results=replace(one.results, rows=rows, statements=statements)))
-    (page,) = statement_pages(tmp_path)
-    common, *groups = page.text.split("In the next 2 statements")
-    assert len(groups) == 2, page.text
-    assert "a lock" in common and "noise multiplier 56" not in common
-    for epsilon, group in zip("12", groups, strict=True):
-        shared, *own = re.split("Statement (?=[0-9a-f]{12} )", group)
-        assert f"ε aimed at {epsilon}" in shared and "noise multiplier 56" in shared
-        assert all(f"ε = {epsilon} is claimed." in text for text in own)
-        assert sorted("a door" in text for text in own) == [False, True]
-        assert not any("noise multiplier" in text or "aimed at" in text for text in own)
-
-
 def later(first):
     """A later study, whose exhibit reads the runs of the first."""
     study = SimpleNamespace(**vars(first.results.study) | {"id": "later", "title": "A later study"})
     exhibits = (replace(TABLE, groups=["small.table"]),)
     return replace(first, results=replace(first.results, study=study), exhibits=exhibits)
-
-
-def test_the_side_of_a_page_lists_its_study_and_links_to_the_others(tmp_path):
-    first = shelf(exhibits=(TABLE,))
-    write_pages(tmp_path, [first, later(first)])
-    links = exhibit_page(tmp_path, "table1").links
-    own, other = (
-        {link for link in links if f"site/{name}/" in link} for name in ("small", "later")
-    )
-    assert len(own) == 2 and len(other) == 1
-
-
-def test_a_statement_page_is_that_of_the_study_whose_runs_it_covers(tmp_path):
-    owner = shelf(exhibits=(TABLE,))
-    write_pages(tmp_path, [owner, later(owner)])
-    pages = statement_pages(tmp_path)
-    assert len(pages) == 4
-    for page in pages:
-        assert "../../../site/small/privacy.html#full" in page.links
-        assert "A later study" not in page.text
 
 
 @pytest.mark.parametrize("together", [None, 7.00001])
@@ -462,14 +298,6 @@ def test_pages_can_be_used_with_a_keyboard_and_read_aloud(tmp_path):
                 assert values["aria-label"]
 
 
-def test_the_style_sheet_knows_phones_and_dark_screens(tmp_path):
-    build(tmp_path, shelf())
-    style = (tmp_path / "site" / "site.css").read_text()
-    assert "prefers-color-scheme: dark" in style
-    phone = re.search(r"@media \(max-width: 52rem\) \{(.*?)\n\}", style, re.S)[1]
-    assert "nav label ~ div { display: none; }" in phone and "#menu:checked ~ div" in phone
-
-
 def test_pages_that_nothing_is_made_of_any_more_are_removed(tmp_path):
     stale = tmp_path / "site" / "statements" / "full" / "000000000000.html"
     stale.parent.mkdir(parents=True)
@@ -483,8 +311,3 @@ def test_pages_that_nothing_is_made_of_any_more_are_removed(tmp_path):
 def test_nothing_to_show_is_an_error(tmp_path):
     with pytest.raises(UserError, match="no results to show"):
         write_pages(tmp_path, [])
-
-
-def test_the_report_does_not_import_torch():
-    code = "import sys, private_graphs.report.publish; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -109,13 +109,3 @@ def test_panels_are_tables_of_their_own_and_lines_stand_for_the_frame():
     seen = Table("title", frame, columns, lines=frame[:1])
     assert "".join(tables.html(seen)).count("<td>") == 1
     assert tables.csv(seen.frame).count("\n") == 4
-
-
-def test_a_column_under_another_shares_its_cells_and_their_head():
-    frame = pd.DataFrame({"x": ["a", "b"], "y": [Cell("2", "id", "e3"), Cell()]})
-    columns = [Column("x", lambda row: row["x"]), Column("F1", lambda row: "0.5", "paper"),
-               Column("ε", lambda row: row["y"], "paper", under=True)]  # fmt: skip
-    (text,) = tables.html(Table("title", frame, columns), "there/{}.html".format)
-    assert '<td>0.5<br><a class="e e3" href="there/id.html">2</a></td>' in text
-    assert "<td>0.5</td>" in text, "nothing to say takes no line"
-    assert '<th scope="col" data-group="paper">paper<small>F1, ε</small></th>' in text

@@ -12,18 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from private_graphs.privacy.statements import Inference, Status, Unit
-from private_graphs.report.exhibit import NOTHING, Cell
-from private_graphs.report.words import (
-    SCALE,
-    bound,
-    budget,
-    guarantee,
-    guarantees,
-    number,
-    score,
-    strength,
-    unit,
-)
+from private_graphs.report.exhibit import NOTHING
+from private_graphs.report.words import SCALE, bound, budget, guarantee, guarantees, strength, unit
 
 EPSILONS = st.floats(1e-9, 1e9) | st.floats(0.01, 300)
 
@@ -100,22 +90,6 @@ def test_the_scale_never_makes_an_epsilon_look_stronger_than_it_is(epsilon, tone
 def test_budgets_are_rounded_up_and_bounds_down(epsilon):
     assert bound(epsilon) == NOTHING or float(bound(epsilon)) <= epsilon <= float(budget(epsilon))
     assert float(budget(epsilon)) - epsilon <= max(0.01, 1e-3 * epsilon) + 1e-12
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals", "text"),
-    [(None, None, NOTHING), (math.nan, 2, NOTHING), (pd.NA, None, NOTHING), ("", None, NOTHING),
-     (math.inf, 2, "∞"), (112.0, None, "112"), (1e-5, None, "1e-5"), (0.4, 2, "0.40")],
-)  # fmt: skip
-def test_numbers_in_words(value, decimals, text):
-    assert number(value, decimals) == text
-
-
-def test_a_score_has_a_spread_where_there_are_several_runs():
-    assert score({"mean": 0.5523, "std": 0.0214}).text == "0.552 ± 0.021"
-    assert score({"mean": 0.5523, "std": math.nan}).text == "0.552"
-    assert score({"mean": 0.5523, "ci95": 0.02}, decimals=1, times=100).text == "55.2 ± 2.0"
-    assert score(None) == score({"mean": math.nan, "std": math.nan}) == Cell()
 
 
 def test_an_epsilon_of_zero_says_what_was_read():

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from odd_graphs import (
-    CLASSES,
-    NOWHERE,
-    RARE,
-    UNTESTED,
-    UNTRAINED,
-    odd_graph,
-)
-from small_graphs import dense_logits, dense_propagation, fit, streams, structure_of, with_parts
+from odd_graphs import odd_graph
+from small_graphs import dense_logits, dense_propagation, fit, structure_of, with_parts
 from small_jobs import job_of
 
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 from private_graphs.run import execute
-from private_graphs.training.metrics import majority_score, random_score
 
 ALL = [RELEASED, PAPER, SOUND]
 SCORES = [
@@ -65,50 +56,11 @@ def assert_sane(result, dataset):
     assert result.test_predictions.shape == (6, np.sum(dataset.test_mask))
 
 
-def test_the_odd_graph_is_as_odd_as_it_should_be(odd):
-    def of(mask):
-        return set(odd.labels[mask].tolist())
-
-    assert UNTRAINED not in of(odd.train_mask)
-    assert UNTRAINED in of(odd.validation_mask) and UNTRAINED in of(odd.test_mask)
-    assert UNTESTED in of(odd.train_mask) and UNTESTED not in of(odd.test_mask)
-    assert np.sum(odd.labels[odd.train_mask] == RARE) == 1
-    assert NOWHERE not in of(slice(None)) and odd.n_classes == CLASSES == NOWHERE + 1
-    lonely = np.setdiff1d(np.arange(odd.n_nodes), odd.edge_index)
-    for mask in (odd.train_mask, odd.validation_mask, odd.test_mask):
-        assert mask[lonely].any()
-    wordless = np.diff(odd.features.indptr) == 0
-    assert wordless[lonely].any() and not wordless[lonely].all()
-    assert wordless.sum() > wordless[lonely].sum()  # one with neighbours too
-
-
 @each_protocol
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize(("splits", "fraction"), [(1, 1.0), (4, 1.0), (1, 0.5), (7, 0.3)])
 def test_every_protocol_trains_and_scores_an_odd_graph(odd, protocol, optimizer, splits, fraction):
     assert_sane(train(odd, protocol, optimizer, splits, fraction), odd)
-
-
-@each_protocol
-@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_parameters_and_losses_stay_finite_with_noise_and_empty_parts(
-    odd, protocol, optimizer, device
-):
-    trained = fit(
-        odd, protocol, seeds=(0, 1), splits=7, train_fraction=0.3, noise=2.0, optimizer=optimizer,
-        epochs=4, dropout=0.5, device=device,
-    )  # fmt: skip
-    assert np.isfinite(trained.parameters).all() and np.isfinite(trained.validation_loss).all()
-
-
-@each_protocol
-def test_an_empty_part_of_a_split_is_trained_around(odd, protocol):
-    settings = dict(seeds=(0,), splits=7, train_fraction=0.3)
-    structure = structure_of(odd, protocol, **settings)
-    assert (structure.blocks.n_loss[structure.parts] == 0).any()
-    assert (structure.blocks.n_loss[structure.parts] > 0).any()
-    assert_sane(train(odd, protocol, "sgd", 7, 0.3), odd)
 
 
 @each_protocol
@@ -137,53 +89,9 @@ def test_scores_on_the_whole_graph_are_those_of_the_dense_network(odd):
 
 
 @each_protocol
-def test_isolated_nodes_without_words_are_all_predicted_alike(odd, protocol):
-    """Their logits are those of the biases alone, in whichever graph they are scored."""
-    trained = fit(odd, protocol, optimizer="adam", epochs=5)
-    lonely = np.setdiff1d(np.flatnonzero(odd.test_mask), odd.edge_index)
-    assert len(lonely) >= 2
-    words = odd.features.to_scipy().toarray()
-    words[lonely] = 0
-    silent = fit(with_parts(odd, features=words), protocol, optimizer="adam", epochs=5)
-    assert (silent.parameters == trained.parameters).all()  # no training node reads them
-    place = np.searchsorted(np.flatnonzero(odd.test_mask), lonely)
-    bare = with_parts(odd, features=np.zeros_like(words), edges=[])
-    logits = dense_logits(
-        torch.from_numpy(silent.parameters[0]), bare, dense_propagation(odd.n_nodes, [])
-    ).numpy()
-    assert np.ptp(logits, axis=0).max() < 1e-12
-    assert silent.test_predictions[0][place].tolist() == [logits[0].argmax()] * len(lonely)
-
-
-@each_protocol
-def test_baselines_are_defined_where_the_majority_is_missing_from_the_test_nodes(odd, protocol):
-    labels = odd.labels.copy()
-    labels[odd.train_mask] = UNTESTED
-    changed = with_parts(odd, labels=labels)
-    result = train(changed, protocol)
-    assert (result.rows["majority_micro_f1"] == 0).all()
-    assert_sane(result, changed)
-    assert changed.statistics()["majority_share_on_test"] == 0
-    test_labels = labels[odd.test_mask]
-    assert majority_score(test_labels, UNTESTED) == 0
-    for last in (True, False):
-        assert 0 <= random_score(test_labels, CLASSES, last, streams(0)[0]) <= 1
-
-
-@each_protocol
 def test_a_graph_without_edges_and_one_without_words_are_trained(odd, protocol):
     for changed in (
         with_parts(odd, edges=[]),
         with_parts(odd, features=np.zeros((odd.n_nodes, odd.n_features))),
     ):
         assert_sane(train(changed, protocol, splits=3), changed)
-
-
-@each_protocol
-def test_a_graph_of_one_class_is_trained(odd, protocol):
-    labels = np.zeros(odd.n_nodes, dtype=np.int64)
-    info = odd.info.model_copy(update={"classes": ["only"]})
-    changed = replace(odd, labels=labels, info=info)
-    result = train(changed, protocol)
-    assert_sane(result, changed)
-    assert (result.rows["test_micro_f1"] == 1).all()

@@ -10,14 +10,7 @@ import torch
 
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import NoisyGradients, Poisson
-from private_graphs.training.dpsgd import (
-    Adam,
-    Sgd,
-    clip_factors,
-    descend,
-    minibatches,
-    safe_norm,
-)
+from private_graphs.training.dpsgd import Adam, Sgd, clip_factors, descend, minibatches, safe_norm
 from private_graphs.training.streams import Streams
 
 

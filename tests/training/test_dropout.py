@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_graphs import by_tensor, fit, make_graph, start, structure_of
+from small_graphs import by_tensor, fit, make_graph, start
 
-from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 
 NODES = 200
 LR = 1e-6  # small: ReLU lets the same units pass from the start to the end
@@ -105,27 +105,3 @@ def test_replicas_epochs_and_parts_draw_different_masks(isolated, device):
             both = ~np.isnan(masks[i]) & ~np.isnan(masks[j])
             n = both.sum()
             assert abs(np.mean(masks[i][both] == masks[j][both]) - 0.5) < 5 * 0.5 / np.sqrt(n)
-
-
-def test_the_parts_of_one_step_share_no_mask(isolated):
-    """Units of the first node of each part, in the order of the visits, agree by half only."""
-    splits = 40
-    moved, active = passed(isolated, SOUND, splits=splits)
-    structure = structure_of(isolated, SOUND, splits=splits)
-    blocks = structure.blocks
-    first = [blocks.rows2[blocks.rows2_start[block]] for block in structure.parts[0]]
-    agreed, compared = 0, 0
-    for i in first:
-        for j in first:
-            if i < j:
-                both = active[i] & active[j]
-                agreed += int(np.sum(moved[i][both] == moved[j][both]))
-                compared += int(both.sum())
-    assert compared > 4000
-    assert abs(agreed / compared - 0.5) < 0.05
-
-
-@pytest.mark.parametrize("protocol", [PAPER, SOUND_POISSON], ids=lambda each: each.name)
-def test_private_runs_drop_out_too(isolated, protocol):
-    moved, active = passed(isolated, protocol, private=True, clip_norm=1e6)
-    assert abs(moved[active].mean() - 0.5) < 0.05

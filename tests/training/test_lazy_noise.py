@@ -21,7 +21,7 @@ from small_graphs import (
     streams,
 )
 
-from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND_POISSON
+from private_graphs.methods.gcn_protocols import PAPER, SOUND_POISSON
 from private_graphs.training import noise
 from private_graphs.training.kernels import row_length
 
@@ -116,18 +116,9 @@ def test_no_noise_waits_where_the_random_numbers_are_secret(protocol):
     np.testing.assert_array_equal(waiting, dense)
 
 
-@pytest.mark.parametrize("protocol", [RELEASED, PAPER, SOUND_POISSON], ids=lambda each: each.name)
-def test_without_noise_lazy_training_is_dense_training(protocol):
-    how = dict(splits=4, epochs=3, private=True, clip_norm=CLIP, lr=LR, dropout=0.5)
-    lazy, dense = (
-        fit(random_graph(1), protocol, lazy_noise=each, **how).parameters for each in (True, False)
-    )
-    np.testing.assert_allclose(lazy, dense, rtol=0, atol=1e-12)
-
-
 def test_lazy_and_dense_noise_have_one_distribution_where_later_gradients_read_earlier_noise():
-    """Two-sample tests over 3,000 runs each, of single weights, of norms and of predictions."""
-    dataset, seeds = four_nodes(), tuple(range(3000))
+    """Two-sample tests over 1,500 runs each, of single weights, of norms and of predictions."""
+    dataset, seeds = four_nodes(), tuple(range(1500))
     how = dict(splits=2, epochs=3, noise=0.8, clip_norm=1.0, lr=0.6)
     samples = []
     for lazy in (True, False):
@@ -145,17 +136,6 @@ def test_lazy_and_dense_noise_have_one_distribution_where_later_gradients_read_e
     for left, right in pairs:
         for column in range(left.shape[1]):
             assert stats.ks_2samp(left[:, column], right[:, column]).pvalue > 1e-4
-
-
-@pytest.mark.parametrize("scored", [False, True], ids=["scored-at-the-end", "scored-every-epoch"])
-def test_rows_that_nothing_reads_have_the_noise_of_all_steps_once(scored):
-    dataset = random_graph(0, features=300)
-    silent = replace(dataset, labels=np.where(dataset.train_mask, -1, dataset.labels))
-    how = dict(splits=5, epochs=4, lr=LR, noise=SIGMA, clip_norm=CLIP)
-    rows = fit(silent, PAPER, validate_every_epoch=scored, **how).parameters
-    moved = (rows[0] - start(silent)) / (LR * SIGMA * CLIP * np.sqrt(20))
-    assert 1e-4 < stats.chi2.cdf(float(np.sum(moved**2)), moved.size) < 1 - 1e-4
-    assert stats.kstest(moved, "norm").pvalue > 1e-4
 
 
 def test_weight_decay_and_adam_keep_dense_noise():

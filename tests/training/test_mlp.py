@@ -12,7 +12,7 @@ import torch
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import mlp
-from private_graphs.training.dpsgd import Stopping, Watched
+from private_graphs.training.dpsgd import Watched
 from private_graphs.training.mlp import Net, Steps, Trained, gradient_sum
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_dpsgd import gradient_sums
@@ -156,25 +156,10 @@ def test_training_is_that_of_opacus(
             queue[:] = np.split(draws + np.zeros(NET.n_parameters), sizes)
             theirs.zero_grad()
             torch.nn.functional.cross_entropy(
-                model(torch.from_numpy(ROWS[lot].astype(np.float64))),
-                torch.from_numpy(LABELS[lot]),
+                model(torch.from_numpy(ROWS[lot].astype(np.float64))), torch.from_numpy(LABELS[lot])
             ).backward()
             theirs.step()
     np.testing.assert_allclose(ours, flat(model), atol=3e-6)
-
-
-def test_what_a_record_contributes_reads_no_other_record() -> None:
-    parameters, lot, place = NET.start(RNG), np.arange(300), np.arange(300) == 77
-
-    def errors(rows: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
-        made = mlp._Pass(NET, parameters, rows, labels, lot, 0.0, None)
-        return [array[77] for array in (*made.inputs, *made.errors)]
-
-    others = np.where(place[:, None], ROWS, RNG.normal(size=ROWS.shape).astype(np.float32))
-    others[0], nobody = np.inf, np.where(place, LABELS, -1)
-    with np.errstate(invalid="ignore"):
-        for first, second in zip(errors(ROWS, LABELS), errors(others, nobody), strict=True):
-            np.testing.assert_array_equal(first, second)
 
 
 def test_the_norm_of_a_group_whose_gradients_cancel_is_not_too_small(summed) -> None:
@@ -255,49 +240,6 @@ def test_what_is_released_is_what_is_planned(
             train(NET, steps, ROWS, LABELS, **how, event=planned)
 
 
-@pytest.mark.parametrize(
-    ("change", "event"),
-    [
-        ({"clip_norm": 1.0}, EVENT),  # with the noise of another norm
-        ({"clip_norm": math.inf}, EVENT),
-        ({}, replace(EVENT, clipping="none")),
-        ({}, POISSON),  # lots of a random order have no coins
-        ({"lots": "poisson", "lot_size": 300}, replace(POISSON, releases=2)),  # nor has everybody
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("device", DEVICES)
-def test_steps_that_are_not_those_of_the_plan_are_refused(
-    change: dict, event: NoisyGradients, device: str
-) -> None:
-    with pytest.raises(ReleaseMismatch, match="planned|coins"):
-        train(NET, replace(STEPS, **change), ROWS, LABELS, [STREAMS], event=event, device=device)
-
-
-def test_coins_have_the_rate_of_the_plan_whatever_the_lots() -> None:
-    """An event that pays for a smaller rate gets it."""
-    planned = replace(POISSON, sampling=Poisson(0.05))
-    lots = mlp.Lots(replace(STEPS, lots="poisson"), 300, descent_of([STREAMS], planned))
-    sizes = [len(lot) for _ in range(40) for (lot,) in lots.epoch()]
-    assert len(sizes) == 200
-    assert np.mean(sizes) == pytest.approx(15, abs=5 * math.sqrt(300 * 0.05 * 0.95 / 200))
-
-
-def test_poisson_coins_are_independent_and_groups_join_whole() -> None:
-    steps = replace(STEPS, lots="poisson", lot_size=30, microbatch=3, epochs=40)
-    lots = mlp.Lots(steps, 300, descent_of([STREAMS], event_of(steps, 1.0)))
-    joined = np.zeros((400, 300), dtype=bool)
-    drawn = (lots.records(groups) for _ in range(40) for (groups,) in lots.epoch())
-    for row, lot in zip(joined, drawn, strict=True):
-        row[lot] = True
-    groups = joined.reshape(400, 100, 3)
-    assert (groups.all(axis=2) == groups.any(axis=2)).all()
-    coins = groups[:, :, 0].astype(float)
-    assert abs(coins.mean() - 0.1) < 5 * math.sqrt(0.09 / coins.size)
-    assert coins.sum(axis=1).var() == pytest.approx(9, rel=0.35)  # fixed lots: 0
-    assert abs(np.corrcoef(coins[:-1].ravel(), coins[1:].ravel())[0, 1]) < 0.03
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("secret", [None, b"secret"])
 def test_noise_has_its_size_and_is_drawn_anew(secret: bytes | None, device: str) -> None:
@@ -364,33 +306,6 @@ def test_a_run_stops_where_a_plain_loop_stops(lot_size: int, device: str) -> Non
         np.testing.assert_allclose(replica.parameters, parameters, rtol=0, atol=2e-6)
 
 
-def test_the_rule_of_the_authors_early_stopping() -> None:
-    def epochs(losses: list[float]) -> int:
-        watch = Stopping.of(Watched(ROWS, LABELS, 2), STEPS.lot_size, STREAMS)
-        stops = [watch.stops(loss) for loss in losses]
-        return stops.index(True) + 1 if True in stops else 0
-
-    assert epochs([3.0, 2.0, 2.5, 2.1, 1.0]) == 4
-    assert epochs([2.0, 2.0, 3.0, 2.0, 3.0, 2.0]) == 0, "an equal loss counts as lower"
-    assert epochs([2.0, math.nan, 3.0, 3.0, 4.0]) == 0, "no loss is higher than what is no number"
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_run_that_may_stop_is_priced_for_all_its_epochs(device: str) -> None:
-    steps = replace(STEPS, epochs=12, clip_norm=math.inf)
-    planned = event_of(steps, 1.0)
-    descent = descent_of([STREAMS], planned)
-    hopeless = replace(WATCHED, patience=1)
-    (replica,) = mlp.train(
-        NET, steps, ROWS, LABELS, [STREAMS.public], descent, watched=hopeless, device=device
-    )
-    assert replica.epochs < 12
-    descent.door.close()
-    assert descent.door.events() == [(planned,)]
-    with pytest.raises(ReleaseMismatch):
-        descent.taken([0], planned.releases)
-
-
 def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:
     streams = [Streams.of({"replica": number}) for number in range(3)]
     steps = replace(STEPS, lots="poisson", dropout=0.5)
@@ -398,16 +313,6 @@ def test_a_replica_is_the_same_alone_in_a_batch_and_on_two_threads() -> None:
     (alone,) = train(NET, steps, ROWS, LABELS, streams[1:2], noise_std=1.0)
     np.testing.assert_array_equal(together[1], alone)
     assert not np.array_equal(together[0], alone)
-
-
-def test_a_record_that_is_not_finite_moves_its_own_group_alone(summed) -> None:
-    parameters, lot = NET.start(RNG), np.arange(9)  # of 7 records: two members are nobody
-    rows, labels = ROWS[:7].copy(), LABELS[:7].copy()
-    gone = np.where(np.arange(7) < 3, -1, labels)
-    expected = summed(NET, parameters, rows, gone, lot, clip_norm=0.5, microbatch=3)
-    rows[0] = np.nan
-    found = summed(NET, parameters, rows, labels, lot, clip_norm=0.5, microbatch=3)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("device", DEVICES[1:])
@@ -426,24 +331,6 @@ def test_dropout_of_a_place_is_the_same_however_lots_are_cut(device: str) -> Non
     )  # fmt: skip
     for other in others:
         torch.testing.assert_close(other, first, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_lots_may_all_be_empty(device: str) -> None:
-    steps = Steps(3, 1, "poisson", 0.1, 0.5, dropout=0.5)
-    event = event_of(steps, 1.0, 2)
-
-    def empty(streams: Streams) -> bool:
-        lots = mlp.Lots(steps, 2, descent_of([streams], event))
-        return not any(len(lot) for _ in range(steps.epochs) for (lot,) in lots.epoch())
-
-    streams = next(
-        each for each in (Streams.of({"lots": i}) for i in range(100_000)) if empty(each)
-    )
-    (trained,) = train(NET, steps, ROWS[:2], LABELS[:2], [streams], event=event, device=device)
-    nobody = np.full(2, -1)
-    (noise,) = train(NET, steps, ROWS[:2], nobody, [streams], event=event, device=device)
-    np.testing.assert_array_equal(trained, noise)
 
 
 @pytest.mark.parametrize("device", DEVICES[1:])

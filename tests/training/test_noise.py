@@ -79,17 +79,6 @@ def test_chacha20_gives_the_key_streams_of_rfc_8439(key, counter, nonce, expecte
         assert blocks[128 * counter :] == expected
 
 
-def test_chacha20_gives_the_example_block_of_rfc_8439():
-    """Section 2.3.2, and the quarter round of 2.1.1."""
-    assert chacha_block(bytes(range(32)), 1, (0x09000000, 0x4A000000, 0)) == (
-        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
-        "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
-    )
-    words = [np.uint32(word) for word in (0x11111111, 0x01020304, 0x9B8D6F43, 0x01234567)]
-    expected = (0xEA2A92F4, 0xCB1CF8CE, 0x4581472E, 0x5881C4BB)
-    assert tuple(int(word) for word in noise.quarter_round(*words)) == expected
-
-
 def test_under_a_secret_all_draws_are_chacha20_of_256_bits_that_differ_by_purpose():
     stream = Streams.of({"seed": 0}, b"secret")
     keys = [stream.key(purpose).tobytes() for purpose in ("noise", "dropout")]
@@ -188,15 +177,6 @@ def test_normals_are_normal(dtype, secret):
 
 
 @BOTH
-def test_each_quarter_of_the_draws_is_normal(secret):
-    """The four lanes come from sine and cosine of two words; each must be normal by itself."""
-    draws = normals(key_of("quarters", secret), 3, 100_000).reshape(4, -1)
-    for lane in draws:
-        assert stats.kstest(lane, "norm").pvalue > 1e-4
-        assert abs(lane.var() - 1) < 5 * np.sqrt(2 / lane.size)
-
-
-@BOTH
 def test_replicas_steps_and_coordinates_are_uncorrelated(secret):
     n = 50_000
     key = key_of("a", secret)
@@ -208,22 +188,3 @@ def test_replicas_steps_and_coordinates_are_uncorrelated(secret):
     for sample in (np.array(rows), np.array(rows) ** 2):  # squares: common radius of a pair
         correlation = np.corrcoef(sample) - np.eye(len(rows))
         assert np.abs(correlation).max() < limit
-
-
-@BOTH
-def test_no_word_occurs_at_two_steps_or_in_two_purposes(secret):
-    """Blocks of 128 bits: a collision by chance has probability below 1e-25."""
-    seen = set()
-    stream, n = Streams("one replica", secret), 2_000
-    for purpose in ("noise", "dropout"):
-        for step in range(10):
-            words = np.empty((4, n), np.uint32)
-            noise.fill_words(stream.key(purpose), step, 0, words)
-            seen.update(map(bytes, np.ascontiguousarray(words.T)))
-    assert len(seen) == 2 * 10 * n
-
-
-def test_a_number_of_draws_changes_no_earlier_draw():
-    key = key_of("prefix")
-    long, short = normals(key, 5, 100).reshape(4, -1), normals(key, 5, 60).reshape(4, -1)
-    np.testing.assert_array_equal(long[:, :60], short)

@@ -80,15 +80,6 @@ def test_every_coordinate_of_every_tensor_is_noised():
         assert np.all(moved(unlabelled, SOUND, noise=SIGMA) != 0)
 
 
-def test_noise_adds_up_over_epochs_and_differs_between_replicas(silent):
-    first = moved(silent, PAPER, seeds=(0, 1, 2), noise=SIGMA)
-    second = moved(silent, PAPER, seeds=(0, 1, 2), noise=SIGMA, epochs=2) - first
-    rows = np.concatenate([first, second])
-    assert_normal(second, SIGMA * CLIP)
-    correlation = np.corrcoef(rows) - np.eye(len(rows))
-    assert np.abs(correlation).max() < 6 / np.sqrt(rows.shape[1])
-
-
 def test_each_replica_has_its_own_noise_multiplier_and_zero_adds_none(silent):
     sample = moved(silent, PAPER, seeds=(0, 1, 2), noise=(0.0, 1.0, 5.0))
     assert np.all(sample[0] == 0)
@@ -101,29 +92,3 @@ def test_the_released_protocol_adds_its_noise_to_the_unclipped_gradient():
     with_noise = moved(dataset, RELEASED, noise=SIGMA)
     without = moved(dataset, RELEASED, noise=0.0, private=True)
     assert_normal(with_noise - without, SIGMA * CLIP)
-
-
-def test_noise_does_not_depend_on_the_data():
-    """The same replica on another graph draws the same noise: it can be told from the gradient."""
-    found = []
-    for seed in (1, 2):
-        dataset = random_graph(seed, features=300)
-        how = dict(private=True, splits=4)
-        found.append(
-            moved(dataset, SOUND, noise=SIGMA, **how) - moved(dataset, SOUND, noise=0.0, **how)
-        )
-    np.testing.assert_allclose(found[0], found[1], atol=1e-10)
-
-
-def test_adam_sees_the_noisy_gradient_and_nothing_else(silent):
-    """Adam's first step is lr times the sign of its gradient: here of the noise."""
-    sgd = moved(silent, PAPER, noise=SIGMA)
-    adam = moved(silent, PAPER, noise=SIGMA, optimizer="adam")
-    clear = np.abs(sgd) > 1e-2  # elsewhere Adam's 1e-8 in the denominator shows
-    np.testing.assert_allclose(adam[clear], np.sign(sgd)[clear], atol=1e-5)
-
-
-def test_weight_decay_is_added_after_the_noise_and_not_divided(silent):
-    decayed = moved(silent, SOUND, splits=10, noise=SIGMA, weight_decay=0.3)
-    plain = moved(silent, SOUND, splits=10, noise=SIGMA)
-    np.testing.assert_allclose(decayed - plain, -0.3 * start(silent)[None], atol=1e-9)

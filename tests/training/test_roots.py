@@ -10,8 +10,7 @@ import scipy.sparse
 import torch
 from doors import one_lane
 
-from private_graphs.mechanisms.door import ReleaseMismatch
-from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.studies.dpappr.methods.appr_rows import truncated
 from private_graphs.training import roots as training
 from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial
@@ -95,41 +94,6 @@ def test_two_steps_of_adam_with_weight_decay_are_torchs():
         parameter.grad = torch.tensor(step)
         optimizer.step()
     np.testing.assert_allclose(found, parameter.detach().numpy(), rtol=1e-7, atol=1e-10)
-
-
-def test_noise_is_new_in_every_step_and_has_the_standard_deviation_that_was_asked_for():
-    x, pi, labels, theta = _problem(features=400)
-    roots = Roots.of(x * 0, pi, labels, np.float64)  # no gradient
-    batches = np.full((2, 1), -1)
-    first, second = (
-        train(roots, theta, Plan(batches[:steps], 2.0, 1.0, adam=False), noise_std=3.0) - theta
-        for steps in (1, 2)
-    )
-    second = second - first
-    for each in (first, second):
-        assert each.std() == pytest.approx(1.5, rel=0.05) and abs(each.mean()) < 0.05
-    assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
-
-
-def test_steps_that_are_not_those_of_the_plan_are_refused():
-    x, pi, labels, theta = _problem()
-    roots, batches = Roots.of(x, pi, labels, np.float64), np.zeros((3, 1), np.int64)
-
-    def trained(query, clip=1.0):
-        door = one_lane(query)
-        training.train(roots, theta, Plan(batches, 1.0, 0.1, clip), door.descent([query]), 0)
-        door.close()
-
-    gaussian = dict(**WORDS, sensitivity=2.0, noise_std=1.0)
-    poisson = dict(**WORDS, count=3, noise_multiplier=1.0, rate=0.5)
-    trained(GaussianQuery(count=3, **gaussian))
-    trained(PoissonSums(clip_norm=1.0, **poisson))
-    for count in (2, 4):
-        with pytest.raises(ReleaseMismatch, match=f"planned {count}"):
-            trained(GaussianQuery(count=count, **gaussian))
-    for clip in (2.0, math.inf):
-        with pytest.raises(ReleaseMismatch, match="clipped to"):
-            trained(PoissonSums(clip_norm=1.0, **poisson), clip)
 
 
 def test_dropout_drops_its_share_of_inputs_and_of_hidden_units():

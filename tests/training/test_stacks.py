@@ -13,7 +13,7 @@ from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.studies.progap.methods.gap import Classifier, Encoder
 from private_graphs.studies.progap.methods.progap import Stage
 from private_graphs.training import stacks
-from private_graphs.training.dpsgd import clip_factors, minibatches
+from private_graphs.training.dpsgd import clip_factors
 from private_graphs.training.stacks import Fit, Inputs, Noisy, Rows, Stack, initial, running
 from private_graphs.training.streams import Streams
 
@@ -213,37 +213,6 @@ def test_one_row_moves_crafted_sums_by_no_more_than_is_priced(lot, large):
     assert 1.9 < np.linalg.norm(total(1.0) - total(-1.0)) <= 2
 
 
-def test_gradients_are_clipped_and_noise_is_in_proportion():
-    """One step of sums: without noise its norm is at most the rows that joined."""
-    network, inputs = Stage(0, 1, D, C, "layer", False), inputs_of(1, 0)
-    stack, labels = started(network, 1), np.arange(N) % C
-    seen = {}
-
-    class Spy(stacks.Adam):
-        def step(self, parameters, total):
-            seen["total"] = total.clone()
-
-    for multiplier in (0.0, 7.0):
-        descent = steps_of([Streams.of({"seed": 1})], [multiplier], 1, 1.0, 0.01)
-        noisy = Noisy(N, np.arange(N), descent, clip_norm=0.01)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stacks, "Adam", Spy)
-            stacks.train_noisy(network, stack, Fit(inputs, labels, [0.1], 1), noisy)
-        if not multiplier:
-            clean = seen["total"].float()  # every row joins at rate 1
-            assert clean.norm() <= N * 0.01 * (1 + 1e-5)
-            squares, add = stacks.example_gradients(
-                network, stack, inputs.view(), torch.from_numpy(labels)
-            )
-            factors = clip_factors(squares, 0.01, stacks.CLIP_MARGIN)
-            torch.testing.assert_close(clean, add(factors).float(), rtol=1e-4, atol=1e-7)
-            for node in range(3):  # one row alone attains the clip, but for the margin of rounding
-                one = torch.eye(N)[node] * factors
-                assert 0.99 * 0.01 < add(one).norm() < 0.01 * (1 - 5e-4)
-    added = seen["total"] - clean
-    assert added.std() == pytest.approx(7.0 * 0.01, rel=0.15)
-
-
 def gaussian(count: int) -> GaussianQuery:
     return GaussianQuery(
         unit="node", relation="replace", reason="test", count=count, sensitivity=1.0, noise_std=1.0
@@ -258,17 +227,12 @@ def poisson(count: int = 10, **changed) -> PoissonSums:
 @pytest.mark.parametrize(
     ("lots", "query", "refused"),
     [
-        ("poisson", poisson(), None),
-        ("whole", gaussian(10), None),
-        ("fixed", gaussian(10), None),
-        ("poisson", poisson(9), "10 releases"),
-        ("poisson", poisson(11), "planned 11"),
-        ("fixed", gaussian(9), "10 releases"),
-        ("poisson", poisson(clip_norm=0.5), "clipped to"),
-        ("whole", poisson(), "coins"),
-        ("fixed", poisson(), "coins"),
+        ("poisson", poisson(), None), ("whole", gaussian(10), None), ("fixed", gaussian(10), None),
+        ("poisson", poisson(9), "10 releases"), ("poisson", poisson(11), "planned 11"),
+        ("fixed", gaussian(9), "10 releases"), ("poisson", poisson(clip_norm=0.5), "clipped to"),
+        ("whole", poisson(), "coins"), ("fixed", poisson(), "coins"),
     ],
-)
+)  # fmt: skip
 def test_the_door_refuses_steps_that_are_not_those_of_the_plan(lots, query, refused):
     network, inputs = Stage(0, 1, D, C, "layer", False), inputs_of(1, 0)
     own, labels = streams(1), np.arange(N) % C
@@ -285,21 +249,3 @@ def test_the_door_refuses_steps_that_are_not_those_of_the_plan(lots, query, refu
     else:
         with pytest.raises(ReleaseMismatch, match=refused):
             train()
-
-
-def test_minibatches_hold_places_at_the_rate_of_the_plan():
-    counts = {}
-    for lots, rate in (("poisson", 0.25), ("whole", 1.0), ("fixed", 1.0)):
-        descent = steps_of(streams(1), [1.0], 400, rate)
-        drawn = minibatches(descent, 2 * N, 20, lots)
-        joined = np.zeros((400, 2 * N), dtype=bool)
-        for row in joined:
-            (lot,) = next(drawn)
-            assert len(np.unique(lot)) == len(lot)
-            row[lot] = True
-        assert joined.mean() == pytest.approx(0.25, abs=0.02)
-        counts[lots] = joined.sum(axis=1)
-        if lots == "whole":  # four lots are one order of all places
-            assert (joined.reshape(100, 4, -1).sum(axis=1) == 1).all()
-    assert set(counts["whole"]) == set(counts["fixed"]) == {20}
-    assert counts["poisson"].var() == pytest.approx(2 * N * 0.25 * 0.75, rel=0.35)

@@ -27,12 +27,6 @@ def simulate(losses, patience: int) -> tuple[int, int]:
     return len(losses), best_epoch
 
 
-def history(dataset, protocol, epochs: int = EPOCHS, **how):
-    """The run of every length, watched as a run that may stop early, without stopping."""
-    how["validate_every_epoch"] = True
-    return [fit(dataset, protocol, epochs=n, **how) for n in range(1, epochs + 1)]
-
-
 @pytest.mark.parametrize(("splits", "device"), [(1, "cpu"), (3, "cpu"), (1, "torch-cpu")], ids=str)
 @pytest.mark.parametrize("protocol", [RELEASED, PAPER, SOUND], ids=lambda each: each.name)
 def test_a_run_stops_where_a_plain_simulation_stops_and_keeps_the_right_weights(
@@ -40,39 +34,16 @@ def test_a_run_stops_where_a_plain_simulation_stops_and_keeps_the_right_weights(
 ):
     dataset = random_graph(1)
     how = dict(optimizer="adam", lr=0.02, dropout=0.5, splits=splits, device=device)
-    runs = history(dataset, protocol, **how)
-    stopped, best = simulate([run.validation_loss[0] for run in runs], PATIENCE)
+    whole = fit(dataset, protocol, epochs=EPOCHS, validate_every_epoch=True, **how)
+    stopped, best = simulate(whole.validation_losses[:, 0], PATIENCE)
     assert best < stopped < EPOCHS
     found = fit(dataset, protocol, epochs=EPOCHS, patience=PATIENCE, **how)
     assert found.epochs.tolist() == [stopped]
-    kept = runs[(stopped if protocol is RELEASED else best) - 1]
+    length = stopped if protocol is RELEASED else best
+    kept = fit(dataset, protocol, epochs=length, validate_every_epoch=True, **how)
     np.testing.assert_array_equal(found.parameters, kept.parameters)
     assert found.validation_loss[0] == kept.validation_loss[0]
     np.testing.assert_array_equal(found.test_predictions, kept.test_predictions)
-
-
-@pytest.mark.parametrize("protocol", [RELEASED, PAPER], ids=lambda each: each.name)
-def test_without_patience_every_epoch_runs_and_the_last_weights_are_kept(protocol):
-    dataset = random_graph(1)
-    how = dict(optimizer="adam", lr=0.02)
-    expected = fit(dataset, protocol, epochs=EPOCHS, **how)
-    assert expected.epochs.tolist() == [EPOCHS]
-    watched = fit(dataset, protocol, epochs=EPOCHS, validate_every_epoch=True, **how)
-    np.testing.assert_allclose(watched.parameters, expected.parameters, atol=1e-12)
-    assert watched.epochs.tolist() == [EPOCHS]
-
-
-@pytest.mark.parametrize("protocol", [RELEASED, PAPER], ids=lambda each: each.name)
-def test_a_run_that_ends_before_its_patience_still_keeps_the_right_weights(protocol):
-    dataset = random_graph(1)
-    how = dict(optimizer="adam", lr=0.02, dropout=0.5)
-    runs = history(dataset, protocol, 30, **how)
-    best = int(np.argmin([run.validation_loss[0] for run in runs]))
-    assert best < 29
-    found = fit(dataset, protocol, epochs=30, patience=100, **how)
-    expected = runs[29 if protocol is RELEASED else best]
-    np.testing.assert_array_equal(found.parameters, expected.parameters)
-    assert found.epochs.tolist() == [30]
 
 
 @pytest.mark.parametrize("patience", [1, 4])

@@ -16,7 +16,6 @@ from small_graphs import (
     with_parts,
 )
 
-from private_graphs.graphs.split import random_partition
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 from private_graphs.training.blocks import sample_training_nodes, training_labels
 
@@ -45,23 +44,6 @@ def test_parts_are_balanced_disjoint_and_cover_the_training_nodes(protocol):
         assert sorted(map(len, parts)) == [4, 4, 4, 4, 4, 5, 5]
         assert sorted(sum(parts, [])) == np.flatnonzero(dataset.train_mask).tolist()
     assert parts_of(structure, 0) != parts_of(structure, 1)
-
-
-@pytest.mark.parametrize("protocol", ALL, ids=lambda each: each.name)
-def test_the_partition_looks_at_neither_edges_nor_features_nor_labels(protocol):
-    dataset = random_graph(0)
-    other = random_graph(99)  # the same masks, everything else redrawn
-    assert other.fingerprint != dataset.fingerprint
-    found = [parts_of(structure_of(each, protocol, splits=5)) for each in (dataset, other)]
-    assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("protocol", [RELEASED, PAPER], ids=lambda each: each.name)
-def test_a_train_fraction_keeps_the_floor_of_each_class(protocol):
-    dataset = random_graph(1, nodes=200, train=150)
-    labels = dataset.labels[kept_nodes(dataset, protocol, 0.3)]
-    counts = np.bincount(dataset.labels[dataset.train_mask])
-    assert np.bincount(labels).tolist() == [int(count * 0.3 + 1e-9) for count in counts]
 
 
 def test_under_sound_the_coin_of_a_node_looks_at_no_label_or_edge():
@@ -161,11 +143,3 @@ def test_without_anything_random_replicas_share_their_blocks():
     assert len(split.blocks.graph) == 4 * 3 + 2
     released = structure_of(random_graph(7), RELEASED, seeds=range(4), splits=3)
     assert len(released.inputs.a_pointers) == 1  # one graph for all parts
-
-
-def test_parts_are_those_of_the_partition_stream():
-    dataset = random_graph(8)
-    nodes = np.flatnonzero(dataset.train_mask)
-    part = random_partition(nodes, 4, streams(5)[0].generator("partition"))
-    found = parts_of(structure_of(dataset, SOUND, seeds=(5,), splits=4))
-    assert found == [nodes[part == number].tolist() for number in range(4)]

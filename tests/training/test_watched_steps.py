@@ -13,15 +13,7 @@ import pytest
 import scipy.sparse
 import torch
 from doors import one_lane
-from small_graphs import (
-    clipped,
-    fit,
-    part_gradients,
-    parts_of,
-    random_graph,
-    start,
-    streams,
-)
+from small_graphs import clipped, fit, part_gradients, parts_of, random_graph, start, streams
 
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
 from private_graphs.mechanisms.replay import Recording, Replaying
@@ -80,21 +72,6 @@ def test_a_watch_sees_every_step_also_where_noise_could_wait(splits):
     how = dict(splits=splits, epochs=3, noise=SIGMA, clip_norm=CLIP)
     watched = fit(GRAPH, PAPER, watch=Recording(), lazy_noise=True, **how)
     assert_same(watched, fit(GRAPH, PAPER, lazy_noise=False, **how))
-
-
-@pytest.mark.parametrize("protocol", [PAPER, SOUND, RELEASED], ids=lambda each: each.name)
-@pytest.mark.parametrize("splits", [1, 3])
-def test_replicas_that_stop_early_stop_there_under_watch(protocol, splits):
-    """Their last forward pass is of a step that is not taken."""
-    how = dict(
-        seeds=range(4), splits=splits, epochs=60, patience=2, dropout=0.5, lr=3.0,
-        weight_decay=0.01, optimizer="adam", dtype="float32",
-    )  # fmt: skip
-    expected = fit(GRAPH, protocol, **how)
-    assert expected.epochs.min() < 60 and len(set(expected.epochs.tolist())) > 1
-    watch = Recording()
-    assert_same(fit(GRAPH, protocol, watch=watch, **how), expected)
-    assert all(each.query is None for tape in watch.tapes.values() for each in tape)
 
 
 @pytest.mark.parametrize("protocol", [SOUND, PAPER, SOUND_POISSON], ids=lambda each: each.visits)
