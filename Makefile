@@ -25,7 +25,7 @@ install:
 	@sh workflow/install.sh $(VENV)
 
 reproduce: install
-	@$(BIN)/python workflow/reproduce.py
+	@$(BIN)/snakemake
 
 paper: install
 	@$(BIN)/private-graphs paper

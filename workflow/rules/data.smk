@@ -8,9 +8,8 @@ rule sources:
     # before it runs, and a raw file that was supplied once is kept.
     input:
         manifest=flow.shipped("data/sources.yaml"),
-        again=again,
     output:
-        receipts=wanted_receipts(WORK.receipted()),
+        receipts=WORK.wanted_receipts(),
     log:
         f"{RESULTS}/logs/sources.log",
     benchmark:
@@ -32,7 +31,6 @@ rule sources:
 rule dataset:
     input:
         receipt=lambda wildcards: flow.receipt_file(wildcards.build.partition("/")[0]),
-        again=again,
     output:
         info=f"{PROCESSED}/{{build}}/dataset.json",
         statistics=f"{PROCESSED}/{{build}}/statistics.json",
@@ -44,8 +42,6 @@ rule dataset:
     wildcard_constraints:
         build="[^/]+|[^/]+/raw/[^/]+",
     priority: 50  # all else waits for it
-    group:
-        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1
@@ -61,7 +57,6 @@ rule dataset:
 rule texts:
     input:
         sources=lambda wildcards: flow.text_sources(wildcards.dataset),
-        again=again,
     output:
         manifest=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
     log:
@@ -72,8 +67,6 @@ rule texts:
         dataset="[^/]+",
         view="[^/]+",
     priority: 50  # all else waits for it
-    group:
-        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1

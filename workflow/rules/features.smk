@@ -4,7 +4,6 @@ rule features:
         texts=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
         models=lambda wildcards: flow.model_receipts(wildcards.dataset, wildcards.kind),
         own=lambda wildcards: flow.model_files(wildcards.dataset, wildcards.kind),
-        again=again,
     output:
         info=f"{PROCESSED}/{{dataset}}/{{kind}}/{{view}}/dataset.json",
         statistics=f"{PROCESSED}/{{dataset}}/{{kind}}/{{view}}/statistics.json",
@@ -18,13 +17,11 @@ rule features:
         kind="|".join(flow.registry.TEXT_FEATURES),
         view="[^/]+",
     priority: 50  # all else waits for it
-    group:
-        bundled(lambda wildcards: None if embeds(wildcards) else "data")
     conda:
         "../../envs/features.yaml"
     threads: embedding_threads
     resources:
-        gpu=0,
+        gpu=lambda wildcards: GPU if embeds(wildcards) else 0,
         mem_mb=more(lambda wildcards: 12000 if embeds(wildcards) else 4000),
         runtime=more(lambda wildcards: 2880 if embeds(wildcards) else 30),
     params:
