@@ -14,6 +14,8 @@ from typing import IO
 class FolderLock:
     """A lock that the operating system releases when its process ends, however it ends.
 
+    ``is_ours`` says whether no other run goes on here.
+
     Its file names the machine of a run while the run lasts. Whoever finds the file free and the
     name of its own machine in it knows that this run was killed, and that Snakemake's lock is
     stale. Folders are shared on clusters: of another machine's run nobody knows here.
@@ -21,6 +23,7 @@ class FolderLock:
 
     def __init__(self, path: Path = Path(".snakemake/private-graphs.lock")) -> None:
         """Take the lock if it is free, and remove what a killed run left locked."""
+        self.is_ours = False
         path.parent.mkdir(exist_ok=True)
         self._file: IO[str] = path.open("a+", encoding="utf-8")
         try:
@@ -32,7 +35,8 @@ class FolderLock:
         if host == platform.node():
             unlock()
             self._write("")
-        elif host:
+        self.is_ours = host in ("", platform.node())
+        if not self.is_ours:
             _say(
                 f"The last run in this folder was started on {host} and has not ended. If it was "
                 "killed: snakemake --unlock"

@@ -169,22 +169,20 @@ class Workflow:
         return sorted({module_of(job.method) for job in self.batch(name).jobs})
 
     def title(self, name: str) -> str:
-        """Return a batch in words: the exhibits that read it, the dataset, what is compared."""
+        """Return a batch in words: the first exhibit that reads it, dataset, what is compared."""
         jobs = self.batch(name).jobs
         one = jobs[0]
-        exhibits = [
-            exhibit.name
-            for exhibit in exhibits_by_name(one.study).values()
-            if (one.study, one.group) in exhibit.reads(one.study)
-        ]
-        place = [one.dataset, *([one.features] if one.features != "raw" else [])]
-        told = [
-            ", ".join(dict.fromkeys(job.protocol for job in jobs)),
-            ", ".join(dict.fromkeys(job.method for job in jobs)),
-        ]
+        made = exhibits_by_name(one.study)
+        order = dict.fromkeys([*load_study(one.study, self.run.scale).exhibits, *made])
+        reads = (each for each in order if (one.study, one.group) in made[each].reads(one.study))
+        label = re.sub(r"(?<=\d)_(?=\d)", ".", next(reads, one.group)).replace("_", " ")
+        label = re.sub(r"^(table|figure)(?=\d)", lambda found: f"{found[0].title()} ", label)
+        place = one.dataset if one.features == "raw" else f"{one.dataset} {one.features}"
+        protocols = dict.fromkeys(job.protocol for job in jobs)
+        methods = dict.fromkeys(job.method for job in jobs)
         return (
-            f"{one.study}, {', '.join(exhibits) or one.group}: {' '.join(place)}; "
-            f"{'; '.join(told)} ({'1 job' if len(jobs) == 1 else f'{len(jobs)} jobs'})"
+            f"{label}, {one.study}: {place}; {', '.join(protocols)}; {', '.join(methods)} "
+            f"({'1 job' if len(jobs) == 1 else f'{len(jobs)} jobs'})"
         )
 
     def noise_source(self, name: str) -> str:

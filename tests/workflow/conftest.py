@@ -200,7 +200,8 @@ def finished(first_run: FirstRun) -> Iterator[Project]:
 @pytest.fixture
 def shipped(root: Path, project: Project) -> Project:
     """A project in which nothing has run, with the studies and the configuration as they are."""
-    shutil.copytree(root / "studies", project.path / "studies", dirs_exist_ok=True)
+    studies = "src/private_graphs/studies"
+    shutil.copytree(root / studies, project.path / studies, dirs_exist_ok=True)
     shutil.copy2(root / "config.yaml", project.path)
     return project
 

@@ -54,7 +54,7 @@ def test_a_first_run_without_network_leaves_rows_exhibits_and_pages(first_run: F
         names = {path.name for path in project.job(protocol).iterdir()}
         assert names == {"job.json", "runs.parquet", "statement.json", "predictions.safetensors",
                          "manifest.json"}  # fmt: skip
-    said = r"^\[  1/  1\] lrec2022, .*table1.*: synthetic-planetoid; released, paper; gcn \(2 jobs"
+    said = r"^\[  1/  1\] Table 1, lrec2022: synthetic-planetoid; released, paper; gcn \(2 jobs"
     assert re.search(said, run.stdout, flags=re.MULTILINE)
 
 

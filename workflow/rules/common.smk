@@ -102,6 +102,7 @@ def begin():
         say(line)
 
 
-WORK.reopen()
+if LOCK.is_ours:  # else markers may be there before the files that they name
+    WORK.reopen()
 for line in announce.announcement(WORK):
     say(line)
