@@ -12,8 +12,6 @@ rule sources:
         receipts=WORK.wanted_receipts(),
     log:
         f"{RESULTS}/logs/sources.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/sources.tsv"
     priority: 100
     localrule: True  # where the network is: on a cluster the login node
     conda:
@@ -37,8 +35,6 @@ rule dataset:
         manifest=f"{PROCESSED}/{{build}}/manifest.json",
     log:
         f"{RESULTS}/logs/dataset/{{build}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/dataset/{{build}}.tsv"
     wildcard_constraints:
         build="[^/]+|[^/]+/raw/[^/]+",
     priority: 50  # all else waits for it
@@ -61,8 +57,6 @@ rule texts:
         manifest=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
     log:
         f"{RESULTS}/logs/texts/{{dataset}}/{{view}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/texts/{{dataset}}/{{view}}.tsv"
     wildcard_constraints:
         dataset="[^/]+",
         view="[^/]+",

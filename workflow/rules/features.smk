@@ -10,8 +10,6 @@ rule features:
         manifest=f"{PROCESSED}/{{dataset}}/{{kind}}/{{view}}/manifest.json",
     log:
         f"{RESULTS}/logs/features/{{kind}}/{{dataset}}/{{view}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/features/{{kind}}/{{dataset}}/{{view}}.tsv"
     wildcard_constraints:
         dataset="[^/]+",
         kind="|".join(flow.registry.TEXT_FEATURES),

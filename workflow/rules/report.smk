@@ -14,8 +14,6 @@ rule exhibits:
         manifest=f"{RESULTS}/exhibits/manifest.json",
     log:
         f"{RESULTS}/logs/exhibits.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/exhibits.tsv"
     conda:
         "../../envs/report.yaml"
     threads: 2
@@ -39,8 +37,6 @@ rule recorded_claims:
         manifest=(flow.RECORDED_CLAIMS / flow.MANIFEST).as_posix(),
     log:
         f"{RESULTS}/logs/recorded_claims.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/recorded_claims.tsv"
     priority: 10
     conda:
         "../../envs/report.yaml"
@@ -64,8 +60,6 @@ rule site:
         report("results/index.html", caption="../report/site.rst", category="Page"),
     log:
         f"{RESULTS}/logs/site.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/site.tsv"
     conda:
         "../../envs/report.yaml"
     threads: 2
