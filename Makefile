@@ -22,7 +22,7 @@ help:
 	@echo "make clean       remove results/ and the datasets built from raw files"
 
 install:
-	@sh workflow/install.sh $(VENV)
+	@sh envs/install.sh $(VENV)
 
 reproduce: install
 	@$(BIN)/snakemake
@@ -53,7 +53,7 @@ docs: install
 	$(BIN)/python docs/tables.py
 
 lock:
-	$(BIN)/python workflow/lock.py
+	$(BIN)/python envs/lock.py
 
 clean:
 	rm -rf results data/processed

@@ -139,7 +139,7 @@ def install(project: Project, python: str, bin_folder: Path | None = None) -> tu
     """Run the installation with the interpreters named in ``python`` as the only candidates."""
     path = f"{bin_folder}:{os.environ['PATH']}" if bin_folder else os.environ["PATH"]
     done = subprocess.run(
-        ["sh", "workflow/install.sh", "venv"],
+        ["sh", "envs/install.sh", "venv"],
         cwd=project.path, env={**os.environ, "PYTHON": python, "PATH": path}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
