@@ -22,10 +22,10 @@ help:
 	@echo "make clean       remove results/ and the datasets built from raw files"
 
 install:
-	@sh workflow/install.sh $(VENV)
+	@sh envs/install.sh $(VENV)
 
 reproduce: install
-	@$(BIN)/python workflow/reproduce.py
+	@$(BIN)/snakemake
 
 paper: install
 	@$(BIN)/private-graphs paper
@@ -53,7 +53,7 @@ docs: install
 	$(BIN)/python docs/tables.py
 
 lock:
-	$(BIN)/python workflow/lock.py
+	$(BIN)/python envs/lock.py
 
 clean:
 	rm -rf results data/processed

@@ -3,12 +3,18 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
+try:
+    import private_graphs
+except ModuleNotFoundError:
+    raise SystemExit(
+        "The package private_graphs is not installed here: make install, or pip install -e ."
+    ) from None
+
 
 configfile: "config.yaml"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/cluster.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/features.smk"
 include: "workflow/rules/jobs.smk"
@@ -18,10 +24,8 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        # named here, so that raw files that were changed are checked again
-        rules.sources.output,
         # named here, so that a job that was removed is run again
-        WORK.manifests(),
+        WORK.markers(),
         rules.exhibits.output,
         rules.site.output,
 
@@ -31,8 +35,11 @@ onstart:
 
 
 onsuccess:
-    say_where()
+    LOCK.end()
+    say("Results: results/index.html; files: results/*/exhibits/")
 
 
 onerror:
-    explain()
+    LOCK.end()
+    for message in announce.failures(Path(RESULTS, "logs"), STARTED):
+        say(message)

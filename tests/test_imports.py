@@ -92,7 +92,7 @@ def test_the_state_of_code_does_not_depend_on_where_a_script_lies(tmp_path: Path
     assert states[0] == states[1] != code_state(place / "run.py")
 
 
-def test_what_the_warm_process_begins_with_is_no_part_of_what_jobs_reach() -> None:
+def test_attacks_are_no_part_of_what_runs_reach() -> None:
     scripts = PACKAGE.parents[1] / "workflow" / "scripts"
     for name in ("run", "features"):
         reached = import_closure(scripts / f"{name}.py")

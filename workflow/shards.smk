@@ -3,13 +3,14 @@
 #   snakemake --snakefile workflow/shards.smk --config graph=DIR epsilon=2
 import sys
 from functools import cache
-from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
+from private_graphs.files import resource
+
 min_version("9.0")
-sys.path.insert(0, str(Path(str(workflow.current_basedir)) / "scripts"))
+sys.path.insert(0, str(resource("workflow/scripts")))
 from shard_job import out_of, run_of
 
 from private_graphs.datasets.shards import ShardedGraph

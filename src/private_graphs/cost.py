@@ -1,4 +1,8 @@
-"""About how long jobs take: as finished jobs did, else as recorded ones, else by a rough rule."""
+"""About how long jobs take: as recorded ones did, else by a rough rule.
+
+The rule decides how the plan is cut into batches, so it looks at the plan and at what ships with
+the project alone: every run cuts alike.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ from pathlib import Path
 
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.errors import UserError
-from private_graphs.jobs import JOB_FILE, Job, read_job
+from private_graphs.jobs import Job
 from private_graphs.study import load_study
 
 START_SECONDS = 1.0
-"""Of every job: its process, the dataset, the price."""
+"""Of every job: the dataset, the privacy statement, the files."""
 _SECONDS_PER_STEP = 1e-9
 """Rough rule: of one epoch, per entry that it reads and hidden unit."""
 _EPOCHS = 100
@@ -47,17 +51,15 @@ def likeness(job: Job) -> list[tuple]:
 
 
 class Costs:
-    """Seconds of jobs, learned from finished ones."""
+    """Seconds of jobs, learned from recorded ones."""
 
-    def __init__(
-        self,
-        finished: Iterable[tuple[Job, float]] = (),
-        recorded: Iterable[tuple[Job, float]] = (),
-    ):
-        """``finished`` are jobs with their seconds here, ``recorded`` with those elsewhere."""
-        self._finished, here = _ratios(finished)
-        self._recorded, there = _ratios(recorded)
-        self._of_kind = there | here
+    def __init__(self, recorded: Iterable[tuple[Job, float]] = ()):
+        """``recorded`` are jobs with the seconds that they took on another machine."""
+        ratios = defaultdict(list)
+        for job, seconds in recorded:
+            for kind in likeness(job):
+                ratios[kind].append(seconds / rough_seconds(job))
+        self._of_kind = {kind: statistics.median(values) for kind, values in ratios.items()}
 
     def seconds(self, job: Job) -> float:
         """Estimate the seconds of a job: the rough rule, corrected by the most alike jobs."""
@@ -67,25 +69,7 @@ class Costs:
     @property
     def source(self) -> str:
         """Where estimates come from, in words."""
-        places = {"finished job": ("on this machine", self._finished),
-                  "recorded job": ("on another one", self._recorded)}  # fmt: skip
-        known = [f"{counted(n, job)} {place}" for job, (place, n) in places.items() if n]
-        if known:
-            return f"from {' and '.join(known)}"
-        return (
-            "by a rough rule that knows sizes alone and may be wrong by a factor of ten, as "
-            "nothing like it has finished here"
-        )
-
-
-def _ratios(timed: Iterable[tuple[Job, float]]) -> tuple[int, dict[tuple, float]]:
-    """Return how many jobs have seconds, and by likeness the median ratio to the rough rule."""
-    number, ratios = 0, defaultdict(list)
-    for job, seconds in timed:
-        number += 1
-        for kind in likeness(job):
-            ratios[kind].append(seconds / rough_seconds(job))
-    return number, {kind: statistics.median(values) for kind, values in ratios.items()}
+        return "as recorded" if self._of_kind else "by a rule that may be wrong by a factor of ten"
 
 
 def recorded_times(jobs: Iterable[Job], recorded: Path, scale: str) -> Iterator[tuple[Job, float]]:
@@ -110,31 +94,6 @@ def recorded_times(jobs: Iterable[Job], recorded: Path, scale: str) -> Iterator[
                 yield job, START_SECONDS + seconds[job.id] * job.n_replicas
 
 
-def finished_times(results: Path) -> Iterator[tuple[Job, float]]:
-    """Yield the finished jobs of all scales below ``results`` that have left their time.
-
-    Jobs of secret randomness leave none. What cannot be read does not count: an estimate must not
-    stop a run.
-    """
-    for path in sorted(results.glob(f"*/jobs/*/**/{JOB_FILE}")):
-        scale = path.relative_to(results).parts[0]
-        job = read_job(path)
-        if job is None:
-            continue
-        try:
-            lines = times_file(results / scale, job).read_text(encoding="utf-8").split()
-            seconds = float(lines[-1])
-        except (OSError, ValueError, IndexError):
-            continue
-        if 0 < seconds < float("inf"):
-            yield job, seconds
-
-
-def times_file(scale: Path, job: Job) -> Path:
-    """Return where the seconds of a job are kept, below the folder of its scale."""
-    return scale / "benchmarks" / f"{job.id}.tsv"
-
-
 def duration_on(seconds: Iterable[float], cores: int) -> float:
     """Return how long jobs of these seconds take together: no shorter than the longest."""
     seconds = list(seconds)
@@ -142,8 +101,9 @@ def duration_on(seconds: Iterable[float], cores: int) -> float:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return ``1 job``, ``2 jobs``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return ``1 job``, ``2 jobs``, ``2 batches``."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def duration(seconds: float) -> str:

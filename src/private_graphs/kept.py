@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from private_graphs.jobs import JOB_FILE, Chosen, Job, finished_folders, read_job
-from private_graphs.verify import stale_input
 
 
 def finished_jobs(folder: Path) -> dict[str, Job]:
@@ -58,15 +57,3 @@ def followers(
         and job.chosen is not None
         and job.chosen.job.id in planned
     }
-
-
-def outdated(folder: Path, finished: Mapping[str, Job], planned: Mapping[str, Job]) -> list[Job]:
-    """Return finished jobs, not planned, whose settings were chosen anew since they ran.
-
-    The manifest of a job tells the contents of which its choice was made; dates tell nothing.
-    """
-    return [
-        job
-        for job in finished.values()
-        if job.id not in planned and job.chosen is not None and stale_input(folder / job.id)
-    ]

@@ -260,6 +260,12 @@ class Run(_Strict):
     splits: Splits = Field(default=None, description="some numbers of splits: 1,10; or all")
     seeds: Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
     mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
+    device: Literal["cpu", "cuda", "auto"] = Field(
+        default="cpu", description="cuda: jobs ask for a GPU; auto: a GPU where there is one"
+    )
+    batch_minutes: float = Field(
+        default=10, gt=0, description="estimated minutes of the jobs that one process computes"
+    )
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Run:

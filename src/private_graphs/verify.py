@@ -11,15 +11,19 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
-from private_graphs.jobs import JOB_FILE, Job
+from private_graphs.errors import UserError
+from private_graphs.files import MANIFEST, changed_file, sha256_of, write_json, write_text
+from private_graphs.jobs import JOB_FILE, Job, read_job
 
 MADE_FROM = "made_from"
 """In a manifest: other manifests or receipts -> their contents when the folder was made.
 
 Null in that of a job with fresh noise: a plain hash of private data confirms a guess of them
 (docs/privacy.md §5). What such a job was made from lies with the data, in ``SOURCES``."""
+CODE = "code"
+"""In the manifest of a job: the hash of the code that made it."""
 SOURCES = Path("data/processed/.made_from")
+AGAIN = "What was damaged is removed: the same command makes it anew."
 
 
 def stale_input(folder: Path) -> str | None:
@@ -62,14 +66,69 @@ def write_build(folder: Path, made_from: Iterable[str]) -> None:
     write_hashes(folder, [*arrays, "dataset.json", "statistics.json"], made_from)
 
 
-def finish(folder: Path, job: Job, made_from: Iterable[str], *, secret: bool = False) -> None:
+def is_current(folder: Path, job: Job, code: str) -> bool:
+    """Whether a folder holds a finished job as it is planned now, whole, made by the same code of
+    the same contents."""
+    try:
+        made_by = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[CODE]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return (
+        made_by == code
+        and read_job(folder / JOB_FILE) == job
+        and changed_file(folder) is None
+        and stale_input(folder) is None
+    )
+
+
+def discarded(folder: Path) -> str | None:
+    """Return which file of a folder is not the one that was written, if any.
+
+    Its manifest is removed, so that the next run makes the folder anew.
+    """
+    reason = changed_file(folder)
+    if reason is not None:
+        (folder / MANIFEST).unlink()
+    return reason
+
+
+def require_whole(*folders: Path) -> None:
+    """Raise UserError where a file is not the one that was written, or a manifest is gone."""
+    reasons = [
+        discarded(folder) if (folder / MANIFEST).is_file() else f"{folder / MANIFEST}: is gone"
+        for folder in folders
+    ]
+    if reasons := list(filter(None, reasons)):
+        raise UserError("\n".join(reasons) + f"\n{AGAIN}")
+
+
+def require_raw(raw: Path, receipts: Iterable[str]) -> None:
+    """Raise UserError where a raw file is not the one that a receipt names; the receipt is removed,
+    so that the next run supplies the file again."""
+    for receipt in map(Path, receipts):
+        for record in json.loads(receipt.read_text(encoding="utf-8"))["files"]:
+            path = raw / record["file"]
+            status = path.stat() if path.is_file() else None
+            known = status and (status.st_size, status.st_mtime_ns)
+            if status is None or (
+                known != (record["bytes"], record["mtime_ns"])
+                and sha256_of(path) != record["sha256"]
+            ):
+                receipt.unlink()
+                raise UserError(f"{path}: is not the file that was checked before\n{AGAIN}")
+
+
+def finish(
+    folder: Path, job: Job, made_from: Iterable[str], *, code: str = "", secret: bool = False
+) -> None:
     """Put a job beside its saved files, and what it was made from into their manifest.
 
-    ``secret``: its noise is fresh and its data may be private, so that the manifest says nothing
-    of them; the hashes are kept with the data.
+    ``code`` is the hash of the code that made it, if any. ``secret``: its noise is fresh and its
+    data may be private, so that the manifest says nothing of them; the hashes are kept with the
+    data.
     """
     write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
-    vouch(folder, [JOB_FILE], None if secret else made_from)
+    vouch(folder, [JOB_FILE], None if secret else made_from, code)
     if secret:
         write_json(_sources(folder), {path: content_digest(path) for path in made_from})
 
@@ -79,7 +138,9 @@ def _sources(folder: Path) -> Path:
     return SOURCES / f"{hashlib.sha256(folder.as_posix().encode()).hexdigest()[:16]}.json"
 
 
-def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str] | None) -> None:
+def vouch(
+    folder: Path, files: Iterable[str], made_from: Iterable[str] | None, code: str = ""
+) -> None:
     """Add to the manifest of a folder the hashes of ``files`` and what the folder was made from.
 
     None: nothing is told of it.
@@ -89,4 +150,6 @@ def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str] | None) -
     manifest[MADE_FROM] = (
         None if made_from is None else {path: content_digest(path) for path in made_from}
     )
+    if code:
+        manifest[CODE] = code
     write_json(folder / MANIFEST, manifest)

@@ -1,11 +1,12 @@
 """What the Snakemake workflow asks of Python: which jobs, made of which files.
 
 ``Snakefile`` and ``workflow/rules`` hold the rules; everything that they compute is here, as
-functions of the configuration and of the files that earlier runs have left. Nothing here writes.
+functions of the configuration and of the files that earlier runs have left.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import defaultdict
@@ -15,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from private_graphs.cost import Costs, finished_times, recorded_times
+from private_graphs.cost import Costs, recorded_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import DATASETS
@@ -29,7 +30,8 @@ from private_graphs.methods import data_view, module_of
 from private_graphs.plan import Plan
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.slices import STUDIES
-from private_graphs.study import Run, accepted
+from private_graphs.studies import claims_module, exhibits_by_name
+from private_graphs.study import Run, accepted, load_study, study_ids
 
 RESULTS = Path("results")
 RAW = Path("data/raw")
@@ -38,14 +40,19 @@ PROCESSED = Path("data/processed")
 RECORDED = Path("recorded")
 RECORDED_CLAIMS = RESULTS / "recorded" / "claims"
 """Verdicts of recorded runs, as ``results/<scale>/claims`` has those of a scale."""
-BUNDLES = ("data", "independent", "following", "report")
-"""Jobs that a cluster runs as one: see ``Workflow.bundle`` and the rules."""
-LIBRARIES = {"bert": "transformers.models.bert.modeling_bert", "sbert": "sentence_transformers"}
-"""What takes seconds to import where features of a kind are made."""
-SHORT_SECONDS = 120.0
-"""Jobs that are expected to take no longer are bundled on a cluster."""
-
 # --- the plan --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Jobs of one run group and dataset that one process computes, one after the other.
+
+    None of them needs another one of them.
+    """
+
+    name: str
+    """``<study>/<group>/<dataset>/<features>/<number>``."""
+    jobs: tuple[Job, ...]
 
 
 @dataclass(frozen=True)
@@ -74,71 +81,147 @@ class Workflow:
         """Folder of the jobs of the scale."""
         return self.results / "jobs"
 
-    def job(self, identifier: str) -> Job:
-        """Return a job of the plan; UserError for another."""
-        if identifier not in self.jobs:
-            raise UserError(
-                f"no job {identifier} in this configuration; snakemake --dry-run lists those "
-                "there are"
-            )
-        return self.jobs[identifier]
+    @cached_property
+    def batches(self) -> dict[str, Batch]:
+        """The jobs in batches, by name: cut where a job needs another one of the same run group
+        and dataset, and after so many minutes as the run says.
+        """
+        stages: dict[str, int] = {}
 
-    def made_by(self, *, audits: bool) -> list[Job]:
-        """Return the audits of the plan, or all other jobs."""
-        return [job for job in self.jobs.values() if (job.attack is not None) == audits]
+        def stage(job: Job) -> int:
+            if job.id not in stages:
+                needed = map(self.jobs.__getitem__, needed_by(job))
+                stages[job.id] = 1 + max(map(stage, needed), default=-1)
+            return stages[job.id]
+
+        alike: dict[str, dict[int, list[Job]]] = defaultdict(lambda: defaultdict(list))
+        for job in self.jobs.values():
+            place = f"{job.study}/{job.group}/{job.dataset}/{job.features}"
+            alike[place][stage(job)].append(job)
+        batches = {}
+        for place, at_stage in alike.items():
+            parts = [part for _, jobs in sorted(at_stage.items()) for part in self._cut(jobs)]
+            for number, part in enumerate(parts, 1):
+                batches[f"{place}/{number}"] = Batch(f"{place}/{number}", tuple(part))
+        return batches
+
+    def _cut(self, jobs: Iterable[Job]) -> list[list[Job]]:
+        """Cut a list of jobs before it is longer than a batch may take."""
+        parts: list[list[Job]] = []
+        most, spent = 60 * self.run.batch_minutes, math.inf
+        for job in jobs:
+            seconds = self.costs.seconds(job)
+            if spent + seconds > most:
+                parts, spent = [*parts, []], 0.0
+            parts[-1].append(job)
+            spent += seconds
+        return parts
+
+    @cached_property
+    def _batch_of(self) -> dict[str, str]:
+        return {job.id: name for name, batch in self.batches.items() for job in batch.jobs}
+
+    def batch(self, name: str) -> Batch:
+        """Return a batch of the plan; UserError for another."""
+        if name not in self.batches:
+            raise UserError(
+                f"no batch {name} in this configuration; snakemake --dry-run --quiet none lists "
+                "those there are"
+            )
+        return self.batches[name]
 
     def names_of(self, *, audits: bool) -> str:
-        """Return a regular expression of the identifiers of audits, or of all other jobs.
+        """Return a regular expression of the names of batches of audits, or of all others."""
+        jobs = (job for job in self.jobs.values() if (job.attack is not None) == audits)
+        return f"(?:{either(sorted({f'{job.study}/{job.group}' for job in jobs}))})/.+"
 
-        It names run groups: Snakemake holds every file against it, and thousands of names are slow.
-        """
-        groups = {f"{job.study}/{job.group}" for job in self.made_by(audits=audits)}
-        return f"(?:{either(sorted(groups))})/.+"
+    def marker(self, name: str) -> str:
+        """Return the file that says that all jobs of a batch have finished."""
+        return (self.results / "batches" / f"{name}.json").as_posix()
 
-    # files of jobs
+    def markers(self) -> list[str]:
+        """Return the markers of all batches."""
+        return list(map(self.marker, self.batches))
 
-    def inputs(self, identifier: str) -> dict[str, str | list[str]]:
-        """Return what a job is made of: its dataset, the job of its choice, jobs that it needs."""
-        return {
-            "dataset": self.dataset(identifier),
-            "choice": self.choice(identifier),
-            "needs": self.needs(identifier),
-        }
+    def reopen(self) -> None:
+        """Remove the markers of batches of which a job is gone, so that they run again."""
+        for name, batch in self.batches.items():
+            marker = Path(self.marker(name))
+            jobs = (self.folder / job.id / MANIFEST for job in batch.jobs)
+            if marker.is_file() and not all(map(Path.is_file, jobs)):
+                marker.unlink()
 
-    def manifests(self, jobs: Iterable[Job] | None = None) -> list[str]:
-        """Return the manifests of jobs, by default of all that are planned."""
-        jobs = self.jobs.values() if jobs is None else jobs
-        return [(self.folder / job.id / MANIFEST).as_posix() for job in jobs]
+    def inputs(self, name: str) -> dict[str, list[str]]:
+        """Return what a batch is made of: its datasets, and the batches of jobs that it needs."""
+        jobs = self.batch(name).jobs
+        needed = dict.fromkeys(self._batch_of[other] for job in jobs for other in needed_by(job))
+        datasets = dict.fromkeys(map(dataset_manifest, (job for job in jobs if not job.attack)))
+        return {"datasets": list(datasets), "needs": list(map(self.marker, needed))}
 
-    def choice(self, identifier: str) -> list[str]:
-        """Return the manifest of the job in which settings are chosen for another, if any."""
-        chosen = self.job(identifier).chosen
-        return [(self.folder / chosen.job.id / MANIFEST).as_posix()] if chosen else []
+    def built(self, name: str) -> list[str]:
+        """Return the identifier of each job of a batch with the folder of its dataset."""
+        return [
+            f"{job.id} {(PROCESSED / build_of(job)).as_posix()}" for job in self.batch(name).jobs
+        ]
 
-    def needs(self, identifier: str) -> list[str]:
-        """Return the manifests of the jobs whose artifacts a job reads."""
-        needed = self.job(identifier).needs.values()
-        return [(self.folder / other / MANIFEST).as_posix() for other in needed]
+    def modules(self, name: str) -> list[str]:
+        """Return the modules that a batch reaches by name: those of its methods."""
+        return sorted({module_of(job.method) for job in self.batch(name).jobs})
 
-    def dataset(self, identifier: str) -> str:
-        """Return the manifest of the built dataset that a job reads."""
-        return (PROCESSED / build_of(self.job(identifier)) / MANIFEST).as_posix()
+    def title(self, name: str) -> str:
+        """Return a batch in words: the first exhibit that reads it, dataset, what is compared."""
+        jobs = self.batch(name).jobs
+        one = jobs[0]
+        made = exhibits_by_name(one.study)
+        order = dict.fromkeys([*load_study(one.study, self.run.scale).exhibits, *made])
+        reads = (each for each in order if (one.study, one.group) in made[each].reads(one.study))
+        label = re.sub(r"(?<=\d)_(?=\d)", ".", next(reads, one.group)).replace("_", " ")
+        label = re.sub(r"^(table|figure)(?=\d)", lambda found: f"{found[0].title()} ", label)
+        place = one.dataset if one.features == "raw" else f"{one.dataset} {one.features}"
+        protocols = dict.fromkeys(job.protocol for job in jobs)
+        methods = dict.fromkeys(job.method for job in jobs)
+        return (
+            f"{label}, {one.study}: {place}; {', '.join(protocols)}; {', '.join(methods)} "
+            f"({'1 job' if len(jobs) == 1 else f'{len(jobs)} jobs'})"
+        )
 
-    def modules(self, identifier: str) -> list[str]:
-        """Return the modules that a job reaches by name: that of its method."""
-        return [module_of(self.job(identifier).method)]
-
-    def noise_source(self, identifier: str) -> str:
+    def noise_source(self, name: str) -> str:
         """Seeds that everybody knows for published data; of a user's graph nobody may know them."""
-        own = registry.dataset_spec(self.job(identifier).dataset).own
+        own = registry.dataset_spec(self.batch(name).jobs[0].dataset).own
         return "os_entropy" if own else "seeded"
+
+    # exhibits
+
+    def shown_jobs(self) -> list[str]:
+        """Return the identifiers of the jobs that exhibits show: planned and finished ones."""
+        return sorted({*self.jobs, *self.finished})
+
+    def shown_exhibits(self) -> list[tuple[str, str]]:
+        """Return (study, name) of the exhibits to write, those that read jobs where one is shown,
+        or where all are made on request alone.
+
+        Beside those asked for these are the ones that earlier runs have made: a run may repeat a
+        job that they read, and they may not keep its old scores.
+        """
+        groups = {tuple(name.split("/", 2)[:2]) for name in self.shown_jobs()}
+        shown = []
+        for study_id in study_ids():
+            asked = {exhibit.name for exhibit in self.plan.exhibits.get(study_id, ())}
+            for name, exhibit in exhibits_by_name(study_id).items():
+                made = self.results / "exhibits" / study_id / f"{name}.md"
+                any_run = groups & set(exhibit.reads(study_id))
+                if (name in asked or made.is_file()) and (
+                    any_run or load_study(study_id).on_request(exhibit.groups)
+                ):
+                    shown.append((study_id, name))
+        return shown
 
     # data
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:
         """Names of the datasets of the run: of its jobs, and of exhibits that show their sizes."""
-        names = {job.dataset for job in self.made_by(audits=False)}
+        names = {job.dataset for job in self.jobs.values() if not job.attack}
         for study_id, exhibits in self.plan.exhibits.items():
             if any(exhibit.statistics for exhibit in exhibits):
                 study = self.plan.studies[study_id]
@@ -149,7 +232,7 @@ class Workflow:
     def builds(self) -> dict[str, list[str]]:
         """Builds of each dataset that the run needs, below ``data/processed``."""
         builds: dict[str, dict[str, None]] = defaultdict(dict)
-        for job in self.made_by(audits=False):
+        for job in (job for job in self.jobs.values() if not job.attack):
             builds[job.dataset][build_of(job)] = None
         for name in self.datasets:
             if name not in builds:
@@ -157,13 +240,6 @@ class Workflow:
                     shown_alone(name, self.run.features or (), self.run.protocols or PROTOCOLS)
                 )
         return {name: list(folders) for name, folders in builds.items()}
-
-    def data_folders(self) -> list[str]:
-        """Return the folders of built datasets, and of the texts that they are made of."""
-        builds = [build for builds in self.builds.values() for build in builds]
-        parts = [Path(build).parts for build in builds]
-        texts = {f"{p[0]}/texts/{p[2]}" for p in parts if p[1:2] and p[1] in registry.TEXT_FEATURES}
-        return [(PROCESSED / name).as_posix() for name in [*sorted(texts), *builds]]
 
     def shown_builds(self) -> list[str]:
         """Return the builds whose sizes tables show: one per dataset and sample."""
@@ -176,48 +252,53 @@ class Workflow:
             folders += builds
         return folders
 
-    def receipted(self) -> list[str]:
-        """Return the names of datasets and models whose raw files the run needs."""
+    def wanted_receipts(self) -> list[str]:
+        """Return the receipts that are absent of raw files that the run needs.
+
+        Others are no output of any rule: a new dataset is no reason to read the raw files of
+        another.
+        """
         names = {name for name in self.datasets if not registry.dataset_spec(name).own}
         for dataset in self.datasets:
             for build in self.builds[dataset]:
                 kind = [*Path(build).parts, ""][1]
                 names |= set(models_of(registry.dataset_spec(dataset), kind))
-        return sorted(names)
+        return [path for path in map(receipt_file, sorted(names)) if not Path(path).is_file()]
 
     # resources
 
     @cached_property
     def costs(self) -> Costs:
-        """What finished jobs of any scale, and recorded ones, tell of the seconds of others."""
-        recorded = recorded_times(self.jobs.values(), RECORDED, self.run.scale)
-        return Costs(finished_times(RESULTS), recorded)
+        """What recorded jobs tell of the seconds of others."""
+        return Costs(recorded_times(self.jobs.values(), RECORDED, self.run.scale))
 
-    def megabytes(self, identifier: str) -> int:
-        """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per run."""
-        job = self.job(identifier)
-        if job.attack:
-            return 4000
-        size = registry.dataset_spec(job.dataset).size_with(job.features)
-        hidden = int(job.settings.get("hidden", 32))
-        arrays = job.n_replicas * size.nodes * hidden * 8 * 20
-        return 4000 + (arrays + size.nonzeros * 24) // 2**20
+    def megabytes(self, name: str) -> int:
+        """Return a generous bound on the memory of a batch."""
+        return max(map(job_megabytes, self.batch(name).jobs))
 
-    def minutes(self, identifier: str) -> int:
-        """Return a generous bound on the time of a job."""
-        return 5 + int(self.costs.seconds(self.job(identifier)) / 60 * 12)
+    def minutes(self, name: str) -> int:
+        """Return a generous bound on the time of a batch."""
+        return 5 + int(sum(map(self.costs.seconds, self.batch(name).jobs)) / 60 * 12)
 
-    def bundle(self, identifier: str) -> str | None:
-        """Return the group in which a cluster runs a short job together with others.
 
-        The jobs of a group need none of each other, so that any of them may be put together.
-        """
-        job = self.job(identifier)
-        if self.costs.seconds(job) > SHORT_SECONDS:
-            return None
-        needed = [*job.needs.values(), *([job.chosen.job.id] if job.chosen else [])]
-        further = any(self.jobs[name].needs or self.jobs[name].chosen for name in needed)
-        return None if further else "following" if needed else "independent"
+def needed_by(job: Job) -> list[str]:
+    """Return the identifiers of the jobs that another one reads: of its choice, of artifacts."""
+    return [*([job.chosen.job.id] if job.chosen else []), *job.needs.values()]
+
+
+def dataset_manifest(job: Job) -> str:
+    """Return the manifest of the built dataset that a job reads."""
+    return (PROCESSED / build_of(job) / MANIFEST).as_posix()
+
+
+def job_megabytes(job: Job) -> int:
+    """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per run."""
+    if job.attack:
+        return 4000
+    size = registry.dataset_spec(job.dataset).size_with(job.features)
+    hidden = int(job.settings.get("hidden", 32))
+    arrays = job.n_replicas * size.nodes * hidden * 8 * 20
+    return 4000 + (arrays + size.nonzeros * 24) // 2**20
 
 
 def make_workflow(raw: Mapping[str, Any]) -> Workflow:
@@ -275,14 +356,12 @@ def either(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-def rejoin(wildcards: dict[str, str]) -> None:
-    """Give ``job`` back its name in the wildcards of one job that Snakemake has read from a command
-    line: it splits them at every comma. Others are left as they are.
-    """
-    if "job" in wildcards:
-        parts = [f"{name}={value}" for name, value in wildcards.items()]
-        wildcards.clear()
-        wildcards["job"] = ",".join(parts).removeprefix("job=")
+def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the modules of exhibits, and those of the claims of their studies."""
+    exhibits = list(exhibits)
+    claims = map(claims_module, dict.fromkeys(study_id for study_id, _ in exhibits))
+    modules = [f"private_graphs.studies.{study_id}.{name}" for study_id, name in exhibits]
+    return [*modules, *filter(None, claims)]
 
 
 # --- data ------------------------------------------------------------------------------------

@@ -17,8 +17,6 @@ import pytest
 import yaml
 from lent_kernels import lend_kernels
 
-from private_graphs.files import check_manifest
-
 PARTS = ("src", "workflow", "profiles", "envs", "recorded", "Snakefile", "config.yaml")
 UNREACHABLE = {
     name: "http://127.0.0.1:9"
@@ -26,13 +24,6 @@ UNREACHABLE = {
 }
 """Proxies that refuse every connection: nothing can be had from the network."""
 STUDY = "lrec2022"
-
-
-@pytest.fixture
-def hollow_results(monkeypatch) -> None:
-    """Results of ``finished_jobs`` have right hashes and no contents to speak of."""
-    hashes = "private_graphs.repairs.read_job_folder"
-    monkeypatch.setattr(hashes, lambda name, folder, labels: check_manifest(folder))
 
 
 @dataclass
@@ -57,10 +48,10 @@ class Project:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def reproduce(self) -> subprocess.Popen[str]:
-        """Start what ``make reproduce`` starts after the installation."""
+    def start(self) -> subprocess.Popen[str]:
+        """Start a run as ``make reproduce`` does after the installation."""
         process = subprocess.Popen(
-            [sys.executable, "workflow/reproduce.py"],
+            [str(Path(sys.executable).parent / "snakemake")],
             cwd=self.path, env=self.environment(), text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
@@ -69,7 +60,7 @@ class Project:
 
     def jobs(self, *arguments: str, **variables: str) -> dict[str, int]:
         """Return how many jobs of each rule a dry run announces."""
-        done = self.snakemake("--dry-run", *arguments, **variables)
+        done = self.snakemake(*arguments, "--dry-run", "--quiet", "rules", **variables)
         assert done.returncode == 0, done.stdout
         rows = re.findall(r"^(\w+) +(\d+)$", done.stdout, flags=re.MULTILINE)
         return {rule: int(count) for rule, count in rows if rule not in ("total", "all")}
@@ -209,7 +200,8 @@ def finished(first_run: FirstRun) -> Iterator[Project]:
 @pytest.fixture
 def shipped(root: Path, project: Project) -> Project:
     """A project in which nothing has run, with the studies and the configuration as they are."""
-    shutil.copytree(root / "studies", project.path / "studies", dirs_exist_ok=True)
+    studies = "src/private_graphs/studies"
+    shutil.copytree(root / studies, project.path / studies, dirs_exist_ok=True)
     shutil.copy2(root / "config.yaml", project.path)
     return project
 

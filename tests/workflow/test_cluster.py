@@ -8,15 +8,15 @@ import subprocess
 import sys
 import time
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
-from snakemake.target_jobs import parse_target_jobs_cli_args
-from snakemake_interface_executor_plugins.utils import TargetSpec, encode_target_jobs_cli_args
+from snakemake_executor_plugin_slurm.utils import set_gres_string
 
-from private_graphs.workflow import SHORT_SECONDS, Workflow, make_workflow, rejoin
+from private_graphs.workflow import Workflow, make_workflow
 
 PROFILE = "profiles/slurm/config.yaml"
 
@@ -28,42 +28,27 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workflow:
     return make_workflow({})
 
 
-def test_names_of_jobs_survive_the_command_line_of_a_remote_process(demo: Workflow) -> None:
-    """Snakemake quotes a wildcard that has commas, and reads it back in pieces."""
-    names = [*demo.jobs, "a/b", "a/b=1"]
-    specs = [TargetSpec("run", {"job": name}) for name in names]
-    read = parse_target_jobs_cli_args(encode_target_jobs_cli_args(specs))
-    for spec in read:
-        rejoin(spec.wildcards_dict)
-    assert [spec.wildcards_dict for spec in read] == [{"job": name} for name in names]
-    other = {"dataset": "a", "view": "b"}
-    rejoin(other)
-    assert other == {"dataset": "a", "view": "b"}
-
-
-def test_only_short_jobs_are_bundled_and_none_with_one_that_it_needs(demo: Workflow) -> None:
-    bundles = {name: demo.bundle(name) for name in demo.jobs}
-    assert {"independent", "following"} <= set(bundles.values())
-    for name, bundle in bundles.items():
-        job = demo.jobs[name]
-        needed = [*job.needs.values(), *([job.chosen.job.id] if job.chosen else [])]
-        assert all(bundles[other] != bundle for other in needed) or bundle is None
-        assert (bundle is None) >= (demo.costs.seconds(job) > SHORT_SECONDS)
-
-
-def test_the_profile_names_the_bundles_that_there_are(root: Path, demo: Workflow) -> None:
+def test_device_cuda_asks_slurm_for_a_gpu_by_its_profile(root: Path, tmp_path: Path) -> None:
+    """The rules ask for ``gpu=1``, which the executor of the profile passes on to sbatch."""
     profile = yaml.safe_load((root / PROFILE).read_text(encoding="utf-8"))
-    used = {demo.bundle(name) for name in demo.jobs} - {None}
-    assert used < set(profile["group-components"])
-    resources = profile.get("set-resources", {}).values()
-    assert not any({"gpu", "gres"} <= set(each) for each in resources), "never both"
+    assert profile["executor"] == "slurm"
+    assert not {"gpu", "gres"} & {*profile.get("default-resources", {})}, "asked for once"
+    for device, words in (("cuda", "resources:.* gpu=1"), ("cpu", "resources:.* gpu=0")):
+        (tmp_path / "Snakefile").write_text(OUTER.format(root=root, more=f'"device": "{device}"'))
+        told = snakemake(root, tmp_path, "--dry-run", "mine")
+        (rule,) = re.findall(r"rule private_graphs_run:\n((?:    .*\n)+)", told)
+        assert re.search(words, rule), rule
+    asked = types.SimpleNamespace(resources={"gpu": 1})
+    assert set_gres_string(asked) == " --gpus=1"
+    assert set_gres_string(types.SimpleNamespace(resources={"gpu": 0})) == ""
 
 
-def test_names_of_audits_and_of_other_jobs_are_told_apart(demo: Workflow) -> None:
+def test_names_of_audits_and_of_other_batches_are_told_apart(demo: Workflow) -> None:
     for audits in (False, True):
         pattern = re.compile(demo.names_of(audits=audits))
-        matched = {name for name in demo.jobs if pattern.fullmatch(name)}
-        assert matched == {job.id for job in demo.made_by(audits=audits)}
+        matched = {name for name in demo.batches if pattern.fullmatch(name)}
+        assert matched == {name for name, batch in demo.batches.items()
+                           if bool(batch.jobs[0].attack) == audits}  # fmt: skip
 
 
 def snakemake(root: Path, place: Path, *arguments: str) -> str:
@@ -80,7 +65,8 @@ def snakemake(root: Path, place: Path, *arguments: str) -> str:
 OUTER = """
 module private_graphs:
     snakefile: "{root}/Snakefile"
-    config: {{"studies": "lrec2022", "exhibits": "table1", "datasets": "synthetic-planetoid"}}
+    config: {{"studies": "lrec2022", "exhibits": "table1",
+        "datasets": "synthetic-planetoid", {more}}}
 
 use rule * from private_graphs as private_graphs_*
 
@@ -93,22 +79,21 @@ rule mine:
 
 def test_the_workflow_is_a_module_of_another_one(root: Path, tmp_path: Path) -> None:
     """In another folder, which has none of the files of the project."""
-    (tmp_path / "Snakefile").write_text(OUTER.format(root=root))
+    (tmp_path / "Snakefile").write_text(OUTER.format(root=root, more=""))
     plan = snakemake(root, tmp_path, "--dry-run", "mine")
-    assert re.search(r"^private_graphs_run +12$", plan, flags=re.MULTILINE), plan
+    assert re.search(r"^private_graphs_run +1$", plan, flags=re.MULTILINE), plan
     dataset = tmp_path / "data" / "processed" / "synthetic-planetoid" / "dataset.json"
     snakemake(root, tmp_path, dataset.relative_to(tmp_path).as_posix())
     assert dataset.is_file()
 
 
 def test_a_plan_of_thousands_of_jobs_costs_little_per_job(demo: Workflow) -> None:
-    """What Snakemake asks of us for every job: no file is read for it, no name is searched for."""
+    """What Snakemake asks of us for every batch: no file is read for it."""
     started = time.process_time()
-    jobs = demo.made_by(audits=False)
-    for job in jobs:
-        demo.inputs(job.id), demo.modules(job.id), demo.megabytes(job.id), demo.minutes(job.id)
-        demo.job(job.id).model_dump_json()
-    assert (time.process_time() - started) / len(jobs) < 0.002
+    for name in demo.batches:
+        demo.inputs(name), demo.modules(name), demo.megabytes(name), demo.minutes(name)
+        [job.model_dump_json() for job in demo.batch(name).jobs]
+    assert (time.process_time() - started) / len(demo.jobs) < 0.002
 
 
 def test_the_container_has_what_the_lock_pins_and_nothing_else(root: Path) -> None:

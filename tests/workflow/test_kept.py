@@ -8,12 +8,9 @@ import pytest
 
 from private_graphs.files import MANIFEST
 from private_graphs.jobs import Chosen, Job
-from private_graphs.kept import finished_jobs, followers, linked, outdated, widened
-from private_graphs.verify import write_hashes
+from private_graphs.kept import finished_jobs, followers, linked, widened
 
 from .finished_jobs import leave_job
-
-pytestmark = pytest.mark.usefixtures("hollow_results")
 
 CHOICE = Job(study="s", group="table", name="d/raw/m", dataset="d", method="m", scenario="nodes",
              epsilons=(2,), seeds=(0, 1), choose={"rate": (1, 10)})  # fmt: skip
@@ -76,13 +73,3 @@ def test_finished_jobs_are_those_with_a_manifest_in_the_folder_of_their_name(job
     assert set(finished_jobs(jobs)) == {FOLLOWER.id}
     (jobs / FOLLOWER.id / "job.json").write_text(CHOICE.model_dump_json())
     assert finished_jobs(jobs) == {}, "the plan of another job"
-
-
-def test_jobs_are_outdated_by_contents_and_not_by_dates(jobs: Path) -> None:
-    finished = finished_jobs(jobs)
-    (jobs / CHOICE.id / "runs.parquet").touch()
-    assert outdated(jobs, finished, {}) == []
-    (jobs / CHOICE.id / "runs.parquet").write_bytes(b"chosen anew")
-    write_hashes(jobs / CHOICE.id, ["runs.parquet"], [])
-    assert outdated(jobs, finished, {}) == [FOLLOWER]
-    assert outdated(jobs, finished, {FOLLOWER.id: FOLLOWER}) == [], "the run sees to it"

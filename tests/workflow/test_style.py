@@ -15,9 +15,8 @@ from packaging.utils import canonicalize_name
 
 from private_graphs.imports import import_closure
 from private_graphs.methods import all_methods, module_of
-from private_graphs.repairs import Repairs, exhibit_modules, shown_exhibits
 from private_graphs.studies import modules_of
-from private_graphs.workflow import make_workflow, recorded_studies
+from private_graphs.workflow import exhibit_modules, make_workflow, recorded_studies
 
 from .conftest import Project
 
@@ -51,11 +50,37 @@ def test_every_rule_has_a_script_of_its_name_a_log_and_an_environment(root: Path
             rules.append(name)
             for directive in ("log:", "conda:", "threads: ", "resources:", "mem_mb=", "runtime="):
                 assert f"    {directive}" in body, (name, directive)
-            own_times = name in ("run", "audit")  # those of a run may be secret
-            assert ("    times=" in body) == own_times != ("    benchmark:" in body), name
-            assert f'"../scripts/{name}.py"' in body and f'code("{name}.py"' in body
+            batch = name in ("run", "audit")
+            assert "    benchmark:" not in body, "times may be secret"
+            assert f'"../scripts/{name}.py"' in body
+            assert f'{"code_of_methods" if batch else "code"}("{name}.py"' in body
     assert rules == ["sources", "dataset", "texts", "features", "run", "audit", "exhibits",
                      "recorded_claims", "site"]  # fmt: skip
+
+
+DOCUMENTED = {
+    "snakemake.utils": {"min_version"},
+    "snakemake.exceptions": {"WorkflowError"},
+    "workflow": {"cores"},
+}
+"""What Snakemake documents and we use; in scripts also the object ``snakemake``, as ``snake``."""
+SCRIPT = {"input", "output", "params", "wildcards", "threads", "log", "resources", "config"}
+
+
+def test_only_what_snakemake_documents_is_used(root: Path) -> None:
+    rules = [root / "Snakefile", *(root / "workflow").rglob("*.smk")]
+    code = [*(root / "workflow").rglob("*.py"), *(root / "src").rglob("*.py")]
+    for path in [*rules, *code]:
+        text = path.read_text(encoding="utf-8")
+        for line in re.findall(r"^ *(?:from|import) +snakemake.*$", text, flags=re.MULTILINE):
+            found = re.fullmatch(r" *from (snakemake\.\w+) import (\w+)", line)
+            assert found and found[2] in DOCUMENTED.get(found[1], ()), f"{path}: {line}"
+        if path in rules:
+            used = set(re.findall(r"\bworkflow\.(\w+)", re.sub(r"#.*|\".*?\"", "", text)))
+            assert used - {"flow"} <= DOCUMENTED["workflow"], path
+        if path.parent.name == "scripts":
+            used = set(re.findall(r"\b(?:snake|snakemake)\.(\w+)", text))
+            assert used <= SCRIPT, (path, used)
 
 
 def test_environments_have_the_versions_of_the_lock(root: Path) -> None:
@@ -89,7 +114,7 @@ def by_name(rule: str) -> list[str]:
     if rule in ("run", "audit"):
         return sorted({module_of(name) for name in all_methods()})
     if rule == "exhibits":
-        return exhibit_modules(shown_exhibits(make_workflow({}), Repairs()))
+        return exhibit_modules(make_workflow({}).shown_exhibits())
     if rule in ("recorded_claims", "site"):  # studies of a run are recorded, but for a new one
         return modules_of(recorded_studies())
     return []

@@ -14,13 +14,17 @@ import pytest
 import safetensors.numpy
 from small_jobs import job_of, small_dataset
 
-from private_graphs.files import MANIFEST, WITHOUT_DP, changed_file, write_json
+from private_graphs.errors import UserError
+from private_graphs.files import MANIFEST, WITHOUT_DP, changed_file, sha256_of, write_json
 from private_graphs.jobs import Attack
-from private_graphs.repairs import damage
+from private_graphs.report.rows import labels_in, read_job_folder
 from private_graphs.run import execute
 from private_graphs.verify import (
     content_digest,
     finish,
+    is_current,
+    require_raw,
+    require_whole,
     stale_input,
     write_hashes,
 )
@@ -51,6 +55,15 @@ def processed(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+def damage(folder: Path, name: str, processed: Path | None = None) -> str | None:
+    """What a reader says of the files of a finished job; None where nothing is wrong."""
+    try:
+        read_job_folder(name, folder, labels_in(processed))
+    except UserError as error:
+        return str(error)
+    return None
+
+
 def edit_rows(folder: Path, **columns: object) -> None:
     """Change columns of the first row."""
     rows = pd.read_parquet(folder / "runs.parquet")
@@ -63,9 +76,9 @@ def test_what_was_written_is_whole_and_what_has_not_finished_is_not_damaged(
     folder: Path, processed: Path, tmp_path: Path
 ) -> None:
     assert damage(folder, JOB.id) is None and damage(folder, JOB.id, processed) is None
-    assert damage(tmp_path / "jobs" / "nothing", "nothing") is None
-    (folder / MANIFEST).unlink()
-    assert damage(folder, JOB.id) is None
+    require_whole(folder)
+    with pytest.raises(UserError, match="nothing.*: is gone"):
+        require_whole(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(
@@ -80,13 +93,10 @@ def test_a_cut_or_absent_file_is_named_whatever_its_date(folder: Path, name: str
     else:
         path.write_bytes(content[: len(content) // 2] if how == "cut" else b"")
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    reason = damage(folder, JOB.id)
-    if (name, how) == (MANIFEST, "removed"):
-        assert reason is None, "without it nothing has finished"
-    else:
-        assert name in reason
-    path.write_bytes(content)
-    assert damage(folder, JOB.id) is None, "the good file counts again"
+    with pytest.raises(UserError, match=name):
+        require_whole(folder)
+    assert not (folder / MANIFEST).exists(), "nothing has finished any more"
+    assert not is_current(folder, JOB, "code")
 
 
 def test_an_edited_score_is_found_by_its_hash_and_by_its_predictions(
@@ -205,3 +215,46 @@ def test_receipts_count_by_the_hashes_of_their_files(tmp_path: Path) -> None:
     assert first == digest(sha256="a" * 64, mtime_ns=2) != digest(sha256="b" * 64, mtime_ns=1)
     receipt.write_text("{")
     assert content_digest(receipt) is None
+
+
+def test_a_finished_job_is_current_with_its_plan_its_code_and_what_it_was_made_from(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file.json").write_text("{}")
+    write_hashes(source, ["file.json"], [])
+    made_from = ((source / MANIFEST).as_posix(),)
+    folder = leave_job(tmp_path, JOB, made_from)
+    assert not is_current(folder, JOB, "code"), "nobody knows what made it"
+    finish(folder, JOB, made_from, code="code")
+    assert is_current(folder, JOB, "code") and not is_current(folder, JOB, "other")
+    assert not is_current(folder, JOB.model_copy(update={"seeds": (7,)}), "code")
+    (source / "file.json").write_text("[]")
+    write_hashes(source, ["file.json"], [])
+    assert not is_current(folder, JOB, "code")
+    finish(folder, JOB, made_from, code="code")
+    assert is_current(folder, JOB, "code")
+    (folder / "statement.json").write_text("{}")
+    assert not is_current(folder, JOB, "code")
+
+
+def test_a_raw_file_that_was_changed_is_named_and_its_receipt_removed(tmp_path: Path) -> None:
+    raw, receipt = tmp_path / "ind.x", tmp_path / "cora.json"
+    raw.write_bytes(b"raw")
+
+    def leave_receipt() -> None:
+        status = raw.stat()
+        record = {"file": raw.name, "sha256": sha256_of(raw), "bytes": status.st_size,
+                  "mtime_ns": status.st_mtime_ns}  # fmt: skip
+        write_json(receipt, {"dataset": "cora", "files": [record]})
+
+    leave_receipt()
+    os.utime(raw, ns=(1, 1))
+    require_raw(tmp_path, [receipt])
+    for content in (b"raw and more", None):
+        leave_receipt()
+        raw.write_bytes(content) if content else raw.unlink()
+        with pytest.raises(UserError, match="ind.x: is not the file"):
+            require_raw(tmp_path, [receipt])
+        assert not receipt.exists()

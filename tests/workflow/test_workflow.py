@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import platform
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.errors import UsageError, UserError
-from private_graphs.locks import release_stale_lock
+from private_graphs.files import MANIFEST, write_json
+from private_graphs.locks import FolderLock
 from private_graphs.methods import data_view
 from private_graphs.studies import exhibits_by_name
 from private_graphs.workflow import (
     Workflow,
     either,
     embeds,
+    exhibit_modules,
     make_workflow,
     model_receipts,
+    needed_by,
     reader_modules,
     receipt_file,
     refuse_repeated_keys,
@@ -28,8 +34,6 @@ from private_graphs.workflow import (
 )
 
 from .finished_jobs import leave_job
-
-pytestmark = pytest.mark.usefixtures("hollow_results")
 
 PLANETOID = "synthetic-planetoid"
 OWN = {"name": "my_graph", "nodes": "nodes.csv", "edges": "edges.csv", "text": ["title"],
@@ -59,11 +63,11 @@ def groups(work: Workflow) -> dict[str, int]:
 
 def test_the_shipped_demo_is_small_and_has_every_group() -> None:
     work = make_workflow({"studies": "lrec2022"})
-    assert len(work.made_by(audits=False)) <= 125 and len(work.made_by(audits=True)) == 12
+    audits = [job for job in work.jobs.values() if job.attack]
+    assert len(work.jobs) - len(audits) <= 125 and len(audits) == 12
+    assert len(work.batches) <= 25
     assert set(groups(work)) >= {"table1", "table2", "leak", "A", "B", "C", "audit", "frontier"}
     assert {"synthetic-planetoid", "pokec_demo"} <= set(work.datasets)
-    texts = [folder for folder in work.data_folders() if "/texts/" in folder]
-    assert len(texts) == 4, "a view for each protocol, and one with the label"
 
 
 def test_the_whole_grid_of_three_graphs_is_planned() -> None:
@@ -80,49 +84,79 @@ def test_the_whole_grid_of_three_graphs_is_planned() -> None:
     assert full(exhibits="lrec2022.table5").datasets == ("citeseer", "cora", "pubmed")
 
 
-def test_the_job_of_a_choice_comes_along_and_is_an_input() -> None:
-    work = make_workflow({"exhibits": "lrec2022.figure2", "protocols": "paper"})
-    choosing = {job.chosen.job.id for job in work.jobs.values() if job.chosen}
-    assert choosing and choosing <= set(work.jobs)
+def test_every_job_is_in_one_batch_after_those_that_it_needs() -> None:
+    for asked in ({}, {"scale": "full", "exhibits": "lrec2022.figure2", "batch_minutes": 30}):
+        work = make_workflow(asked)
+        batches = [*work.batches.values()]
+        assert sorted(job.id for batch in batches for job in batch.jobs) == sorted(work.jobs)
+        place = {job.id: batch.name for batch in batches for job in batch.jobs}
+        for batch in batches:
+            assert "," not in batch.name
+            assert (
+                len({(job.study, job.group, job.dataset, job.features) for job in batch.jobs}) == 1
+            )
+            needed = {place[other] for job in batch.jobs for other in needed_by(job)}
+            assert batch.name not in needed
+            assert work.inputs(batch.name)["needs"] == [*map(work.marker, dict.fromkeys(
+                place[other] for job in batch.jobs for other in needed_by(job)))]  # fmt: skip
+            seconds = [work.costs.seconds(job) for job in batch.jobs]
+            assert len(seconds) == 1 or sum(seconds) <= 60 * work.run.batch_minutes
+    assert any(job.chosen for job in work.jobs.values())
+
+
+def test_the_cut_into_batches_is_that_of_the_plan_and_not_of_what_has_finished() -> None:
+    asked = {"exhibits": "lrec2022.figure2", "protocols": "paper", "batch_minutes": 0.05}
+    first = make_workflow(asked)
+    assert len(first.batches) > len(make_workflow(asked | {"batch_minutes": 60}).batches)
+    for job in first.jobs.values():
+        leave_job(first.folder, job)
+    assert make_workflow(asked).batches == first.batches
+
+
+def test_a_batch_of_which_a_job_is_gone_is_open_again() -> None:
+    work = make_workflow({"exhibits": "lrec2022.table1", "protocols": "paper"})
     for job in work.jobs.values():
-        expected = [f"results/demo/jobs/{job.chosen.job.id}/manifest.json"] if job.chosen else []
-        assert work.choice(job.id) == expected
-        assert work.needs(job.id) == []
+        leave_job(work.folder, job)
+    for marker in work.markers():
+        write_json(marker, {})
+    work.reopen()
+    assert all(Path(marker).is_file() for marker in work.markers())
+    (work.folder / job.id / MANIFEST).unlink()
+    work.reopen()
+    assert [marker for marker in work.markers() if not Path(marker).is_file()]
 
 
-def test_a_job_names_its_dataset_its_module_and_its_noise() -> None:
+def test_a_batch_names_its_datasets_its_modules_and_its_noise() -> None:
     work = make_workflow(
         {"exhibits": "lrec2022.table2,lrec2022.frontier", "protocols": "released,sound"}
     )
-    for job in work.made_by(audits=False):
-        manifest = work.dataset(job.id)
-        if job.dataset == "pokec_demo":
-            assert manifest == (
-                f"data/processed/pokec_demo/{job.features}/{data_view(job).name}/manifest.json"
-            )
-        else:
-            assert manifest == f"data/processed/{job.dataset}/manifest.json"
-        (module,) = work.modules(job.id)
-        assert module.startswith("private_graphs.methods.")
-        assert work.noise_source(job.id) == "seeded"
-        assert work.megabytes(job.id) >= 4000 and work.minutes(job.id) >= 5
-    with pytest.raises(UserError, match="no job elsewhere"):
-        work.job("elsewhere")
+    for batch in work.batches.values():
+        built = dict(each.split(" ") for each in work.built(batch.name))
+        for job in batch.jobs:
+            view = f"/{job.features}/{data_view(job).name}" if job.dataset == "pokec_demo" else ""
+            assert built[job.id] == f"data/processed/{job.dataset}{view}"
+        assert work.inputs(batch.name)["datasets"] == list(
+            dict.fromkeys(f"{folder}/manifest.json" for folder in built.values())
+        )
+        modules = work.modules(batch.name)
+        assert modules and all(each.startswith("private_graphs.") for each in modules)
+        assert work.noise_source(batch.name) == "seeded"
+        assert work.megabytes(batch.name) >= 4000 and work.minutes(batch.name) >= 5
+        assert ", lrec2022: " in work.title(batch.name)
+    with pytest.raises(UserError, match="no batch elsewhere"):
+        work.batch("elsewhere")
 
 
 def test_raw_files_are_those_of_the_datasets_and_of_downloaded_models() -> None:
     demo = make_workflow({"exhibits": "lrec2022.table2"})
-    assert demo.receipted() == ["pokec_demo"], "its models are embedded"
+    assert demo.wanted_receipts() == [receipt_file("pokec_demo")], "its models are embedded"
+    write_json(receipt_file("pokec_demo"), {})
+    assert demo.wanted_receipts() == []
     pokec = full(exhibits="lrec2022.table2", features="bert", protocols="sound")
     (model,) = model_receipts("pokec", "bert")
-    assert [receipt_file(name) for name in pokec.receipted()] == sorted(
-        [receipt_file("pokec"), model]
-    )
+    assert pokec.wanted_receipts() == sorted([receipt_file("pokec"), model])
     assert text_sources("pokec") == ["data/raw/receipts/pokec.json"]
     assert embeds("pokec", "bert") and not embeds("pokec_demo", "bert")
-    assert pokec.data_folders() == [
-        "data/processed/pokec/texts/sound", "data/processed/pokec/bert/sound",
-    ]  # fmt: skip
     assert shown_alone("cora", (), ("released", "sound")) == ["cora"]
     assert shown_alone("pokec", ("fasttext",), ("released",)) == ["pokec/fasttext/sound"]
     views = ["fb100/raw/released", "fb100/raw/sound"]
@@ -158,8 +192,8 @@ def test_a_users_graph_is_private_and_read_from_its_tables(place: Path) -> None:
         {"datasets": [OWN], "exhibits": "lrec2022.table1,lrec2022.table5", "splits": 1}
     )
     assert {job.dataset for job in work.jobs.values()} == {"my_graph"} == set(work.datasets)
-    assert work.receipted() == [] and text_sources("my_graph") == ["nodes.csv", "edges.csv"]
-    assert {work.noise_source(name) for name in work.jobs} == {"os_entropy"}
+    assert work.wanted_receipts() == [] and text_sources("my_graph") == ["nodes.csv", "edges.csv"]
+    assert {work.noise_source(name) for name in work.batches} == {"os_entropy"}
     assert not (place / "data").exists(), "a plan writes nothing"
     (place / "nodes.csv").unlink()
     with pytest.raises(UserError, match=r"nodes\.csv: no such file; the graph my_graph"):
@@ -173,12 +207,30 @@ def test_more_splits_than_training_nodes_are_refused(place: Path) -> None:
         make_workflow({"datasets": [OWN], "exhibits": "lrec2022.table1", "splits": 10})
 
 
+def test_exhibits_of_a_run_are_those_with_a_job_and_what_earlier_runs_made() -> None:
+    asked = {"exhibits": "lrec2022.table1", "protocols": "paper", "datasets": PLANETOID}
+    work = make_workflow(asked)
+    assert work.shown_exhibits() == [("lrec2022", "table1")]
+    figure2 = make_workflow(asked | {"exhibits": "lrec2022.figure2"})
+    for job in (job for job in figure2.jobs.values() if job.id not in work.jobs):
+        leave_job(work.folder, job)
+    for name in ("figure2", "table5"):
+        write_json(work.results / "exhibits" / "lrec2022" / f"{name}.md", {})
+    later = make_workflow(asked)
+    shown = later.shown_exhibits()
+    assert set(shown) == {("lrec2022", name) for name in ("table1", "figure2", "table5")}
+    gone = dataclasses.replace(later, jobs=work.jobs, finished={})
+    assert set(gone.shown_exhibits()) == {("lrec2022", name) for name in ("table1", "table5")}
+    assert "private_graphs.studies.lrec2022.table1" in exhibit_modules(shown)
+    nothing = make_workflow({"exhibits": "lrec2022.table3", "datasets": PLANETOID, "scale": "full"})
+    assert nothing.shown_exhibits() == [("lrec2022", "table3")]
+
+
 def test_names_of_files() -> None:
     work = make_workflow({"exhibits": "lrec2022.table1"})
     files = study_files(work.plan.studies)
-    yamls = [Path(file).parent.name for file in files if Path(file).name == "study.yaml"]
-    assert yamls == [*work.plan.studies] and "lrec2022" in yamls
-    assert {path.name for path in map(Path, files)} >= {"study.yaml", "table1.csv"}
+    named = [Path(file).parent.name for file in files if Path(file).name == "study.yaml"]
+    assert named == [*work.plan.studies] and "lrec2022" in named
     assert all(Path(file).is_file() for file in files)
     assert re.fullmatch(either(["a+b", "c"]), "a+b") and not re.match(either([]), "")
     exhibit = exhibits_by_name("lrec2022")["table1"]
@@ -213,19 +265,28 @@ def test_a_key_that_is_given_two_values_is_named_before_one_is_dropped(arguments
         refuse_repeated_keys(arguments)
 
 
-def test_only_a_lock_of_this_machine_is_taken_for_stale(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    release_stale_lock()
-    assert capsys.readouterr().err == "" and Path(".snakemake/private-graphs.host").is_file()
-    lock = Path(".snakemake/locks/0.input.lock")
-    lock.parent.mkdir()
+KILLED = "from private_graphs.locks import FolderLock; FolderLock().begin(); import os; os._exit(1)"
+
+
+def test_only_the_lock_of_a_killed_run_of_this_machine_is_removed(place: Path, capsys) -> None:
+    lock = place / ".snakemake" / "locks" / "0.input.lock"
+    lock.parent.mkdir(parents=True)
     lock.touch()
-    host = Path(".snakemake/private-graphs.host")
-    here = host.read_text()
-    host.write_text("another-login-node\n")
-    release_stale_lock()
+    running = FolderLock()
+    running.begin()
+    FolderLock()
+    assert lock.exists(), "a run goes on"
+    running.end()
+    del running
+    FolderLock()
+    assert lock.exists() and capsys.readouterr().err == "", "it has ended in order"
+    subprocess.run([sys.executable, "-c", KILLED], cwd=place, check=False)
+    host = place / ".snakemake" / "private-graphs.lock"
+    assert host.read_text() == platform.node()
+    host.write_text("another-login-node")
+    FolderLock()
     assert re.search("another-login-node.* snakemake --unlock", capsys.readouterr().err, re.DOTALL)
-    assert lock.exists() and host.read_text() == "another-login-node\n"
-    host.write_text(here)
-    release_stale_lock()
+    assert lock.exists()
+    host.write_text(platform.node())
+    FolderLock()
     assert not lock.exists() and "removed its lock" in capsys.readouterr().err

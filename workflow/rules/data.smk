@@ -8,13 +8,10 @@ rule sources:
     # before it runs, and a raw file that was supplied once is kept.
     input:
         manifest=flow.shipped("data/sources.yaml"),
-        again=again,
     output:
-        receipts=wanted_receipts(WORK.receipted()),
+        receipts=WORK.wanted_receipts(),
     log:
         f"{RESULTS}/logs/sources.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/sources.tsv"
     priority: 100
     localrule: True  # where the network is: on a cluster the login node
     conda:
@@ -32,20 +29,15 @@ rule sources:
 rule dataset:
     input:
         receipt=lambda wildcards: flow.receipt_file(wildcards.build.partition("/")[0]),
-        again=again,
     output:
         info=f"{PROCESSED}/{{build}}/dataset.json",
         statistics=f"{PROCESSED}/{{build}}/statistics.json",
         manifest=f"{PROCESSED}/{{build}}/manifest.json",
     log:
         f"{RESULTS}/logs/dataset/{{build}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/dataset/{{build}}.tsv"
     wildcard_constraints:
         build="[^/]+|[^/]+/raw/[^/]+",
     priority: 50  # all else waits for it
-    group:
-        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1
@@ -61,19 +53,14 @@ rule dataset:
 rule texts:
     input:
         sources=lambda wildcards: flow.text_sources(wildcards.dataset),
-        again=again,
     output:
         manifest=f"{PROCESSED}/{{dataset}}/texts/{{view}}/manifest.json",
     log:
         f"{RESULTS}/logs/texts/{{dataset}}/{{view}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/texts/{{dataset}}/{{view}}.tsv"
     wildcard_constraints:
         dataset="[^/]+",
         view="[^/]+",
     priority: 50  # all else waits for it
-    group:
-        bundled("data")
     conda:
         "../../envs/data.yaml"
     threads: 1

@@ -1,56 +1,54 @@
-# One job computes all replicas (seed x epsilon x settings) of one method on one dataset. Its
-# manifest is the output: it names the other files with their hashes.
+# A batch is one process that computes jobs one after the other; a job is all replicas (seed x epsilon x
+# settings) of one method on one dataset. The output of a batch is a marker; each of its jobs has a folder
+# with a manifest of its own, which stays where the batch is killed or another job of it fails.
 
 
 rule run:
     input:
-        unpack(made_of),
+        unpack(lambda wildcards: WORK.inputs(wildcards.batch)),
     output:
-        manifest=f"{JOBS}/{{job}}/manifest.json",
+        marker=f"{RESULTS}/batches/{{batch}}.json",
     log:
-        f"{RESULTS}/logs/jobs/{{job}}.log",
+        f"{RESULTS}/logs/batches/{{batch}}.log",
     wildcard_constraints:
-        job=WORK.names_of(audits=False),
-    group:
-        bundled(lambda wildcards: WORK.bundle(wildcards.job))
+        batch=WORK.names_of(audits=False),
     conda:
         "../../envs/training.yaml"
     threads: 1
     resources:
-        gpu=0,
-        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.job)),
-        runtime=more(lambda wildcards: WORK.minutes(wildcards.job)),
+        gpu=GPU,
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.batch)),
+        runtime=more(lambda wildcards: WORK.minutes(wildcards.batch)),
     params:
-        code=code("run.py", lambda wildcards: WORK.modules(wildcards.job)),
-        job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
-        noise_source=lambda wildcards: WORK.noise_source(wildcards.job),
-        # no benchmark: of a user's own data no time is kept
-        times=f"{RESULTS}/benchmarks/{{job}}.tsv",
+        code=code_of_methods("run.py"),
+        jobs=jobs_of,
+        built=lambda wildcards: WORK.built(wildcards.batch),
+        folder=JOBS,
+        title=lambda wildcards: WORK.title(wildcards.batch),
+        noise_source=lambda wildcards: WORK.noise_source(wildcards.batch),
     script:
         "../scripts/run.py"
 
 
 # Attacks; a job whose attack shows more than is proved fails, and with it the run.
 rule audit:
-    input:
-        again=again,
     output:
-        manifest=f"{JOBS}/{{job}}/manifest.json",
+        marker=f"{RESULTS}/batches/{{batch}}.json",
     log:
-        f"{RESULTS}/logs/jobs/{{job}}.log",
+        f"{RESULTS}/logs/batches/{{batch}}.log",
     wildcard_constraints:
-        job=WORK.names_of(audits=True),
-    group:
-        bundled(lambda wildcards: WORK.bundle(wildcards.job))
+        batch=WORK.names_of(audits=True),
     conda:
         "../../envs/training.yaml"
     threads: 1
     resources:
-        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.job)),
-        runtime=more(lambda wildcards: WORK.minutes(wildcards.job)),
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.batch)),
+        runtime=more(lambda wildcards: WORK.minutes(wildcards.batch)),
     params:
-        code=code("audit.py", lambda wildcards: WORK.modules(wildcards.job)),
-        job=lambda wildcards: WORK.job(wildcards.job).model_dump_json(),
-        times=f"{RESULTS}/benchmarks/{{job}}.tsv",
+        code=code_of_methods("audit.py"),
+        jobs=jobs_of,
+        folder=JOBS,
+        title=lambda wildcards: WORK.title(wildcards.batch),
+        noise_source="seeded",
     script:
         "../scripts/audit.py"

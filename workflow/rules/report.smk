@@ -4,21 +4,16 @@
 
 rule exhibits:
     input:
-        jobs=WORK.manifests(),
+        jobs=WORK.markers(),
         statistics=[
             f"{PROCESSED}/{build}/statistics.json" for build in WORK.shown_builds()
         ],
         studies=flow.study_files(WORK.plan.studies),
-        again=again,
     output:
         rows=f"{RESULTS}/rows.parquet",
         manifest=f"{RESULTS}/exhibits/manifest.json",
     log:
         f"{RESULTS}/logs/exhibits.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/exhibits.tsv"
-    group:
-        bundled("report")
     conda:
         "../../envs/report.yaml"
     threads: 2
@@ -26,26 +21,22 @@ rule exhibits:
         mem_mb=more(2000),
         runtime=more(30),
     params:
-        code=code("exhibits.py", lambda wildcards: exhibit_modules(exhibits_to_write())),
+        code=code("exhibits.py", made_modules),
         exhibits=lambda wildcards: [".".join(names) for names in exhibits_to_write()],
-        jobs=lambda wildcards: shown_jobs(WORK, repairs()),
+        jobs=WORK.shown_jobs(),
     script:
         "../scripts/exhibits.py"
 
 
-# It needs no other job and its result is kept for later runs; so it starts first, while others wait
-# for kernels. No group: a bundle of jobs of a cluster fails as a whole.
+# It needs no other job, and its result is kept for later runs.
 rule recorded_claims:
     input:
         recorded=flow.recorded_files(),
         studies=flow.study_files(flow.recorded_studies()),
-        again=again,
     output:
         manifest=(flow.RECORDED_CLAIMS / flow.MANIFEST).as_posix(),
     log:
         f"{RESULTS}/logs/recorded_claims.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/recorded_claims.tsv"
     priority: 10
     conda:
         "../../envs/report.yaml"
@@ -65,15 +56,10 @@ rule site:
         claims=rules.recorded_claims.output if flow.recorded_files() else [],
         recorded=flow.recorded_files(),
         studies=flow.study_files(WORK.plan.studies),
-        again=again,
     output:
         report("results/index.html", caption="../report/site.rst", category="Page"),
     log:
         f"{RESULTS}/logs/site.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/site.tsv"
-    group:
-        bundled("report")
     conda:
         "../../envs/report.yaml"
     threads: 2

@@ -3,23 +3,22 @@
 from pathlib import Path
 
 from job import reported
-from warm import handed_over
 
 
 def main(job):
     """Build the dataset and save it with its statistics."""
-    if handed_over(job):
-        return
     from private_graphs.datasets.registry import build
     from private_graphs.datasets.views import VIEWS
     from private_graphs.files import write_json
-    from private_graphs.verify import write_build
+    from private_graphs.verify import require_raw, write_build
 
     name, *rest = job.wildcards.build.split("/")
     view = VIEWS[rest[-1] if rest else "sound"]
     folder = Path(job.output.info).parent
     with reported(f"dataset {job.wildcards.build}", job.log[0]) as log:
-        dataset = build(name, Path(job.input.receipt).parents[1], view)
+        raw = Path(job.input.receipt).parents[1]
+        require_raw(raw, [job.input.receipt])
+        dataset = build(name, raw, view)
         dataset.save(folder)
         write_json(job.output.statistics, dataset.statistics())
         write_build(folder, [job.input.receipt])

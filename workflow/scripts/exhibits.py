@@ -8,11 +8,12 @@ from job import reported
 def main(snake):
     """Gather the rows of all jobs, and write the exhibits of every study."""
     from private_graphs.report.write import write_exhibits
-    from private_graphs.verify import vouch
+    from private_graphs.verify import require_whole, vouch
 
     scale = Path(snake.output.rows).parent
     folder = Path(snake.output.manifest).parent
     with reported("exhibits", snake.log[0]) as log:
+        require_whole(*(scale / "jobs" / name for name in snake.params.jobs))
         written = write_exhibits(
             scale,
             snake.params.exhibits,

@@ -3,22 +3,21 @@
 from pathlib import Path
 
 from job import reported
-from warm import handed_over
 
 
 def main(job):
     """Make the features and save the dataset with its statistics."""
-    if handed_over(job):
-        return
     from private_graphs.datasets import registry
     from private_graphs.datasets.text_graph import TextGraph
     from private_graphs.datasets.views import VIEWS
     from private_graphs.features.load import build_features, cache_of, feature_options
-    from private_graphs.verify import write_build
+    from private_graphs.verify import require_raw, require_whole, write_build
 
     name, kind, view = job.wildcards.dataset, job.wildcards.kind, VIEWS[job.wildcards.view]
     folder = Path(job.output.info).parent
     with reported(f"{kind} features of {name}, {view.name}", job.log[0]) as log:
+        require_whole(Path(job.input.texts).parent)
+        require_raw(Path("data/raw"), job.input.models)
         texts = TextGraph.load(Path(job.input.texts).parent)
         spec = registry.dataset_spec(name)
         options = feature_options(
@@ -27,7 +26,7 @@ def main(job):
             Path("data/raw"),
             cache_of(folder),
             threads=job.threads,
-            device="auto" if job.resources.get("gpu") else "cpu",
+            device=job.config.get("device", "cpu"),
             progress=log.progress,
         )
         dataset = build_features(spec, texts, kind, view, options, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import sys
 import time
 import traceback
@@ -14,7 +15,6 @@ from pathlib import Path
 sys.path.append(str(Path.cwd() / "src"))
 
 from private_graphs.errors import UserError
-from private_graphs.files import write_text
 
 FINISHED = "finished"
 FAILED = "failed:"
@@ -32,6 +32,11 @@ def end_quietly(kind, error, trace) -> None:
 sys.excepthook = end_quietly
 
 
+def say(line: str) -> None:
+    """Print a line at the terminal, whatever goes to the log."""
+    print(line, file=sys.__stderr__, flush=True)
+
+
 class Log:
     """The log of a running job: lines, and how far it is."""
 
@@ -40,10 +45,11 @@ class Log:
 
     def note(self, line: str) -> None:
         """Add a line."""
+        self._percent = -1
         print(line, file=self._stream)
 
     def progress(self, *counts) -> None:
-        """Add a line for every hundredth of the work, of which the terminal shows the last.
+        """Add a line for every hundredth of the work.
 
         ``counts`` end with the work done and all work. A secret job tells nothing of time.
         """
@@ -55,22 +61,20 @@ class Log:
 
 
 @contextlib.contextmanager
-def reported(
-    title: str, log: str, *, times: str | None = None, secret: bool = False
-) -> Iterator[Log]:
+def reported(title: str, log: str, *, secret: bool = False) -> Iterator[Log]:
     """Run the body of a job; yield its log, to which all output goes.
 
-    How long it took is written to ``times``, if any, as in a benchmark file of Snakemake; a
-    ``secret`` job tells nobody, and leaves no times of an earlier one (docs/privacy.md §5). On an
-    error the log ends with ``failed:`` and the message, which the workflow prints last, and the job
-    exits with 1; the traceback of an unexpected error is in the log alone.
+    A ``secret`` job tells nobody how long it took (docs/privacy.md §5). On an error the log ends
+    with ``failed:`` and the message, which the workflow prints last, and the job exits with 1; the
+    traceback of an unexpected error is in the log alone. The log is locked: where a killed run has
+    left a process that still does the same, this one waits for it.
     """
     started = time.monotonic()
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if times is not None:
-        Path(times).unlink(missing_ok=True)
-    with path.open("w", encoding="utf-8", buffering=1) as stream:
+    with path.open("a", encoding="utf-8", buffering=1) as stream:
+        wait_for_others(stream, title)
+        stream.truncate(0)
         print(title, file=stream)
         with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
             try:
@@ -87,5 +91,13 @@ def reported(
                 raise SystemExit(1) from None
         seconds = time.monotonic() - started
         print(FINISHED if secret else f"{FINISHED} in {seconds:.1f} s", file=stream)
-    if times is not None and not secret:
-        write_text(times, f"s\n{seconds:.4f}\n")
+
+
+def wait_for_others(stream, title: str) -> None:
+    """Lock the log of a job; wait for the process that holds it, if any."""
+    with contextlib.suppress(OSError):  # a file system without locks
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"{title}: waiting for a process of an earlier run that is still at it")
+            fcntl.flock(stream, fcntl.LOCK_EX)

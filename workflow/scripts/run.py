@@ -1,45 +1,53 @@
-"""Run one job: all its replicas together."""
+"""Run the jobs of a batch: of each, all replicas together."""
 
 from pathlib import Path
 
-from job import reported
-from warm import handed_over
+from batch import carry_out
 
 
 def main(snake):
-    """Unpack the job, run it, and save its files with the job beside them."""
-    if handed_over(snake):
-        return
+    """Unpack the jobs, run them, and save their files with the job beside them."""
+    from functools import lru_cache
+
     from private_graphs.datasets.registry import load_built
+    from private_graphs.files import MANIFEST
     from private_graphs.imports import code_fingerprint
-    from private_graphs.jobs import Job
     from private_graphs.methods import module_of
     from private_graphs.result import read_artifacts, read_rows
     from private_graphs.run import execute
-    from private_graphs.verify import finish
+    from private_graphs.verify import require_whole
 
-    job = Job.model_validate_json(snake.params.job)
-    folder = Path(snake.output.manifest).parent
-    choice = Path(snake.input.choice[0]).parent if snake.input.choice else None
-    needed = dict(zip(job.needs, snake.input.needs, strict=True))
-    source = snake.params.noise_source
-    secret = source == "os_entropy"
-    with reported(f"ran {job.id}", snake.log[0], times=snake.params.times, secret=secret) as log:
+    load = lru_cache(1)(load_built)
+    built = dict(each.split(" ", 1) for each in snake.params.built)
+
+    def folder_of(name):
+        return Path(snake.params.folder, name)
+
+    def chosen_in(job):
+        return [folder_of(job.chosen.job.id)] if job.chosen else []
+
+    def made_from(job):
+        folders = [Path(built[job.id]), *chosen_in(job), *map(folder_of, job.needs.values())]
+        return [(each / MANIFEST).as_posix() for each in folders]
+
+    def compute(job, folder, log):
+        require_whole(*(Path(path).parent for path in made_from(job)))
+        choice = [read_rows(each) for each in chosen_in(job)]
         result = execute(
             job,
-            load_built(Path(snake.input.dataset).parent),
-            chosen=read_rows(choice) if choice else None,
-            artifacts={name: read_artifacts(Path(path).parent) for name, path in needed.items()},
-            noise_source=source,
-            device="auto" if snake.resources.gpu else "cpu",
+            load(built[job.id]),
+            chosen=choice[0] if choice else None,
+            artifacts={name: read_artifacts(folder_of(each)) for name, each in job.needs.items()},
+            noise_source=snake.params.noise_source,
+            device=snake.config.get("device", "cpu"),
             threads=snake.threads,
             progress=log.progress,
             code_fingerprint=code_fingerprint("private_graphs.run", module_of(job.method)),
         )
         result.save(folder)
-        made_from = [snake.input.dataset, *snake.input.choice, *snake.input.needs]
-        finish(folder, job, made_from, secret=secret)
         log.note(f"{len(result.rows)} runs")
+
+    carry_out(snake, made_from, compute)
 
 
 main(snakemake)  # noqa: F821

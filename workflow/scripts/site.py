@@ -8,10 +8,12 @@ from job import reported
 def main(snake):
     """Write ``results/index.html`` and what it links to."""
     from private_graphs.report.site import write_site
+    from private_graphs.verify import require_whole
 
     root = Path(snake.output[0]).parent
     with reported("site", snake.log[0]) as log:
         # those of this run alone: what other scales have may be older than what judges it
+        require_whole(*(Path(path).parent for path in [snake.input.exhibits, *snake.input.claims]))
         folders = [Path(snake.input.exhibits).parents[1] / "claims"]
         folders += [Path(manifest).parent for manifest in snake.input.claims]
         verdicts = [path for folder in folders for path in folder.glob("*.csv")]

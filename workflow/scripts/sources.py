@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from job import reported
+from job import reported, say
 
 
 def stamped(record, raw):
@@ -18,6 +18,7 @@ def main(job):
 
     raw = Path("data/raw")
     names = [Path(path).stem for path in job.output.receipts]
+    say(f"raw files of {', '.join(names)} (log: {job.log[0]})")
     with reported("raw files", job.log[0]) as log:
         supply(names, raw, job.config.get("mirror"), progress=log.progress)
         for name, receipt in zip(names, job.output.receipts, strict=True):

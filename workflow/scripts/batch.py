@@ -1,0 +1,60 @@
+"""The jobs of a batch, one after the other: what runs and audits share."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from job import reported, say
+
+from private_graphs.errors import UserError
+from private_graphs.files import MANIFEST, write_json
+from private_graphs.jobs import Job
+from private_graphs.methods import module_of
+from private_graphs.verify import content_digest, finish, is_current
+
+
+def carry_out(snake, made_from: Callable, compute: Callable) -> None:
+    """Compute the jobs of a batch that have not finished, then write its marker.
+
+    A job is computed again where its plan, its code or what it is ``made_from`` changed. One that
+    fails stops no other one. ``compute(job, folder, log)`` writes its files.
+    """
+    secret = snake.params.noise_source == "os_entropy"
+    code = dict(each.split() for each in snake.params.code)
+    jobs = [Job.model_validate_json(text) for text in snake.params.jobs]
+    failed = []
+    with reported(snake.params.title, snake.log[0], secret=secret) as log:
+        for job in jobs:
+            folder = Path(snake.params.folder, job.id)
+            own = code[module_of(job.method)]
+            if is_current(folder, job, own):
+                log.note(f"has finished before: {job.id}")
+                continue
+            (folder / MANIFEST).unlink(missing_ok=True)
+            log.note(job.id)
+            try:
+                compute(job, folder, log)
+                finish(folder, job, made_from(job), code=own, secret=secret)
+            except UserError as error:
+                failed.append(f"{job.id}: {error}")
+            except Exception as error:
+                traceback.print_exc()
+                failed.append(f"{job.id}: {type(error).__name__}: {error}")
+        if failed:
+            raise UserError("\n".join(failed))
+        folders = {job.id: Path(snake.params.folder, job.id) for job in jobs}
+        digests = {name: content_digest(folder / MANIFEST) for name, folder in folders.items()}
+        write_json(snake.output.marker, digests)
+    say(f"{position(Path(snake.params.folder).parent)}{snake.params.title}")
+
+
+def position(scale: Path) -> str:
+    """Return how many batches of the run have finished, ``[ 54/ 61] ``; without a plan nothing."""
+    plan = scale / "logs" / "plan.json"
+    if not plan.is_file():
+        return ""
+    markers = json.loads(plan.read_text(encoding="utf-8"))
+    return f"[{sum(Path(each).is_file() for each in markers):3d}/{len(markers):3d}] "
