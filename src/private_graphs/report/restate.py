@@ -55,9 +55,10 @@ def with_statements(recorded: Recorded) -> Recorded:
         for index, epsilon, name, new in zip(
             rows.index, rows["epsilon"], rows["statement_id"], made, strict=True
         ):
-            old = recorded.statements[name]
-            _refuse_other_noise(job, old, new.model_dump(mode="json"))
-            if not differing(old, new.model_dump(mode="json")):
+            old, says = recorded.statements[name], new.model_dump(mode="json")
+            _refuse_other_noise(job, old, says)
+            old = old | {"dp_events": says["dp_events"]}  # no identifier covers them
+            if not differing(old, says):
                 new = PrivacyStatement.model_validate(old)
             statements[new.statement_id] = new.model_dump(mode="json")
             columns[index] = told_by(new, np.isfinite(epsilon))
