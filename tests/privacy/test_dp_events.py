@@ -21,7 +21,7 @@ from private_graphs.privacy.events import (
     SecretSample,
     Unnoised,
 )
-from private_graphs.report.rows import read_statements
+from private_graphs.report.store import read_statements
 
 ROOT = Path(__file__).parents[2]
 UNIT, DELTA = "record", 1e-5

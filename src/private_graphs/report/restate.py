@@ -24,8 +24,8 @@ from private_graphs.datasets.outline import masks_of, outline_of
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.record import ROWS, Recorded, dataset_of, read_recorded, records_of
-from private_graphs.report.rows import ROW_COLUMNS
+from private_graphs.report.record import Recorded, read_recorded
+from private_graphs.report.store import ROW_COLUMNS, ROWS, dataset_of, records_of
 from private_graphs.run import Restated, restated, told_by
 from private_graphs.study import Run, group_jobs, load_study
 
