@@ -125,12 +125,7 @@ class Store:
         """Return what the runs of ``<study>/<group>/<job>`` predict."""
         name = job.split("/", 1)[1]
         rows = self.jobs[name]
-        names = records_of(rows)
-        labels = None
-        if names[0] in self.test_labels:
-            each = [self.test_labels[name] for name in names]
-            labels = np.stack(each) if len(set(names)) > 1 else each[0]
-        begin = f"{name}/"
+        labels, begin = _of_job(rows, self.test_labels), f"{name}/"
         artifacts = {
             key.removeprefix(begin): array
             for key, array in self.artifacts.items()
@@ -148,8 +143,8 @@ class Store:
         for job, rows in self.jobs.items():
             truth = labels(rows.iloc[0].to_dict())
             if truth is not None:
-                records = [self.test_records[name] for name in records_of(rows)]
-                check_scores(rows, self.predictions[job], truth[np.stack(records)])
+                records = _of_job(rows, self.test_records)
+                check_scores(rows, self.predictions[job], truth[records])
                 checked += len(rows)
         return checked
 
@@ -229,6 +224,15 @@ def read_unchecked(
         test_labels=labels, artifacts=kept,
     )  # fmt: skip
     return store, order
+
+
+def _of_job(rows: pd.DataFrame, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Return what ``arrays`` hold for the R ``rows`` of a job, by ``records_of``: (M,), or (R, M)
+    where every seed has its own; None where there is nothing."""
+    names = records_of(rows)
+    if names[0] not in arrays:
+        return None
+    return np.stack([arrays[name] for name in names]) if len(set(names)) > 1 else arrays[names[0]]
 
 
 def _by_name(names: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
