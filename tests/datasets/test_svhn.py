@@ -15,7 +15,7 @@ from private_graphs.datasets.votes import read_votes
 from private_graphs.errors import UserError
 from private_graphs.report.claims import judged
 from private_graphs.report.results import Results
-from private_graphs.report.rows import tidy
+from private_graphs.report.store import tidy
 from private_graphs.run import execute
 from private_graphs.studies.pate.claims import CLAIMS
 from private_graphs.studies.pate.readers import svhn

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from private_graphs.report.results import Results
-from private_graphs.report.rows import Answers
+from private_graphs.report.store import Answers
 from private_graphs.studies.lrec2022.confusion import confusion, pairs, shares
 from private_graphs.studies.lrec2022.hard import hard_shares
 

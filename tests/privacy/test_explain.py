@@ -296,7 +296,9 @@ def test_headline_and_terminal_say_no_more_than_the_statement(statement: Privacy
 
 def test_every_field_of_a_statement_stands_in_one_section_and_budgets_are_rounded_up() -> None:
     named = [name for fields in SECTIONS.values() for name in fields]
-    assert sorted([*named, "statement_id", "mechanisms"]) == sorted(PrivacyStatement.model_fields)
+    assert sorted([*named, "statement_id", "mechanisms", "dp_events"]) == sorted(
+        PrivacyStatement.model_fields
+    )
     also = (AlsoProved(relation="replace", epsilon=3.000001),)
     statement = _statement(epsilon_proved=2.000001, also_proved=also, audit=_audit(1.99999))
     shown = {name: text for _, fields in sections(statement) for name, text in fields}

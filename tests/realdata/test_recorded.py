@@ -18,6 +18,7 @@ from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.plan import Plan
 from private_graphs.report.record import read_recorded
+from private_graphs.report.store import dataset_of
 from private_graphs.study import Run
 
 FOLDER = Path(__file__).parents[2] / "recorded"
@@ -101,9 +102,9 @@ def test_predictions_give_the_scores_of_their_rows_on_the_real_labels(recorded, 
     for name, view in recorded.runs[["dataset", "view"]].drop_duplicates().itertuples(index=False):
         view = None if pd.isna(view) else view
         found, fingerprint, sizes = built(name, view)
-        labels[name if view is None else f"{name}/{view}"] = found
+        labels[dataset_of({"dataset": name, "view": view})] = found
         assert recorded.datasets[fingerprint] == sizes, "restate takes the recorded sizes"
-    assert recorded.check_scores(labels) == len(recorded.runs)
+    assert recorded.check_scores(lambda row: labels.get(dataset_of(row))) == len(recorded.runs)
 
 
 def test_no_score_on_protected_nodes_is_recorded(recorded):

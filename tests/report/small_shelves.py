@@ -13,8 +13,8 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Cell, Chart, Column, Exhibit, Table
 from private_graphs.report.record import Made
 from private_graphs.report.results import Results
-from private_graphs.report.rows import tidy
 from private_graphs.report.shelf import Shelf
+from private_graphs.report.store import tidy
 
 MADE = Made("0.1.0", "2026-01-02", "a machine", 1.5, ("snakemake --config scale=full",))
 STUDY = SimpleNamespace(

@@ -10,7 +10,7 @@ from small_jobs import job_of, small_dataset
 from small_shelves import shelf
 
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.rows import Answers
+from private_graphs.report.store import Answers
 from private_graphs.result import CURVE
 from private_graphs.run import execute
 

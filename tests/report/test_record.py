@@ -16,8 +16,9 @@ from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
 from private_graphs.files import write_json
 from private_graphs.jobs import Job
-from private_graphs.report import record as recording
-from private_graphs.report.record import dataset_of, packed, read_recorded, record, unpacked
+from private_graphs.report import store
+from private_graphs.report.record import read_recorded, record
+from private_graphs.report.store import dataset_of, packed, unpacked
 from private_graphs.result import CURVE
 from private_graphs.run import execute
 from private_graphs.verify import finish
@@ -71,7 +72,7 @@ def test_seeds_that_draw_their_own_test_nodes_come_back_with_them(finished, tmp_
     record(tmp_path / "full", tmp_path, processed=base / "processed", commands=["x"],
            day="2026-01-02", machine="a machine")  # fmt: skip
     recorded = read_recorded(tmp_path / "lrec2022")
-    assert recorded.check_scores({GRAPH: graph.labels}) == 3
+    assert recorded.check_scores(lambda row: graph.labels) == 3
     np.testing.assert_array_equal(recorded.answers("lrec2022/frontier/a").labels,
                                   graph.labels[first])  # fmt: skip
 
@@ -101,7 +102,8 @@ def test_rows_statements_and_predictions_come_back_as_the_jobs_saved_them(finish
         for column in ("replica_id", "test_macro_f1", "epsilon", "seed", "settings"):
             assert rows[column].tolist() == job.rows[column].tolist()
         assert {key: recorded.statements[key] for key in job.statements} == job.statements
-    assert recorded.check_scores({GRAPH: build(GRAPH, base / "raw").labels}) == 10
+    labels = build(GRAPH, base / "raw").labels
+    assert recorded.check_scores(lambda row: labels) == 10
     assert set(recorded.datasets) == set(recorded.rows["data_fingerprint"])
     page = (tmp_path / "lrec2022" / "README.md").read_text(encoding="utf-8")
     assert "snakemake --x" in page and f"| {GRAPH} | frontier | 1 | 6 |" in page
@@ -131,24 +133,6 @@ def _change(path, change) -> None:
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}
     change(tensors)
     safetensors.numpy.save_file(tensors, path, metadata=metadata)
-
-
-def test_predictions_that_do_not_give_the_scores_of_their_rows_are_refused(finished, tmp_path):
-    base, _ = finished
-    record(base / "full", tmp_path)
-    folder = tmp_path / "lrec2022"
-    whole = read_recorded(folder)
-
-    def rolled(tensors):
-        for name in tensors:
-            if name.startswith("frontier"):
-                tensors[name] = packed(np.roll(whole.predictions[name], 1, axis=1))
-
-    _change(folder / "predictions.safetensors", rolled)
-    recorded = read_recorded(folder)
-    with pytest.raises(UserError, match=r"frontier/.*says test_micro_f1 .* predictions score"):
-        recorded.check_scores({GRAPH: build(GRAPH, base / "raw").labels})
-    assert recorded.check_scores({}) == 0
 
 
 def test_a_job_whose_files_were_changed_is_not_recorded(finished, results, tmp_path):
@@ -185,7 +169,7 @@ def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
     fewer = json.loads(gzip.decompress(whole))
     fewer.pop(next(iter(fewer)))
     statements.write_bytes(gzip.compress(json.dumps(fewer).encode()))
-    with pytest.raises(UserError, match="one statement for every run"):
+    with pytest.raises(UserError, match="is not among those beside it"):
         read_recorded(folder)
     statements.write_bytes(whole)
     predictions = folder / "predictions.safetensors"
@@ -199,9 +183,6 @@ def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
         whole = file.read_bytes()
         file.write_bytes(whole[:-9])
         with pytest.raises(UserError, match=rf"{name}: not readable .*; record again"):
-            read_recorded(folder)
-        file.unlink()
-        with pytest.raises(UserError, match=rf"{name}: not readable .*No such file"):
             read_recorded(folder)
         file.write_bytes(whole)
 
@@ -238,6 +219,6 @@ def test_packed_predictions_come_back_and_others_are_refused(monkeypatch):
     for data, runs in ((damaged, 3), (packed(classes)[:-1], 3), (packed(classes), 5), (classes, 3)):
         with pytest.raises(ValueError):
             unpacked(data, runs)
-    monkeypatch.setattr(recording, "_MOST_BYTES", 11)
+    monkeypatch.setattr(store, "_MOST_BYTES", 11)
     with pytest.raises(ValueError, match="more than 11 bytes"):
         unpacked(packed(classes), 3)

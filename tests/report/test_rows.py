@@ -17,13 +17,8 @@ from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.jobs import Attack, Job
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.audits import audited
-from private_graphs.report.rows import (
-    ROW_COLUMNS,
-    collect,
-    read_rows,
-    tidy,
-    write_rows,
-)
+from private_graphs.report.rows import collect
+from private_graphs.report.store import ROW_COLUMNS, read_rows, tidy, write_rows
 from private_graphs.run import execute
 from private_graphs.verify import finish
 
@@ -200,10 +195,10 @@ def test_a_changed_statement_and_a_wrong_plan_are_named(scale, folder, finished)
 
 
 def test_scores_count_only_records_with_a_label(finished):
-    from private_graphs.report.rows import check_scores
+    from private_graphs.report.store import check_scores
 
-    row = {"method": "class_sums", "protocol": "sound", "replica_id": "r", "test_micro_f1": 0.5,
-           "test_macro_f1": 0.5, "test_accuracy": 0.5}  # fmt: skip
+    row = {"method": "class_sums", "protocol": "sound", "job": "j", "replica_id": "r",
+           **dict.fromkeys(("test_micro_f1", "test_macro_f1", "test_accuracy"), 0.5)}  # fmt: skip
     truth, predicted = np.array([0, 1, 0, 1, -1]), np.array([[0, 1, 1, 0, 0]])
     check_scores(pd.DataFrame([row]), predicted, truth)
     with pytest.raises(UserError, match="test_micro_f1"):

@@ -65,8 +65,8 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
     beside it says.
     """
     from private_graphs.files import MANIFEST, check_manifest
-    from private_graphs.report.rows import read_runs, read_statements, remedy
     from private_graphs.report.statement import runs_of
+    from private_graphs.report.store import read_statements, read_store, remedy
 
     for part in (RELEASE, PRIVATE):  # of a run without DP nothing may be released
         if (run / part / "statement.json").is_file() and not (run / "statement.json").is_file():
@@ -81,7 +81,8 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
     rows = None
     if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
         with remedy(_ANEW):
-            rows, statements = read_runs(file.parent)
+            store = read_store(file.parent)
+            rows, statements = store.rows, store.statements
         names = list(dict.fromkeys(rows.loc[rows["selected"], "statement_id"]))
         statements = _with_audits(file.parent, rows, statements)
     else:
@@ -111,7 +112,7 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
     import pandas as pd
 
     from private_graphs.report.audits import audited
-    from private_graphs.report.rows import readable, tidy
+    from private_graphs.report.store import readable, tidy
 
     for parent in folder.resolve().parents:
         path = parent.parent / "rows.parquet"

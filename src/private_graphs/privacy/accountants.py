@@ -311,7 +311,7 @@ def sensitivity(event: NoisyGradients, unit: str, relation: str) -> float | None
     return factor * event.clip_norm
 
 
-def _touching_releases(event: NoisyGradients, unit: str) -> int:
+def touching_releases(event: NoisyGradients, unit: str) -> int:
     """Releases that one unit can touch, without sampling."""
     if isinstance(event.sampling, FullBatch):
         return event.epochs
@@ -375,7 +375,7 @@ def _second_route(mechanism: SampledGaussian, delta: float) -> float | None:
 
 def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: float) -> PricedEvent:
     moved = sensitivity(event, unit, relation) / event.clip_norm
-    count = _touching_releases(event, unit)
+    count = touching_releases(event, unit)
     mu = moved * math.sqrt(count) / event.noise_multiplier
     section = {FullBatch: "§2" if event.parts == 1 else "§3 A′", Cyclic: "§3 A"}.get(
         type(event.sampling), "§3 A; a shuffled order is never amplified"

@@ -20,6 +20,7 @@ from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import sensitivity
 from private_graphs.privacy.assumptions import NoiseSource, assumptions_of
 from private_graphs.privacy.checks import check_delta
+from private_graphs.privacy.dp_events import DpEvents, dp_events
 from private_graphs.privacy.events import (
     Bounding,
     Clipping,
@@ -140,13 +141,16 @@ class AlsoProved(_Frozen):
     epsilon: Finite
 
 
+_NOT_IDENTIFYING = {"statement_id", "status", "audit", "dp_events"}
+
+
 class PrivacyStatement(About):
     """What one result row guarantees, and under which assumptions."""
 
     statement_id: str = ""
     """First 12 hexadecimal digits of the sha256 of the canonical JSON of the claim: all fields but
-    this one, ``audit``, and ``status``, which an audit may change and which follows from the
-    others."""
+    this one, ``audit``, ``dp_events``, and ``status``, which an audit may change and which follows
+    from the others."""
     package_version: str = __version__
     status: Status
     unit: Unit
@@ -176,6 +180,9 @@ class PrivacyStatement(About):
     accountant: str
     epsilon_second_route: Finite | None
     mechanisms: tuple[Mechanism, ...]
+    dp_events: tuple[DpEvents, ...] = ()
+    """The mechanisms of one run once more, for dp-accounting; more than one where they are about
+    different units: the run costs the largest. Empty in older files."""
     noise_source: NoiseSource
     public_facts: tuple[str, ...]
     assumptions: tuple[str, ...]
@@ -186,7 +193,7 @@ class PrivacyStatement(About):
 
     @model_validator(mode="after")
     def _identify(self) -> PrivacyStatement:
-        content = self.model_dump(mode="json", exclude={"statement_id", "status", "audit"})
+        content = self.model_dump(mode="json", exclude=_NOT_IDENTIFYING)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         expected = hashlib.sha256(canonical.encode()).hexdigest()[:12]
         if self.statement_id not in ("", expected):
@@ -471,6 +478,7 @@ def build_statement(
         **_file_fields(file),
         **_accountants(prices),
         mechanisms=mechanisms,
+        dp_events=dp_events(events, apart, claim[:3], reads_private),
         noise_source=noise_source,
         public_facts=tuple(public_facts),
         assumptions=assumptions_of(assumptions, prices, private, noise_source, noise_generator),

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from private_graphs.errors import UserError
 from private_graphs.methods import method_named
-from private_graphs.report.rows import ROW_COLUMNS, tidy
+from private_graphs.report.store import ROW_COLUMNS, tidy
 from private_graphs.slices import STUDIES
 from private_graphs.study import Study
 

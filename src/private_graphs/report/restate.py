@@ -24,8 +24,8 @@ from private_graphs.datasets.outline import masks_of, outline_of
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.record import ROWS, Recorded, dataset_of, read_recorded, records_of
-from private_graphs.report.rows import ROW_COLUMNS
+from private_graphs.report.record import Recorded, read_recorded
+from private_graphs.report.store import ROW_COLUMNS, ROWS, dataset_of, records_of
 from private_graphs.run import Restated, restated, told_by
 from private_graphs.study import Run, group_jobs, load_study
 
@@ -55,9 +55,10 @@ def with_statements(recorded: Recorded) -> Recorded:
         for index, epsilon, name, new in zip(
             rows.index, rows["epsilon"], rows["statement_id"], made, strict=True
         ):
-            old = recorded.statements[name]
-            _refuse_other_noise(job, old, new.model_dump(mode="json"))
-            if not differing(old, new.model_dump(mode="json")):
+            old, says = recorded.statements[name], new.model_dump(mode="json")
+            _refuse_other_noise(job, old, says)
+            old = old | {"dp_events": says["dp_events"]}  # no identifier covers them
+            if not differing(old, says):
                 new = PrivacyStatement.model_validate(old)
             statements[new.statement_id] = new.model_dump(mode="json")
             columns[index] = told_by(new, np.isfinite(epsilon))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,8 @@ from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.audits import audited
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.published import published_rows
-from private_graphs.report.rows import (
-    Answers,
-    answers_in,
-    collect,
-    read_statistics,
-    tidy,
-    with_settings,
-)
+from private_graphs.report.rows import with_settings
+from private_graphs.report.store import Answers, tidy
 from private_graphs.report.words import RANDOM_MODEL, random_features
 from private_graphs.study import Study
 
@@ -85,17 +78,6 @@ class Results:
         own |= set(rows.loc[rows["study"] == study.id, "dataset"])
         about = [each for each in statistics if each["name"] in own]
         return cls(study, scale, whole, audited(rows, statements), about, answers)
-
-    @classmethod
-    def read(cls, study: Study, scale_folder: Path, processed: Path | None = None) -> Results:
-        """Read the finished jobs of a scale, with the checks of ``rows.collect``."""
-        scale_folder = Path(scale_folder)
-        statistics = read_statistics(scale_folder)
-        rows, statements = collect(scale_folder, processed)
-        return cls.of(
-            study, scale_folder.name, rows, statements, statistics,
-            answers_in(scale_folder),
-        )  # fmt: skip
 
     def build(self, exhibit: Exhibit) -> list[Block]:
         """Return the blocks of an exhibit, made of the run groups that it reads.

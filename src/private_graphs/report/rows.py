@@ -1,17 +1,9 @@
-"""Tidy rows: finished jobs and audits as one frame of one schema.
-
-What is read is held against what belongs to it: files against the hashes of their manifest, rows
-against their statements, scores against the predictions that they were computed from.
-"""
+"""Finished jobs and audits of a scale as tidy rows, held against their plans."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -19,120 +11,29 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
 import safetensors
-from pydantic import ValidationError
 
 from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, check_manifest
+from private_graphs.files import MANIFEST, WITHOUT_DP, check_manifest
 from private_graphs.jobs import AUDIT_FILE, FILES, JOB_FILE, Job, finished_folders
 from private_graphs.methods import method_named
-from private_graphs.privacy.statements import PrivacyStatement, check_row
 from private_graphs.report.audits import audit_row
+from private_graphs.report.store import (
+    Answers,
+    Labels,
+    read_json,
+    read_store,
+    read_unchecked,
+    readable,
+    remedy,
+    tidy,
+)
 from private_graphs.report.words import missing
-from private_graphs.result import read_artifacts
-from private_graphs.training.metrics import scores
-
-TEXT, NUMBER, COUNT, FLAG = "object", "float64", "Int64", "boolean"
-RUN_COLUMNS: dict[str, str] = {
-    **dict.fromkeys(("study", "group", "job", "dataset", "features", "view", "method", "scenario",
-                     "protocol", "settings"), TEXT),
-    **dict.fromkeys(("epsilon", "delta"), NUMBER),
-    **dict.fromkeys(("seed", "validation_labels", "validation_nodes"), COUNT),
-    "selected": FLAG, "n_configurations": COUNT,
-    **dict.fromkeys(("noise_multiplier", "epsilon_claimed", "epsilon_proved"), NUMBER),
-    **dict.fromkeys(("unit", "relation", "inference", "status", "statement_id", "replica_id",
-                     "noise_source"), TEXT),
-    **dict.fromkeys(("test_micro_f1", "test_macro_f1", "test_accuracy", "validation_micro_f1",
-                     "validation_macro_f1", "majority_micro_f1", "random_micro_f1", "seconds"),
-                    NUMBER),
-    **dict.fromkeys(("device", "data_fingerprint", "code_fingerprint"), TEXT),
-}  # fmt: skip
-"""Columns of every ``runs.parquet``, one row per replica; methods add what they measure.
-
-``settings`` is a JSON object with sorted keys; ``epsilon`` is infinite without DP and 0 where
-nothing private is read.
-"""
-AUDIT_COLUMNS: dict[str, str] = {
-    **dict.fromkeys(("epsilon_lower", "epsilon_lower_gaussian", "one_run_epsilon_lower",
-                     "confidence", "runs", "errors", "verdict_epsilon_lower",
-                     "verdict_confidence", "n_classes"), NUMBER),
-    **dict.fromkeys(("verdict", "design"), TEXT),
-}  # fmt: skip
-"""What an audit shows; its ``epsilon`` is the claim that it attacks."""
-ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
-"""Columns of tidy rows with their types. ``source``: own, recorded, published or audit."""
-
-Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
-"""From a row to the (N,) labels of its dataset; None where they are not at hand."""
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What the runs of a job predict, and the labels of the test records."""
-
-    replicas: Sequence[str]
-    """``replica_id`` of its R runs."""
-    classes: np.ndarray
-    """(R, M)."""
-    labels: np.ndarray | None
-    """(M,), or (R, M) where every seed has its own test records; None where they were not kept."""
-    artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By ``<replica_id>/<name>``: pictures, say."""
 
 
 def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
     """Return what reads the answers of a finished job, ``<study>/<group>/<job>``, of a scale."""
-    return lambda job: _read_answers(Path(scale_folder) / "jobs" / job)
-
-
-def _read_answers(folder: Path) -> Answers:
-    with (
-        readable(folder / "predictions.safetensors") as path,
-        safetensors.safe_open(path, "numpy") as stored,
-    ):
-        labels = stored.get_tensor("test_labels") if "test_labels" in stored.keys() else None
-        order = json.loads(stored.metadata()["replica_ids"])
-        return Answers(order, stored.get_tensor("predictions"), labels, read_artifacts(folder))
-
-
-def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all frames with ``ROW_COLUMNS``, then what methods measure by name."""
-    frames = [frame for frame in frames if len(frame)]
-    measured = sorted({name for frame in frames for name in frame} - set(ROW_COLUMNS))
-    types = ROW_COLUMNS | {
-        name: NUMBER
-        if all(pd.api.types.is_numeric_dtype(frame[name]) for frame in frames if name in frame)
-        else TEXT
-        for name in measured
-    }
-    if not frames:
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
-    rows = pd.concat([frame.astype("object") for frame in frames], ignore_index=True)
-    rows = rows.reindex(columns=list(types))
-    return rows.where(rows.notna(), None).astype(types)
-
-
-def write_rows(rows: pd.DataFrame, path: Path) -> None:
-    """Write tidy rows as parquet; equal rows give equal bytes."""
-    table = pyarrow.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
-    with atomic_path(path) as temporary:
-        pyarrow.parquet.write_table(table, temporary, compression="zstd", compression_level=19)
-
-
-def read_rows(path: Path) -> pd.DataFrame:
-    """Read what ``write_rows`` wrote; UserError for a file that is damaged or lacks columns."""
-    return tidy([_read_frame(path, ROW_COLUMNS)])
-
-
-def _read_frame(path: Path, columns: Iterable[str]) -> pd.DataFrame:
-    with readable(path):
-        rows = pyarrow.parquet.ParquetFile(path).read(use_threads=False).to_pandas()
-    absent = [name for name in columns if name not in rows]
-    if absent:
-        raise UserError(f"{path}: no column {', '.join(absent)}; expected those of rows")
-    return rows
+    return lambda job: read_unchecked(Path(scale_folder) / "jobs" / job)[0].answers(job)
 
 
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
@@ -193,84 +94,15 @@ def read_job_folder(
         raise UserError(f"{path}: the plan of {job.id}; expected that of {name}")
     if job.attack is not None:
         check_manifest(folder, (JOB_FILE, AUDIT_FILE))
-        return pd.DataFrame(), {}, audit_row(job, _read_json(folder / AUDIT_FILE))
+        return pd.DataFrame(), {}, audit_row(job, read_json(folder / AUDIT_FILE))
     beside = folder / WITHOUT_DP
-    parts = [read_runs(folder, labels, (JOB_FILE, *FILES))]
+    parts = [read_store(folder, labels, (JOB_FILE, *FILES))]
     if beside.is_dir():
         check_manifest(folder, (f"{WITHOUT_DP}/{MANIFEST}",))
-        parts.append(read_runs(beside, labels, FILES))
-    rows = pd.concat([part for part, _ in parts], ignore_index=True)
+        parts.append(read_store(beside, labels, FILES))
+    rows = pd.concat([part.rows for part in parts], ignore_index=True)
     _check_plan(folder, job, rows)
-    return rows, {name: one for _, own in parts for name, one in own.items()}, None
-
-
-def read_runs(
-    folder: Path, labels: Labels = lambda row: None, needed: Collection[str] = ()
-) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-    """Return rows and statements of the folder of a run after all checks.
-
-    A folder without a manifest passes the check of hashes; one with it has to speak of the files
-    that are ``needed``. Raises UserError for a damaged file.
-    """
-    check_manifest(folder, needed)
-    path = folder / "runs.parquet"
-    rows = _read_frame(path, RUN_COLUMNS)
-    statements = read_statements(folder / "statement.json")
-    with readable(folder / "predictions.safetensors") as file:
-        with safetensors.safe_open(file, "numpy") as stored:
-            order = json.loads(stored.metadata()["replica_ids"])
-            classes, records = (stored.get_tensor(name) for name in ("predictions", "test_records"))
-    if order != rows["replica_id"].tolist() or classes.shape != (
-        len(rows),
-        records.shape[-1],
-    ):
-        raise UserError(f"{path}: other runs than those of {file.name}")
-    try:
-        check_statements(rows, statements)
-        truth = labels(rows.iloc[0].to_dict())
-        if truth is not None:
-            check_scores(rows, classes, truth[records])
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    return rows, statements
-
-
-def check_statements(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise UserError where a row has no statement, or says something else than it."""
-    told = {name: PrivacyStatement.model_validate(value) for name, value in statements.items()}
-    rows = rows[[name for name in RUN_COLUMNS if name in rows]]  # statements repeat no other
-    for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
-        statement = told.get(row["statement_id"])
-        if statement is None:
-            raise UserError(
-                f"row {row['replica_id']}: its statement {row['statement_id']} is not among those "
-                "beside it"
-            )
-        check_row(row, statement)
-        if row["status"] != statement.status:
-            raise UserError(
-                f"row {row['replica_id']}: status is {row['status']!r}, its statement "
-                f"{statement.statement_id} says {statement.status!r}"
-            )
-
-
-def check_scores(rows: pd.DataFrame, predictions: np.ndarray, truth: np.ndarray) -> None:
-    """Raise UserError where test scores are not those of the predictions.
-
-    ``predictions`` (R, M) are classes in the order of ``rows``; ``truth`` (M,) or (R, M) labels, -1
-    where there is none: such records count as class 0 where the protocol says so, else not at all.
-    """
-    truth = np.broadcast_to(truth, predictions.shape)
-    for row, predicted, own in zip(rows.to_dict("records"), predictions, truth, strict=True):
-        protocol = method_named(row["method"]).protocols[row["protocol"]]
-        labels = np.maximum(own, 0) if protocol.unlabelled == "class_zero" else own
-        scored = labels >= 0
-        for name, value in scores(labels[scored], predicted[scored].astype(np.int64)).items():
-            if not np.isclose(row[f"test_{name}"], value, rtol=0, atol=1e-9):
-                raise UserError(
-                    f"row {row['replica_id']} says test_{name} {row[f'test_{name}']:.6g}, its "
-                    f"predictions score {value:.6g}"
-                )
+    return rows, {name: one for part in parts for name, one in part.statements.items()}, None
 
 
 def labels_in(processed: Path | None) -> Labels:
@@ -279,7 +111,7 @@ def labels_in(processed: Path | None) -> Labels:
     @cache
     def read(folder: Path) -> tuple[str, np.ndarray] | None:
         for path in folder.glob("*.safetensors"):
-            fingerprint = _read_json(folder / "statistics.json")["fingerprint"]
+            fingerprint = read_json(folder / "statistics.json")["fingerprint"]
             with safetensors.safe_open(path, "numpy") as stored:
                 return fingerprint, stored.get_tensor("labels")
         return None
@@ -320,57 +152,7 @@ def _check_plan(folder: Path, job: Job, rows: pd.DataFrame) -> None:
         )
 
 
-def read_statements(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the statements of a file by identifier.
-
-    Raises UserError for one with a wrong field, or whose content does not give its identifier.
-    """
-    values = _read_json(path)
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: expected an object from statement_id to statement")
-    statements = {}
-    for name, value in values.items():
-        try:
-            statement = PrivacyStatement.model_validate(value)
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, (name, *first["loc"])))
-            raise UserError(f"{path}: {key}: {first['msg']}") from None
-        if statement.statement_id != name:
-            raise UserError(f"{path}: {name} holds the statement {statement.statement_id}")
-        statements[name] = statement.model_dump(mode="json")
-    return statements
-
-
 def read_statistics(scale_folder: Path) -> list[dict[str, Any]]:
     """Return the statistics of the datasets that exhibits of a scale were made with, sorted."""
-    values = [_read_json(path) for path in (Path(scale_folder) / "datasets").glob("*.json")]
+    values = [read_json(path) for path in (Path(scale_folder) / "datasets").glob("*.json")]
     return sorted(values, key=lambda value: (value["name"], value.get("view") or ""))
-
-
-def _read_json(path: Path) -> Any:
-    with readable(path):
-        data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[Path]:
-    """Name the file in what readers raise."""
-    try:
-        yield path
-    except UserError:
-        raise
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error,
-            pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
-        line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{path}: not readable ({line})") from None
-
-
-@contextmanager
-def remedy(words: str) -> Iterator[None]:
-    """Add what to do to every UserError."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{error}; {words}") from None

@@ -15,9 +15,10 @@ import pandas as pd
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Answer, Block, Exhibit
-from private_graphs.report.record import ROWS, Made, Recorded, read_recorded
+from private_graphs.report.record import Made, Recorded, read_recorded
 from private_graphs.report.results import Results
-from private_graphs.report.rows import answers_in, collect, read_statistics, tidy
+from private_graphs.report.rows import answers_in, collect, read_statistics
+from private_graphs.report.store import ROWS, tidy
 from private_graphs.studies import exhibits_by_name
 from private_graphs.study import Run, Study, group_jobs, load_study
 

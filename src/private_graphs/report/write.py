@@ -14,14 +14,9 @@ from private_graphs.report.claims import write_claims
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
-from private_graphs.report.rows import (
-    answers_in,
-    collect,
-    read_statistics,
-    tidy,
-    write_rows,
-)
+from private_graphs.report.rows import answers_in, collect, read_statistics
 from private_graphs.report.shelf import title_of
+from private_graphs.report.store import tidy, write_rows
 from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import load_study
 

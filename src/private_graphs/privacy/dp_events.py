@@ -1,0 +1,141 @@
+"""The mechanisms of a run as events of Google's dp-accounting, as JSON.
+
+Whoever has a statement and dp-accounting can price a run again without this code
+(docs/privacy.md §11). Events get the names and parameters of ``dp_accounting.dp_event``; its noise
+multipliers are in units of the sensitivity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from private_graphs.privacy.accountants import price, sensitivity, touching_releases
+from private_graphs.privacy.events import Event, NoisyGradients, Poisson, SecretSample
+from private_graphs.privacy.losses import (
+    ConcentratedLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+    SampledGaussian,
+    SampledTerms,
+)
+
+Tree = dict[str, Any]
+"""``class`` names a class of dp_accounting, the other keys are its parameters."""
+ADD_OR_REMOVE, REPLACE = "ADD_OR_REMOVE_ONE", "REPLACE_ONE"
+_NON_PRIVATE: Tree = {"class": "NonPrivateDpEvent"}
+_MOST_COPIES = 64
+"""``PLDAccountant`` of dp-accounting 0.6 counts a self-composed randomised response once, so that
+responses are listed one by one; more of them are written as zCDP."""
+
+
+class DpEvents(BaseModel):
+    """What one run releases about one group of units, for an accountant of dp-accounting."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    event: Tree | None
+    """Null where dp-accounting has no event that describes it."""
+    neighboring_relation: str = ADD_OR_REMOVE
+    """Of the accountant: under ``REPLACE_ONE`` its Gaussian moves by twice its unit."""
+    secret_sample: float | None = None
+    """Share of the units that the event reads, drawn once: ε at δ is ln(1 + q(e^ε' - 1)), of the
+    event's ε' at δ/q."""
+    reason: str = ""
+    """Why ``event`` is null."""
+
+
+def dp_events(
+    events: Sequence[Event],
+    apart: Sequence[Event],
+    claim: tuple[str, str, float],
+    reads_private: bool,
+) -> tuple[DpEvents, ...]:
+    """Return what a run releases; ``claim`` is unit, relation and delta.
+
+    ``events`` and ``apart`` are about different units, so that the run costs the larger of the
+    two. The rest as in ``statements.build_statement``.
+    """
+    if not events:
+        return (DpEvents(event=_NON_PRIVATE if reads_private else {"class": "NoOpDpEvent"}),)
+    return tuple(_translated(each, claim) for each in (events, apart) if each)
+
+
+def _translated(events: Sequence[Event], claim: tuple[str, str, float]) -> DpEvents:
+    if isinstance(events[0], SecretSample) and len(events) == 1:
+        inside = _translated(events[0].releases, (*claim[:2], claim[2] / events[0].rate))
+        return inside.model_copy(update={"secret_sample": events[0].rate})
+    if any(isinstance(each, SecretSample) for each in events):
+        return DpEvents(event=None, reason="a secret sample and other releases share delta")
+    if any(price(each, *claim).epsilon is None for each in events):
+        return DpEvents(event=_NON_PRIVATE)
+    losses = [_loss(each, claim) for each in events]
+    pure = [each for each in losses if isinstance(each, PureLoss)]
+    zcdp = any(isinstance(each, ConcentratedLoss) for each in losses)
+    zcdp |= any(each.steps > _MOST_COPIES for each in pure)
+    replaced = any(
+        isinstance(each, SampledGaussian | SampledTerms)
+        and each.sampling_rate < 1
+        and each.relation == "replace"
+        for each in losses
+    )
+    if replaced and zcdp:
+        return DpEvents(event=None, reason="no accountant composes zCDP with replaced terms")
+    doubled = replaced or (bool(pure) and not zcdp)
+    if doubled and any(getattr(each, "terms", 1) > 1 for each in losses):
+        reason = "dp-accounting has no event for several sampled terms that are replaced"
+        return DpEvents(event=None, reason=reason)
+    trees = [tree for each in losses for tree in _trees(each, doubled)]
+    event = trees[0] if len(trees) == 1 else {"class": "ComposedDpEvent", "events": trees}
+    return DpEvents(event=event, neighboring_relation=REPLACE if doubled else ADD_OR_REMOVE)
+
+
+def _loss(event: Event, claim: tuple[str, str, float]) -> Loss:
+    """Loss of an event, with one step for each release that the unit touches."""
+    loss = price(event, *claim).mechanism
+    if not isinstance(event, NoisyGradients) or isinstance(event.sampling, Poisson):
+        return loss
+    moved = sensitivity(event, *claim[:2]) / event.clip_norm
+    count = touching_releases(event, claim[0])
+    return SampledGaussian(event.noise_multiplier / moved, count, 1.0, "zero_out")
+
+
+def _trees(loss: Loss, doubled: bool) -> Iterable[Tree]:
+    """Events of all steps of a loss, under a relation of the accountant."""
+    if doubled and isinstance(loss, LaplaceLoss):
+        loss = PureLoss(1 / loss.scale, loss.steps, loss.rho)
+    if doubled and isinstance(loss, PureLoss):
+        share = 2 / (1 + math.exp(loss.epsilon))
+        response = {
+            "class": "RandomizedResponseDpEvent", "noise_parameter": share, "num_buckets": 2,
+        }  # fmt: skip
+        return [response] * loss.steps
+    if isinstance(loss, PureLoss | ConcentratedLoss):
+        one = {"class": "ZCDpEvent", "rho": loss.rho}
+    elif isinstance(loss, LaplaceLoss):
+        one = {"class": "LaplaceDpEvent", "noise_multiplier": loss.scale}
+    elif isinstance(loss, SampledTerms) and loss.terms > 1:
+        one = {
+            "class": "MixtureOfGaussiansDpEvent", "standard_deviation": loss.noise_multiplier,
+            "sensitivities": list(range(loss.terms + 1)), "sampling_probs": loss.weights.tolist(),
+        }  # fmt: skip
+    else:
+        one = _gaussian(loss, doubled)
+    if loss.steps == 1:
+        return [one]
+    return [{"class": "SelfComposedDpEvent", "event": one, "count": loss.steps}]
+
+
+def _gaussian(loss: SampledGaussian | SampledTerms, doubled: bool) -> Tree:
+    """Event of one step: the unit moves it by one or two clip norms, the accountant's by either."""
+    ratio = (2 if doubled else 1) / (2 if loss.relation == "replace" else 1)
+    one = {"class": "GaussianDpEvent", "noise_multiplier": loss.noise_multiplier * ratio}
+    if loss.sampling_rate == 1:
+        return one
+    return {
+        "class": "PoissonSampledDpEvent", "sampling_probability": loss.sampling_rate, "event": one,
+    }  # fmt: skip
