@@ -1,4 +1,5 @@
-# The table of contents. What is configured: config.yaml and studies/; where results go: results/.
+# The table of contents. What is configured: config.yaml, and the study.yaml of every study; where
+# results go: results/.
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -35,7 +36,11 @@ onstart:
 
 
 onsuccess:
+    from private_graphs.report.site import findings
+
     LOCK.end()
+    for line in findings(RESULTS):
+        say(line)
     say("Results: results/index.html; files: results/*/exhibits/")
 
 

@@ -54,7 +54,8 @@ from private_graphs.study import Run, load_study, study_ids, write_schemas
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
-import prose  # noqa: E402  # beside this script, which tests load by its path
+import lines  # noqa: E402  # beside this script, which tests load by its path
+import prose  # noqa: E402
 
 DELTA = 1e-5
 EPOCHS = 500
@@ -463,6 +464,10 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 """The tables of every page by the names of their markers; those of a template may have none."""
 
 
+PATH = "docs/path.md"
+"""The page that names files with the numbers of their lines."""
+
+
 def text_of(page: str) -> str:
     """Return what a page is made of: its template with all numbers, else itself."""
     template = (ROOT / page).with_suffix(prose.ENDING)
@@ -494,6 +499,7 @@ def main() -> None:
         if mirror and page == "docs/data.md":
             tables = {**tables, "counts": lambda: counts(mirror)}
         write_text(ROOT / page, refreshed(text_of(page), tables))
+    write_text(ROOT / PATH, lines.with_lines(text_of(PATH)))
     write_schemas(ROOT / "workflow" / "schemas")
 
 

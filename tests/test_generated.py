@@ -27,6 +27,14 @@ def test_every_table_is_in_step(tables, root: Path) -> None:
         assert tables.refreshed(tables.text_of(page), made) == text, f"{page}: run: make docs"
 
 
+def test_the_path_of_one_number_names_lines_that_are_there(tables) -> None:
+    text = tables.text_of(tables.PATH)
+    assert tables.lines.with_lines(text) == text, "run: make docs"
+    assert len(tables.lines.PLACE.findall(text)) >= 20
+    with pytest.raises(UserError, match="no_such_function"):
+        tables.lines.line_of("src/private_graphs/plan.py", "no_such_function")
+
+
 def test_numbers_of_results_are_made_and_not_typed(root: Path) -> None:
     """A score that is typed into a sentence stays when the rows change."""
     text = (root / "docs" / "results" / "README.md.j2").read_text(encoding="utf-8")
