@@ -14,11 +14,13 @@ import scipy.sparse
 from numba import njit
 
 ALPHA, RHO, GAMMA = 0.25, 1e-4, 1e-4
-"""Teleport probability, penalty and tolerance of the thesis, by a grid search that is not given."""
+"""Teleport probability, penalty and tolerance of the thesis, chosen by an unpublished grid
+search."""
 
 
 def with_loops(edge_index: np.ndarray, n_nodes: int) -> scipy.sparse.csr_matrix:
-    """Return the symmetric (N, N) 0/1 matrix of undirected edges (2, E), with a loop everywhere."""
+    """Return the symmetric (N, N) 0/1 matrix of undirected edges (2, E), with a loop at every
+    node."""
     first, second = edge_index
     loops = np.arange(n_nodes)
     ends = np.r_[first, second, loops], np.r_[second, first, loops]
@@ -29,7 +31,7 @@ def with_loops(edge_index: np.ndarray, n_nodes: int) -> scipy.sparse.csr_matrix:
 
 @njit(cache=True, nogil=True)
 def _row(start, neighbours, degree, root, alpha, rho, gamma, p, g, queue, queued, touched):
-    """Fill ``p`` and ``g`` (N,), zero outside the ``touched`` nodes; return how many these are."""
+    """Fill ``p`` and ``g`` (N,), zero outside the ``touched`` nodes; return the number of these."""
     n = p.shape[0]
     limit = (1.0 + gamma) * rho * alpha
     g[root] = -alpha / degree[root]
@@ -78,7 +80,7 @@ def _dense(start, neighbours, degree, roots, alpha, rho, gamma, out):
 
 
 def _parts(matrix: scipy.sparse.csr_matrix):
-    """The walk's graph as the kernels read it; UserError-free: every node has its loop."""
+    """Return the CSR arrays and degrees for the kernels; every node must have its loop."""
     degree = np.asarray(matrix.sum(axis=1)).ravel()
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), degree
 
@@ -90,7 +92,8 @@ def pagerank_rows(
     rho: float = RHO,
     gamma: float = GAMMA,
 ) -> np.ndarray:
-    """Return (M, N) rows of the roots (M,), in float64; ``matrix`` is that of ``with_loops``."""
+    """Return (M, N) float64 PageRank rows of the target nodes ``roots`` (M,); ``matrix`` comes from
+    ``with_loops``."""
     out = np.zeros((len(roots), matrix.shape[0]))
     _dense(*_parts(matrix), np.asarray(roots, np.int64), alpha, rho, gamma, out)
     return out
