@@ -1,4 +1,4 @@
-"""What the workflow says: before a run how much is to do, after it why jobs failed."""
+"""Messages of the workflow: the work ahead of a run, and why jobs failed after it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERRUPTED = (
 
 
 def announcement(work: Workflow, repairs: Repairs, needed: Iterable[str], cores: int) -> list[str]:
-    """Return the lines before a run: how many jobs follow, and about how long they take."""
+    """Return the lines before a run: the number of jobs, and an estimate of their duration."""
     todo = [work.jobs[name] for name in needed]
     lines = [*work.plan.left_out, *unbounded_lines(work)]
     if todo:
@@ -56,7 +56,7 @@ def damage_lines(work: Workflow, repairs: Repairs) -> list[str]:
 
 
 def outdated_lines(work: Workflow) -> list[str]:
-    """Return a line on earlier jobs whose settings were chosen anew without them."""
+    """Return a line on earlier jobs whose settings were chosen again since they ran."""
     jobs = outdated(work.folder, work.finished, work.jobs)
     if not jobs:
         return []
@@ -67,7 +67,7 @@ def outdated_lines(work: Workflow) -> list[str]:
 
 
 def unbounded_lines(work: Workflow) -> list[str]:
-    """Return a line on graphs for which scenario edges is left out, and what mends it."""
+    """Return a line on graphs for which scenario edges is left out, and how to include it."""
     specs = [registry.dataset_spec(name) for name in work.datasets]
     names = [spec.name for spec in specs if spec.own and spec.max_edges is None]
     if not names:
@@ -79,7 +79,7 @@ def unbounded_lines(work: Workflow) -> list[str]:
 
 
 def kept_seeds_lines(work: Workflow) -> list[str]:
-    """Return a line where jobs hold more seeds than asked for: exhibits use all of them."""
+    """Return a line if jobs hold more seeds than requested: exhibits use all of them."""
     asked = set(work.run.seeds or ())
     wider = [job for job in work.jobs.values() if asked and set(job.seeds) - asked]
     if not wider:
@@ -91,7 +91,7 @@ def kept_seeds_lines(work: Workflow) -> list[str]:
 
 
 def _command(jobs: Iterable[Job], work: Workflow) -> str:
-    """Return the words that say how to run earlier jobs again."""
+    """Return the command that runs earlier jobs again, as a sentence."""
     keys: dict[str, set[str]] = defaultdict(set)
     for job in jobs:
         if not job.attack:
@@ -105,7 +105,8 @@ def _command(jobs: Iterable[Job], work: Workflow) -> str:
 
 
 def failures(logs: Path, since: float) -> list[str]:
-    """Return why jobs failed: the end of every log since a time that says so, or stops short."""
+    """Return why jobs failed: the end of every log since a time that reports an error or stops
+    short."""
     messages = []
     for log in sorted(logs.rglob("*.log")):
         if log.stat().st_mtime < since:

@@ -1,7 +1,7 @@
-"""Whether the files of a result are what was written: by content, never by date.
+"""Checks that the files of a result are unchanged: by content, never by date.
 
-The hashes of a manifest find files that were cut, edited or exchanged; rows are held against
-their statements, and scores against the predictions that they were computed from.
+The hashes in a manifest reveal files that were truncated, edited or exchanged; rows are compared
+with their statements, and scores with the predictions that they were computed from.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
 from private_graphs.jobs import JOB_FILE, Job
 
 MADE_FROM = "made_from"
-"""In a manifest: other manifests or receipts -> their contents when the folder was made.
+"""Manifest key: other manifests or receipts -> their content hash when the folder was made.
 
-Null in that of a job with fresh noise: a plain hash of private data confirms a guess of them
-(docs/privacy.md §5). What such a job was made from lies with the data, in ``SOURCES``."""
+The value is null for a job with fresh noise: a plain hash of private data confirms a guess of them
+(docs/privacy.md §5). The inputs of such a job are recorded with the data, in ``SOURCES``.
+"""
 SOURCES = Path("data/processed/.made_from")
 
 
 def stale_input(folder: Path) -> str | None:
-    """Return which of the files that a folder was made from has other contents now, if any.
+    """Return a message about an input of a folder that has changed since, or None.
 
-    Those that are gone do not count: they are made again before anybody reads them.
+    Missing inputs do not count: they are made again before anything reads them.
     """
     try:
         made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
@@ -57,16 +58,16 @@ def write_hashes(folder: Path, files: Iterable[str], made_from: Iterable[str]) -
 
 
 def write_build(folder: Path, made_from: Iterable[str]) -> None:
-    """Write the manifest of a built dataset: its arrays, and what describes them."""
+    """Write the manifest of a built dataset: its arrays, and the JSON files that describe them."""
     arrays = (path.name for path in folder.glob("*.safetensors"))
     write_hashes(folder, [*arrays, "dataset.json", "statistics.json"], made_from)
 
 
 def finish(folder: Path, job: Job, made_from: Iterable[str], *, secret: bool = False) -> None:
-    """Put a job beside its saved files, and what it was made from into their manifest.
+    """Write a job next to its saved files, and its inputs into their manifest.
 
-    ``secret``: its noise is fresh and its data may be private, so that the manifest says nothing
-    of them; the hashes are kept with the data.
+    ``secret``: the noise is fresh and the data may be private, so the manifest does not mention the
+    inputs; their hashes are kept with the data.
     """
     write_text(folder / JOB_FILE, job.model_dump_json(indent=2) + "\n")
     vouch(folder, [JOB_FILE], None if secret else made_from)
@@ -75,14 +76,14 @@ def finish(folder: Path, job: Job, made_from: Iterable[str], *, secret: bool = F
 
 
 def _sources(folder: Path) -> Path:
-    """File of what a job with fresh noise was made from."""
+    """Return the path of the recorded inputs of a job with fresh noise."""
     return SOURCES / f"{hashlib.sha256(folder.as_posix().encode()).hexdigest()[:16]}.json"
 
 
 def vouch(folder: Path, files: Iterable[str], made_from: Iterable[str] | None) -> None:
-    """Add to the manifest of a folder the hashes of ``files`` and what the folder was made from.
+    """Add to the manifest of a folder the hashes of ``files`` and of its inputs.
 
-    None: nothing is told of it.
+    ``made_from`` None: the manifest does not mention the inputs.
     """
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["sha256"] |= {name: sha256_of(folder / name) for name in files}
