@@ -105,8 +105,8 @@ def _command(jobs: Iterable[Job], work: Workflow) -> str:
 
 
 def failures(logs: Path, since: float) -> list[str]:
-    """Return why jobs failed: the end of every log since a time that reports an error or stops
-    short."""
+    """Return why jobs failed: the ends of logs, changed after ``since``, that report an error or
+    break off."""
     messages = []
     for log in sorted(logs.rglob("*.log")):
         if log.stat().st_mtime < since:

@@ -112,7 +112,7 @@ class Job(_Frozen):
     test_share: float | None = Field(default=None, gt=0, lt=1)
     """Share of the nodes that each seed draws as test nodes; None: the masks of the dataset."""
     validation_share: float = Field(default=0, ge=0, lt=1)
-    """Share of the other nodes that each seed draws as validation nodes; needs ``test_share``."""
+    """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
     metis_parts: int | None = Field(default=None, ge=6)
     """Number of parts into which METIS cuts the graph, in place of the dataset's masks: the fifth
     part holds the test nodes, the sixth is left out, all others train. METIS reads every edge:

@@ -85,7 +85,7 @@ class Plan:
                     jobs[identifier] = other
 
     def _without_jobs(self, jobs: list[Job]) -> list[str]:
-        """Return the exhibits all of whose run groups are without jobs."""
+        """Return the exhibits without jobs, except those that are made only on request."""
         there = {(job.study, job.group) for job in jobs}
         return [
             f"{owner}.{exhibit.name}"

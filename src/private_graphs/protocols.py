@@ -1,7 +1,7 @@
 """The three protocols: immutable descriptions of how a result was obtained.
 
 A study's methods extend ``Protocol`` with further fields and have their own values
-(``Method.protocols``). No code compares a protocol's name.
+(``Method.protocols``). Behaviour depends on these fields, not on the protocol's name.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Group(_Strict):
     test_share: float | None = Field(default=None, gt=0, lt=1)
     """Share of the nodes that each seed draws as test nodes; default: the dataset's masks."""
     validation_share: float = Field(default=0, ge=0, lt=1)
-    """Share of the other nodes that each seed draws as validation nodes; needs ``test_share``."""
+    """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
     metis_parts: int | None = Field(default=None, ge=6)
     """Parts into which METIS cuts each graph, one of them the test nodes: see ``Job``. A user's
     datasets are left out: METIS reads every edge."""

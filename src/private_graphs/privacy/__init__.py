@@ -1,1 +1,2 @@
-"""What a training run may claim: events, accountants, calibration, statements (docs/privacy.md)."""
+"""Privacy guarantees of training runs: events, accountants, calibration, statements
+(docs/privacy.md)."""
