@@ -1,10 +1,10 @@
 """Approximate personalised PageRank: the exact fixed point of its l1-regularised problem.
 
-With degrees d, teleport probability α and penalty ρ, the row p of a root v minimises
-½ pᵀD⁻¹Qp - α p_v/d_v + ρα‖p‖₁ over a lazy walk, Q = I - (1-α)(I + AD⁻¹)/2 (Fountoulakis et al.
-2019; Zhang 2021, Algorithm 6, which takes damped steps to the same point). Its gradient g satisfies
-p >= 0, g_i = -ρα where p_i > 0, and -ρα <= g_i <= 0 elsewhere. Coordinates are pushed one at a time
-until no -g_i exceeds (1+γ)ρα, so that only nodes near the root are touched.
+With degrees d, teleport probability α and penalty ρ, the row p of a target node v minimises ½
+pᵀD⁻¹Qp - α p_v/d_v + ρα‖p‖₁ over a lazy walk, Q = I - (1-α)(I + AD⁻¹)/2 (Fountoulakis et al. 2019;
+Zhang 2021, Algorithm 6, which takes damped steps to the same point). Its gradient g satisfies p >=
+0, g_i = -ρα where p_i > 0, and -ρα <= g_i <= 0 elsewhere. Coordinates are pushed one at a time
+until no -g_i exceeds (1+γ)ρα, so that only nodes near v are touched.
 """
 
 from __future__ import annotations
