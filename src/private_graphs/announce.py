@@ -105,8 +105,7 @@ def _command(jobs: Iterable[Job], work: Workflow) -> str:
 
 
 def failures(logs: Path, since: float) -> list[str]:
-    """Return why jobs failed: the ends of logs, changed after ``since``, that report an error or
-    break off."""
+    """Return why jobs failed: the ends of logs since a time that report an error or break off."""
     messages = []
     for log in sorted(logs.rglob("*.log")):
         if log.stat().st_mtime < since:

@@ -72,8 +72,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
-    """Return the file of a folder that differs from its manifest, or None; also None without a
-    manifest.
+    """Return the file of a folder that differs from its manifest; None without a manifest.
 
     ``needed`` files must be in the manifest. A forged file passes: whoever changes a file can
     change the manifest too.

@@ -51,7 +51,7 @@ Value = str | int | float | bool
 """Value of a setting that jobs vary or compare."""
 JOB_FILE = "job.json"
 FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
-"""Files of a finished job besides ``job.json``, ``manifest.json`` and an optional
+"""Files of a finished job; others are ``job.json``, ``manifest.json``,
 ``artifacts.safetensors``."""
 AUDIT_FILE = "audit.json"
 """File of a finished audit in place of ``FILES``."""
@@ -91,8 +91,7 @@ class Job(_Frozen):
     dataset: str
     features: str = "raw"
     view: str = "protocol"
-    """View of the raw files: ``protocol`` for the protocol's own, or a name
-    (``datasets.views``)."""
+    """View of the raw files: the protocol's own, or a name (``datasets.views``)."""
     method: str
     scenario: str
     protocol: str = "sound"
@@ -151,8 +150,7 @@ class Job(_Frozen):
         return f"{self.study}/{self.group}/{self.name}"
 
     def candidates(self, epsilon: float) -> list[dict[str, Any]]:
-        """Return the settings that the job itself runs at ``epsilon``, as changes of
-        ``settings``."""
+        """Return the settings that the job runs at ``epsilon``, as changes of ``settings``."""
         if math.isinf(epsilon) or self.chosen is not None:
             return [{}]
         found: list[dict[str, Any]] = [{}]

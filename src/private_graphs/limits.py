@@ -1,5 +1,4 @@
-"""Largest counts that commands and configurations accept; larger ones are rejected at once as
-mistakes."""
+"""Largest counts that commands and configurations accept; larger ones are mistakes."""
 
 MOST_SEEDS = 10_000
 """Most seeds; a larger number is a single seed written without brackets."""

@@ -97,8 +97,7 @@ class Plan:
         ]
 
     def _refuse_empty(self, jobs: list[Job]) -> None:
-        """Raise UsageError for exhibits without jobs, and for a number of splits that no run
-        has."""
+        """Raise UsageError for exhibits without jobs, and for numbers of splits without a run."""
         empty = self._without_jobs(jobs)
         if empty and (self.run.exhibits is not None or not jobs):
             raise UsageError(f"configuration: {self._why_empty(*empty[0].split('.'))}")
@@ -110,8 +109,7 @@ class Plan:
             )
 
     def _why_empty(self, owner: str, name: str) -> str:
-        """Return the message why an exhibit has no jobs: the named values, and the available
-        ones."""
+        """Return why an exhibit has no jobs: the named values, and the available ones."""
         reads = next(each for each in self.exhibits[owner] if each.name == name).reads(owner)
         studies = {study_id: load_study(study_id, self.run.scale) for study_id, _ in reads}
         values: dict[str, Callable[[Job], object]] = {

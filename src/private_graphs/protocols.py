@@ -14,8 +14,7 @@ from private_graphs.datasets import views
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Choices that determine how a result was obtained. Section numbers refer to
-    ``docs/privacy.md``."""
+    """Choices that determine how a result was obtained; sections are in ``docs/privacy.md``."""
 
     name: Literal["released", "paper", "sound"]
     summary: str
@@ -28,8 +27,7 @@ class Protocol:
     """Noise from the paper's formula, or from the proof: with the latter the requested ε holds."""
 
     inference: Literal["leaks", "inductive_disjoint"] | None = None
-    """What the published predictions reveal beyond the parameters (§5); None: the scenario's
-    value."""
+    """What published predictions reveal beyond the parameters (§5); None: as the scenario."""
 
     unlabelled: Literal["class_zero", "ignored"] = "ignored"
     """Treatment of records without a label: counted as class 0, or left out of loss and scores."""

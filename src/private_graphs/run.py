@@ -185,8 +185,7 @@ def restated(
     chosen: pd.DataFrame | None = None,
     artifacts: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Restated:
-    """Make the statements of the finished, seeded runs of ``job`` again, without the data's
-    records.
+    """Make the statements of the finished, seeded runs of ``job`` again, without records.
 
     ``rows`` are all rows that count as its file, ``dataset`` has the right sizes
     (``datasets.outline``; with ``metis_parts`` after the cut by METIS), ``chosen`` are the rows of
@@ -668,8 +667,7 @@ class _Runner:
         }  # fmt: skip
 
     def _majority(self, outcome: Outcome, known: np.ndarray, truth: np.ndarray) -> float | None:
-        """Return the score of the most frequent class, among training labels or public ones
-        alone."""
+        """Return the score of the most frequent class in training labels or public ones alone."""
         if outcome.majority is not None and self.noise_source == "seeded":
             return majority_score(truth, outcome.majority)
         public = known[known >= 0]
@@ -690,8 +688,7 @@ def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[
 
 
 def settings_text(settings: Any, chosen: Mapping[str, Any]) -> str:
-    """Return the settings of a run as JSON with sorted keys; ``chosen`` are those that the method
-    chose."""
+    """Return the settings of a run as sorted JSON; ``chosen`` are those that the method chose."""
     fields = settings.model_dump(mode="json") if settings is not None else {}
     fields = {name: value for name, value in fields.items() if value is not None} | dict(chosen)
     return json.dumps(fields, sort_keys=True)
@@ -798,8 +795,7 @@ def _searched_runs(
 def _selected(
     rows: pd.DataFrame, requests: Sequence[Request], compared: tuple[str, ...]
 ) -> np.ndarray:
-    """Return a mask of the rows whose settings have the highest mean validation micro-F1 at their
-    ε.
+    """Return the mask of rows whose settings have the best mean validation micro-F1 at their ε.
 
     Ties go to the settings that come first in order. Test scores have no influence.
     """

@@ -1,5 +1,4 @@
-"""Types of list values in ``config.yaml`` and after ``--config``, in the forms in which people
-write them."""
+"""Types of list values in ``config.yaml`` and after ``--config``, in all accepted spellings."""
 
 from __future__ import annotations
 

@@ -584,8 +584,7 @@ class _Expansion:
         return _chosen(job, alone, chosen_at.epsilon)
 
     def _of(self, job: Job) -> Run:
-        """Return the run restricted to the dataset and protocol of ``job``, with the run's
-        seeds."""
+        """Return the run restricted to the dataset and protocol of ``job``, with its seeds."""
         return self.run.model_copy(
             update={"datasets": (job.dataset,), "protocols": (job.protocol,), "splits": None}
         )

@@ -54,8 +54,7 @@ class Scenario:
     """Shape of a method's input: training, validation and test nodes apart (``GraphTask``), the
     whole graph (``NodeTask``), or images (``ImageTask``)."""
     scores_are_queries: bool = False
-    """Whether validation and test records are also units, so that scores on them read private
-    records."""
+    """Whether validation and test records are units too, so that their scores are queries."""
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -230,8 +229,7 @@ class GraphTask:
     validation_labels: np.ndarray
     """(V,); each request says which of them are public, the others are private."""
     test_features: scipy.sparse.csr_matrix
-    """(M, d); public under ``graph`` and ``edges``, else known to the person who asks for a
-    prediction."""
+    """(M, d); public under ``graph`` and ``edges``, else known to whoever asks for a prediction."""
     public_adjacency: scipy.sparse.csr_matrix | None = None
     """(V+M, V+M) symmetric 0/1 among validation, then test nodes; public; only under ``graph``."""
     train_to_public: scipy.sparse.csr_matrix | None = None
@@ -288,7 +286,7 @@ class NodeTask:
 
 @dataclass(frozen=True, eq=False)
 class ImageTask:
-    """n private training images, V public validation and M test ones (``records``, ``classes``,
+    """n private training, V public validation, M test images (``records``, ``classes``,
     ``subclasses``).
 
     A training image without a label contributes nothing, which a replaced one may do anyway; other
@@ -344,8 +342,7 @@ def build_task(
     unlabelled: bool = False,
     max_edges: int | None = None,
 ) -> tuple[Task, Evaluation]:
-    """Divide ``dataset`` for a scenario; return the task and, separately, the data that scores its
-    answers.
+    """Divide ``dataset`` for a scenario; return the task and, separately, what scores its answers.
 
     ``unlabelled`` also predicts test records without a label. Raises UserError as
     ``build_graph_task`` does, and for an image scenario on a graph or the reverse.
@@ -487,8 +484,8 @@ def _image_task(
     protocol: Protocol,
     delta: float,
 ) -> ImageTask:
-    """Return the task of images; ``labels`` (N,) follow the protocol; ``test`` (N,) masks the
-    images to predict."""
+    """Return the task of images; ``labels`` (N,) follow the protocol, ``test`` (N,) masks the
+    tests."""
     pixels = dataset.images.reshape(len(labels), -1)
     train, validation = dataset.train_mask, dataset.validation_mask & (labels >= 0)
     votes = dataset.votes

@@ -223,8 +223,7 @@ def _with_labels(job: Job, known: int | None, built: Any) -> Job:
 
 
 def _public_job(job: Job) -> Job | None:
-    """Return the same job with the scenario's method that reads nothing private; None if it is this
-    job."""
+    """Return the job with the scenario's public-data method; None if it is this job."""
     from private_graphs.methods import method_named, methods_of
 
     if not method_named(job.method).reads_private:

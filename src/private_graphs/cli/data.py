@@ -1,5 +1,4 @@
-"""``private-graphs dataset``: build a built-in dataset, your own graph or one of PyG; print
-statistics."""
+"""``private-graphs dataset``: build a built-in dataset, your own graph or one of PyG."""
 
 from __future__ import annotations
 

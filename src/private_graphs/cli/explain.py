@@ -1,5 +1,4 @@
-"""``private-graphs explain``: the guarantee of a finished run in words, after a check of its
-files."""
+"""``private-graphs explain``: the guarantee of a finished run in words, after file checks."""
 
 from __future__ import annotations
 

@@ -58,8 +58,7 @@ def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None
 
 
 def save_public(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
-    """Write the result of public data alone; it is not shared, since its scores read test
-    labels."""
+    """Write the result of public data alone, unshared: its scores read test labels."""
     folder = out / PRIVATE / job.method
     with _of_the_owner(folder):
         save(result, job, folder)

@@ -24,8 +24,7 @@ def record(
         Path, typer.Option(help="Built datasets: scores on them are computed again.", metavar="DIR")
     ] = Path("data/processed"),
 ) -> None:  # fmt: skip
-    """Record rows, statements and predictions of all finished jobs of a scale, compressed and
-    checked.
+    """Record rows, statements and predictions of all finished jobs of a scale, small and checked.
 
     Example: private-graphs record results/full recorded --command "snakemake --config scale=full"
     """

@@ -56,8 +56,7 @@ class CitationModel:
     topical: float
     """Share of words drawn from a topic; the others come from the common distribution."""
     own_topic: float
-    """Share of topical words drawn from the topic of the node's class; the others from any
-    topic."""
+    """Share of topical words from the topic of the node's class; the others from any topic."""
     label_noise: float
     """Share of nodes whose recorded label is redrawn from all classes."""
     counts: bool

@@ -54,8 +54,7 @@ def recorded(path: Path, source: SourceFile) -> str | None:
 
 
 def way_out(path: Path, source: SourceFile) -> str:
-    """Return the advice that completes an error about a sha256 that differs from the recorded
-    one."""
+    """Return the advice for a file whose sha256 differs from the recorded one."""
     if source.sha256 is not None:
         return ""
     return f", that of its first use; if the change is intended, remove {receipt_path(path)}"

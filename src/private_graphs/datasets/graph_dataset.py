@@ -78,11 +78,9 @@ class DatasetInfo(LabelledInfo):
     features: str = "raw"
     """Kind of features made of texts (bow, fasttext, bert, sbert); raw: features from the files."""
     view: str | None = None
-    """View in which the raw files were read (datasets/views.py); None where they leave no
-    choice."""
+    """View in which the raw files were read (datasets/views.py); None if there is no choice."""
     node_sample: Literal["stratified", "keyed_coin"] | None = None
-    """Sampling of the training nodes, done once for the dataset (docs/privacy.md §3); None: all
-    kept."""
+    """Sampling of the training nodes, done once (docs/privacy.md §3); None: all kept."""
     counts: dict[str, int] = {}
     """Counts from reading texts, such as ``texts_cut``; for the owner of the data."""
 
@@ -249,8 +247,7 @@ class GraphDataset(LabelledDataset):
         }
 
     def _edge_entries(self) -> int | None:
-        """Return the rows of the raw edge file among these nodes, or None without a choice of
-        nodes."""
+        """Return the raw edge rows among these nodes, or None without a choice of nodes."""
         info = self.info
         if info.view is None or info.one_way_edges is None:
             return None

@@ -59,8 +59,7 @@ class OwnGraph(BaseModel):
     nodes: Path
     """Nodes table: CSV or Parquet with one row per node; relative to the working folder."""
     edges: Path
-    """Edges table: CSV or Parquet with one row per edge, in the columns ``source`` and
-    ``target``."""
+    """Edges table: CSV or Parquet with one row per edge and columns ``source`` and ``target``."""
     text: tuple[str, ...] = Field(min_length=1)
     """Text columns, in the order in which they are read."""
     label: str
@@ -80,8 +79,8 @@ class OwnGraph(BaseModel):
     max_count: int = Field(default=15_000, ge=1)
     """Words of bow occur at most this often."""
     max_edges: int | None = Field(default=None, ge=1)
-    """Public bound on the number of edges, needed by scenario ``edges`` and chosen without looking
-    at the edges."""
+    """Public bound on the number of edges, chosen without looking at them; for scenario
+    ``edges``."""
     source: str = "source"
     target: str = "target"
     title: str | None = None
@@ -251,8 +250,7 @@ def differences(before: OwnGraph, now: OwnGraph) -> list[str]:
 
 
 def source_records(spec: OwnGraph) -> list[RawFile]:
-    """Return records of the nodes and edges files with their current sha256, as stored in a built
-    dataset.
+    """Return records of the nodes and edges files with their current sha256.
 
     Raises:
         UserError: a file that cannot be read.
@@ -345,8 +343,7 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
 
 
 def _preprocessing(spec: OwnGraph) -> list[str]:
-    """Return sentences on how masks, classes and edges were made; they contain no counts, which are
-    private."""
+    """Return sentences on how masks, classes and edges were made, without counts (private)."""
     if spec.split is None:
         masks = (
             f"masks: 80/10/10 by a keyed permutation of the ids (public seed {spec.seed}); texts, "

@@ -1,5 +1,4 @@
-"""Tables of a user's own graph: CSV or Parquet files read as text columns, with line numbers for
-errors.
+"""Tables of a user's own graph: CSV or Parquet read as text, with line numbers for errors.
 
 CSV is comma-separated UTF-8 (with or without BOM) with a header; a field that contains a comma, a
 quote or a line break is enclosed in double quotes, and a quote inside it is doubled (RFC 4180).

@@ -13,8 +13,7 @@ _SHIFT = 3
 _DIMMEST, _BRIGHTEST = 850, 1150
 """Range of brightness factors, in thousandths."""
 _TEST_SHARE = 30 / 220
-"""Share of test images among all copies of a person, where copies are split (Zhang 2021,
-§4.5.1)."""
+"""Share of test images among a person's copies, where copies are split (Zhang 2021, §4.5.1)."""
 _SPLIT = {
     "after": (
         "each person's photographs, with varied copies of each, are split at random: copies of "

@@ -170,8 +170,7 @@ def _select(
 def _read_texts(
     path: Path, lines: np.ndarray, view: DataView, progress: Progress
 ) -> tuple[pa.Table, int]:
-    """Return the texts of the profiles in ``lines`` (N,), in that order, and the number of invalid
-    rows.
+    """Return the texts of the profiles in ``lines`` (N,), in order, and the number of invalid rows.
 
     A row that is not UTF-8 is read with replacement characters and counted.
     """

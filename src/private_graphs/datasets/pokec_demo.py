@@ -211,8 +211,7 @@ def _answers(draws: _Draws, classes: np.ndarray, filled: np.ndarray) -> np.ndarr
 
 
 def _pets(draws: _Draws, classes: np.ndarray, answered: np.ndarray) -> np.ndarray:
-    """Return the column ``pets``, which names the class of most users who answered, (users,) of
-    str."""
+    """Return the column ``pets``, (users,) of str; it names the class of most who answered."""
     rng = draws.rng
     cells = np.full(len(classes), "null", dtype=object)
     for label, (answers, weights) in enumerate(zip(PETS, _PETS_WEIGHTS, strict=True)):

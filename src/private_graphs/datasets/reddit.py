@@ -37,8 +37,7 @@ TRAIN, VALIDATION, TEST = 1, 2, 3
 
 TRAIN_FRACTION = 0.1
 SAMPLE_KEY = b"private-graphs reddit 1"
-"""Public constant that keys the coins and the order of the training nodes; they depend on it and on
-node ids alone."""
+"""Public constant; the coins and the order of the training nodes depend on it and on ids alone."""
 
 BLOCK_NUMBERS = 1 << 22
 """Numbers of one array held in memory at a time."""
@@ -85,8 +84,7 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
 
 
 def read_reddit_classes(path: Path, smallest: int = 10_000) -> ParsedGraph:
-    """Read ``reddit.zip`` as ProGAP does: classes of at least ``smallest`` nodes, with ProGAP's
-    split.
+    """Read ``reddit.zip`` as ProGAP does: classes of ``smallest`` nodes or more, with its split.
 
     ``node_types``, the published split, is not used. Disk space as in :func:`read_reddit`.
 

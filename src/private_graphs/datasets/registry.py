@@ -98,8 +98,7 @@ def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def own_spec(own: OwnGraph) -> DatasetSpec:
-    """Return the entry of a user's graph: its size from the declaration's files, its columns a
-    guess."""
+    """Return the entry of a user's graph: size from the declared files, columns a guess."""
     from private_graphs.datasets.own import EMBEDDED
 
     nodes, edges = _rows(own.nodes), _rows(own.edges)

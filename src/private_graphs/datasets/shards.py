@@ -86,8 +86,7 @@ class ShardedGraph:
     folder: Path
     info: ShardsInfo
     total: Callable[[Any], np.ndarray] = _nobody
-    """Callback that answers a query on the private part; the default of a loaded graph raises
-    UserError."""
+    """Callback that answers a query on the private part; a loaded graph's raises UserError."""
 
     @classmethod
     def load(cls, folder: str | Path) -> ShardedGraph:
@@ -152,7 +151,7 @@ class ShardedGraph:
     def documents(
         self, shard: int, n_public: int
     ) -> Iterator[tuple[scipy.sparse.csr_matrix, np.ndarray, scipy.sparse.csr_matrix | None]]:
-        """Yield features (n, d), labels (n,) and public neighbours (n, ``n_public``) of blocks of
+        """Yield features (n, d), labels (n,), public neighbours (n, ``n_public``) by blocks of
         nodes.
 
         Raises UserError for an unknown label, a column that is repeated or out of range, or a value

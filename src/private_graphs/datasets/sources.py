@@ -114,8 +114,7 @@ def load_sources(path: Path | None = None) -> dict[str, DatasetSources]:
 
 
 def load_models(path: Path | None = None) -> dict[str, DatasetSources]:
-    """Return the pre-trained models in the same file: name -> sources; errors as in
-    load_sources."""
+    """Return the pre-trained models in the same file: name -> sources; same errors."""
     return _load(path or resource("data/sources.yaml")).models
 
 
@@ -271,8 +270,7 @@ def _fetch_all(
     wrong: list[str],
     progress: Progress | None,
 ) -> dict[SourceFile, list[str]]:
-    """Fetch files, given with their sha256; return the missing ones with reasons; extend
-    ``wrong``."""
+    """Fetch files, given with their sha256; return missing ones and why; extend ``wrong``."""
     missing: dict[SourceFile, list[str]] = {}
     with contextlib.ExitStack() as stack:
         if progress is None:

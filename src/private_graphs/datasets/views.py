@@ -1,5 +1,4 @@
-"""Views: the ways in which the raw files of one dataset are read, so that each protocol has its own
-graph."""
+"""Views: the ways to read the raw files of a dataset, so that each protocol has its own graph."""
 
 from __future__ import annotations
 

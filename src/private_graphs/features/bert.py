@@ -37,8 +37,7 @@ from private_graphs.features.texts import coverage, distinct_texts, fitted_on_wo
 from private_graphs.features.tiny import tiny_bert
 
 POOLING_VERSION = 2
-"""Version in the fingerprint of stored vectors: raise it when the same model gives other
-vectors."""
+"""Version in the fingerprint of stored vectors; raise it when a model gives other vectors."""
 
 TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
 """Tokens per batch, padding included, by device. On a CPU, whose batches are packed, 256 to 4,096

@@ -54,8 +54,7 @@ class PackedBert:
     """Last hidden states of a ``BertModel`` for concatenated texts."""
 
     def __init__(self, model: Any, tokens: int) -> None:
-        """Copy the weights of ``model`` (float32); ``tokens`` is the number of rows of every
-        call."""
+        """Copy the weights of ``model`` (float32); ``tokens`` is the row count of every call."""
         self.tokens = tokens
         self.embeddings = model.embeddings
         self.heads = model.config.num_attention_heads
@@ -95,8 +94,7 @@ class PackedBert:
         return states[:total]
 
     def _attention(self, joined: torch.Tensor, runs: list[tuple[int, int]]) -> torch.Tensor:
-        """Compute self-attention within each text; ``joined`` (T, 3 * hidden): queries, keys,
-        values."""
+        """Compute self-attention per text; ``joined`` (T, 3 * hidden): queries, keys, values."""
         total, width = joined.shape[0], joined.shape[1] // 3
         mixed = torch.empty(total, width)
         start = 0

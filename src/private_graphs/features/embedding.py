@@ -117,7 +117,7 @@ def column_means(
 
 
 def _chunks(texts: list[str], wanted: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield ids of texts, one shard at a time, longest first, so that batches have similar
+    """Yield ids of texts, a shard at a time, longest first, so that batches have similar
     lengths."""
     lengths = np.array([len(texts[i]) for i in wanted], dtype=np.int64)
     order = wanted[np.argsort(-lengths, kind="stable")]

@@ -23,8 +23,7 @@ class FeatureOptions:
     """Thresholds of bow and fasttext: a word stays if it occurs more often than the first and at
     most as often as the second."""
     model: Path | None = None
-    """Folder of a model (bert, sbert) or fastText file (.bin, .bin.gz); None: the embedded
-    model."""
+    """Model folder (bert, sbert) or fastText file (.bin, .bin.gz); None: the embedded model."""
     model_name: str | None = None
     """Name of the model in the privacy statement; None: its folder or file name."""
     model_files: tuple[RawFile, ...] = ()

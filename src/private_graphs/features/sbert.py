@@ -28,8 +28,7 @@ from private_graphs.features.tiny import tiny_sentence_bert
 from private_graphs.files import sha256_of
 
 ENCODER_VERSION = 2
-"""Version in the fingerprint of stored vectors: raise it when the same model gives other
-vectors."""
+"""Version in the fingerprint of stored vectors; raise it when a model gives other vectors."""
 
 TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
 """Tokens per batch, padding included, by device."""
@@ -148,8 +147,7 @@ class SentenceEncoder:
         return self.model.max_seq_length
 
     def lost(self, texts: list[str]) -> dict[str, int]:
-        """Count texts that are not read completely (:func:`lost_of`), where token counts are
-        known."""
+        """Count texts that are not read completely (:func:`lost_of`), if tokens are known."""
         from transformers import PreTrainedTokenizerBase
 
         tokenizer = self.model.tokenizer

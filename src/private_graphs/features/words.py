@@ -25,8 +25,7 @@ from private_graphs.features.texts import (
 )
 
 COUNTS = (15, 15_000)
-"""Default thresholds: a word stays if it occurs more often than the first and at most as often as
-the second."""
+"""Default thresholds: a word occurs more often than the first, at most as often as the second."""
 
 _NO_BLANKS = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u1a20-\u1aaf\u3040-\u30ff\u3400-\u4dbf"

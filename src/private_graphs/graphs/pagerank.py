@@ -14,13 +14,11 @@ import scipy.sparse
 from numba import njit
 
 ALPHA, RHO, GAMMA = 0.25, 1e-4, 1e-4
-"""Teleport probability, penalty and tolerance of the thesis, chosen by an unpublished grid
-search."""
+"""Teleport probability, penalty and tolerance of the thesis, by an unpublished grid search."""
 
 
 def with_loops(edge_index: np.ndarray, n_nodes: int) -> scipy.sparse.csr_matrix:
-    """Return the symmetric (N, N) 0/1 matrix of undirected edges (2, E), with a loop at every
-    node."""
+    """Return the symmetric (N, N) 0/1 matrix of undirected edges (2, E) with all N loops."""
     first, second = edge_index
     loops = np.arange(n_nodes)
     ends = np.r_[first, second, loops], np.r_[second, first, loops]
@@ -92,8 +90,7 @@ def pagerank_rows(
     rho: float = RHO,
     gamma: float = GAMMA,
 ) -> np.ndarray:
-    """Return (M, N) float64 PageRank rows of the target nodes ``roots`` (M,); ``matrix`` comes from
-    ``with_loops``."""
+    """Return (M, N) float64 PageRank rows of target nodes (M,); ``matrix`` is ``with_loops``'."""
     out = np.zeros((len(roots), matrix.shape[0]))
     _dense(*_parts(matrix), np.asarray(roots, np.int64), alpha, rho, gamma, out)
     return out

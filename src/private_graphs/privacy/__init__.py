@@ -1,2 +1,1 @@
-"""Privacy guarantees of training runs: events, accountants, calibration, statements
-(docs/privacy.md)."""
+"""Privacy guarantees of runs: events, accountants, calibration, statements (docs/privacy.md)."""

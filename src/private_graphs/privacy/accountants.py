@@ -107,8 +107,7 @@ def despite_distance(
 
 
 def lattice_epsilon(mu: float, total_variation: float, delta: float) -> tuple[float, str]:
-    """Return ε of discrete Gaussian noise on a lattice at the ratio ``mu``, and the accountant
-    (§0.6).
+    """Return ε of discrete Gaussian noise on a lattice at ratio ``mu``, and the accountant (§0.6).
 
     The proof uses exact Gaussian DP of rounded Gaussian noise at distance ``total_variation``; at
     too large an ε, zCDP of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
@@ -258,8 +257,7 @@ PRICED_UNITS = ("node", "record", "subgraph", "graph")
 
 @dataclass(frozen=True)
 class PricedEvent:
-    """Guarantee that one event proves for a unit and a relation; ``epsilon`` None: nothing is
-    proved."""
+    """Guarantee of one event for a unit and a relation; ``epsilon`` None: nothing is proved."""
 
     epsilon: float | None
     accountant: str
@@ -290,8 +288,7 @@ def _nothing(reason: str) -> PricedEvent:
 
 
 def _moves_a_term(event: NoisyGradients, unit: str) -> bool:
-    """Return whether a unit is a part of a clipped term, so that it moves the term even by
-    vanishing."""
+    """Return whether a unit is part of a clipped term, which it moves even by vanishing."""
     return unit == "node" or (unit == "record" and event.clipping != "per_record")
 
 
@@ -369,8 +366,7 @@ def _refused(event: NoisyGradients, unit: str, relation: str) -> PricedEvent | N
 
 
 def _second_route(mechanism: SampledGaussian, delta: float) -> float | None:
-    """Return ε by PLD to compare with an exact value; None where ε is too large for the library's
-    grid."""
+    """Return ε by PLD to compare with an exact value; None if too large for the library's grid."""
     try:
         return pld_of((mechanism,), delta)
     except UserError:
@@ -478,8 +474,7 @@ def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float 
 
 
 def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
-    """Return ε by a route that shares no code with the loss distributions; None if there is
-    none."""
+    """Return ε by a route that shares no code with the loss distributions; None without one."""
     if len(losses) == 1 and isinstance(losses[0], PureLoss):
         return pure_epsilon(losses[0].epsilon, losses[0].steps, delta)
     if len(losses) == 1 and isinstance(losses[0], LaplaceLoss) and losses[0].steps == 1:

@@ -97,8 +97,7 @@ ONLY_THIS_FILE = (
 def assumptions_of(
     given: Sequence[str], prices: Prices, private: bool, noise_source: NoiseSource, generator: str
 ) -> tuple[str, ...]:
-    """Return ``given``, then the assumptions of the proofs of all mechanisms and of their noise
-    (§11).
+    """Return ``given``, then the assumptions of all mechanisms' proofs and of their noise (§11).
 
     ``generator`` contains keys of ``NOISE_GENERATORS``, joined by +.
     """

@@ -21,8 +21,7 @@ from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.checks import check_delta
 
 PROFILE_EPSILONS = tuple(np.linspace(0.0, 20.0, 401).tolist())
-"""Values of ε at which a claimed profile is tested; more points make the test sharper, never
-wrong."""
+"""Values of ε at which a claimed profile is tested; more make the test sharper, never wrong."""
 _LARGEST_EPSILON = 700.0
 
 

@@ -72,8 +72,7 @@ def _smallest_noise(epsilon_of: Callable[[float], float], target: float, guess: 
 def _crossing(
     low: int, high: int, at_low: float, at_high: float, target: float, otherwise: int
 ) -> int:
-    """Return the point between ``low`` and ``high`` where a power law through both reaches
-    ``target``."""
+    """Return the point between ``low`` and ``high`` where a power law reaches ``target``."""
     if not 0 < at_high < at_low < math.inf:
         return otherwise
     share = math.log(at_low / target) / math.log(at_low / at_high)

@@ -68,8 +68,7 @@ _CHECKS = {
 
 
 def check(**values: float | str) -> None:
-    """Check values by name (epsilon, delta, noise, steps, rate, relation); UsageError if out of
-    range."""
+    """Check values by name (epsilon, delta, noise, steps, rate, relation); UsageError if wrong."""
     for name, value in values.items():
         _CHECKS[name](value)
 

@@ -53,8 +53,7 @@ class Cyclic:
 
 @dataclass(frozen=True)
 class Shuffled:
-    """Sampling as in :class:`Cyclic`, in a fresh random order every epoch; never amplified (§3
-    A)."""
+    """Sampling as in :class:`Cyclic`, but in a random order every epoch; never amplified (§3 A)."""
 
     parts: int
 
@@ -68,7 +67,7 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Sampling in which each part joins each release independently with probability ``rate`` (§3
+    """Sampling where each part joins each release independently with probability ``rate`` (§3
     B)."""
 
     rate: float
@@ -105,11 +104,9 @@ class NoisyGradients:
     epochs: int
     sampling: Sampling
     n_tensors: int = 4
-    """Number of parameter tensors; per-tensor clipping bounds the joint norm by sqrt(n_tensors)
-    only."""
+    """Number of parameter tensors; per-tensor clipping bounds the joint norm by sqrt of it only."""
     relabel_touches: int = 1
-    """Parts that one changed node can touch: 1, or 3 or 4 under class-stratified subsampling
-    (§3)."""
+    """Parts that one changed node touches: 1, or 3 or 4 under class-stratified subsampling (§3)."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.clip_norm) and self.clip_norm > 0):
@@ -131,15 +128,13 @@ class NoisyGradients:
 
     @property
     def parts(self) -> int:
-        """Number of disjoint parts; 1 for Poisson sampling, whose privacy cost depends on the
-        rate."""
+        """Number of disjoint parts; 1 for Poisson sampling, whose cost depends on the rate."""
         return getattr(self.sampling, "parts", 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Query:
-    """``count`` adaptive releases, each of which changes when one ``unit`` is changed by
-    ``relation``.
+    """``count`` adaptive releases, each moved by a change of one ``unit`` under ``relation``.
 
     The sensitivity holds for this unit and relation and for no other claim. ``reason`` says in
     words why it does and goes into the proof.

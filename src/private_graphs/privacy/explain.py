@@ -91,8 +91,7 @@ _OF_NOISE = {
 
 
 def _rounded(value: float | Decimal, rounding: str) -> str:
-    """Return four significant digits, rounded to one side; without exponent from 0.0001 to a
-    million."""
+    """Return four significant digits, rounded to one side; no exponent from 0.0001 to a million."""
     number = Context(prec=4, rounding=rounding).create_decimal(Decimal(str(value)))
     if number and not Decimal("1e-4") <= abs(number) < Decimal("1e6"):
         return f"{number:.4g}"
@@ -158,8 +157,7 @@ def _budget(epsilon: float | None) -> str:
 
 
 def _paid(statement: PrivacyStatement) -> str:
-    """Return the privacy cost of a choice inside one run: ``free``, ``charged``, or "" without a
-    choice.
+    """Return the privacy cost of a choice inside one run: ``free``, ``charged``, or "" (no choice).
 
     It is the first word of ``selection.cost``.
     """

@@ -58,8 +58,7 @@ def _log_density(x: np.ndarray, mixture: tuple[tuple[float, float], ...], sigma:
 
 
 class _LossMoments:
-    """Log moments log E_P[exp(z · L)] of one step's privacy loss L = log(P/Q), by the trapezoid
-    rule."""
+    """log E_P[exp(z · L)] of one step's privacy loss L = log(P/Q), by the trapezoid rule."""
 
     def __init__(self, pair: _Pair, sigma: float, highest: float) -> None:
         reach = self._reach(sigma, highest)
@@ -149,8 +148,8 @@ class _Flat:
         return log_high + np.log(1 + ratio) - self.real(tilt)
 
     def beyond(self, tilt: float, reach: float) -> float:
-        """Return the log share of the tilted mass in the two atoms, whose phases meet again and
-        again."""
+        """Return the log share of the tilted mass in the two atoms, which meet in phase
+        repeatedly."""
         if not self.laplace:
             return 0.0
         atoms = np.logaddexp(self.size * tilt, -self.size * (1 + tilt)) - math.log(2)
@@ -263,8 +262,7 @@ def _epsilon_of(losses: Sequence[Loss], direction: int, delta: float) -> float |
 
 
 def fourier_of(losses: Sequence[Loss], delta: float) -> float | None:
-    """Return ε of adaptive releases with these losses in the worse direction, or None where it is
-    unreliable.
+    """Return ε of adaptive releases in the worse direction, or None where it is unreliable.
 
     The method is Lewis's inversion of the hockey-stick payoff, with the line at the Chernoff
     optimum. The result is None where the integrand decays too slowly (few steps; releases of pure

@@ -123,8 +123,7 @@ class SampledTerms:
         return logsumexp(-((x[:, None] - j) ** 2) / (2 * sigma**2), b=self.weights, axis=1)
 
     def log_ratio(self, x: np.ndarray) -> np.ndarray:
-        """Return the loss at ``x`` under replace: log of the mixture above over its mirror
-        image."""
+        """Return the loss at ``x`` under replace: log of that mixture over its mirror image."""
         return self.log_density(x) - self.log_density(-x)
 
     @property
@@ -298,8 +297,7 @@ _AT_ONCE = 10**6
 
 
 def _composed(one: Any, steps: int):
-    """Return the PLD of ``steps`` steps, or of slightly more: many steps are composed in two
-    levels.
+    """Return the PLD of ``steps`` steps or slightly more: many steps compose in two levels.
 
     Truncated tails count as infinite loss each time, so the result stays pessimistic.
     """

@@ -62,8 +62,7 @@ Inference = Literal[
 """Coverage beyond the parameters; ``noisy_rows``: every prediction, computed from noisy releases
 and public data alone."""
 Status = Literal["proved", "proved_if_seed_secret", "published_only", "refuted", "not_private"]
-"""Status; ``proved_if_seed_secret``: there is a proof, but the noise's seed is stored with the
-result."""
+"""Status; ``proved_if_seed_secret``: a proof exists, but the seed is stored with the result."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 VACUOUS_EPSILON = 20.0
@@ -85,8 +84,7 @@ class Mechanism(_Frozen):
     clip_norm: Finite | None
     """Clip norm; null where nothing is clipped to a norm."""
     sensitivity: Finite | None
-    """Largest distance by which one unit moves one release that it touches; null without a
-    bound."""
+    """Largest distance by which a unit moves a release that it touches; null without a bound."""
     noise_multiplier: Finite | None
     """Noise in units of the clip norm of a gradient or sum, else of the sensitivity; null where the
     release is described by its budget alone."""
@@ -302,8 +300,7 @@ def _mechanisms(event: Event, unit: Unit, relation: Relation) -> tuple[Mechanism
 def _with_cost(
     selection: Selection, private: bool, epsilon_all: float | None, one_run: bool
 ) -> Selection:
-    """Return ``selection`` with its cost: never less than the composition of all trained runs
-    (§5)."""
+    """Return ``selection`` with its cost, at least the composition of all trained runs (§5)."""
     n_configs = selection.n_configs
     if not private:
         cost = "none: the run is not private"
@@ -486,8 +483,7 @@ def build_statement(
 def _also_proved(
     claim: tuple[Unit, Relation, float, int], events: Sequence[Event]
 ) -> tuple[AlsoProved, ...]:
-    """Return further guarantees: for an edge that is moved elsewhere, for a record that is left
-    out."""
+    """Return further guarantees: for an edge moved elsewhere, for a record left out."""
     unit, relation, *_ = claim
     if unit.startswith("edge") and relation == "add_remove":
         epsilon, other = replacing_epsilon(claim, events), "replace"

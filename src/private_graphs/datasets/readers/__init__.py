@@ -1,5 +1,4 @@
-"""Readers of built-in datasets: one module per dataset or family, here or in a study's ``readers``,
-each with ``DATASETS``."""
+"""Readers of built-in datasets: modules with ``DATASETS``, here or in a study's ``readers``."""
 
 from __future__ import annotations
 
