@@ -51,8 +51,7 @@ Value = str | int | float | bool
 """Value of a setting that jobs vary or compare."""
 JOB_FILE = "job.json"
 FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
-"""Files of a finished job; others are ``job.json``, ``manifest.json``,
-``artifacts.safetensors``."""
+"""Files of a finished job, besides its job, manifest and optional artifacts."""
 AUDIT_FILE = "audit.json"
 """File of a finished audit in place of ``FILES``."""
 

@@ -14,7 +14,7 @@ from private_graphs.datasets import views
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Choices that determine how a result was obtained; sections are in ``docs/privacy.md``."""
+    """Choices behind a result; section numbers refer to ``docs/privacy.md``."""
 
     name: Literal["released", "paper", "sound"]
     summary: str

@@ -506,8 +506,7 @@ class _Runner:
 
     @property
     def is_published(self) -> bool:
-        """Whether the data are public, so that results may contain the labels of test records:
-        never for a user's dataset."""
+        """Whether data are public, so that results may contain test labels; never a user's."""
         return self.noise_source == "seeded" and not declared_graphs([self.job.dataset])
 
     @property

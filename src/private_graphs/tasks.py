@@ -484,8 +484,7 @@ def _image_task(
     protocol: Protocol,
     delta: float,
 ) -> ImageTask:
-    """Return the task of images; ``labels`` (N,) follow the protocol, ``test`` (N,) masks the
-    tests."""
+    """Return the task of images, from protocol labels (N,) and the mask ``test`` (N,)."""
     pixels = dataset.images.reshape(len(labels), -1)
     train, validation = dataset.train_mask, dataset.validation_mask & (labels >= 0)
     votes = dataset.votes

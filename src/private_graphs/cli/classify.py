@@ -103,8 +103,7 @@ def classify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Classify texts by one run of a proved method; say whether private data were worth their
-    privacy cost.
+    """Classify texts by one run of a proved method; say whether private data were worth it.
 
     Every method here proves the requested epsilon, with noise small enough to learn from the data.
     The GCN of the papers, with its three protocols, is 'train'; gcn_epoch_sum is the same model

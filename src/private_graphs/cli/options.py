@@ -78,8 +78,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def checked_epsilon(epsilon: str | None, needed: str = NEEDS_EPSILON) -> float:
-    """Return the budget, infinity without DP; UsageError with the message ``needed`` without
-    one."""
+    """Return the budget (inf: no DP); UsageError with the text ``needed`` if it is missing."""
     if epsilon is None:
         raise UsageError(needed)
     try:

@@ -79,8 +79,7 @@ class OwnGraph(BaseModel):
     max_count: int = Field(default=15_000, ge=1)
     """Words of bow occur at most this often."""
     max_edges: int | None = Field(default=None, ge=1)
-    """Public bound on the number of edges, chosen without looking at them; for scenario
-    ``edges``."""
+    """Public bound on the edges for scenario ``edges``, set without looking at them."""
     source: str = "source"
     target: str = "target"
     title: str | None = None

@@ -14,7 +14,7 @@ from private_graphs.errors import UserError
 
 BLOCK_BYTES = 8 << 20
 MAX_LINE_BYTES = 64 << 20
-"""Longest accepted line in bytes, longer than any profile; a file beyond it is no text."""
+"""Longest accepted line in bytes, longer than any profile; a longer one is no text."""
 MAX_DIGITS = 18
 """Most decimal digits that fit into int64 whatever they are."""
 _TAB, _NEWLINE, _RETURN, _ZERO = 9, 10, 13, 48

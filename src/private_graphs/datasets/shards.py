@@ -151,8 +151,7 @@ class ShardedGraph:
     def documents(
         self, shard: int, n_public: int
     ) -> Iterator[tuple[scipy.sparse.csr_matrix, np.ndarray, scipy.sparse.csr_matrix | None]]:
-        """Yield features (n, d), labels (n,), public neighbours (n, ``n_public``) by blocks of
-        nodes.
+        """Yield blocks of features (n, d), labels (n,) and public neighbours (n, ``n_public``).
 
         Raises UserError for an unknown label, a column that is repeated or out of range, or a value
         that is not finite.

@@ -14,8 +14,7 @@ from private_graphs.errors import UserError
 
 
 def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
-    """Return the integers in an ``.npy`` file, memory-mapped: nothing of their size is allocated
-    before they are used.
+    """Return the memory-mapped integers in an ``.npy`` file; nothing is allocated before use.
 
     Raises:
         UserError: names the file, what was found and what was expected.

@@ -117,8 +117,7 @@ def column_means(
 
 
 def _chunks(texts: list[str], wanted: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield ids of texts, a shard at a time, longest first, so that batches have similar
-    lengths."""
+    """Yield ids of texts by shard, longest first, so that batches have similar lengths."""
     lengths = np.array([len(texts[i]) for i in wanted], dtype=np.int64)
     order = wanted[np.argsort(-lengths, kind="stable")]
     for start in range(0, len(order), SHARD_TEXTS):

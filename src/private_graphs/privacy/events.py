@@ -67,8 +67,7 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Sampling where each part joins each release independently with probability ``rate`` (§3
-    B)."""
+    """Poisson sampling: each part joins each release independently at ``rate`` (§3 B)."""
 
     rate: float
 
@@ -104,7 +103,7 @@ class NoisyGradients:
     epochs: int
     sampling: Sampling
     n_tensors: int = 4
-    """Number of parameter tensors; per-tensor clipping bounds the joint norm by sqrt of it only."""
+    """Parameter tensors; per-tensor clipping bounds the joint norm by sqrt(n_tensors) only."""
     relabel_touches: int = 1
     """Parts that one changed node touches: 1, or 3 or 4 under class-stratified subsampling (§3)."""
 

@@ -148,8 +148,7 @@ class _Flat:
         return log_high + np.log(1 + ratio) - self.real(tilt)
 
     def beyond(self, tilt: float, reach: float) -> float:
-        """Return the log share of the tilted mass in the two atoms, which meet in phase
-        repeatedly."""
+        """Return the log share of the tilted mass in the two atoms, whose phases keep meeting."""
         if not self.laplace:
             return 0.0
         atoms = np.logaddexp(self.size * tilt, -self.size * (1 + tilt)) - math.log(2)

@@ -91,8 +91,7 @@ def price_runs(
     apart: Sequence[Event],
     apart_in_all_runs: bool,
 ) -> Prices:
-    """Compute the privacy cost of one run, the first of ``runs``, and of all
-    (``build_statement``)."""
+    """Return the privacy cost of the first of ``runs`` and of all; see ``build_statement``."""
     delta, (first, *further) = claim[2], runs
     priced, proved, proof = _proved(first.events, claim) if reads_private else NOTHING_READ
     groups = [(priced, first.n_runs)]
