@@ -120,7 +120,7 @@ def classify(
     protected with it.
 
     --scenario edges. Protected: whether two nodes are linked, one edge more or less. Public: all
-    texts, and all labels but those of the test nodes. No text and no label is protected. The number
+    texts, and all labels except the test nodes'. No text and no label is protected. The number
     of edges is private too: a public bound replaces it (--max-edges).
 
     Test nodes without a label are predicted too. Validation labels are public in each scenario
