@@ -1,4 +1,4 @@
-"""What the workflow says: before a run how much is to do, after it why jobs failed."""
+"""Messages of the workflow: the work ahead of a run, and why jobs failed after it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def announcement(work: Workflow) -> list[str]:
 
 
 def unbounded_lines(work: Workflow) -> list[str]:
-    """Return a line on graphs for which scenario edges is left out, and what mends it."""
+    """Return a line on graphs for which scenario edges is left out, and how to include it."""
     specs = [registry.dataset_spec(name) for name in work.datasets]
     names = [spec.name for spec in specs if spec.own and spec.max_edges is None]
     if not names:
@@ -47,7 +47,7 @@ def unbounded_lines(work: Workflow) -> list[str]:
 
 
 def failures(logs: Path, since: float) -> list[str]:
-    """Return why jobs failed: the end of every log since a time that says so, or stops short."""
+    """Return why jobs failed: the ends of logs since a time that report an error or break off."""
     messages = []
     for log in sorted(logs.rglob("*.log")):
         if log.stat().st_mtime < since:

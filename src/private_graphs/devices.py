@@ -1,4 +1,4 @@
-"""CPU or GPU: which device a run uses."""
+"""Device of a run: CPU or GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from private_graphs.errors import UserError, suggest
 
 
 def resolve_device(device: str) -> str:
-    """Return cpu or cuda for auto, cpu or cuda; UserError where a GPU is asked for and absent."""
+    """Resolve auto, cpu or cuda to cpu or cuda; UserError if a requested GPU is missing."""
     if device not in ("auto", "cpu", "cuda"):
         choices = ("auto", "cpu", "cuda")
         raise UserError(
@@ -14,7 +14,7 @@ def resolve_device(device: str) -> str:
         )
     if device == "cpu":
         return "cpu"
-    import torch  # takes seconds to import; CPU training does not need it
+    import torch  # the import takes seconds; CPU training does without
 
     if torch.cuda.is_available():
         return "cuda"

@@ -1,4 +1,4 @@
-"""Errors that a user can cause and mend."""
+"""Errors that a user can cause and fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Wrong data, file or state: says what was found, what was expected and what to do.
+    """Wrong data, file or state; the message says what was found, what was expected and what to do.
 
     The command line exits with 1.
     """
@@ -18,7 +18,7 @@ class UsageError(UserError):
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
-    """Return ``"; did you mean 'cora'?"`` for the nearest choice, or ``""`` where none is near."""
+    """Return ``"; did you mean 'cora'?"`` for the nearest choice, or ``""`` if none is near."""
     near = difflib.get_close_matches(
         str(name), [str(choice) for choice in choices], n=1, cutoff=0.5
     )

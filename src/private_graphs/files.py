@@ -1,4 +1,4 @@
-"""Writing files so that an interrupted run leaves nothing that looks finished."""
+"""Writing of files such that an interrupted run leaves nothing that looks finished."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from private_graphs.errors import UserError
 
 MANIFEST = "manifest.json"
 WITHOUT_DP = "without_dp"
-"""Folder in that of a finished cell for the rows that reveal the data, where others do not."""
+"""Subfolder of a finished job for rows without DP, which reveal the data."""
 
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
@@ -24,7 +24,8 @@ _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
 def resource(relative: str) -> Path:
     """Return the path of a file that ships with the project, such as ``data/sources.yaml``.
 
-    Looks in the repository (source checkout, editable install), then in the installed package.
+    The repository is searched first (source checkout, editable install), then the installed
+    package.
     """
     for root in _ROOTS:
         if (root / relative).exists():
@@ -50,7 +51,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def private_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As ``atomic_path``, of a file that nobody but its owner may read."""
+    """Yield a path as ``atomic_path`` does, for a file that its owner alone may read."""
     with atomic_path(path) as temporary:
         temporary.unlink(missing_ok=True)
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o600))
@@ -71,10 +72,10 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
-    """Return which file of a folder is not what its manifest says; None without a manifest.
+    """Return the file of a folder that differs from its manifest; None without a manifest.
 
-    ``needed`` are files of which it has to say something. A forged one passes: who changes a file
-    can change both.
+    ``needed`` files must be in the manifest. A forged file passes: whoever changes a file can
+    change the manifest too.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -94,7 +95,7 @@ def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
 
 
 def check_manifest(folder: Path, needed: Iterable[str] = ()) -> None:
-    """Raise UserError where a file of ``folder`` is not what its ``manifest.json`` says."""
+    """Raise UserError for a file of ``folder`` that differs from its ``manifest.json``."""
     if reason := changed_file(folder, needed):
         raise UserError(reason)
 

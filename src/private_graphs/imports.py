@@ -1,4 +1,4 @@
-"""Which files of the package a script or a module reads when it is imported.
+"""Files of the package that a script or module imports.
 
 A workflow rule declares the hash of this closure as a parameter, so that editing a file reruns
 exactly the steps that can reach it; a run records it as its code fingerprint.
@@ -22,9 +22,8 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
 
     ``start`` is a script (a path that ends in ``.py``) or a dotted module name of the package.
     Imports are read from the syntax tree, so those inside functions and ``TYPE_CHECKING`` blocks
-    count too; imports by computed name do not exist for it. A module brings the ``__init__.py``
-    of every package above it. A script brings the modules beside it that it imports, and is not
-    itself part of the answer.
+    count too, while imports by a computed name are missed. A module adds the ``__init__.py`` of
+    every package above it. A script adds the modules next to it that it imports, but not itself.
     """
     script = Path(start) if str(start).endswith(".py") else None
     if script is not None and not script.is_file():
@@ -45,7 +44,7 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
 def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]:
     """Return the files other than code (templates, styles) in the subpackages of a closure.
 
-    Files of studies are inputs of the rules that read them.
+    Files of studies are excluded: they are inputs of the rules that read them.
     """
     folders = {path.parent for path in closure if path.is_relative_to(package)} - {package}
     studies = package / "studies"
@@ -55,17 +54,17 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
         path
         for path in files
         if path.suffix != ".py"
-        and "__pycache__" not in path.parts  # bytecode and compiled kernels come and go
+        and "__pycache__" not in path.parts  # bytecode and compiled kernels are transient
         and not path.name.startswith(".")
     )
 
 
 @cache
 def code_state(*starts: str | Path) -> str:
-    """Return a hash of all code that scripts or modules reach, with the templates and styles beside
-    it: a workflow rule declares it, so that an edit reruns exactly the steps that can reach it.
+    """Return a hash of all code that scripts or modules reach, with the templates and styles next
+    to it: a workflow rule declares it, so that an edit reruns exactly the steps that can reach it.
 
-    Asked for every job of a run: the answer is kept while the process lives.
+    The result is cached for the life of the process, because every job of a run asks for it.
     """
     closure = {path for start in starts for path in import_closure(start)}
     return _fingerprint({*closure, *package_data(closure)}, PACKAGE)
@@ -84,7 +83,7 @@ def _fingerprint(paths: Iterable[Path], package: Path) -> str:
         for path in paths
     }
     digest = hashlib.sha256()
-    for name, path in sorted(names.items()):  # wherever the package and a script lie
+    for name, path in sorted(names.items()):  # independent of the location of package and script
         content = path.read_bytes()
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
@@ -92,7 +91,7 @@ def _fingerprint(paths: Iterable[Path], package: Path) -> str:
 
 
 def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]:
-    """Return the files that the imports written in ``path`` load first-hand."""
+    """Return the files that the imports written in ``path`` load directly."""
     files: set[Path] = set()
     status = path.stat()
     for name in _imported_names(path, package, (status.st_mtime_ns, status.st_size)):
@@ -107,7 +106,7 @@ def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]
 def _imported_names(path: Path, package: Path, state: tuple[int, int]) -> tuple[str, ...]:
     """Return absolute dotted names: modules, and ``module.name`` for what may be a submodule.
 
-    Closures overlap: each ``state`` of a file (time, size) is parsed once.
+    Closures overlap, so each ``state`` of a file (time, size) is parsed only once.
     """
     return tuple(_names(path, package))
 
@@ -143,7 +142,7 @@ def _module(name: str | Path, package: Path) -> set[Path]:
         elif folder.with_suffix(".py").is_file():
             files.add(folder.with_suffix(".py"))
             break
-        elif not folder.is_dir():  # a name that the module defines
+        elif not folder.is_dir():  # a name defined in the module
             break
     return files
 

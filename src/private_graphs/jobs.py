@@ -1,7 +1,8 @@
-"""Jobs: what one process computes, for one dataset, method, scenario, protocol and settings.
+"""Jobs: the unit of computation, for one dataset, method, scenario, protocol and settings.
 
-Its replicas are seed × ε × settings that are compared. A job is plain data: a study file expands to
-jobs, Snakemake passes them on as JSON, and ``job.json`` beside every result says what was run.
+Replicas of a job are combinations of seed × ε × compared settings. A job is plain data: a study
+file expands to jobs, Snakemake passes them on as JSON, and ``job.json`` beside every result
+describes the run.
 """
 
 from __future__ import annotations
@@ -44,16 +45,15 @@ Epsilon = Annotated[
     PlainSerializer(_write_epsilon, when_used="json"),
     Field(gt=0),
 ]
-"""A privacy budget; infinity (JSON ``"inf"``) means without DP."""
+"""Privacy budget; infinity (JSON ``"inf"``) means without DP."""
 
 Value = str | int | float | bool
-"""A setting that jobs vary or compare."""
+"""Value of a setting that jobs vary or compare."""
 JOB_FILE = "job.json"
 FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
-"""What a finished job holds beside ``job.json`` and ``manifest.json``; perhaps also
-``artifacts.safetensors``."""
+"""Files of a finished job, besides its job, manifest and optional artifacts."""
 AUDIT_FILE = "audit.json"
-"""What a finished audit holds in place of them."""
+"""File of a finished audit in place of ``FILES``."""
 
 
 class _Frozen(BaseModel):
@@ -61,25 +61,25 @@ class _Frozen(BaseModel):
 
 
 class Attack(_Frozen):
-    """A job that is an audit: many runs on two neighbouring tasks (docs/privacy.md §10)."""
+    """Audit parameters: many runs on two neighbouring tasks (docs/privacy.md §10)."""
 
     runs: int = Field(ge=10)
-    """Per neighbour."""
+    """Runs per neighbouring task."""
     seed: int = Field(default=0, ge=0)
-    """Fixed, as a confidence supposes that nobody looks for a seed."""
+    """Seed, fixed because the confidence assumes that it was not selected."""
 
 
 class Chosen(_Frozen):
-    """Where the settings of private replicas are chosen once, to be used in further jobs."""
+    """Reference to the job in which the settings of private replicas are chosen once."""
 
     job: Job
-    """The job that compared them."""
+    """Job that compared the settings."""
     epsilon: Epsilon
-    """Its runs at this ε were compared."""
+    """ε of the compared runs."""
 
 
 class Job(_Frozen):
-    """The only plan: what one process computes."""
+    """Plan of one computation, for one process."""
 
     study: str
     group: str
@@ -90,35 +90,35 @@ class Job(_Frozen):
     dataset: str
     features: str = "raw"
     view: str = "protocol"
-    """View of the raw files: the protocol's own, or one by name (``datasets.views``)."""
+    """View of the raw files: the protocol's own, or a name (``datasets.views``)."""
     method: str
     scenario: str
     protocol: str = "sound"
     settings: dict[str, Any] = {}
-    """Of ``Method.settings``, where they differ from its defaults."""
+    """Values of ``Method.settings`` that differ from the defaults."""
     epsilons: tuple[Epsilon, ...] = ()
-    """Of the runs with all validation labels public."""
+    """Budgets of the runs with all validation labels public."""
     seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
     delta: float = Field(default=1e-5, gt=0, lt=1)
     choose: dict[str, tuple[Value, ...]] = {}
-    """Settings that private replicas try; validation micro-F1 chooses among them, at every ε."""
+    """Settings that private replicas try, chosen by validation micro-F1 at every ε."""
     chosen: Chosen | None = None
-    """Where the choice was made, if not here."""
+    """Job that made the choice, if it was not this one."""
     validation_labels: tuple[int, ...] = ()
-    """Further runs know only so many labels of the validation set, at ``validation_epsilons``."""
+    """Numbers of public validation labels in further runs, at ``validation_epsilons``."""
     validation_epsilons: tuple[Epsilon, ...] = ()
     test_share: float | None = Field(default=None, gt=0, lt=1)
-    """Share of the nodes that each seed draws as its test nodes, in place of the masks of the
-    dataset."""
+    """Share of the nodes that each seed draws as test nodes; None: the masks of the dataset."""
     validation_share: float = Field(default=0, ge=0, lt=1)
-    """Likewise, of the nodes that are left; beside ``test_share`` alone."""
+    """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
     metis_parts: int | None = Field(default=None, ge=6)
-    """In place of the masks of the dataset: METIS cuts the graph into so many parts, the fifth are
-    test nodes, the sixth take no part, all others train. It reads every edge: nothing is proved."""
+    """Number of parts into which METIS cuts the graph, in place of the dataset's masks: the fifth
+    part holds the test nodes, the sixth is left out, all others train. METIS reads every edge:
+    nothing is proved."""
     max_edges: int | None = Field(default=None, ge=1)
-    """Public bound on the number of edges; scenario ``edges`` alone needs and has it."""
+    """Public bound on the number of edges, required by scenario ``edges`` and absent elsewhere."""
     needs: dict[str, str] = {}
-    """Jobs whose artifacts the method reads: a name to their identifiers (``Job.id``)."""
+    """Jobs whose artifacts the method reads: name -> identifier (``Job.id``)."""
     attack: Attack | None = None
 
     @model_validator(mode="after")
@@ -149,7 +149,7 @@ class Job(_Frozen):
         return f"{self.study}/{self.group}/{self.name}"
 
     def candidates(self, epsilon: float) -> list[dict[str, Any]]:
-        """Settings that the job itself runs at ``epsilon``, as changes of ``settings``."""
+        """Return the settings that the job runs at ``epsilon``, as changes of ``settings``."""
         if math.isinf(epsilon) or self.chosen is not None:
             return [{}]
         found: list[dict[str, Any]] = [{}]
@@ -159,7 +159,7 @@ class Job(_Frozen):
 
     @property
     def n_replicas(self) -> int:
-        """Number of runs at most: a small validation set has fewer."""
+        """Largest number of runs: a small validation set has fewer."""
         fewer = len(self.validation_labels) * len(self.validation_epsilons)
         own = sum(len(self.candidates(epsilon)) for epsilon in self.epsilons)
         return len(self.seeds) * (own + fewer)
@@ -169,16 +169,16 @@ Chosen.model_rebuild()
 
 
 def finished_folders(folder: Path) -> dict[str, Path]:
-    """Return the folders below ``results/<scale>/jobs`` of jobs that have finished, by identifier.
+    """Return the folders of finished jobs below ``results/<scale>/jobs`` by identifier.
 
-    A manifest is written last: a job that was killed has none.
+    The manifest is written last: a killed job has none.
     """
     folders = (path.parent for path in folder.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
     return {place.relative_to(folder).as_posix(): place for place in sorted(folders)}
 
 
 def read_job(path: Path) -> Job | None:
-    """Return the job that a file describes; None where there is none that can be read."""
+    """Return the job that a file describes; None if it is missing or unreadable."""
     try:
         return Job.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
@@ -186,7 +186,7 @@ def read_job(path: Path) -> Job | None:
 
 
 def job_name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
-    """Return the name of a job: its place, and the settings that tell it from others."""
+    """Return the name of a job: its place, and the settings that distinguish it from others."""
     words = [f"{key}={_value(value)}" for key, value in named.items()]
     words += [] if view == "protocol" else [f"view={view}"]
     return "/".join([*place, *([",".join(words)] if words else [])])

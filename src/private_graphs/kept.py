@@ -1,4 +1,4 @@
-"""What earlier runs left, and what it means for a run: seeds are kept, choices are followed."""
+"""Results of earlier runs and their effect on a run: seeds are kept, choices are followed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from private_graphs.jobs import JOB_FILE, Chosen, Job, finished_folders, read_jo
 
 
 def finished_jobs(folder: Path) -> dict[str, Job]:
-    """Return the jobs below ``results/<scale>/jobs`` that have finished, by identifier."""
+    """Return the finished jobs below ``results/<scale>/jobs``, by identifier."""
     jobs = {name: read_job(place / JOB_FILE) for name, place in finished_folders(folder).items()}
     return {name: job for name, job in jobs.items() if job is not None and job.id == name}
 
 
 def widened(job: Job, earlier: Job | None) -> Job:
-    """Return ``job`` with the seeds of ``earlier`` added, if else the two are alike.
+    """Return ``job`` with the seeds of ``earlier`` added, if the two are otherwise equal.
 
-    A run never takes finished seeds away; one that asks for some of them finds its job finished.
-    This is exact: a replica's draws do not depend on what trains beside it.
+    A run never removes finished seeds; a run for some of them finds its job finished. This is
+    exact: a replica's draws do not depend on the other replicas.
     """
     if earlier is None or _without_seeds(earlier) != _without_seeds(job):
         return job
@@ -34,7 +34,7 @@ def _without_seeds(job: Job) -> Job:
 
 
 def linked(job: Job, planned: Mapping[str, Job]) -> Job:
-    """Return ``job`` with the job in which its settings are chosen as it is planned now."""
+    """Return ``job`` with its choosing job replaced by the one now planned."""
     if job.chosen is None or job.chosen.job.id not in planned:
         return job
     chosen = Chosen(job=planned[job.chosen.job.id], epsilon=job.chosen.epsilon)
@@ -44,10 +44,10 @@ def linked(job: Job, planned: Mapping[str, Job]) -> Job:
 def followers(
     planned: Mapping[str, Job], finished: Mapping[str, Job], studies: Collection[str]
 ) -> dict[str, Job]:
-    """Return earlier jobs whose settings are chosen in one that is ``planned``.
+    """Return earlier jobs whose settings are chosen in a ``planned`` job.
 
-    Nobody asks for these jobs. They take part, with the seeds that they have, because scores and
-    statements would be of a choice that is no more once the job of the choice has run again.
+    The run did not request these jobs. They are included, with their seeds, because otherwise their
+    scores and statements would refer to an outdated choice once the choosing job has run again.
     """
     return {
         job.id: linked(job, planned)

@@ -1,10 +1,10 @@
-"""Largest counts that commands and configurations take: more are a mistake, found at once."""
+"""Largest counts that commands and configurations accept; larger ones are mistakes."""
 
 MOST_SEEDS = 10_000
-"""More are a single seed that somebody wrote without brackets."""
+"""Most seeds; a larger number is a single seed written without brackets."""
 LARGEST_SEED = 2**62
-"""Rows hold seeds as int64."""
+"""Largest seed; rows store seeds as int64."""
 MOST_THREADS = 1024
 MOST_EDGES = 10**15
 MOST_RUNS = 10**6
-"""Of one audit."""
+"""Most runs of one audit."""

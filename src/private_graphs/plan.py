@@ -1,4 +1,4 @@
-"""The plan of a run: which exhibits it makes, and which jobs these read."""
+"""Plan of a run: its exhibits, and the jobs that these read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from private_graphs.study import Run, Study, group_jobs, left_out, load_study
 
 @dataclass(frozen=True)
 class Plan:
-    """What one run asks for."""
+    """Exhibits and jobs of one run."""
 
     run: Run
 
@@ -26,7 +26,7 @@ class Plan:
 
     @cached_property
     def exhibits(self) -> dict[str, list[Exhibit]]:
-        """Exhibits that are made, by study, in the order of the study file."""
+        """Exhibits to make, by study, in the order of the study file."""
         chosen = None
         if self.run.exhibits is not None:
             chosen = named(self.run.exhibits, list(self.studies))
@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def groups(self) -> list[tuple[str, str]]:
-        """(study, run group) of what the exhibits read, of their own studies and of others."""
+        """(study, run group) pairs that the exhibits read, in their own and other studies."""
         read = [
             pair
             for owner, exhibits in self.exhibits.items()
@@ -54,9 +54,9 @@ class Plan:
 
     @cached_property
     def jobs(self) -> list[Job]:
-        """Every job that the exhibits read, and before each those that it is made of.
+        """All jobs that the exhibits read, each after the jobs that it needs.
 
-        Raises UsageError where nothing is left of exhibits that were named.
+        Raises UsageError if no job is left for exhibits that were named.
         """
         read = [
             job
@@ -85,7 +85,7 @@ class Plan:
                     jobs[identifier] = other
 
     def _without_jobs(self, jobs: list[Job]) -> list[str]:
-        """Exhibits that read run groups of which nothing is left."""
+        """Return the exhibits without jobs, except those that are made only on request."""
         there = {(job.study, job.group) for job in jobs}
         return [
             f"{owner}.{exhibit.name}"
@@ -97,7 +97,7 @@ class Plan:
         ]
 
     def _refuse_empty(self, jobs: list[Job]) -> None:
-        """UsageError for exhibits without jobs, and for a number of splits that no run has."""
+        """Raise UsageError for exhibits without jobs, and for numbers of splits without a run."""
         empty = self._without_jobs(jobs)
         if empty and (self.run.exhibits is not None or not jobs):
             raise UsageError(f"configuration: {self._why_empty(*empty[0].split('.'))}")
@@ -109,7 +109,7 @@ class Plan:
             )
 
     def _why_empty(self, owner: str, name: str) -> str:
-        """The keys that leave no run of an exhibit: what they name, and what it has."""
+        """Return why an exhibit has no jobs: the named values, and the available ones."""
         reads = next(each for each in self.exhibits[owner] if each.name == name).reads(owner)
         studies = {study_id: load_study(study_id, self.run.scale) for study_id, _ in reads}
         values: dict[str, Callable[[Job], object]] = {
@@ -141,8 +141,7 @@ class Plan:
 
     @property
     def left_out(self) -> list[str]:
-        """A line for every dataset that is named and a study does not use, and for exhibits of
-        which the run makes nothing."""
+        """Lines about named datasets that a study does not use, and about exhibits without jobs."""
         lines = [line for study in self.studies.values() for line in left_out(study, self.run)]
         empty = self._without_jobs(self.jobs)
         words = f"No run of these exhibits is among those asked for: {', '.join(empty)}"

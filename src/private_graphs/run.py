@@ -1,7 +1,7 @@
-"""Run one job: requests, the choice of settings, prices, privacy statements, scores, rows.
+"""Execution of one job: requests, choice of settings, privacy cost, statements, scores, rows.
 
-A method says what it released (``methods.method``); here that is priced, compared with what was
-asked for, and written down. Nothing else makes rows.
+A method reports its releases (``methods.method``); this module computes their privacy cost,
+compares it with the requested ε, and writes the rows. No other module makes rows.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NUMBERS = (
     "delta", "noise_multiplier", "epsilon_claimed", "epsilon_proved", "validation_micro_f1",
     "validation_macro_f1", "majority_micro_f1", "random_micro_f1", "seconds",
 )  # fmt: skip
-"""Columns that are null where nothing applies."""
+"""Columns of numbers, null where they do not apply."""
 
 _METIS = Unnoised("METIS, which reads every edge, says who is a training node")
 
@@ -96,13 +96,13 @@ def execute(
 ) -> JobResult:
     """Run every replica of ``job`` and return rows, statements, predictions and artifacts.
 
-    ``chosen`` are the rows of ``job.chosen.job``, ``artifacts`` those of the jobs that it needs.
-    ``unlabelled`` predicts test records without a label too; scores are of those that have one.
-    ``device`` auto is a GPU where there is one.
-    Under ``os_entropy`` all draws also depend on fresh secret bytes and cannot be repeated, but by
-    the other steps of a run in shards, which keep theirs (``secret``). Raises
-    UserError for a job that cannot be carried out (no such scenario, too many splits, an impossible
-    budget, delta · units >= 1), and for a method that releases more than it was asked to.
+    ``chosen`` are the rows of ``job.chosen.job``, ``artifacts`` the artifacts of the jobs in
+    ``job.needs``. ``unlabelled`` also predicts test records without a label; scores use labelled
+    ones only. ``device`` auto means a GPU if there is one. Under ``os_entropy`` all draws also
+    depend on fresh secret bytes and cannot be repeated, except by the other steps of a run in
+    shards, which keep the bytes (``secret``). Raises UserError for a job that cannot be carried out
+    (unknown scenario, too many splits, an impossible budget, delta · units >= 1), and for a method
+    that releases more than requested.
     """
     runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)
     if device == "auto":
@@ -114,7 +114,7 @@ def execute(
             "noise is fresh; expected a dataset with a kept seed"
         )
     started = time.perf_counter()
-    # How BLAS cuts a product, and with it the last bits, follows from the number of threads.
+    # BLAS splits products by the number of threads, which affects the last bits.
     with threadpool_limits(limits=threads):
         answers = runner.answers(context)
     seconds = (time.perf_counter() - started) / len(answers)
@@ -141,7 +141,7 @@ def execute(
             f"{request.streams.public_id}/{name}": np.ascontiguousarray(array)
             for request, outcome in zip(runner.requests, outcomes, strict=True)
             for name, array in outcome.artifacts.items()
-            if noise_source == "seeded"  # what they tell of private data has no price
+            if noise_source == "seeded"  # their privacy cost is not computed
         }
         | {
             f"{request.streams.public_id}/{CURVE}{name}": curve.astype(np.float32)
@@ -169,12 +169,12 @@ def told_by(statement: PrivacyStatement, private: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Restated:
-    """What the present code says of runs that have finished."""
+    """Statements of finished runs, made again by the current code."""
 
     statements: list[PrivacyStatement]
-    """Of each run."""
+    """One statement per run."""
     artifacts: dict[str, np.ndarray]
-    """What its method states for jobs that need it, as ``JobResult.artifacts``."""
+    """Artifacts that the method states for jobs that need them, as in ``JobResult.artifacts``."""
 
 
 def restated(
@@ -185,11 +185,12 @@ def restated(
     chosen: pd.DataFrame | None = None,
     artifacts: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Restated:
-    """Make the statements of the finished, seeded runs of ``job`` anew, without any record.
+    """Make the statements of the finished, seeded runs of ``job`` again, without records.
 
-    ``rows`` are all that count as its file, ``dataset`` has their sizes (``datasets.outline``;
-    with ``metis_parts`` as METIS cut it), ``chosen`` are the rows of ``job.chosen.job``,
-    ``artifacts`` of the jobs that it needs. Raises UserError for a row that the job does not plan.
+    ``rows`` are all rows that count as its file, ``dataset`` has the right sizes
+    (``datasets.outline``; with ``metis_parts`` after the cut by METIS), ``chosen`` are the rows of
+    ``job.chosen.job``, ``artifacts`` the artifacts of the jobs in ``job.needs``. Raises UserError
+    for a row that the job does not plan.
     """
     cut_already = job.model_copy(update={"metis_parts": None})
     runner = replace(_Runner.of(cut_already, dataset, chosen, "seeded", False), job=job)
@@ -233,13 +234,13 @@ def restated(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method answered to a request, and what it released for it."""
+    """A method's outcome for a request, with its privacy events."""
 
     request: Request
     outcome: Outcome
     events: tuple[Event, ...]
     validation_events: tuple[Event, ...]
-    """About private validation labels. No training record is among them."""
+    """Events about private validation labels, none about training records."""
 
 
 def answer(
@@ -249,10 +250,10 @@ def answer(
     task: Task | None = None,
     context: Context = ALONE,
 ) -> tuple[Task, list[Answer]]:
-    """Return the task of a job and what its method answers under a ``watch``, without statements.
+    """Return the task of a job and its method's answers under a ``watch``, without statements.
 
-    On another ``task`` in place of the job's own: its streams and settings stay those of the
-    dataset, as a replay needs them.
+    ``task`` replaces the job's own task, while streams and settings stay those of the dataset, as a
+    replay needs.
     """
     runner = _Runner.of(job, dataset, None, "seeded", False)
     with threadpool_limits(limits=1):
@@ -260,10 +261,11 @@ def answer(
 
 
 def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the draws of a request depend on: everything that tells the replica apart.
+    """Return the stream identity of a request: everything that distinguishes the replica.
 
-    The words are those of the first version, so that its draws stay; ``changed`` are the settings
-    of the request that are not the method's defaults. ``data`` is the fingerprint of the dataset.
+    The key names are those of version 0.1, so that recorded results reproduce; ``changed`` are the
+    request's settings that differ from the method's defaults. ``data`` is the fingerprint of the
+    dataset.
     """
     fields: dict[str, Any] = {
         "data": data,
@@ -291,7 +293,7 @@ def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) 
 
 @dataclass(frozen=True)
 class _Search:
-    """A finished choice of settings in another job, and what its runs released."""
+    """A finished choice of settings in another job, and the releases of its runs."""
 
     settings: dict[str, Any]
     n_configurations: int
@@ -301,7 +303,7 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Run:
-    """What one statement says of a run: requests that agree in it share the statement."""
+    """The parts of a run that its statement depends on: requests that agree in them share it."""
 
     epsilon: float
     events: tuple
@@ -317,22 +319,22 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Runner:
-    """A job about to run, and what its statements and rows have in common."""
+    """A job to run, with the common parts of its statements and rows."""
 
     job: Job
     method: Method
     protocol: Protocol
     dataset: GraphDataset
     task: Task
-    """Of the first seed, where each seed draws its own: the sizes are those of all."""
+    """Task of the first seed; where each seed draws its own task, the sizes are equal."""
     scored: dict[int, tuple[Evaluation, np.ndarray]]
-    """By seed: what its answers are held against, and the validation labels of its task."""
+    """Seed -> evaluation of its answers, and the validation labels of its task."""
     unlabelled: bool
     requests: list[Request]
     search: _Search | None
     noise_source: NoiseSource
     fingerprint: str
-    """What is told of the dataset's hash."""
+    """Dataset hash as published: plain for seeded runs, keyed under secret randomness."""
 
     @classmethod
     def of(
@@ -371,7 +373,7 @@ class _Runner:
             )
         task, evaluation = _cut(job, dataset, job.seeds[0], unlabelled)
         if method.reads_private and protocol.calibration == "proved":
-            # validation labels that are public need no price
+            # public validation labels have no privacy cost
             are_public = task.scenario.unit in ("class", "subclass")
             scored = 0 if are_public else len(task.validation_labels)
             refuse_large_delta(job.delta, max(task.n_units, scored))
@@ -393,10 +395,10 @@ class _Runner:
     def answers(
         self, context: Context, watch: Watch = UNSEEN, task: Task | None = None
     ) -> list[Answer]:
-        """Answer all requests through one door; on another ``task`` in place of the job's own.
+        """Answer all requests through one door; ``task`` replaces the job's own task.
 
-        Raises ReleaseMismatch where something else was released than planned, and where a method
-        planned nothing that reads private data.
+        Raises ReleaseMismatch if the releases differ from the plan, and if a method planned nothing
+        for a private run.
         """
         door = Door.of([request.streams for request in self.requests], watch)
         public = [replace(each, streams=each.streams.public) for each in self.requests]
@@ -422,7 +424,7 @@ class _Runner:
     def _outcomes(
         self, requests: list[Request], door: Door, context: Context, task: Task
     ) -> list[Outcome]:
-        """Answer requests together, or those of each seed on the nodes that it draws."""
+        """Answer requests together, or seed by seed where each seed draws its own test nodes."""
         if self.job.test_share is None:
             return self.method.answers(task, requests, door, context)
 
@@ -435,7 +437,7 @@ class _Runner:
         return in_batches(requests, door, context, lambda request: request.seed, answer)
 
     def all_seeds(self, name: str) -> np.ndarray:
-        """Return a field of the evaluation, or a row of it for every request."""
+        """Return a field of the evaluation, stacked over requests where each seed has its own."""
         if self.job.test_share is None:
             return getattr(self.scored[self.job.seeds[0]][0], name)
         parts = [getattr(self.scored[each.seed][0], name) for each in self.requests]
@@ -444,11 +446,11 @@ class _Runner:
     # --- statements ---
 
     def run_of(self, answer: Answer) -> _Run:
-        """What the statement of a request says of its run."""
+        """Return the parts of an answer that its statement depends on."""
         request, outcome = answer.request, answer.outcome
         n_configurations, words = outcome.n_configurations, outcome.chosen_by
-        promises = request.private or not self.method.reads_private  # a finite ε, or ε = 0
-        if not self.method.one_run:  # the runner compares what was trained
+        promises = request.private or not self.method.reads_private  # a finite ε, or 0
+        if not self.method.one_run:  # the runner compares the trained configurations
             n_configurations = len(self.job.candidates(request.epsilon))
             if self.search and request.private:
                 n_configurations = self.search.n_configurations
@@ -472,7 +474,7 @@ class _Runner:
                 "the data; what is said of a run is of the training nodes of that run, and of all "
                 "runs together of nodes that train in every one alone"
             )
-        if self.noise_source == "seeded":  # else the hash has a secret key, and no time is told
+        if self.noise_source == "seeded":  # else the hash is keyed and no time is published
             facts.append("a hash of the dataset and how long runs took: these are not covered")
             if self.method.names_majority:
                 facts.append("the majority class of the training labels (baseline row)")
@@ -504,17 +506,16 @@ class _Runner:
 
     @property
     def is_published(self) -> bool:
-        """Whether the data are published ones, so that results may keep the labels of test records:
-        never a user's."""
+        """Whether data are public, so that results may contain test labels; never a user's."""
         return self.noise_source == "seeded" and not declared_graphs([self.job.dataset])
 
     @property
     def hides_scores(self) -> bool:
-        """Whether a score would read records that the protocol promises to protect."""
+        """Whether a score would read records that the protocol protects."""
         return self.task.scenario.scores_are_queries and self.protocol.calibration == "proved"
 
     def statement(self, run: _Run, runs: Sequence[_Run]) -> PrivacyStatement:
-        """The statement of all requests with this run; those with the same ε count each other."""
+        """Return the statement of all requests with this run; runs with the same ε compose."""
         job, scenario = self.job, self.task.scenario
         private, search = math.isfinite(run.epsilon), self.search
         same = [other for other in runs if other.epsilon == run.epsilon]
@@ -571,7 +572,7 @@ class _Runner:
         return statement
 
     def _refuse_excess(self, run: _Run, statement: PrivacyStatement) -> None:
-        """UserError where more was released than the ε that was asked for allows."""
+        """Raise UserError if the releases exceed the requested ε."""
         if self.protocol.calibration != "proved" or not math.isfinite(run.epsilon):
             return
         if self.method.noise_is_given or not self.method.reads_private:
@@ -585,10 +586,10 @@ class _Runner:
             )
 
     def _file_of(self, run: _Run, runs: Sequence[_Run]) -> FileRows:
-        """What the rows of the file of ``run`` prove together (``JobResult.save``)."""
+        """Return the joint guarantee of all rows in the file of ``run`` (``JobResult.save``)."""
         private = [other for other in runs if math.isfinite(other.epsilon)]
         without = len(runs) - len(private)
-        if self.noise_source == "os_entropy":  # rows without DP lie in a file of their own
+        if self.noise_source == "os_entropy":  # rows without DP are in a separate file
             if math.isfinite(run.epsilon):
                 without = 0
             else:
@@ -612,7 +613,7 @@ class _Runner:
     def row(
         self, request: Request, outcome: Outcome, statement: PrivacyStatement, seconds: float
     ) -> dict[str, Any]:
-        """One row, without what all rows of the job share."""
+        """Return one row, without the columns that all rows of the job share."""
         job, private = self.job, math.isfinite(request.epsilon)
         evaluation, validation_labels = self.scored[request.seed]
         labelled = evaluation.test_labels >= 0
@@ -622,13 +623,13 @@ class _Runner:
             test = dict.fromkeys(test, math.nan)
         known = validation_labels[request.known]  # scores on others would be queries
         validation: dict[str, float | None] = {"micro_f1": None, "macro_f1": None}
-        fits = self.method.fits_validation_labels  # else the score would be of the fitted ones
+        fits = self.method.fits_validation_labels  # else the score would be on fitted labels
         if len(known) and not fits and not self.hides_scores:
             validation = scores(known, outcome.validation_predictions[request.known])
         measured = dict(outcome.measured)
         seconds = measured.pop("seconds", seconds)
         if job.metis_parts:
-            measured.pop("epsilon_bound", None)  # of the method's own releases alone
+            measured.pop("epsilon_bound", None)  # covers the method's own releases only
         return {
             "study": job.study,
             "group": job.group,
@@ -665,7 +666,7 @@ class _Runner:
         }  # fmt: skip
 
     def _majority(self, outcome: Outcome, known: np.ndarray, truth: np.ndarray) -> float | None:
-        """Score of the most frequent class: of the training labels, or of public ones alone."""
+        """Return the score of the most frequent class in training labels or public ones alone."""
         if outcome.majority is not None and self.noise_source == "seeded":
             return majority_score(truth, outcome.majority)
         public = known[known >= 0]
@@ -673,7 +674,7 @@ class _Runner:
 
 
 def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[Task, Evaluation]:
-    """Cut the dataset for a seed; all seeds alike but where each draws its own test nodes."""
+    """Cut the dataset for a seed; all seeds get the same cut unless each draws its test nodes."""
     if job.test_share is not None:
         masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
         dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)
@@ -686,7 +687,7 @@ def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[
 
 
 def settings_text(settings: Any, chosen: Mapping[str, Any]) -> str:
-    """Return the settings of a run as JSON with sorted keys; ``chosen`` are those of the method."""
+    """Return the settings of a run as sorted JSON; ``chosen`` are those that the method chose."""
     fields = settings.model_dump(mode="json") if settings is not None else {}
     fields = {name: value for name, value in fields.items() if value is not None} | dict(chosen)
     return json.dumps(fields, sort_keys=True)
@@ -700,9 +701,9 @@ def _requests(
     search: _Search | None,
     secret: bytes | None,
 ) -> list[Request]:
-    """All validation labels at every ε, then fewer of them; ε is 0 where nothing private is read.
+    """Return requests with all validation labels at every ε, then with fewer labels.
 
-    ``data`` is the fingerprint of the dataset.
+    ε is 0 where nothing private is read. ``data`` is the fingerprint of the dataset.
     """
     size = len(task.validation_labels)
     fewer = [number for number in job.validation_labels if number < size]
@@ -717,7 +718,7 @@ def _requests(
         changes = job.candidates(epsilon)
         if search and math.isfinite(epsilon):
             changes = [search.settings]
-        # Public data with all its labels leave nothing to draw.
+        # With all labels public nothing is drawn.
         seeds = job.seeds if epsilon or n_known < size else job.seeds[:1]
         for change in changes:
             changed = {**job.settings, **change}
@@ -742,7 +743,7 @@ def _requests(
 def _search(job: Job, method: Method, task: Task, rows: pd.DataFrame) -> _Search:
     """Read the settings that ``job.chosen`` names from the rows of its job.
 
-    Raises UserError where the rows are of another job, or have not chosen one configuration.
+    Raises UserError if the rows belong to another job, or did not choose exactly one configuration.
     """
     searched, epsilon = job.chosen.job, job.chosen.epsilon
     remedy = f"run {searched.id} again (delete its folder)"
@@ -779,7 +780,7 @@ def _search(job: Job, method: Method, task: Task, rows: pd.DataFrame) -> _Search
 def _searched_runs(
     method: Method, task: Task, searched: Job, epsilon: float, compared: pd.DataFrame
 ) -> Iterator[SearchRuns]:
-    """What the compared runs released: of every configuration its own events."""
+    """Yield the releases of the compared runs: each configuration has its own events."""
     counts: Counter[tuple] = Counter()
     for text, seed in zip(compared["settings"], compared["seed"], strict=True):
         made = {name: json.loads(text)[name] for name in searched.choose}
@@ -793,9 +794,9 @@ def _searched_runs(
 def _selected(
     rows: pd.DataFrame, requests: Sequence[Request], compared: tuple[str, ...]
 ) -> np.ndarray:
-    """True where the settings have the highest mean validation micro-F1 of their ε.
+    """Return the mask of rows whose settings have the best mean validation micro-F1 at their ε.
 
-    Ties go to the settings that come first in order. Test scores play no part.
+    Ties go to the settings that come first in order. Test scores have no influence.
     """
     keys = [tuple(getattr(request.settings, name) for name in compared) for request in requests]
     if len(set(keys)) == 1:

@@ -1,4 +1,4 @@
-"""Lists as people write them in ``config.yaml`` and after ``--config``: types of their values."""
+"""Types of list values in ``config.yaml`` and after ``--config``, in all accepted spellings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from private_graphs.datasets.own import OwnGraph
 from private_graphs.limits import LARGEST_SEED, MOST_SEEDS
 
 ALL = "all"
-"""In place of names: what the studies have; of exhibits, those that are made by default."""
+"""Value in place of names: everything the studies have; for exhibits, the default ones."""
 
 
 def _read_names(value: object) -> object:
-    """Read ``a,b``, ``[a,b]``, a list or one name; ``all`` and nothing given are None."""
+    """Parse ``a,b``, ``[a,b]``, a list or one name; ``all`` and an empty value are None."""
     if value is None or value == ALL:
         return None
     parts = value if isinstance(value, list | tuple) else str(value).strip().strip("[]").split(",")
@@ -25,7 +25,7 @@ def _read_names(value: object) -> object:
 
 
 def _read_seeds(value: object) -> object:
-    """Read ``N`` (seeds 0 to N-1), ``0,3,7``, ``[0,3]`` or a list; ``all`` is None."""
+    """Parse ``N`` (seeds 0 to N-1), ``0,3,7``, ``[0,3]`` or a list; ``all`` is None."""
     if isinstance(value, bool) or isinstance(value, float):
         raise ValueError("expected a whole number N, or seeds such as 0,3,7")
     text = str(value).strip()
@@ -54,7 +54,7 @@ def _read_seeds(value: object) -> object:
 
 
 def _read_splits(value: object) -> object:
-    """Read ``1,10``, ``[1,10]``, a list or one number; ``all`` is None."""
+    """Parse ``1,10``, ``[1,10]``, a list or one number; ``all`` is None."""
     names = _read_names(value)
     if names is None:
         return None

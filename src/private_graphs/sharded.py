@@ -1,14 +1,14 @@
 """One release of a graph in shards, as steps that run apart: ask, sum every shard, release.
 
-A method whose private part is read through exact sums alone (``Method.query``) runs anew in every
-step, with the sums of earlier rounds. Where it asks for a sum that is not there yet, the step ends
-with its query, which every shard answers by itself; the last step ends with the result. So there is
-one way to draw noise, that of the method, and the streams of a run in steps are those of a run in
-one. Everything below ``private`` stays with the owner of the data, readable by nobody else.
+The method reads its private part only through exact sums (``Method.query``) and runs from the start
+in every step, with the sums of earlier rounds. When it asks for a missing sum, the step ends with
+that query, which every shard answers by itself; the last step ends with the result. So the noise is
+drawn by the method in one way only, and a run in steps has the same random streams as a run in one
+step. Everything below ``private`` stays with the owner of the data, who alone can read it.
 
-The noise is drawn for one set of sums only: a step writes down which before it draws, and refuses
-others afterwards. Without a kept seed the secret of the run is kept as well, so that a step that
-was killed draws what it would have drawn.
+Noise is drawn for one set of sums only: a step records the sums before it draws, and refuses others
+afterwards. Without a kept seed, the secret of the run is kept as well, so that a killed step draws
+the same noise again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CSR = ("data", "indices", "indptr", "shape")
 
 
 class _Asked(Exception):
-    """The method asks for a sum that is not there yet."""
+    """The method asks for a missing sum."""
 
     def __init__(self, query: Any) -> None:
         super().__init__("a sum over shards is not there yet")
@@ -50,17 +50,17 @@ class _Asked(Exception):
 
 @dataclass(frozen=True)
 class ShardedRun:
-    """The files of one release, and its steps."""
+    """Files and steps of one release."""
 
     out: Path
     graph: ShardedGraph
     job: Job
-    """One ε and one seed."""
+    """Job with one ε and one seed."""
     noise_source: str
 
     @classmethod
     def of(cls, out: str | Path, folder: str | Path, job: Job, seeded: bool) -> ShardedRun:
-        """Check that ``job`` can run on the graph in ``folder``."""
+        """Return the run, after a check that ``job`` can run on the graph in ``folder``."""
         graph, method = ShardedGraph.load(folder), method_named(job.method)
         wanted = "edges" if job.scenario == "edges" else "documents"
         if method.query is None or method.query.READS != wanted:
@@ -74,26 +74,26 @@ class ShardedRun:
 
     @property
     def method(self) -> Method:
-        """The method of the job."""
+        """Method of the job."""
         return method_named(self.job.method)
 
     @property
     def rounds(self) -> int:
-        """How often the shards are summed."""
+        """Number of rounds, in each of which the shards are summed."""
         return self.method.query.ROUNDS
 
     def query_file(self, turn: int) -> Path:
-        """File of what the shards are asked in a round, from 0."""
+        """Return the path of the query of a round, counted from 0."""
         return self.out / "private" / f"query-{turn}.npz"
 
     def sum_folder(self, turn: int, shard: int) -> Path:
-        """Folder of the exact sum of a shard."""
+        """Return the folder of a shard's exact sum."""
         return self.out / "private" / "sums" / str(turn) / str(shard)
 
     # --- scatter ---
 
     def sum_shard(self, turn: int, shard: int) -> None:
-        """Write the exact sum of one shard: private, readable by its owner alone."""
+        """Write the exact sum of one shard, a private file that its owner alone can read."""
         with np.load(self.query_file(turn)) as stored:
             asked = dict(stored)
         query = _unpacked(self.method.query, asked)
@@ -129,8 +129,8 @@ class ShardedRun:
     def advance(self, turn: int) -> JobResult | None:
         """Run the method with the sums of rounds before ``turn``; write the query of that round.
 
-        Returns the result after the last one. Raises UserError for a sum that is gone, was altered,
-        or answers another question, and for sums other than those that noise was drawn for.
+        Returns the result after the last one. Raises UserError for a sum that is missing, was
+        altered or answers another query, and for sums other than those for which noise was drawn.
         """
         self.graph.check_public()
         private = self.out / "private"
@@ -153,7 +153,7 @@ class ShardedRun:
 
     @cached_property
     def _secret(self) -> bytes | None:
-        """Secret bytes of the run, drawn once; None of a run with a seed."""
+        """Secret bytes of the run, drawn once; None for a seeded run."""
         if self.noise_source == "seeded":
             return None
         path = self.out / "private" / _SECRET
@@ -168,7 +168,7 @@ class ShardedRun:
         return self.out / "private" / f"spent-{turn}"
 
     def total(self, turn: int, query: Any) -> np.ndarray:
-        """Return the sum of all shards, checked, after writing down that noise is drawn for it."""
+        """Return the checked sum of all shards, after recording that noise is drawn for it."""
         asked, total, count = _digest(_packed(query)), query.zeros(), 0
         for shard, about in enumerate(self.graph.info.shards):
             folder = self.sum_folder(turn, shard)
@@ -204,7 +204,7 @@ _ONCE = "a second release costs its own epsilon; choose another folder for it"
 
 @dataclass
 class _Totals:
-    """Answers the queries of one run of the method, one round after the other."""
+    """Callback that answers the queries of one run of the method, round by round."""
 
     run: ShardedRun
     until: int
@@ -221,7 +221,7 @@ class _Totals:
 
 
 def _packed(value: Any, name: str = "") -> dict[str, np.ndarray]:
-    """Return the arrays and numbers in a dataclass by their path."""
+    """Flatten a dataclass to arrays and numbers by their path."""
     if value is None:
         return {}
     if is_dataclass(value):
@@ -235,7 +235,7 @@ def _packed(value: Any, name: str = "") -> dict[str, np.ndarray]:
 
 
 def _unpacked(kind: Any, arrays: Mapping[str, np.ndarray], name: str = "") -> Any:
-    """Undo ``_packed`` for a field of type ``kind``."""
+    """Invert ``_packed`` for a field of type ``kind``."""
     if name in arrays:
         found = arrays[name]
         return found if found.ndim else found.item()

@@ -1,7 +1,7 @@
-"""Where methods and readers of data lie: in their own package, and in the folder of a study.
+"""Location of methods and data readers: in their own package, and in the folders of studies.
 
-A study is a folder ``studies/<id>``: what it alone uses lies in ``studies/<id>/methods`` and
-``studies/<id>/readers``. No list names these modules.
+A study is a folder ``studies/<id>``: modules that it alone uses are in ``studies/<id>/methods`` and
+``studies/<id>/readers``. There is no list of these modules.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ STUDIES = Path(__file__).parent / "studies"
 def modules_of(package: str) -> dict[str, str]:
     """Return the dotted names of modules by their last part, sorted by it.
 
-    The modules are those of ``package``, such as ``private_graphs.methods``, and those of the
-    folders of the same name in studies. Nothing is imported.
+    The modules are those in ``package``, such as ``private_graphs.methods``, and in the folders of
+    the same name in studies. Nothing is imported.
     """
     root, *_, kind = package.split(".")
     home = Path(__file__).parent.joinpath(*package.split(".")[1:])

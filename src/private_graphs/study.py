@@ -1,8 +1,8 @@
-"""Studies and runs: typed configuration, and how a study's run groups expand to jobs.
+"""Studies and runs: typed configuration, and the expansion of a study's run groups to jobs.
 
-``studies/<id>/study.yaml`` is read into a ``Study``: what it says is the full scale, ``scales``
-holds what other scales change. ``config.yaml`` and ``--config`` are read into a ``Run``. Unknown
-keys and values are errors.
+``studies/<id>/study.yaml`` is read into a ``Study``: it describes the full scale, and ``scales``
+holds the changes for other scales. ``config.yaml`` and ``--config`` are read into a ``Run``.
+Unknown keys and values are errors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ScaleName = Literal["demo", "reduced", "full"]
 ProtocolName = Literal["released", "paper", "sound"]
 Model = TypeVar("Model", bound=BaseModel)
 SELECTION = "selection"
-"""Run group of the jobs that only choose settings for others."""
+"""Run group of jobs that only choose settings for other jobs."""
 _NamesList = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -45,50 +45,50 @@ class _Strict(BaseModel):
 
 
 class ChosenAt(_Strict):
-    """Private replicas use settings that are chosen once, in another job."""
+    """Reference to another job in which the settings of private replicas are chosen once."""
 
     epsilon: float = Field(gt=0)
-    """ε of the runs that are compared."""
+    """ε of the compared runs."""
     settings: dict[str, Any] = {}
-    """Settings of the choosing job that differ: ``{train_fraction: 1}``."""
+    """Settings in which the choosing job differs: ``{train_fraction: 1}``."""
 
 
 class Configuration(_Strict):
-    """A method with settings that several run groups share."""
+    """Method and settings shared by several run groups."""
 
     method: str
     scenario: str | None = None
-    """Default: the method's first."""
+    """Scenario; default: the method's first."""
     protocols: Annotated[tuple[ProtocolName, ...], Field(min_length=1)] | None = None
-    """Default: all that the method has."""
+    """Protocols; default: all of the method's."""
     settings: dict[str, Any] = {}
     settings_of: dict[str, dict[str, Any]] = {}
-    """By dataset, what it changes in ``settings``."""
+    """Dataset -> changes to ``settings``."""
     choose: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
-    """Settings that private replicas try; validation scores choose, at every ε."""
+    """Settings that private replicas try, chosen by validation scores at every ε."""
 
 
 class Entry(_Strict):
     """Jobs of a run group: a grid over configurations, protocols and settings."""
 
     use: _NamesList | None = None
-    """Configurations by name."""
+    """Names of configurations."""
     methods: _NamesList | None = None
-    """In place of them: methods with their default settings."""
+    """Names of methods with default settings, in place of configurations."""
     scenario: str | None = None
     protocols: Annotated[tuple[ProtocolName, ...], Field(min_length=1)] | None = None
     vary: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
-    """Settings with all values that they take: one job for each combination."""
+    """Settings with all their values: one job for each combination."""
     settings: dict[str, Any] = {}
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1)]
     seeds: int | None = Field(default=None, ge=1)
-    """Default: those of the study."""
+    """Number of seeds; default: that of the study."""
     chosen_at: ChosenAt | None = None
     validation_labels: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    """Further runs know only so many labels of the validation set, at ``validation_epsilons``."""
+    """Numbers of public validation labels in further runs, at ``validation_epsilons``."""
     validation_epsilons: tuple[Epsilon, ...] = ()
     needs: dict[str, str] = {}
-    """Run groups of this study whose artifacts the method reads, by the names it reads them by."""
+    """Run groups of this study whose artifacts the method reads, by the method's names for them."""
 
     @model_validator(mode="after")
     def _use_or_methods(self) -> Entry:
@@ -98,37 +98,37 @@ class Entry(_Strict):
 
 
 class Group(_Strict):
-    """The jobs that one or several exhibits read."""
+    """Jobs that one or several exhibits read."""
 
     datasets: _NamesList | None = None
-    """In place of those of the study; a run that names datasets uses what it names."""
+    """Datasets in place of the study's; a run that names datasets uses those."""
     features: _NamesList = ("raw",)
-    """``raw``: those of each dataset's files, or the default ones of a dataset with texts. Others
-    are made of texts, and datasets without texts take no part."""
+    """Kinds of features. ``raw``: features in each dataset's files, or the default ones of a
+    dataset with texts. Other kinds are made of texts, and datasets without texts are left out."""
     delta: float | None = Field(default=None, gt=0, lt=1)
-    """Default: that of the study."""
+    """δ; default: that of the study."""
     deltas: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
-    """By dataset, where it is another one."""
+    """Dataset -> δ where it differs."""
     on_request: bool = False
-    """These jobs are made where a run names their datasets alone, whose raw files may not be had;
-    exhibits are drawn without them."""
+    """Whether the jobs are made only if a run names their datasets, whose raw files may be hard to
+    get; exhibits are drawn without them."""
     test_share: float | None = Field(default=None, gt=0, lt=1)
-    """Share of the nodes that each seed draws as its test nodes; default: the dataset's masks."""
+    """Share of the nodes that each seed draws as test nodes; default: the dataset's masks."""
     validation_share: float = Field(default=0, ge=0, lt=1)
-    """Likewise, of the validation nodes; beside ``test_share`` alone."""
+    """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
     metis_parts: int | None = Field(default=None, ge=6)
-    """Parts that METIS cuts each graph into, one of them the test nodes: see ``Job``. Datasets of a
-    user take no part: it reads every edge."""
+    """Parts into which METIS cuts each graph, one of them the test nodes: see ``Job``. A user's
+    datasets are left out: METIS reads every edge."""
     view: Literal["protocol", "with_label"] = "protocol"
-    """``with_label`` adds the text column that defines the label where the protocol drops it;
-    datasets that have no such view take no part."""
+    """View: ``with_label`` adds the text column that defines the label where the protocol drops it;
+    datasets without such a view are left out."""
     attack: Attack | None = None
-    """These jobs are audits: of methods, not of datasets."""
+    """Audit parameters: the jobs are audits, of methods and not of datasets."""
     jobs: Annotated[tuple[Entry, ...], Field(min_length=1)]
 
 
 class Published(_Strict):
-    """Printed numbers: a CSV of the study's ``published`` as rows."""
+    """Published numbers: a CSV in the study's ``published`` as rows."""
 
     file: str
     rename: dict[str, str] = {}
@@ -144,28 +144,28 @@ class Study(_Strict):
     url: str
     datasets: _NamesList
     other_datasets: tuple[str, ...] = ()
-    """That it runs on where a run names them, beside graphs of users."""
+    """Further datasets that a run may name, besides user graphs."""
     alike: tuple[_NamesList, ...] = ()
-    """Lists of datasets of one kind: a run group takes datasets of the kind of its own alone."""
+    """Sets of interchangeable datasets; a run group accepts datasets of its own set only."""
     seeds: int = Field(ge=1)
     delta: float = Field(gt=0, lt=1)
     default_scales: tuple[ScaleName, ...] = ("demo",)
-    """Scales at which a run that names no studies makes this one: full runs take hours."""
+    """Scales at which a run that names no studies includes this one: full runs take hours."""
     recorded_scale: Literal["reduced", "full"] = "full"
-    """Scale of what is recorded: ``reduced`` where the source's own networks take GPU days."""
+    """Scale of the recorded results: ``reduced`` where the source's own networks take GPU days."""
     exhibits: _NamesList
-    """Made by a run that names none, in the order of reports; others stand behind them."""
+    """Default exhibits, in the order of reports; other exhibits follow them."""
     configurations: dict[str, Configuration] = {}
     groups: dict[str, Group] = Field(min_length=1)
     published: dict[str, Published] = {}
 
     def on_request(self, groups: Iterable[str]) -> bool:
-        """Whether the jobs of all ``groups`` are made on request alone."""
+        """Whether the jobs of all ``groups`` are made only on request."""
         return all(name in self.groups and self.groups[name].on_request for name in groups)
 
 
 class _StudyFile(Study):
-    """A study file: the full scale, and what other scales change in it."""
+    """Study file: the full scale, and the changes for other scales."""
 
     scales: dict[Literal["demo", "reduced"], dict[str, Any]] = {}
 
@@ -176,14 +176,14 @@ def study_ids() -> list[str]:
 
 
 def load_study(study_id: str, scale: str = "full") -> Study:
-    """Read ``studies/<study_id>/study.yaml`` at a scale; UserError names the key that is wrong."""
+    """Load ``studies/<study_id>/study.yaml`` at a scale; UserError names a wrong key."""
     _known("studies", (study_id,), study_ids())
     return read_study(STUDIES / study_id / "study.yaml", scale)
 
 
 @cache
 def read_study(path: Path, scale: str) -> Study:
-    """Read a study file at a scale, check it and what it names."""
+    """Load a study file at a scale, and check it and the names in it."""
     where = f"studies/{path.parent.name}/{path.name}"
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -194,7 +194,7 @@ def read_study(path: Path, scale: str) -> Study:
         raise UserError(f"{where}: id is {full.id!r}; expected {path.parent.name!r}")
     changes = full.scales.get(scale, {})
     merged = _merged({key: value for key, value in raw.items() if key != "scales"}, changes)
-    # A run may name what the study has at any scale.
+    # A run may name any dataset that the study has at some scale.
     merged["other_datasets"] = list(_datasets(full) | dict.fromkeys(full.other_datasets))
     study = validated(Study, merged, f"{where}, scale {scale}" if changes else where)
     _check_names(study, f"{where}: ")
@@ -202,13 +202,13 @@ def read_study(path: Path, scale: str) -> Study:
 
 
 def _datasets(study: Study) -> dict[str, None]:
-    """Return the datasets of a study and of its run groups, in order."""
+    """Return the datasets of a study and its run groups, in order."""
     groups = (group.datasets or () for group in study.groups.values())
     return dict.fromkeys(chain(study.datasets, *groups))
 
 
 def _check_names(study: Study, where: str) -> None:
-    """UserError for what a study names and there is not: every method, setting and dataset."""
+    """Raise UserError for an unknown method, setting or dataset in a study."""
     for name in (SELECTION, ALL):
         if name in study.groups:
             raise UserError(f"{where}groups.{name}: the name has a meaning of its own; rename it")
@@ -239,7 +239,7 @@ def _merged(base: Any, changes: Any) -> Any:
 
 
 class Run(_Strict):
-    """What one run asks for; None means everything that the studies have at this scale."""
+    """Request of one run; None means everything that the studies have at this scale."""
 
     scale: ScaleName = Field(
         default="demo",
@@ -299,8 +299,8 @@ class Run(_Strict):
         return run
 
     def study_names(self) -> list[str]:
-        """Return the studies of this run: those that it names, or the default ones of the scale and
-        those that exhibits are asked of, such as ``STUDY.table1``."""
+        """Return the studies of this run: the named ones, or the default ones of the scale and
+        those of named exhibits, such as ``STUDY.table1``."""
         names = study_ids()
         if self.studies:
             return [name for name in names if name in self.studies]
@@ -313,7 +313,7 @@ class Run(_Strict):
 
 
 def _configured(study: Study, group: str) -> Iterator[tuple[Entry, Configuration]]:
-    """Entries of a group with each of their configurations."""
+    """Yield the entries of a group with each of their configurations."""
     for entry in study.groups[group].jobs:
         for name in entry.use or ():
             yield entry, study.configurations[name]
@@ -326,7 +326,7 @@ def _scenario(entry: Entry, configuration: Configuration, method: Method) -> str
 
 
 def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None:
-    """UserError for a method, scenario, protocol or setting that there is not."""
+    """Raise UserError for an unknown method, scenario, protocol or setting."""
     _known("methods", (configuration.method,), all_methods(), where, UserError)
     method = method_named(configuration.method)
     scenario = _scenario(entry, configuration, method)
@@ -349,12 +349,12 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
 
 
 def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
-    """Return the jobs of one run group that ``run`` asks for; choices are made elsewhere."""
+    """Return the jobs of one run group that ``run`` asks for, without jobs that choose settings."""
     return list(_Expansion(study, run).jobs(group))
 
 
 def accepted(study: Study, run: Run) -> list[str]:
-    """Return the datasets that a run names and the study takes; graphs of users always."""
+    """Return the datasets named by a run that the study accepts; user graphs always are."""
     own = {*_datasets(study), *study.other_datasets}
     return [name for name in run.datasets or () if name in own or dataset_spec(name).own]
 
@@ -370,11 +370,11 @@ def left_out(study: Study, run: Run) -> list[str]:
 
 
 def group_datasets(study: Study, group: str, run: Run) -> list[str]:
-    """Return the datasets of a run group: those that the run names, else its own.
+    """Return the datasets of a run group: those named by the run, else its own.
 
-    A group takes what is of one kind with its own (``Study.alike``). Without kinds, a group whose
-    list has none of the study's datasets is for others, and never takes those; nor do groups for
-    the study's datasets take what such a list names.
+    A group accepts datasets of its own set (``Study.alike``). Without such sets, a group with none
+    of the study's datasets is separate: it never takes the study's datasets, and groups for these
+    never take the datasets of a separate group.
     """
     definition = study.groups[group]
     own = definition.datasets or study.datasets
@@ -399,13 +399,13 @@ def group_datasets(study: Study, group: str, run: Run) -> list[str]:
 
 
 def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
-    """Return the features of ``dataset`` that ``run`` makes for a group; perhaps none."""
+    """Return the feature kinds of ``dataset`` that ``run`` makes for a group; may be empty."""
     spec = dataset_spec(dataset)
     if group.view != "protocol" and SOUND_WITH_LABEL.name not in spec.views:
         return []
     if not spec.has_texts:
         return ["raw"] if "raw" in group.features else []
-    # A user's graph was declared with one kind; others may need a download nobody asked for.
+    # A user's graph was declared with one kind; others may need an unrequested download.
     kinds = run.features or (spec.features[:1] if spec.own else spec.features)
     asked = [kind for kind in kinds if kind in spec.features]
     if "raw" in group.features:
@@ -415,13 +415,13 @@ def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
 
 @dataclass(frozen=True)
 class _Expansion:
-    """A study's groups, to make the jobs of a run."""
+    """Expansion of a study's groups to the jobs of a run."""
 
     study: Study
     run: Run
 
     def jobs(self, group: str) -> Iterator[Job]:
-        """Jobs of a group, in the order of the study file."""
+        """Yield the jobs of a group, in the order of the study file."""
         names: set[str] = set()
         for entry, configuration in _configured(self.study, group):
             for job in self._entry_jobs(group, entry, configuration):
@@ -457,18 +457,18 @@ class _Expansion:
                 yield job
 
     def _has_splits(self, method: Method, settings: Mapping[str, Any]) -> bool:
-        """Whether the run asks for the splits of ``settings``; other methods have none."""
+        """Return whether the run includes the splits of ``settings``; other methods have none."""
         asked = getattr(method.settings.model_validate(settings), "splits", None)
         return not self.run.splits or asked is None or asked in self.run.splits
 
     def _budgets(self, group: str, entry: Entry) -> list[tuple[float, ...]]:
-        """All budgets together, but one for each audit."""
+        """Return the budgets per job: all together, but one per audit."""
         if self.study.groups[group].attack is None:
             return [entry.epsilons]
         return [(epsilon,) for epsilon in entry.epsilons]
 
     def _places(self, group: str, method: Method) -> list[tuple[str, str]]:
-        """(dataset, features) of a group; an audit has a tiny task of its own."""
+        """Return (dataset, features) pairs of a group; an audit has a tiny task of its own."""
         definition = self.study.groups[group]
         if definition.attack is not None:
             return [("canary", "raw")]
@@ -497,10 +497,10 @@ class _Expansion:
         if is_edge and not audit:
             bound = dataset_spec(dataset).max_edges
             if bound is None:
-                return None  # a user's own graph without max_edges: the workflow says so
+                return None  # an own graph without max_edges: the workflow reports it
         full = method.settings.model_validate(settings).model_dump(mode="json")
         seeds = self.run.seeds or tuple(range(entry.seeds or self.study.seeds))
-        labels = () if is_edge else entry.validation_labels  # all are public there
+        labels = () if is_edge else entry.validation_labels  # all labels are public under edges
         job = Job(
             study=self.study.id,
             group=group,
@@ -534,8 +534,9 @@ class _Expansion:
         return self._choosing(job, entry.chosen_at)
 
     def _needed(self, group: str, job: Job) -> Job:
-        """The job of another group with the same dataset and features, of several the one with the
-        same protocol, of several of these the one that agrees in the settings that both name."""
+        """Return the job of another group with the same dataset and features; among several the one
+        with the same protocol; among several of these the one with equal values of the shared
+        settings."""
         every = _Expansion(self.study, self.run.model_copy(update={"protocols": None}))
         key = ("dataset", "features")
         alike = [
@@ -560,7 +561,7 @@ class _Expansion:
         return alike[0]
 
     def _choosing(self, job: Job, chosen_at: ChosenAt | None) -> Job:
-        """``job`` with the job that chooses its settings, where another one does."""
+        """Return ``job`` with the job that chooses its settings, if another one does."""
         private = any(math.isfinite(epsilon) for epsilon in job.epsilons)
         several = any(len(values) > 1 for values in job.choose.values())
         if chosen_at is None or not private or not several:
@@ -589,18 +590,18 @@ class _Expansion:
         return _chosen(job, alone, chosen_at.epsilon)
 
     def _of(self, job: Job) -> Run:
-        """The run as if it asked for the places of ``job`` alone, with its seeds."""
+        """Return the run restricted to the dataset and protocol of ``job``, with its seeds."""
         return self.run.model_copy(
             update={"datasets": (job.dataset,), "protocols": (job.protocol,), "splits": None}
         )
 
     def entry(self, group: str, entry: Entry, configuration: Configuration) -> list[Job]:
-        """Jobs of one entry with one configuration."""
+        """Return the jobs of one entry with one configuration."""
         return list(self._entry_jobs(group, entry, configuration))
 
 
 def _compares(other: Job, job: Job, settings: Mapping[str, Any]) -> bool:
-    """Whether ``other`` compares the settings that ``job`` needs chosen."""
+    """Return whether ``other`` compares the settings that ``job`` needs chosen."""
     method = method_named(job.method)
     same = ("dataset", "features", "view", "method", "scenario", "protocol", "choose")
     return all(getattr(other, name) == getattr(job, name) for name in same) and (
@@ -656,7 +657,7 @@ def _known(
 def validated(
     model: type[Model], raw: Any, where: str, error_class: type[UserError] = UserError
 ) -> Model:
-    """Return ``raw`` as a ``model``; UserError names ``where`` and the key that is wrong."""
+    """Validate ``raw`` as a ``model``; UserError names ``where`` and the wrong key."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:

@@ -1,7 +1,7 @@
-"""Tasks: a dataset cut into what is private and what is public, for one scenario.
+"""Tasks: a dataset divided into private and public parts, for one scenario.
 
-A scenario says which unit is protected and what is taken to be public. Test labels are not part of
-a task: no method can read them, but where a protocol repeats code that did (``stops_on_test``).
+A scenario defines the protected unit and what is public. A task contains no test labels, so no
+method can read them; the exception is a protocol that repeats code that did (``stops_on_test``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ScenarioName = Literal[
     "text", "graph", "edges", "links", "lists", "nodes", "records", "classes", "subclasses"
 ]
 UNIT_ROWS = "every row of features is scaled to norm 1 by itself"
-"""What ``GraphTask`` does to features."""
+"""Preprocessing of features by ``GraphTask``."""
 _SIZES = (
     "the numbers of training, validation and test nodes, of classes and of features; who is which, "
     "and who has a label"
@@ -51,11 +51,10 @@ class Scenario:
     inference: Inference
     public_facts: tuple[str, ...]
     cut: Literal["sides", "whole", "images"] = "sides"
-    """What a method gets: training, validation and test nodes apart (``GraphTask``), the whole
-    graph (``NodeTask``), or images (``ImageTask``)."""
+    """Shape of a method's input: training, validation and test nodes apart (``GraphTask``), the
+    whole graph (``NodeTask``), or images (``ImageTask``)."""
     scores_are_queries: bool = False
-    """Whether validation and test records are units too, so that a score on them reads private
-    records."""
+    """Whether validation and test records are units too, so that their scores are queries."""
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -184,13 +183,13 @@ SCENARIOS: dict[str, Scenario] = {
         ),
     )
 }
-"""Every scenario by name; under ``nodes`` a dataset says itself what is public. The edges of a node
-are part of what its unit protects, except between two public nodes."""
+"""Every scenario by name; under ``nodes`` the dataset itself says what is public. The edges of a
+node are part of its protected unit, except between two public nodes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Some training nodes, in the words of ``GraphTask``."""
+    """Some training nodes, with fields named as in ``GraphTask``."""
 
     train_features: scipy.sparse.csr_matrix
     train_labels: np.ndarray
@@ -199,50 +198,50 @@ class Records:
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """A private part that is not in memory: exact sums over its records are all that is read."""
+    """A private part that is not in memory and is read only through exact sums over its records."""
 
     total: Callable[[Any], np.ndarray]
-    """The exact sum that answers a query of the method (``Method.query``)."""
+    """Callback that returns the exact sum for a query of the method (``Method.query``)."""
     first: Mapping[str, Any] = field(default_factory=dict)
-    """Of ``edges``: the text model that was made of the public part beforehand."""
+    """Metadata of the text model made beforehand from the public part, under ``edges``."""
 
 
 @dataclass(frozen=True, eq=False)
 class GraphTask:
     """n training, V validation and M test nodes, with labels; features are rows of L2 norm 1.
 
-    A row of zeros stays so. Nodes without a label take no part, but test nodes where they are asked
-    for: as training nodes they contribute nothing, which a replaced node may do anyway.
+    A row of zeros stays zero. Nodes without a label are left out, except test nodes on request: an
+    unlabelled training node contributes nothing, which a replaced node may do anyway.
     """
 
     scenario: Scenario
     n_units: int
-    """Private units: training nodes, labelled or not; under ``edges`` the declared bound on the
-    edges, since how many there are is private."""
+    """Number of private units: training nodes, labelled or not; under ``edges`` the declared bound
+    on the edges, since their number is private."""
     n_classes: int
     delta: float
     train_features: scipy.sparse.csr_matrix
-    """(n, d) float64. Private but under ``edges``."""
+    """(n, d) float64; private, except under ``edges``."""
     train_labels: np.ndarray
-    """(n,) int64. Private but under ``edges``."""
+    """(n,) int64; private, except under ``edges``."""
     validation_features: scipy.sparse.csr_matrix
     """(V, d); public."""
     validation_labels: np.ndarray
-    """(V,). Which of them are public a request says; the others are private."""
+    """(V,); each request says which of them are public, the others are private."""
     test_features: scipy.sparse.csr_matrix
-    """(M, d); public under ``graph`` and ``edges``, else known to who asks for a prediction."""
+    """(M, d); public under ``graph`` and ``edges``, else known to whoever asks for a prediction."""
     public_adjacency: scipy.sparse.csr_matrix | None = None
-    """(V+M, V+M) symmetric 0/1 among validation then test nodes; public; only under ``graph``."""
+    """(V+M, V+M) symmetric 0/1 among validation, then test nodes; public; only under ``graph``."""
     train_to_public: scipy.sparse.csr_matrix | None = None
-    """(n, V+M) 0/1, row i the edges of training node i to public nodes; as private as its row of
-    features, and part of it; only under ``graph``."""
+    """(n, V+M) 0/1; row i holds the edges of training node i to public nodes, as private as its row
+    of features and part of the same unit; only under ``graph``."""
     train_adjacency: scipy.sparse.csr_matrix | None = None
     """(n, n) symmetric 0/1 among training nodes; private; only under ``graph``."""
     adjacency: scipy.sparse.csr_matrix | None = None
     """(n+V+M, n+V+M) symmetric 0/1 among training, validation, test nodes; private; only under
     ``edges``."""
     shards: Shards | None = None
-    """The private part, where it lies in shards; the private fields are empty then."""
+    """Private part of a graph in shards; the private fields are then empty."""
 
     @property
     def n_train(self) -> int:
@@ -266,39 +265,39 @@ class GraphTask:
 
 @dataclass(frozen=True, eq=False)
 class NodeTask:
-    """A whole graph, for methods that cut it themselves as their protocol says (``nodes``,
-    ``links``, ``lists``); features are as they are stored."""
+    """A whole graph, for methods that divide it themselves as their protocol says (``nodes``,
+    ``links``, ``lists``); features are as stored."""
 
     scenario: Scenario
     protocol: Protocol
     n_units: int
-    """Training nodes, labelled or not; of ``links`` the declared bound on the edges, of ``lists``
-    all nodes."""
+    """Number of private units: training nodes, labelled or not; under ``links`` the declared bound
+    on the edges; under ``lists`` all nodes."""
     n_classes: int
     delta: float
     graph: GraphDataset
-    """With all its nodes, edges and masks; the labels of test nodes read 0."""
+    """Graph with all nodes, edges and masks; labels of test nodes are replaced by 0."""
     validation_labels: np.ndarray
-    """(V,) of the validation nodes that are scored."""
+    """(V,) labels of the scored validation nodes."""
     lists: scipy.sparse.csr_matrix | None = None
-    """(N, N) 0/1, row i those whom node i may list (``lists``); None: its neighbours in the graph.
-    A list belongs to its owner, so that a neighbouring task changes one of them."""
+    """(N, N) 0/1; row i marks the nodes that node i may list (``lists``); None: its neighbours in
+    the graph. A list belongs to its owner, so that a neighbouring task changes one list."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageTask:
-    """n private training images, V public validation and M test ones (``records``, ``classes``,
+    """n private training, V public validation, M test images (``records``, ``classes``,
     ``subclasses``).
 
-    A training image without a label contributes nothing, which a replaced one may do anyway; others
-    take no part, but test images where they are asked for.
+    A training image without a label contributes nothing, which a replaced one may do anyway; other
+    unlabelled images are left out, except test images on request.
     """
 
     scenario: Scenario
     protocol: Protocol
     n_units: int
-    """Training images n, labelled or not; classes; of ``subclasses`` at least the classes, a run
-    says how many (``Outcome.n_units``)."""
+    """Number of private units: training images n, labelled or not; or classes; under ``subclasses``
+    a lower bound, the number of classes, and ``Outcome.n_units`` has the number."""
     n_classes: int
     delta: float
     shape: tuple[int, int, int]
@@ -310,15 +309,15 @@ class ImageTask:
     validation_pixels: np.ndarray
     """(V, c·h·w); public."""
     validation_labels: np.ndarray
-    """(V,). Which of them are public a request says; the others are private."""
+    """(V,); each request says which of them are public, the others are private."""
     test_pixels: np.ndarray
-    """(M, c·h·w); known to who asks for a prediction."""
+    """(M, c·h·w); known to the person who asks for a prediction."""
     stopping_labels: np.ndarray | None = None
-    """(V+M,) labels of validation then test images, -1 where there is none, for a protocol that
-    stops early on them; None: for all others."""
+    """(V+M,) labels of validation, then test images, -1 for none, for a protocol that stops early
+    on them; None for all other protocols."""
     votes: np.ndarray | None = None
-    """(V+M, K) numbers of votes of teachers that were trained elsewhere, on training images among
-    others, on validation then test images; private. None: no such teachers."""
+    """(V+M, K) vote counts of teachers that were trained elsewhere, on training images among
+    others, for validation, then test images; private. None: no such teachers."""
 
 
 Task = GraphTask | NodeTask | ImageTask
@@ -326,12 +325,12 @@ Task = GraphTask | NodeTask | ImageTask
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Which records are predicted and scored; only the runner has it."""
+    """Predicted and scored records; only the runner has them."""
 
     test_records: np.ndarray
-    """(M,) their numbers."""
+    """(M,) numbers of the test records."""
     test_labels: np.ndarray
-    """(M,) -1 where there is none."""
+    """(M,) labels, -1 for none."""
 
 
 def build_task(
@@ -343,10 +342,10 @@ def build_task(
     unlabelled: bool = False,
     max_edges: int | None = None,
 ) -> tuple[Task, Evaluation]:
-    """Cut ``dataset`` for a scenario; return the task, and apart from it what scores its answers.
+    """Divide ``dataset`` for a scenario; return the task and, separately, what scores its answers.
 
-    ``unlabelled`` predicts test records without a label too. Raises UserError as
-    ``build_graph_task`` does, and for a scenario of images on a graph or the other way round.
+    ``unlabelled`` also predicts test records without a label. Raises UserError as
+    ``build_graph_task`` does, and for an image scenario on a graph or the reverse.
     """
     is_images = not isinstance(dataset, GraphDataset)
     if is_images:
@@ -395,7 +394,7 @@ def build_task(
 def _sharded_task(
     graph: ShardedGraph, scenario: str, delta: float, max_edges: int | None
 ) -> tuple[GraphTask, Evaluation]:
-    """Cut a graph in shards: its public part, and no private one."""
+    """Return the task of a graph in shards: its public part without the private one."""
     about, is_edges = graph.info, scenario == "edges"
     if scenario != about.scenario:
         raise UserError(
@@ -440,9 +439,9 @@ def with_drawn_masks(
     validation_share: float,
     generator: np.random.Generator,
 ) -> GraphDataset:
-    """Return ``dataset`` with masks that are drawn uniformly, edges and labels not looked at.
+    """Return ``dataset`` with uniformly drawn masks, independent of edges and labels.
 
-    The test nodes of a generator are the same whatever the other share. All other nodes train.
+    The test nodes for a generator do not depend on the other share. All other nodes train.
     """
     n = dataset.n_nodes
     order = generator.permutation(n)
@@ -459,8 +458,8 @@ def with_drawn_masks(
 
 
 def with_metis_masks(dataset: GraphDataset, parts: int) -> GraphDataset:
-    """Return ``dataset`` with the masks of the authors of DPAR: of the parts that METIS makes of
-    the graph the fifth are test nodes, the sixth take no part, all others train.
+    """Return ``dataset`` with the masks of DPAR's authors: of the parts that METIS makes, the fifth
+    holds the test nodes, the sixth is left out, all others train.
 
     Raises UserError for a graph too small to have both.
     """
@@ -485,7 +484,7 @@ def _image_task(
     protocol: Protocol,
     delta: float,
 ) -> ImageTask:
-    """``labels`` (N,) as the protocol reads them; ``test`` (N,) mask of the images to predict."""
+    """Return the task of images, from protocol labels (N,) and the mask ``test`` (N,)."""
     pixels = dataset.images.reshape(len(labels), -1)
     train, validation = dataset.train_mask, dataset.validation_mask & (labels >= 0)
     votes = dataset.votes
@@ -511,7 +510,7 @@ def _image_task(
 
 
 def unit_rows(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
-    """Return the rows scaled to L2 norm 1, in float64; rows of zeros stay."""
+    """Return the rows scaled to L2 norm 1, in float64; rows of zeros stay zero."""
     matrix = scipy.sparse.csr_matrix(matrix, dtype=np.float64)
     norms = np.sqrt(matrix.multiply(matrix).sum(axis=1)).A1
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
@@ -525,12 +524,12 @@ def build_graph_task(
     unlabelled: bool = False,
     max_edges: int | None = None,
 ) -> GraphTask:
-    """Cut ``dataset`` for ``scenario``; ``unlabelled`` keeps test nodes without a label.
+    """Divide ``dataset`` for ``scenario``; ``unlabelled`` keeps test nodes without a label.
 
-    ``max_edges`` is the public bound on the undirected edges, needed under ``edges`` alone
-    (docs/privacy.md §6). Raises UserError where a side has no labelled node, where the bound is
-    missing or exceeded, and at node level for a dataset whose training nodes were sampled per
-    class: one relabelled node moves others in and out (docs/privacy.md §3).
+    ``max_edges`` is the public bound on the undirected edges, needed only under ``edges``
+    (docs/privacy.md §6). Raises UserError for a side without labelled nodes, for a missing or
+    exceeded bound, and at node level for a dataset whose training nodes were sampled per class: one
+    relabelled node moves others in and out (docs/privacy.md §3).
     """
     if scenario.unit == "node" and dataset.info.node_sample == "stratified":
         raise UserError(
@@ -577,7 +576,7 @@ def build_graph_task(
 
 
 def _bound_on_edges(dataset: GraphDataset, max_edges: int | None) -> int:
-    """Return the declared bound; no message tells how many edges there are."""
+    """Return the declared bound; no error message reveals the number of edges."""
     if max_edges is None:
         raise _no_bound(dataset.info.name)
     if dataset.n_edges > max_edges:

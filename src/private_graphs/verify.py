@@ -1,7 +1,7 @@
-"""Whether the files of a result are what was written: by content, never by date.
+"""Checks that the files of a result are unchanged: by content, never by date.
 
-The hashes of a manifest find files that were cut, edited or exchanged; rows are held against
-their statements, and scores against the predictions that they were computed from.
+The hashes in a manifest reveal files that were truncated, edited or exchanged; rows are compared
+with their statements, and scores with the predictions that they were computed from.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from private_graphs.files import MANIFEST, changed_file, sha256_of, write_json, 
 from private_graphs.jobs import JOB_FILE, Job, read_job
 
 MADE_FROM = "made_from"
-"""In a manifest: other manifests or receipts -> their contents when the folder was made.
+"""Manifest key: other manifests or receipts -> their content hash when the folder was made.
 
 Null in that of a job with fresh noise: a plain hash of private data confirms a guess of them
 (docs/privacy.md §5). What such a job was made from lies with the data, in ``SOURCES``."""
@@ -27,9 +27,9 @@ AGAIN = "What was damaged is removed: the same command makes it anew."
 
 
 def stale_input(folder: Path) -> str | None:
-    """Return which of the files that a folder was made from has other contents now, if any.
+    """Return a message about an input of a folder that has changed since, or None.
 
-    Those that are gone do not count: they are made again before anybody reads them.
+    Missing inputs do not count: they are made again before anything reads them.
     """
     try:
         made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
@@ -61,7 +61,7 @@ def write_hashes(folder: Path, files: Iterable[str], made_from: Iterable[str]) -
 
 
 def write_build(folder: Path, made_from: Iterable[str]) -> None:
-    """Write the manifest of a built dataset: its arrays, and what describes them."""
+    """Write the manifest of a built dataset: its arrays, and the JSON files that describe them."""
     arrays = (path.name for path in folder.glob("*.safetensors"))
     write_hashes(folder, [*arrays, "dataset.json", "statistics.json"], made_from)
 
@@ -134,7 +134,7 @@ def finish(
 
 
 def _sources(folder: Path) -> Path:
-    """File of what a job with fresh noise was made from."""
+    """Return the path of the recorded inputs of a job with fresh noise."""
     return SOURCES / f"{hashlib.sha256(folder.as_posix().encode()).hexdigest()[:16]}.json"
 
 
@@ -143,7 +143,7 @@ def vouch(
 ) -> None:
     """Add to the manifest of a folder the hashes of ``files`` and what the folder was made from.
 
-    None: nothing is told of it.
+    ``made_from`` None: the manifest does not mention the inputs.
     """
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["sha256"] |= {name: sha256_of(folder / name) for name in files}

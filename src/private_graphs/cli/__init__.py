@@ -28,11 +28,11 @@ COMMANDS = {
     "publish": "results",
     "paper": "results",
 }
-"""Command -> module of this package with the function of its name."""
+"""Command -> module in this package with the function of the same name."""
 RENAMED = {"--setting": "--scenario", "--tuning-labels": "--validation-labels"}
-"""Flags of the version before this one, which are still understood."""
+"""Flags of the previous version, still accepted."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 
 
 def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -45,7 +45,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(lambda: None)  # a command is named even where the application has one
+    app.callback()(lambda: None)  # requires the command's name even in an application with one
     for name in names:
         module = import_module(f"{__name__}.{COMMANDS[name]}")
         app.command(cls=getattr(module, "COMMAND_CLASS", None))(getattr(module, name))
@@ -53,7 +53,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: turns errors and Ctrl-C into one message and an exit code."""
+    """Entry point, which turns errors and Ctrl-C into one message and an exit code."""
     try:
         given = _renamed(sys.argv[1:] if arguments is None else arguments)
         app = application(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS)
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _renamed(arguments: list[str]) -> list[str]:
-    """Return the arguments with the present names of flags; say which have changed."""
+    """Return the arguments with renamed flags replaced; print which have changed."""
     renamed = []
     for argument in arguments:
         flag, equals, value = argument.partition("=")

@@ -1,4 +1,4 @@
-"""``private-graphs audit``: attack the training code, a proved method, or what methods release."""
+"""``private-graphs audit``: attacks on the training code, a proved method, or released values."""
 
 from __future__ import annotations
 
@@ -62,27 +62,27 @@ def audit(
 ) -> None:  # fmt: skip
     """Attack the training code or a proved method: a lower bound on its real epsilon.
 
-    A small graph has one isolated node, the canary, that training would reveal best. The code
-    trains 100 steps of SGD again and again, with the noise that the protocol calibrates for
+    A small graph has one isolated node, the canary, whose label training would reveal most easily.
+    The code trains 100 steps of SGD many times, with the noise that the protocol calibrates for
     --epsilon; in half of the runs the canary's label is flipped. An attacker sees the final
-    parameters and guesses the label by a rule fixed in advance. Whoever is (epsilon, delta)-private
-    makes the attacker err often enough; how seldom he errs is a lower bound on epsilon (node,
-    replace, delta 1e-5; Clopper-Pearson, 95 %), and needs no assumption about the mechanism.
+    parameters and guesses the label by a rule fixed in advance. An (epsilon, delta)-private
+    algorithm makes the attacker err often enough; a low error rate gives a lower bound on epsilon
+    (node, replace, delta 1e-5; Clopper-Pearson, 95 %), and needs no assumption about the mechanism.
 
-    A bound above the claimed epsilon refutes the claim. A bound below it proves nothing: it only
-    says that this attack found no more. Where the proof is by exact Gaussian DP, a sharper bound
-    that uses this is printed too. The verdict is passed at 99.9 %.
+    A bound above the claimed epsilon refutes the claim. A bound below it proves nothing: this
+    attack just found no more. Where the proof is by exact Gaussian DP, a sharper bound that uses
+    this is printed too. The verdict uses a confidence of 99.9 %.
 
-    With --method a proved method answers for a tiny problem again and again; the attacker sees
-    what it predicts for one node. Half of the runs have another label of the canary or, in scenario
-    edges, one edge more.
+    With --method a proved method runs on a tiny problem many times; the attacker sees its
+    prediction for one node. In half of the runs the canary has another label or, in scenario edges,
+    one more edge.
 
-    With --replay the noisy values of a run are given again to the same run on neighbouring data:
-    exact values may then move by their sensitivity at most, and all else that is released has to
-    be equal to the bit. With --mechanisms the noise itself is audited: its size and correlations,
-    and how well two neighbouring values can be told apart, as a bound on mu.
+    With --replay the noisy values of a run are replayed in the same run on neighbouring data: exact
+    values may then differ by their sensitivity at most, and all other releases must be equal to the
+    bit. With --mechanisms the noise itself is audited: its size and correlations, and a bound on mu
+    from how well two neighbouring values can be distinguished.
 
-    Exit code 1: more was shown than is proved, so the code has a bug. A refuted published claim
+    Exit code 1: the lower bound exceeds the proof, so the code has a bug. A refuted published claim
     is a finding, not an error.
 
     Examples:
@@ -135,7 +135,7 @@ def audit(
 
 
 def _audit_mechanisms(as_json: bool) -> None:
-    """Audit all mechanisms, print what was found, and raise UserError where a claim fails."""
+    """Audit all mechanisms, print the findings, and raise UserError for a failed claim."""
     from private_graphs.attacks import mechanism_audit
 
     with ProgressBar("auditing", "mechanism") as progress:
@@ -151,7 +151,7 @@ def _audit_mechanisms(as_json: bool) -> None:
 
 
 def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: bool) -> None:
-    """Replay runs, print what was found, and raise UserError where a proof does not hold."""
+    """Replay runs, print the findings, and raise UserError for a failed proof."""
     from private_graphs.attacks import replay_audit
 
     with ProgressBar("replaying", "method") as progress:

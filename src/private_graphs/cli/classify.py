@@ -1,4 +1,4 @@
-"""``private-graphs classify``: one run of a proved method, beside what public data alone gives."""
+"""``private-graphs classify``: one run of a proved method, compared with public data alone."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _VERDICTS = {
     "loss": "Private data were not worth it: use public data alone, which cost nobody anything",
 }
 _CLEAR = 0.01
-"""A difference that chance makes more often than this is called none."""
+"""Significance level of the comparison with public data alone."""
 
 
 class WithMethods(TyperCommand):
-    """A command whose help ends with the methods of every scenario; they take time to import."""
+    """Command whose help ends with the methods of every scenario; they take time to import."""
 
     def format_epilog(self, ctx, formatter) -> None:
         from private_graphs.methods import methods_of
@@ -105,26 +105,27 @@ def classify(
 ) -> None:  # fmt: skip
     """Classify texts by one run of a proved method; say whether private data were worth it.
 
-    Every method here proves the requested epsilon, at a noise that leaves something to learn. The
-    GCN of the papers, with its three protocols, is 'train'; gcn_epoch_sum is the same model with
-    many parts, and with settings fixed in advance.
+    Every method here proves the requested epsilon, with noise small enough to learn from the data.
+    The GCN of the papers, with its three protocols, is 'train'; gcn_epoch_sum is the same model
+    with many parts, and with settings fixed in advance.
 
     --scenario text. Protected: each training node with its text, its label and all its edges; a
-    neighbour has another node in its place. Public: the texts of the validation nodes. Test texts
-    are read one by one, to predict; no edge is read at all. But features made of texts are made
-    beforehand, of public texts, test texts among them: bow and fasttext count the words of
-    validation and test texts, and models that are not given are trained on them.
+    neighbouring graph has another node in its place. Public: the texts of the validation nodes.
+    Test texts are read one by one, to predict; no edge is read at all. However, features are made
+    of texts beforehand, from public texts, test texts among them: bow and fasttext count the words
+    of validation and test texts, and models that are not given are trained on them.
 
     --scenario graph. Protected: the same. Public: the texts of validation and test nodes, and the
-    edges among them. Edges from a training node to public ones are that node's, and as protected.
+    edges among them. Edges from a training node to public ones belong to that node and are
+    protected with it.
 
     --scenario edges. Protected: whether two nodes are linked, one edge more or less. Public: all
-    texts, and all labels but those of the test nodes. Protects no text and no label. The number
-    of edges is private too: a bound stands in its place (--max-edges).
+    texts, and all labels except the test nodes'. No text and no label is protected. The number
+    of edges is private too: a public bound replaces it (--max-edges).
 
     Test nodes without a label are predicted too. Validation labels are public in each scenario
-    (--validation-labels). Without --seed the noise comes from the operating system. Every call
-    releases the private data again: fix the settings beforehand.
+    (--validation-labels). Without --seed the noise comes from the operating system. Every call is a
+    further release of the private data: fix the settings beforehand.
 
     Examples:
 
@@ -145,7 +146,7 @@ def classify(
     job = _with_labels(named(job, built.info.features), validation_labels, built)
     noise_source = "os_entropy" if seed is None else "seeded"
     result = carry_out(job, built, noise_source, "run")
-    if out is not None:  # at once: its privacy is spent
+    if out is not None:  # before anything can fail: its privacy is spent
         save_run(result, job, built.info.classes, out)
     free = _public_job(job)
     public = free and carry_out(free, built, noise_source, "run")
@@ -157,7 +158,7 @@ def classify(
 
 
 def planned(flags: dict[str, Any]) -> Job:
-    """Turn the flags into a checked job of one run with all validation labels public."""
+    """Turn the flags into a validated job of one run with all validation labels public."""
     from private_graphs.jobs import Job
     from private_graphs.methods import all_methods, method_named, methods_of
 
@@ -173,7 +174,7 @@ def planned(flags: dict[str, Any]) -> Job:
             f"--method is {name!r}; with --scenario {scenario} there are "
             f"{', '.join(fitting)}{elsewhere}"
         )
-    epsilon = math.inf  # of no run: methods of public data alone have epsilon 0
+    epsilon = math.inf  # unused: methods on public data alone have epsilon 0
     if method_named(name).reads_private:
         epsilon = checked_epsilon(flags["epsilon"], NEEDS_EPSILON)
     elif flags["epsilon"] is not None:
@@ -200,7 +201,7 @@ def planned(flags: dict[str, Any]) -> Job:
 
 
 def declared_bound(dataset: str, data: Path) -> int | None:
-    """Return the bound on the edges that was declared with a dataset."""
+    """Return the declared bound on the edges of a dataset."""
     from private_graphs.datasets.own import OWN_FOLDER
     from private_graphs.datasets.registry import dataset_spec
 
@@ -208,7 +209,7 @@ def declared_bound(dataset: str, data: Path) -> int | None:
 
 
 def _with_labels(job: Job, known: int | None, built: Any) -> Job:
-    """Return ``job`` with only ``known`` public validation labels; None: all that there are."""
+    """Return ``job`` with only ``known`` public validation labels; None: all of them."""
     size = int((built.validation_mask & (built.labels >= 0)).sum())
     if known is None or known == size:
         return job
@@ -221,7 +222,7 @@ def _with_labels(job: Job, known: int | None, built: Any) -> Job:
 
 
 def _public_job(job: Job) -> Job | None:
-    """The same job by the method of its scenario that reads nothing private, if it is another."""
+    """Return the job with the scenario's public-data method; None if it is this job."""
     from private_graphs.methods import method_named, methods_of
 
     if not method_named(job.method).reads_private:
@@ -232,18 +233,18 @@ def _public_job(job: Job) -> Job | None:
 
 @dataclass(frozen=True)
 class Compared:
-    """A run and the row of its scenario that needs no private data, on the same test nodes."""
+    """Comparison of a run with the public-data method of its scenario, on the same test nodes."""
 
     won: int
-    """Test nodes with a label that the run alone classifies rightly."""
+    """Labelled test nodes that only the run classifies correctly."""
     lost: int
-    """Test nodes with a label that public data alone classify rightly."""
+    """Labelled test nodes that only public data classify correctly."""
     n_nodes: int
-    """Test nodes with a label."""
+    """Number of labelled test nodes."""
 
     @classmethod
     def of(cls, result: JobResult, public: JobResult, labels: np.ndarray) -> Compared:
-        """Compare two results of one run each; ``labels`` (N,) are those of all nodes."""
+        """Compare two results of one run each; ``labels`` (N,) are the labels of all nodes."""
         truth = labels[result.test_records]
         hits = [(one.test_predictions[0] == truth)[truth >= 0] for one in (result, public)]
         won, lost = (int((one & ~other).sum()) for one, other in (hits, hits[::-1]))
@@ -251,15 +252,15 @@ class Compared:
 
     @property
     def gain(self) -> float:
-        """Difference of the test micro-F1."""
+        """Difference in test micro-F1."""
         return (self.won - self.lost) / self.n_nodes
 
     @property
     def error(self) -> float | None:
         """Standard error of the gain, if the test nodes are a sample.
 
-        None where they do not tell: one node, or the same difference at each of them, which has a
-        variance of 0 in the sample alone.
+        None where it cannot be estimated: one node, or the same difference at every node, where the
+        sample variance is 0.
         """
         differ = self.won + self.lost
         variance = differ / self.n_nodes - self.gain**2
@@ -271,8 +272,8 @@ class Compared:
     def verdict(self) -> str:
         """``gain``, ``loss`` or ``none``, by the exact test of McNemar (1947) at 1 %.
 
-        Of the nodes that one of both classifies rightly, each is a fair coin where they are equally
-        good; the test holds for few nodes too, and for those that all differ alike.
+        If both are equally good, each node that exactly one of them classifies correctly is a fair
+        coin. The test is also valid for few nodes, and if all of them differ in the same direction.
         """
         from scipy.stats import binomtest
 
@@ -283,7 +284,7 @@ class Compared:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words, with its numbers."""
+        """Verdict in words, with its numbers."""
         tested = f"{self.n_nodes:,} test node{'s' if self.n_nodes > 1 else ''}"
         if self.error is None:
             why = "too few" if self.n_nodes == 1 else "each differs alike"

@@ -1,4 +1,4 @@
-"""``private-graphs dataset``: build a dataset, a graph of one's own or one of PyG, and count it."""
+"""``private-graphs dataset``: build a built-in dataset, your own graph or one of PyG."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from private_graphs.errors import UsageError, UserError
 from private_graphs.protocols import PROTOCOLS
 
 _OTHER_FLAGS = ("protocol", "mirror", "data", "device", "threads")
-"""Flags that are no part of a declaration."""
+"""Flags that do not belong to a declaration."""
 
 
 def dataset(
@@ -89,13 +89,13 @@ def dataset(
     """Build a dataset and print its statistics as JSON; with --nodes, a graph of your own.
 
     With --pyg, PyTorch Geometric downloads a node-level dataset (below raw/pyg of --data) and reads
-    it. You trust its readers and who publishes the files, whose sha256 is shown; of pickles, which
-    can run code, only those are read that this project lists by their sha256 (Planetoid). The graph
-    is kept as arrays in own beside --data, and train and classify accept its name.
+    it. You trust its readers and the publisher of the files, whose sha256 is shown; pickles, which
+    can run code, are read only if this project lists their sha256 (Planetoid). The graph is kept as
+    arrays in own beside --data, and train and classify accept its name.
 
-    Raw files that are not there yet are taken from --mirror or downloaded, and checked by sha256.
-    A graph of your own is remembered by its name: train and every study then accept it. All its
-    validation and test nodes are public by declaration: read docs/your-own-graph.md first.
+    Missing raw files are taken from --mirror or downloaded, and checked by sha256. A graph of your
+    own is remembered by its name: train and every study then accept it. All its validation and test
+    nodes are public by declaration: read docs/your-own-graph.md first.
 
     Examples:
 
@@ -103,8 +103,8 @@ def dataset(
 
     private-graphs dataset pokec_demo --features fasttext --protocol paper
 
-    private-graphs dataset my_graph --nodes nodes.csv --edges edges.csv --text title,body
-    --label topic --features bow
+    private-graphs dataset my_graph --nodes nodes.csv --edges edges.csv --text title,body --label
+    topic --features bow
 
     private-graphs dataset dblp --pyg CitationFull:DBLP
     """
@@ -124,7 +124,7 @@ def dataset(
 
 
 def _from_pyg(flags: dict[str, Any], data: Path):
-    """Build a dataset of PyTorch Geometric, and keep it under its name."""
+    """Build a dataset of PyTorch Geometric, and store it under its name."""
     from private_graphs.datasets import pyg
     from private_graphs.datasets.own import OWN_FOLDER, free_name
     from private_graphs.datasets.registry import dataset_names
@@ -153,7 +153,7 @@ def _from_pyg(flags: dict[str, Any], data: Path):
 
 
 def _declaration(flags: dict[str, Any], data: Path):
-    """Check the flags of a graph of one's own; return its declaration, or None without --nodes."""
+    """Return the declaration that the flags of an own graph give; None without --nodes."""
     from private_graphs.datasets.own import OWN_FOLDER, anchored, declare
     from private_graphs.datasets.own_tables import column_names
     from private_graphs.datasets.registry import DATASETS, built_graphs
@@ -185,10 +185,10 @@ def _declaration(flags: dict[str, Any], data: Path):
 
 
 def _text_columns(value: str, header: list[str]) -> tuple[str, ...]:
-    """Read --text: names between commas, or the one column whose name has them all.
+    """Parse --text: names separated by commas, or the one column whose name contains them all.
 
-    A name with a comma may stand in double quotes, and blanks around one are no part of it unless
-    ``header`` has them.
+    A name with a comma may be in double quotes; blanks around a name are dropped unless ``header``
+    has them.
     """
     if value in header:
         return (value,)
@@ -197,7 +197,7 @@ def _text_columns(value: str, header: list[str]) -> tuple[str, ...]:
 
 
 def _remember(own: Any, nodes: int, data: Path) -> None:
-    """Keep the declaration of a graph that was built, and say what it replaces."""
+    """Save the declaration of a graph that was built, and print what it replaces."""
     from private_graphs.datasets.own import (
         OWN_FOLDER,
         declarations,
@@ -223,12 +223,12 @@ def _remember(own: Any, nodes: int, data: Path) -> None:
 
 
 def _show(built: Any) -> None:
-    """Print the statistics of a dataset, and warnings: all of them about a graph of one's own."""
+    """Print the statistics of a dataset, and warnings: for an own graph all of them."""
     from private_graphs.datasets.own_warnings import warnings_about, warnings_about_texts
     from private_graphs.datasets.registry import DATASETS
 
     statistics = built.statistics()
-    if hasattr(built.info, "counts"):  # of images there are none
+    if hasattr(built.info, "counts"):  # images have none
         warned = warnings_about_texts if built.info.name in DATASETS else warnings_about
         for warning in warned(statistics):
             say(f"warning: {warning}")

@@ -1,4 +1,4 @@
-"""``private-graphs explain``: what a finished run promises, after a check of its files."""
+"""``private-graphs explain``: the guarantee of a finished run in words, after file checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Say in plain words what a finished run promises, to whom, and what it does not cover.
+    """Explain in plain words what a finished run guarantees, to whom, and what it does not cover.
 
     Examples:
 
@@ -55,20 +55,19 @@ def explain(
 
 
 def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """Return the runs, in words, and the statement of every budget, in the order of the rows.
+    """Return (runs in words, statement) for every budget, in the order of the rows.
 
     ``run`` is the folder of a job, a ``statement.json``, or a folder that ``classify --out`` wrote
-    (or its ``release``). With rows beside them, the statements of those that are selected;
-    ``wanted`` asks for one by its identifier, selected or not. Statements of a study come with the
-    audits that they have by now. Raises UserError where files or the identifier are missing, where
-    a row is not what its statement is about, and where a file is not what the ``manifest.json``
-    beside it says.
+    (or its ``release``). If rows lie beside the statements, only those of selected rows are
+    returned; ``wanted`` picks one by its identifier, selected or not. Statements of a study include
+    their current audits. Raises UserError for missing files or an unknown identifier, for a row
+    that contradicts its statement, and for a file that differs from its entry in ``manifest.json``.
     """
     from private_graphs.files import MANIFEST, check_manifest
     from private_graphs.report.statement import runs_of
     from private_graphs.report.store import read_statements, read_store, remedy
 
-    for part in (RELEASE, PRIVATE):  # of a run without DP nothing may be released
+    for part in (RELEASE, PRIVATE):  # a run without DP has no release
         if (run / part / "statement.json").is_file() and not (run / "statement.json").is_file():
             run = run / part
             break
@@ -108,7 +107,7 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
 
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
-    """Return statements of a job of a study with the audits among the rows of its scale."""
+    """Return the statements of a study's job, with the audits among the rows of its scale."""
     import pandas as pd
 
     from private_graphs.report.audits import audited

@@ -1,4 +1,4 @@
-"""Flags that several commands of ``private-graphs`` share, and the checks of their values."""
+"""Flags shared by several ``private-graphs`` commands, and checks of their values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from private_graphs.errors import UsageError
 from private_graphs.limits import LARGEST_SEED, MOST_EDGES, MOST_THREADS
 
 DATA = Path("data/raw")
-"""Where raw files are kept if nothing else is said."""
+"""Default folder of raw files."""
 Protocols = Literal["released", "paper", "sound"]
 Visits = Literal["protocol", "epoch_sum", "poisson"]
 NEEDS_EPSILON = "give --epsilon: a number, or inf for a run without DP"
 
 
 def checked_delta(delta: float) -> float:
-    """Return ``delta`` if it lies between 0 and 1; UsageError if not."""
+    """Return ``delta``; UsageError unless it lies between 0 and 1."""
     if not 0 < delta < 1:
         raise UsageError(f"--delta is {delta}; expected a number between 0 and 1")
     return delta
@@ -78,7 +78,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def checked_epsilon(epsilon: str | None, needed: str = NEEDS_EPSILON) -> float:
-    """Return the budget, infinity without DP; UsageError, with ``needed`` where there is none."""
+    """Return the budget (inf: no DP); UsageError with the text ``needed`` if it is missing."""
     if epsilon is None:
         raise UsageError(needed)
     try:

@@ -1,4 +1,4 @@
-"""What ``private-graphs classify --out`` writes: what may be shared, and the rest."""
+"""Files of ``private-graphs classify --out``: a folder that may be shared, and a private one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from private_graphs.result import JobResult
 
 RELEASE, PRIVATE = "release", "private"
-"""Folders of ``--out``: what may be shared, and what is for the owner of the data."""
+"""Subfolders of ``--out``: files that may be shared, and files for the owner of the data."""
 _RELEASED = ("predictions.csv", "statement.json", "README.md", "manifest.json")
-"""Files of ``release``, the manifest of the others last; ``private`` has all the rest."""
+"""Files in ``release``, with the manifest of the others last; all others are in ``private``."""
 _KEEP = """# Not to be shared
 
 No privacy statement covers this folder. It is for the owner of the data: scores on the test labels,
@@ -40,12 +40,12 @@ def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None
     """Write ``release`` (may be shared) and ``private`` below ``out`` (docs/privacy.md §5)."""
     from private_graphs.files import write_text
 
-    for name in _RELEASED:  # of an earlier run: a release is whole or not there
+    for name in _RELEASED:  # files of an earlier run: a release is complete or absent
         (out / RELEASE / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         (out / RELEASE).rmdir()
     (statement,) = result.statements.values()
-    # Who has the seed takes the noise off, and the plain hash of the data confirms guesses.
+    # With the seed the noise can be removed, and a plain hash of the data confirms guesses.
     kept = statement["status"] == "not_private" or statement["noise_source"] == "seeded"
     with _of_the_owner(out / PRIVATE):
         save(result, job, out / PRIVATE)
@@ -58,7 +58,7 @@ def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None
 
 
 def save_public(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
-    """Write what public data alone give; its scores read test labels, so it is not shared."""
+    """Write the result of public data alone, unshared: its scores read test labels."""
     folder = out / PRIVATE / job.method
     with _of_the_owner(folder):
         save(result, job, folder)
@@ -67,15 +67,16 @@ def save_public(result: JobResult, job: Job, classes: list[str], out: Path) -> N
 
 @contextlib.contextmanager
 def _of_the_owner(folder: Path) -> Iterator[None]:
-    """Make ``folder`` (0700); folders and files that are made in the block are its owner's alone.
+    """Make ``folder`` (0700) and restrict all files made in the block to their owner.
 
-    They are so from their creation on (0700 and 0600), which a change of their mode would not be.
+    Folders and files have these modes (0700 and 0600) from their creation on, so no moment remains
+    in which others can read them.
     """
     before = os.umask(0o077)
     try:
         prepare_folder(folder)
         try:
-            folder.chmod(0o700)  # it may be that of an earlier run
+            folder.chmod(0o700)  # an earlier run may have made it
         except OSError as error:
             raise UserError(
                 f"{folder}: cannot be closed to others ({error.strerror or error}); expected a "
@@ -87,7 +88,7 @@ def _of_the_owner(folder: Path) -> Iterator[None]:
 
 
 def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> None:
-    """Write the predictions as a table for people."""
+    """Write the predictions as CSV."""
     from private_graphs.files import write_text
 
     table = io.StringIO()
@@ -99,7 +100,7 @@ def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> No
 
 
 def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
-    """Write what the statement covers, and nothing else."""
+    """Write the files that the statement covers, and nothing else."""
     from private_graphs.files import write_json, write_text
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.statement import paragraphs

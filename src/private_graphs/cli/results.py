@@ -1,4 +1,4 @@
-"""``private-graphs record``, ``publish`` and ``paper``: results in other forms."""
+"""``private-graphs record``, ``restate``, ``publish`` and ``paper``: results in other formats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def record(
         Path, typer.Option(help="Built datasets: scores on them are computed again.", metavar="DIR")
     ] = Path("data/processed"),
 ) -> None:  # fmt: skip
-    """Keep rows, statements and predictions of all finished jobs of a scale, small and checked.
+    """Record rows, statements and predictions of all finished jobs of a scale, small and checked.
 
     Example: private-graphs record results/full recorded --command "snakemake --config scale=full"
     """
@@ -37,7 +37,7 @@ def record(
 def restate(
     recorded: Annotated[Path, typer.Argument(help="What 'record' wrote.")] = Path("recorded"),
 ) -> None:
-    """Make the privacy statements of recorded results anew, as the present code says them.
+    """Make the privacy statements of recorded results again, with the current code.
 
     Example: private-graphs restate, then private-graphs publish
     """

@@ -1,4 +1,4 @@
-"""What ``train`` and ``classify`` share: a job that is carried out on a dataset, and its files."""
+"""Shared parts of ``train`` and ``classify``: running a job on a dataset, and saving its files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from private_graphs.result import JobResult
 
 STUDY = "command-line"
-"""Study of the jobs of a command line; their group is the command."""
+"""Study name of command-line jobs; their group is the command."""
 DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
-"""The scenarios of ``classify``, and the method where none is named."""
+"""The scenarios of ``classify``, with the default method of each."""
 
 
 def load_data(
@@ -27,7 +27,7 @@ def load_data(
     from private_graphs.devices import resolve_device
     from private_graphs.features.load import load_dataset
 
-    if device == "cuda":  # features of counted words would not ask for it
+    if device == "cuda":  # features that count words would not check for a GPU
         resolve_device(device)
     with ProgressBar("features", "text") as progress:
         return load_dataset(
@@ -37,7 +37,7 @@ def load_data(
 
 
 def prepare_folder(out: Path) -> None:
-    """Make the folder of --out before training rather than find out after it."""
+    """Make the folder of --out before training, so that errors appear early."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         writable = os.access(out, os.W_OK)
@@ -50,7 +50,7 @@ def prepare_folder(out: Path) -> None:
 
 
 def named(job: Job, features: str) -> Job:
-    """Return ``job`` with the features that its dataset has, and the name that follows."""
+    """Return ``job`` with the features of its dataset, and the name that follows."""
     from private_graphs.jobs import job_name
     from private_graphs.methods import method_named
 
@@ -80,16 +80,16 @@ def carry_out(
 
 
 def _compiled() -> bool:
-    """Whether the kernels of training on a CPU were compiled before on this machine."""
+    """Return whether the CPU training kernels are already compiled on this machine."""
     import numba
 
-    import private_graphs.training  # noqa: F401  (it says where compiled code is kept)
+    import private_graphs.training  # noqa: F401  (it sets the cache folder)
 
     return any(Path(numba.config.CACHE_DIR).rglob("kernels.train_step-*.nbi"))
 
 
 def save(result: JobResult, job: Job, folder: Path) -> None:
-    """Write the files of a result, and the job beside them."""
+    """Write the files of a result, with the job."""
     from private_graphs.verify import finish
 
     prepare_folder(folder)

@@ -1,4 +1,4 @@
-"""What commands of ``private-graphs`` print: results as JSON, messages, a progress bar."""
+"""Output of ``private-graphs`` commands: results as JSON, messages, a progress bar."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import Any
 import typer
 
 UNTIMED = "{l_bar}{bar}| {n_fmt}/{total_fmt}"
-"""Format of a bar of tqdm without times and rates."""
+"""Format of a tqdm bar without times and rates."""
 
 
 def print_json(value: Any) -> None:
-    """Print a result on standard output."""
+    """Print a result as JSON on standard output."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
 def say(message: str) -> None:
-    """Print on standard error what is no result."""
+    """Print a message on standard error."""
     typer.echo(message, err=True)
 
 
 def number(value: float) -> float | None:
-    """Return a number of a row for JSON: None where there is none."""
+    """Convert a number of a row for JSON: NaN becomes None."""
     return None if math.isnan(value) else float(value)
 
 
 class ProgressBar:
-    """A bar on standard error that opens when work starts, and only on a terminal.
+    """Progress bar on standard error that opens when work starts, and only on a terminal.
 
     ``timed`` False leaves out times and rates, which can be secret (docs/privacy.md §0.2). Ctrl-C
-    ends the work of other threads too, when they report next.
+    also ends the work of other threads, at their next report.
     """
 
     def __init__(self, work: str, unit: str, timed: bool = True) -> None:
@@ -45,7 +45,7 @@ class ProgressBar:
     def __call__(self, done: int, total: int) -> None:
         from tqdm import tqdm
 
-        if self.interrupted:  # threads hear of Ctrl-C by this alone
+        if self.interrupted:  # the only way to stop other threads on Ctrl-C
             raise KeyboardInterrupt
         if self.bar is None:
             self.bar = tqdm(

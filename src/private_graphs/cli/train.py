@@ -1,4 +1,4 @@
-"""``private-graphs train``: one job of a trainer of a paper, by default the GCN of LREC 2022."""
+"""``private-graphs train``: one job of a paper's trainer, by default the GCN of LREC 2022."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SETTINGS = {
     "engine": "--engine",
     "patience": "--early-stopping",
 }
-"""Settings of methods that have a flag."""
+"""Method settings that have a flag of their own."""
 
 
 def train(
@@ -125,7 +125,7 @@ def train(
     ] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Train one job; print its scores and what privacy they really have.
+    """Train one job; print its scores and the privacy that is proved for it.
 
     Examples:
 
@@ -157,7 +157,7 @@ def train(
 
 
 def planned(flags: dict[str, Any]) -> Job:
-    """Turn the flags of ``train`` into a checked job, without its features and name."""
+    """Turn the flags of ``train`` into a validated job, without its features and name."""
     from private_graphs.jobs import Job
     from private_graphs.methods import method_named
 
@@ -199,7 +199,7 @@ def planned(flags: dict[str, Any]) -> Job:
 
 
 def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) -> float:
-    """Return the ε that is asked for, or that the protocol attaches to the noise that is given."""
+    """Return the requested ε, or the one that the protocol assigns to the given noise."""
     noise, epsilon = settings.get("noise_multiplier"), flags["epsilon"]
     if noise is not None:
         check_noise(noise)
@@ -214,8 +214,8 @@ def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) ->
 
 
 def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings that flags give, completed as the method's source has them, and what
-    private runs choose among."""
+    """Return the settings given by flags, completed as in the method's source, and the settings
+    that private runs choose among."""
     from pydantic import ValidationError
 
     of_flags = {name: flags.get(flag[2:].replace("-", "_")) for name, flag in _SETTINGS.items()}
@@ -236,7 +236,7 @@ def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], di
 
 
 def _message(method: Method, error: Any) -> str:
-    """What is wrong with a setting, by the name of its flag."""
+    """Return the error message for a setting, with the name of its flag."""
     name = str(error["loc"][0])
     flag = _SETTINGS.get(name, f"--set {name}")
     if error["type"] == "extra_forbidden":
@@ -271,7 +271,7 @@ def _report(result: JobResult, as_json: bool) -> None:
                 "scores": scores,
                 "epochs": settings[0]["epochs"],
                 "noise_multiplier": float(rows["noise_multiplier"].iloc[0]),
-                "seconds_per_epoch": number(seconds),  # None where the time of noise is secret
+                "seconds_per_epoch": number(seconds),  # None where timing is secret
                 "statement": statement,
             }
         )
@@ -287,7 +287,7 @@ def _line(
     seed: int, lr: float, test_micro_f1: float | None, validation_micro_f1: float | None,
     epochs: int,
 ) -> str:  # fmt: skip
-    """Return a run in words; scores that would read protected nodes are not there."""
+    """Return a run in words, without scores that would read protected nodes."""
     seen = {"test micro-F1": test_micro_f1, "validation": validation_micro_f1}
     told = [f"{name} {value:.3f}" for name, value in seen.items() if value is not None]
     if test_micro_f1 is None:
@@ -296,7 +296,7 @@ def _line(
 
 
 def _means(rows: pd.DataFrame) -> str:
-    """Return the mean test score of several runs with its spread, and the majority's score."""
+    """Return the mean and spread of the test score over several runs, and the majority's score."""
     test, majority = rows["test_micro_f1"], number(rows["majority_micro_f1"].mean())
     told = [] if len(rows) > 1 else ["one run"]
     if len(rows) > 1 and test.notna().all():

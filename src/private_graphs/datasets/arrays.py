@@ -1,4 +1,4 @@
-"""Checks that every reader shares: CSR parts, edge lists, label vectors."""
+"""Checks shared by all readers: CSR parts, edge lists, label vectors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def checked_csr(
 
 @dataclass(frozen=True, eq=False)
 class UndirectedEdges:
-    """Undirected edges, and what became of the raw entries.
+    """Undirected edges, and the counts of dropped raw entries.
 
     Every entry is accounted for: entries = loops + duplicates + 2 E - one_way.
     """
@@ -75,18 +75,19 @@ class UndirectedEdges:
     edge_index: np.ndarray
     """(2, E) int64 with i < j, each edge once, sorted lexicographically."""
     loops: int
-    """Entries left out because they lead from a node to itself."""
+    """Dropped entries that lead from a node to itself."""
     duplicates: int
-    """Entries left out because the same directed entry came before; the two directions of one edge
-    are not duplicates of each other."""
+    """Dropped entries that repeat the same directed entry; the two directions of one edge are not
+    duplicates of each other."""
     one_way: int
-    """Edges of which the entries have one direction only."""
+    """Edges present in one direction only."""
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
-    """Return the distinct values of (n,) integers, sorted.
+    """Return the sorted distinct values of (n,) integers.
 
-    As ``np.unique``, which hashes and takes a hundred times longer for millions of edges.
+    Equivalent to ``np.unique``, which hashes and takes a hundred times longer for millions of
+    edges.
     """
     ordered = np.sort(values)
     first = np.ones(len(ordered), dtype=bool)
@@ -95,14 +96,14 @@ def distinct(values: np.ndarray) -> np.ndarray:
 
 
 def undirected_edges(sources: np.ndarray, targets: np.ndarray, n_nodes: int) -> UndirectedEdges:
-    """Turn directed entries into undirected edges, each once.
+    """Convert directed entries to undirected edges, each once.
 
     ``sources`` and ``targets`` are (entries,) node ids in 0..n_nodes-1, in any order, with loops
     and repetitions.
     """
     straight = sources != targets
     low, high = (end(sources, targets).astype(np.int64) for end in (np.minimum, np.maximum))
-    # One number per entry, the direction in its last bit, so that one sort does for all.
+    # One number per entry, with the direction in its last bit, so that one sort suffices.
     codes = (2 * (low * n_nodes + high) + (sources > targets))[straight]
     del low, high
     directed = distinct(codes)

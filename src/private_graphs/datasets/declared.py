@@ -1,4 +1,4 @@
-"""Graphs of users that a configuration declares, in its key ``datasets``."""
+"""User graphs that a configuration declares under its key ``datasets``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from private_graphs.errors import UsageError
 
 
 def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``raw`` with names in place of the graphs that entries of ``datasets`` describe.
+    """Return ``raw`` with each graph that an entry of ``datasets`` describes replaced by its name.
 
     An entry is a name, or a mapping with the fields of ``OwnGraph``; a mapping of names to such
-    fields may stand in place of the list. Each graph is known from now on (``registry.DECLARED``);
-    ``keep_declarations`` writes them. Raises UsageError, naming the key, for a description that is
-    incomplete or whose name is taken.
+    fields may replace the list. Each graph is registered in ``registry.DECLARED``;
+    ``keep_declarations`` writes it to disk. Raises UsageError, naming the key, for an incomplete
+    description or a name that is taken.
     """
     entries = raw.get("datasets")
     if isinstance(entries, Mapping) and "name" in entries:
@@ -47,7 +47,7 @@ def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def keep_declarations() -> list[str]:
     """Write the graphs that the configuration declares below ``data/own``, where the command line
-    and later runs find them; return a line for each that replaces another declaration."""
+    and later runs find them; return a line for each replaced declaration."""
     lines = []
     before = known(OWN_FOLDER)
     for name, own in DECLARED.items():

@@ -1,4 +1,4 @@
-"""Fetching raw files with pooch: from a mirror or a public URL, counted and bounded."""
+"""Download of raw files with pooch: from a mirror or a public URL, counted and bounded."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ if TYPE_CHECKING:
     from private_graphs.datasets.sources import SourceFile
 
 RETRIES = 1
-"""Further downloads of a file when a transfer breaks off or brings a wrong sha256."""
+"""Further attempts when a transfer breaks off or the sha256 is wrong."""
 
 TIMEOUT = (4.0, 10.0)
-"""Seconds until a host has to be connected, and until it has to send something."""
+"""Timeouts in seconds: to connect, and between bytes."""
 
 CHUNK_BYTES, REPORT_BYTES = 1 << 16, 1 << 23
-"""Bytes per read, and between two calls of a progress function inside one file."""
+"""Bytes per read, and between two calls of a progress function within one file."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with (file, bytes done, bytes in all) before each file, now and then during a large one,
-and once at the end (file ""). A file whose size is not listed counts from when its transfer begins,
-so the bytes in all can grow."""
+"""Progress callback (file, bytes done, bytes in all): called before each file, now and then during
+a large one, and once at the end (file ""). A file of unlisted size counts from the start of its
+transfer, so the bytes in all can grow."""
 
 NO_SOURCE = "no public source is known: ask those who made it, and give a mirror"
 HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
-"""No file is downloaded from this host where the environment variable is 1, true, yes or on."""
+"""Host from which nothing is downloaded while the environment variable is 1, true, yes or on."""
 
 
 class _Refused(Exception):
-    """A mirror or host does not have the file, or cannot be reached; says why."""
+    """A mirror or host lacks the file or cannot be reached; the message says why."""
 
 
 @dataclass
 class Meter:
-    """What a file is written through: counts bytes, and refuses more than are accepted of it."""
+    """File-like writer that counts bytes and refuses more than the accepted size."""
 
     progress: Progress
     sizes: dict[str, int]
-    """File -> its bytes, as far as they are known."""
+    """File -> size in bytes, where known."""
     source: SourceFile | None = None
     stream: BinaryIO | None = None
     done: int = 0
-    """Bytes of the files that are finished."""
+    """Bytes of finished files."""
     _moved: int = 0
     _told: int = 0
 
     def turn_to(self, source: SourceFile | None) -> None:
-        """Turn to a file; None after the last."""
+        """Switch to a file; None after the last."""
         self.source = source
         self.start(None)
         self._tell()
 
     def start(self, stream: BinaryIO | None) -> None:
-        """Count the present file from its beginning, as it is written to a stream."""
+        """Count the current file from its beginning, as it is written to a stream."""
         self.stream, self._moved, self._told = stream, 0, 0
 
     def write(self, chunk: bytes) -> None:
-        """Write bytes of the present file; UserError where they are too many."""
+        """Write bytes of the current file; UserError if they are too many."""
         self._moved += len(chunk)
         self.source.check_size(self._moved)
         self.stream.write(chunk)
@@ -76,10 +76,10 @@ class Meter:
             self._tell()
 
     def flush(self) -> None:
-        """Leave it to the stream: pooch asks for it after each chunk."""
+        """Do nothing: pooch calls it after each chunk, and the stream flushes itself."""
 
     def finish(self) -> None:
-        """Count the present file as finished."""
+        """Count the current file as finished."""
         self.sizes[self.source.file] = self._moved
         self.done += self._moved
         self.start(None)
@@ -92,19 +92,19 @@ class Meter:
 
 @dataclass
 class Supplier:
-    """Fetches files with pooch and remembers which hosts do not answer."""
+    """Fetcher of files with pooch that remembers unresponsive hosts."""
 
     raw_dir: Path
     mirror: str | None
-    """A folder or a base URL."""
+    """Folder or base URL of the mirror."""
     registry: dict[str, str | None]
-    """File -> its published or recorded sha256; None: it is used for the first time."""
+    """File -> its published or recorded sha256; None before its first use."""
     meter: Meter
     silent: dict[str, str] = field(default_factory=dict)
-    """Host -> why it is not asked again."""
+    """Unresponsive host -> the reason."""
 
     def fetch(self, source: SourceFile) -> list[str]:
-        """Supply one file; return the reasons why it is missing (empty: it is there)."""
+        """Supply one file; return the reasons why it is missing (empty on success)."""
         reasons = []
         mirrored = self.mirror and f"{self.mirror}/{source.file}"
         for place, absent in ((mirrored, "no mirror was given"), (source.url, NO_SOURCE)):
@@ -115,7 +115,7 @@ class Supplier:
         return reasons
 
     def _fetch_from(self, place: str, source: SourceFile) -> str | None:
-        """Fetch a file from a path or URL; return why it cannot be had there."""
+        """Fetch a file from a path or URL; return the reason if that fails."""
         import requests
 
         host = urlsplit(place).netloc
@@ -133,15 +133,15 @@ class Supplier:
         return None
 
     def _retrieve(self, place: str, source: SourceFile, retries: int) -> None:
-        """Let pooch fetch a file: it checks the sha256, then gives the file its final name."""
+        """Fetch a file with pooch, which checks the sha256 before it renames the file."""
         import pooch
 
-        pooch.get_logger().setLevel("WARNING")  # the meter says what happens
+        pooch.get_logger().setLevel("WARNING")  # the meter reports progress
         target, expected = self.raw_dir / source.file, self.registry[source.file]
         target.parent.mkdir(parents=True, exist_ok=True)
 
         def transfer(place: str, temporary: str, _: Any) -> None:
-            os.unlink(temporary)  # pooch's empty file could be read by its owner alone
+            os.unlink(temporary)  # pooch's empty file is readable by its owner alone
             with open(temporary, "wb") as stream:
                 self.meter.start(stream)
                 (self._ask if urlsplit(place).netloc else self._copy)(place, source)
@@ -156,7 +156,7 @@ class Supplier:
             pup.fetch(source.file, downloader=transfer)
         except UserError as error:
             raise UserError(f"{error} (from {place})") from error
-        except ValueError as error:  # pooch names the sha256 that it found and the expected one
+        except ValueError as error:  # pooch names the found and the expected sha256
             reason = str(error).partition(". ")[0]
             raise UserError(
                 f"{source.file}: wrong sha256: {reason}{way_out(target, source)} (from {place})"
@@ -175,10 +175,10 @@ class Supplier:
             shutil.copyfileobj(stream, self.meter, CHUNK_BYTES)
 
     def _ask(self, url: str, source: SourceFile) -> None:
-        """Write what a URL answers, as it is stored there.
+        """Write the response of a URL unchanged.
 
         Raises:
-            _Refused: the host does not answer with the file, or not where it ends.
+            _Refused: the host does not send the file, or not its length.
             requests.RequestException: the transfer broke off.
         """
         import pooch
@@ -191,7 +191,7 @@ class Supplier:
                 return
             answered.append(url)
             if source.file.endswith(".gz"):
-                # Some servers label a .gz file as an encoding, which would be undone here.
+                # Some servers declare .gz as a content encoding, which would be decoded here.
                 response.raw.headers.pop("Content-Encoding", None)
             length = response.headers.get("Content-Length", "")
             if source.bytes is None and length.isdecimal():
@@ -203,7 +203,7 @@ class Supplier:
                     "breaks off would look like the whole file"
                 )
 
-        # A server that compresses on the way would make the bytes depend on its settings.
+        # With compression in transit the bytes would depend on the server's settings.
         ask = pooch.HTTPDownloader(
             chunk_size=CHUNK_BYTES, timeout=TIMEOUT, headers={"Accept-Encoding": "identity"},
             hooks={"response": look},
@@ -220,7 +220,7 @@ class Supplier:
 
 
 def base_of(mirror: str | os.PathLike[str] | None) -> str | None:
-    """Return the folder or base URL of a mirror, without ``file:`` and a slash at its end."""
+    """Return the folder or base URL of a mirror, without ``file:`` and a trailing slash."""
     if mirror is None:
         return None
     base = os.fspath(mirror)
@@ -230,7 +230,7 @@ def base_of(mirror: str | os.PathLike[str] | None) -> str | None:
 
 
 def _hub_is_offline(url: str) -> bool:
-    """Say whether the user forbids this download by the hub's own environment variable."""
+    """Return whether the hub's own environment variable forbids this download."""
     host = urlsplit(url).hostname or ""
     forbidden = os.environ.get(HUB_OFFLINE, "").strip().lower() in {"1", "true", "yes", "on"}
     return forbidden and (host == HUB_HOST or host.endswith(f".{HUB_HOST}"))

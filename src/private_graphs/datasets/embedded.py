@@ -1,9 +1,9 @@
-"""Embedded datasets: seeded citation-like graphs, written in the raw formats of the real ones.
+"""Embedded datasets: seeded synthetic citation graphs in the raw formats of the real ones.
 
-The graphs are synthetic. Edges follow a degree-corrected stochastic block model (Karrer & Newman,
-2011) with Pareto degree propensities; documents draw words from a mixture of a common Zipf
-distribution and Zipf distributions of topics, one topic per class; some recorded labels are wrong.
-All parameters are fields of :class:`CitationModel`; docs/data.md states them.
+Edges follow a degree-corrected stochastic block model (Karrer & Newman, 2011) with Pareto degree
+propensities; documents draw words from a mixture of a common Zipf distribution and one Zipf
+distribution per topic, one topic per class; some recorded labels are wrong. All parameters are
+fields of :class:`CitationModel`; docs/data.md states them.
 
 Every draw uses the legacy ``RandomState``, whose streams NumPy keeps unchanged (NEP 19), on integer
 weights, so that the bytes are the same on every machine.
@@ -44,23 +44,23 @@ class CitationModel:
     class_weights: tuple[int, ...]
     """Relative sizes of the classes."""
     edge_draws: int
-    """Citations drawn; loops and repetitions among them are left in the raw files."""
+    """Number of citations drawn; loops and repetitions stay in the raw files."""
     within_class: float
-    """Share of citations whose second end is drawn inside the class of the first."""
+    """Share of citations whose second end is drawn within the class of the first."""
     degree_exponent: float
-    """Tail exponent a of the Pareto propensity u^(-1/a) of a node to take part in a citation."""
+    """Tail exponent a of a node's Pareto propensity u^(-1/a) to take part in a citation."""
     degree_cap: float
     """Largest propensity, in units of the smallest."""
     words_per_node: tuple[int, int]
-    """Words drawn per node: uniform between these two numbers, both included."""
+    """Range of words drawn per node: uniform, both ends included."""
     topical: float
     """Share of words drawn from a topic; the others come from the common distribution."""
     own_topic: float
-    """Share of topical words drawn from the topic of the node's class, the rest from any topic."""
+    """Share of topical words from the topic of the node's class; the others from any topic."""
     label_noise: float
-    """Share of nodes whose recorded label is drawn anew from all classes."""
+    """Share of nodes whose recorded label is redrawn from all classes."""
     counts: bool
-    """Features are word counts; otherwise 1 where a word occurs."""
+    """Whether features are word counts; otherwise 1 where a word occurs."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _documents(
 
 
 def draw(model: CitationModel) -> CitationGraph:
-    """Draw a graph; the same model gives the same graph."""
+    """Draw a graph, determined by the model."""
     rng = np.random.RandomState(model.seed)
     weights = np.array(model.class_weights)
     classes = _draw(rng, weights, model.nodes)
@@ -137,7 +137,7 @@ def draw(model: CitationModel) -> CitationGraph:
 
 
 def _planetoid_order(labels: np.ndarray) -> np.ndarray:
-    """Return old ids in new order: 20 labelled nodes of each class first, 1,000 test nodes last."""
+    """Return old ids in new order: 20 labelled nodes per class first, 1,000 test nodes last."""
     candidates = np.arange(len(labels) - N_TEST)
     first = [
         candidates[labels[candidates] == label][:LABELLED_PER_CLASS]
@@ -156,7 +156,7 @@ def planetoid_bytes(model: CitationModel) -> dict[str, bytes]:
     features, labels = graph.features[order], graph.labels[order]
     one_hot = np.eye(len(model.class_weights), dtype=np.int32)[labels]
     n_labelled, n_known = LABELLED_PER_CLASS * one_hot.shape[1], model.nodes - N_TEST
-    # As in the originals, the rows of tx are not in the order of the ids.
+    # As in the original files, the rows of tx are not in the order of the ids.
     test_index = n_known + np.random.RandomState(model.seed + 1).permutation(N_TEST)
     neighbours: dict[int, list[int]] = {node: [] for node in range(model.nodes)}
     for citing, cited in zip(new_id[graph.citing], new_id[graph.cited], strict=True):
@@ -192,7 +192,7 @@ def npz_bytes(model: CitationModel) -> dict[str, bytes]:
         "labels": graph.labels.astype(np.int64),
     }
     packed = io.BytesIO()
-    # numpy.savez stamps the time; the same bytes every time need a fixed one.
+    # numpy.savez stores the time; reproducible bytes need a fixed one.
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for key, array in arrays.items():
             content = io.BytesIO()
@@ -245,7 +245,7 @@ PLANETOID_SHA256 = frozenset({
     "06040886e7c7363ba84978c45f86dabb736ae55763312332729ca337f23383d4",
     "be006ec37353fd8626420ad00aa8c938c115de04c544e678006ad086e392da4a",
 })  # fmt: skip
-"""Hashes of the files ``ind.synthetic.*``: no other pickles may be unpickled."""
+"""Hashes of the files ``ind.synthetic.*``; no other pickles may be unpickled."""
 
 _WRITERS: dict[str, tuple[str, Callable[[CitationModel], dict[str, bytes]]]] = {
     "synthetic-planetoid": ("planetoid", planetoid_bytes),
@@ -254,7 +254,7 @@ _WRITERS: dict[str, tuple[str, Callable[[CitationModel], dict[str, bytes]]]] = {
 
 
 def write_raw(name: str, raw_dir: str | os.PathLike[str]) -> list[Path]:
-    """Generate the raw files of an embedded dataset; one already there unchanged is not touched."""
+    """Generate the raw files of an embedded dataset; an unchanged file is not touched."""
     folder, write = _WRITERS[name]
     paths = []
     for file, content in write(MODELS[name]).items():

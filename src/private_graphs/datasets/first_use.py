@@ -1,7 +1,7 @@
 """Trust on first use: a file without a published checksum is recorded and must stay the same.
 
-The record lies beside the file as ``<file>.receipt.json``. A wrong first download is not found out
-by it; every later change is.
+The record ``<file>.receipt.json`` lies beside the file. It cannot reveal a wrong first download,
+but it reveals every later change.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from private_graphs.datasets.sources import SourceFile
 
 _FIRST_BYTES = {".gz": b"\x1f\x8b", ".zip": b"PK\x03\x04", ".pt": b"PK\x03\x04"}
-"""First bytes of some formats: the page of a login or of an error has others."""
+"""First bytes of some file formats, which an HTML login or error page does not have."""
 
 
 def receipt_path(path: Path) -> Path:
-    """Return where the record of a file lies."""
+    """Return the path of a file's record."""
     return path.with_name(path.name + ".receipt.json")
 
 
 def recorded(path: Path, source: SourceFile) -> str | None:
-    """Return the sha256 that was recorded at the first use of a file; None before it.
+    """Return the sha256 recorded at the first use of a file; None before the first use.
 
-    ``path`` is where the file has, or will have, its place.
+    ``path`` is the present or future path of the file.
 
     Raises:
         UserError: the record cannot be read, or belongs to another file or URL.
@@ -54,7 +54,7 @@ def recorded(path: Path, source: SourceFile) -> str | None:
 
 
 def way_out(path: Path, source: SourceFile) -> str:
-    """Return what to add to the error of a wrong sha256, where the expected one is recorded."""
+    """Return the advice for a file whose sha256 differs from the recorded one."""
     if source.sha256 is not None:
         return ""
     return f", that of its first use; if the change is intended, remove {receipt_path(path)}"
@@ -69,7 +69,7 @@ def record(path: Path, source: SourceFile, origin: str) -> str:
 
 
 def check_beginning(path: Path, source: SourceFile) -> None:
-    """Raise UserError for a file that is empty, or that does not begin as its format does."""
+    """Raise UserError for an empty file, or one whose first bytes do not fit its format."""
     expected = _FIRST_BYTES.get(Path(source.file).suffix, b"")
     with open(path, "rb") as stream:
         beginning = stream.read(4)

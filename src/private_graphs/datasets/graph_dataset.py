@@ -1,4 +1,4 @@
-"""One attributed graph with labels and masks: in memory, on disk, and the invariants of both."""
+"""An attributed graph with labels and masks: in memory, on disk, and the invariants of both."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SparseFeatures:
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparseFeatures:
-        """Take over any SciPy sparse matrix (N, F)."""
+        """Convert any SciPy sparse matrix (N, F)."""
         matrix = scipy.sparse.csr_matrix(matrix, dtype=np.float32, copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
@@ -62,7 +62,7 @@ class SparseFeatures:
 
 
 class DatasetInfo(LabelledInfo):
-    """What ``dataset.json`` of a graph holds."""
+    """Content of a graph's ``dataset.json``."""
 
     feature_kind: Literal["sparse", "dense"]
     n_nodes: int = Field(ge=1)
@@ -74,20 +74,20 @@ class DatasetInfo(LabelledInfo):
     duplicates_dropped: int = Field(ge=0)
     """Directed entries of the raw adjacency that repeat an earlier one."""
     one_way_edges: int | None = Field(default=None, ge=0)
-    """Edges of which the raw adjacency has one direction only; None: not counted."""
+    """Edges that the raw adjacency has in one direction only; None: not counted."""
     features: str = "raw"
-    """Kind of features made of texts (bow, fasttext, bert, sbert); raw: those of the files."""
+    """Kind of features made of texts (bow, fasttext, bert, sbert); raw: features from the files."""
     view: str | None = None
-    """How the raw files were read (datasets/views.py); None where they leave no choice."""
+    """View in which the raw files were read (datasets/views.py); None if there is no choice."""
     node_sample: Literal["stratified", "keyed_coin"] | None = None
-    """How a share of the training nodes was drawn for good (docs/privacy.md §3); None: all kept."""
+    """Sampling of the training nodes, done once (docs/privacy.md §3); None: all kept."""
     counts: dict[str, int] = {}
-    """What was found while texts were read, such as ``texts_cut``; for the owner of the data."""
+    """Counts from reading texts, such as ``texts_cut``; for the owner of the data."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedGraph:
-    """What a reader of a raw format returns; the registry adds names and sources."""
+    """Result of a reader of a raw format; the registry adds names and sources."""
 
     features: SparseFeatures | np.ndarray
     edge_index: np.ndarray
@@ -107,11 +107,11 @@ class ParsedGraph:
 class GraphDataset(LabelledDataset):
     """An undirected attributed graph with node labels and three disjoint masks.
 
-    Building one checks every invariant and raises :class:`UserError` naming the key.
+    The constructor checks every invariant and raises :class:`UserError` naming the key.
     """
 
     features: SparseFeatures | np.ndarray
-    """CSR parts, or (N, F) float32; stored raw, never normalised."""
+    """CSR parts, or (N, F) float32; stored unnormalised."""
     edge_index: np.ndarray
     """(2, E) int64; every undirected edge once, i < j, no loops, sorted lexicographically."""
     info: DatasetInfo
@@ -136,10 +136,10 @@ class GraphDataset(LabelledDataset):
         cls, name: str, classes: Sequence[str], features: Any, edge_index: np.ndarray,
         labels: np.ndarray, masks: Sequence[np.ndarray],
     ) -> GraphDataset:  # fmt: skip
-        """Make a graph that comes from no file.
+        """Make a graph that does not come from a file.
 
         ``features`` (N, F) is a SciPy matrix, ``edge_index`` (2, E) has i < j in any order,
-        ``masks`` are those of training, validation and test nodes.
+        ``masks`` are for training, validation and test nodes.
         """
         info = DatasetInfo(
             name=name, title=name, synthetic=True, classes=list(classes), feature_kind="sparse",
@@ -171,7 +171,7 @@ class GraphDataset(LabelledDataset):
         return self.info.n_features
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what is stored, by key."""
+        """Return the stored arrays by key."""
         if isinstance(self.features, SparseFeatures):
             parts = (self.features.indptr, self.features.indices, self.features.values)
             arrays = dict(zip(_SPARSE_KEYS, parts, strict=True))
@@ -195,13 +195,13 @@ class GraphDataset(LabelledDataset):
 
     def to_pyg(self) -> Data:
         """Return the graph as a ``torch_geometric.data.Data``; see ``pyg.to_pyg``."""
-        from private_graphs.datasets.pyg import to_pyg  # takes seconds to import
+        from private_graphs.datasets.pyg import to_pyg  # the import takes seconds
 
         return to_pyg(self)
 
     @classmethod
     def from_pyg(cls, data: Data, name: str) -> GraphDataset:
-        """Return the graph of a ``Data`` with x, edge_index and y; see ``pyg.from_pyg``."""
+        """Return the graph in a ``Data`` with x, edge_index and y; see ``pyg.from_pyg``."""
         from private_graphs.datasets.pyg import from_pyg
 
         return from_pyg(data, name)
@@ -209,9 +209,9 @@ class GraphDataset(LabelledDataset):
     def statistics(self) -> dict[str, Any]:
         """Return counts, baselines and sources as a JSON-able dict (scores in 0..1).
 
-        ``classes_missing`` names the classes of which a mask has no labelled node; ``components``
-        are those of the whole graph, an isolated node being one; ``degrees`` counts nodes by their
-        numbers of neighbours.
+        ``classes_missing`` lists, per mask, the classes without a labelled node; ``components``
+        counts the connected components of the whole graph, isolated nodes included; ``degrees``
+        counts nodes by their numbers of neighbours.
         """
         info, labelled = self.info, self.labels >= 0
         masks = {key.removesuffix("_mask"): getattr(self, key) for key in MASKS}
@@ -247,16 +247,16 @@ class GraphDataset(LabelledDataset):
         }
 
     def _edge_entries(self) -> int | None:
-        """Rows of the raw edge file between its nodes, where files leave a choice of nodes."""
+        """Return the raw edge rows among these nodes, or None without a choice of nodes."""
         info = self.info
         if info.view is None or info.one_way_edges is None:
             return None
         return 2 * info.n_edges - info.one_way_edges + info.loops_dropped + info.duplicates_dropped
 
     def _degrees(self) -> dict[str, int]:
-        """Return how many nodes have how many neighbours, in steps of powers of two."""
+        """Return the degree histogram, in bins of powers of two."""
         degrees = np.bincount(self.edge_index.ravel(), minlength=self.n_nodes)
-        counts = np.bincount(np.frexp(degrees)[1])  # frexp's exponent: 0; 1; 2 of 2 and 3; ...
+        counts = np.bincount(np.frexp(degrees)[1])  # frexp's exponent: 0; 1; 2 for 2, 3; ...
         steps = [(2**step // 2, 2**step - 1) for step in range(len(counts))]
         return {
             f"{low:,}" if low == high else f"{low:,} to {high:,}": int(count)
@@ -264,13 +264,13 @@ class GraphDataset(LabelledDataset):
         }
 
     def _features_per_node(self) -> np.ndarray:
-        """Return (N,) numbers of features that are not zero."""
+        """Return (N,) numbers of non-zero features."""
         if isinstance(self.features, SparseFeatures):
             return np.diff(self.features.indptr)
         return np.count_nonzero(self.features, axis=1)
 
     def _component_sizes(self) -> np.ndarray:
-        """Return the numbers of nodes of the connected components."""
+        """Return the sizes of the connected components."""
         ones = np.ones(self.n_edges, dtype=np.int8)
         adjacency = scipy.sparse.coo_array((ones, self.edge_index), shape=(self.n_nodes,) * 2)
         _, component = scipy.sparse.csgraph.connected_components(adjacency, directed=False)

@@ -1,8 +1,8 @@
 """Reader of idx files, the format of MNIST: bytes of any shape, plain or gzipped.
 
-Two zero bytes, the type of a number (8: unsigned bytes, the only one that is read here), the number
-of dimensions, one big-endian uint32 per dimension, then the numbers. The sizes are checked against
-the file and a limit before anything of their size is allocated.
+Two zero bytes, the element type (8: unsigned bytes, the only one accepted here), the number of
+dimensions, one big-endian uint32 per dimension, then the numbers. Sizes are checked against the
+file and a limit before memory is allocated.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 from private_graphs.errors import UserError
 
 MAX_BYTES = 1 << 30
-"""Largest content that is read."""
+"""Largest accepted content in bytes."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNSIGNED_BYTES = 8
 _LARGEST_RATIO = 1032
-"""Bytes that one byte of a deflate stream can stand for, at most."""
+"""Largest expansion of a deflate stream: bytes of output per byte of input."""
 
 
 def read_idx(path: Path, n_dimensions: int, max_bytes: int = MAX_BYTES) -> np.ndarray:
-    """Return the uint8 array of an idx file, which has ``n_dimensions`` dimensions.
+    """Return the uint8 array of an idx file with ``n_dimensions`` dimensions.
 
     Raises:
         UserError: names the file, what was found and what was expected.
@@ -72,6 +72,6 @@ def _wrong(path: Path, found: str, expected: str) -> UserError:
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
-    """Return a uint8 array in the idx format."""
+    """Encode a uint8 array in the idx format."""
     sizes = np.array(array.shape, dtype=">u4").tobytes()
     return bytes([0, 0, _UNSIGNED_BYTES, array.ndim]) + sizes + array.tobytes()

@@ -22,7 +22,7 @@ from private_graphs.datasets.labelled import (
 
 
 class ImageInfo(LabelledInfo):
-    """What ``dataset.json`` of images holds."""
+    """Content of an image dataset's ``dataset.json``."""
 
     units: Literal["image"] = "image"
     n_images: int = Field(ge=1)
@@ -31,12 +31,12 @@ class ImageInfo(LabelledInfo):
     width: int = Field(ge=1)
     features: Literal["raw"] = "raw"
     view: str | None = None
-    """How its raw files were read, where they leave a choice."""
+    """View in which the raw files were read, where they leave a choice."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedImages:
-    """What a reader of raw images returns; the registry adds names and sources."""
+    """Result of a reader of raw images; the registry adds names and sources."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -51,15 +51,15 @@ class ParsedImages:
 class ImageDataset(LabelledDataset):
     """n images of c channels with labels and three disjoint masks.
 
-    Building one checks every invariant and raises :class:`UserError` naming the key.
+    The constructor checks every invariant and raises :class:`UserError` naming the key.
     """
 
     images: np.ndarray
     """(n, c, h, w) uint8."""
     info: ImageInfo
     votes: np.ndarray | None = None
-    """(n, K) int32 numbers of votes of teachers that were trained elsewhere, on training images
-    among others; private; 0 on these. None: no such teachers."""
+    """(n, K) int32 vote counts of teachers that were trained elsewhere, on training images among
+    others; private; 0 on training images. None: no such teachers."""
     tensors_file: ClassVar[str] = IMAGES_FILE
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class ImageDataset(LabelledDataset):
         _check(self.arrays(), self.info, where, where)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what is stored, by key."""
+        """Return the stored arrays by key."""
         votes = {} if self.votes is None else {"votes": self.votes}
         return super().arrays() | {"images": self.images} | votes
 
@@ -94,7 +94,7 @@ class ImageDataset(LabelledDataset):
 
 
 def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_where: str) -> None:
-    """Raise UserError for the first invariant that does not hold."""
+    """Raise UserError for the first violated invariant."""
     check, check_info = Checker(where), Checker(info_where)
     check_keys(check, arrays, {"images", "labels", *MASKS} | ({"votes"} & arrays.keys()))
     check_labels_and_masks(check, check_info, arrays, info.classes)

@@ -1,4 +1,4 @@
-"""The invariants of a graph on disk and in memory; each violation names its key."""
+"""Invariants of a graph on disk and in memory; each violation names its key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """Raises the first violation with its origin, key, found and expected."""
+    """Raiser of UserErrors for one origin, with key, found and expected."""
 
     def __init__(self, where: str) -> None:
         self.where = where

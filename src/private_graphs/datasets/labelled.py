@@ -1,4 +1,4 @@
-"""Records with labels and three masks: what datasets of nodes and of images have in common."""
+"""Labelled records with three masks: the common base of node and image datasets."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class RawFile(BaseModel):
     file: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     url: str | None
-    """None: the file was generated, or no public source is known."""
+    """URL of the download; None where the file was generated or has no public source."""
 
 
 class LabelledInfo(BaseModel):
-    """What every ``dataset.json`` holds."""
+    """Common content of every ``dataset.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,12 +45,12 @@ class LabelledInfo(BaseModel):
     classes: list[str] = Field(min_length=1)
     """Names of the labels 0..K-1."""
     units: str
-    """What one record is, such as ``node``."""
+    """Kind of one record, such as ``node``."""
     sources: list[RawFile]
     licence: str
     citation: str
     public_facts: list[str]
-    """What is public by declaration (docs/privacy.md §5)."""
+    """Facts that are public by declaration (docs/privacy.md §5)."""
     preprocessing: list[str] = []
     """Sentences on how records and features were chosen, for the privacy statement."""
 
@@ -73,7 +73,7 @@ class LabelledDataset:
     info: Any
 
     tensors_file: ClassVar[str]
-    """Name of the file of its arrays."""
+    """Name of the file that holds the arrays."""
 
     @property
     def n_classes(self) -> int:
@@ -86,7 +86,7 @@ class LabelledDataset:
         return fingerprint_of(self.info.name, self.arrays())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what is stored, by key."""
+        """Return the stored arrays by key."""
         return {key: getattr(self, key) for key in ("labels", *MASKS)}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -98,7 +98,7 @@ class LabelledDataset:
         write_text(folder / INFO_FILE, self.info.model_dump_json(indent=2) + "\n")
 
     def common_statistics(self) -> dict[str, Any]:
-        """Return the statistics that every dataset has as a JSON-able dict (scores in 0..1)."""
+        """Return the statistics common to all datasets as a JSON-able dict (scores in 0..1)."""
         info, labelled = self.info, self.labels >= 0
         masks = {key.removesuffix("_mask"): getattr(self, key) for key in MASKS}
         counts = np.bincount(self.labels[self.train_mask & labelled], minlength=self.n_classes)

@@ -22,7 +22,7 @@ MASK_KEY = b"private-graphs masks 1"
 """Public constant; the masks depend on it and on the number of nodes alone."""
 
 MAX_ARRAY_BYTES = 2**31
-"""Largest uncompressed array that is read."""
+"""Largest uncompressed array, in bytes, that is read."""
 
 
 def keyed_masks(
@@ -31,7 +31,7 @@ def keyed_masks(
     """Return train, validation and test masks (n_nodes,) bool by a keyed permutation of node ids.
 
     Ids are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first ``n_validation`` validate, the
-    next ``n_test`` test, the others train. Nothing of the graph but its size enters.
+    next ``n_test`` test, the others train. The masks depend on the graph's size alone.
 
     Raises:
         UserError: too few nodes to leave a training node.
@@ -46,7 +46,7 @@ def keyed_masks(
         for node in range(n_nodes)
     )
     halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(n_nodes, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))  # by number where digests tie
+    order = np.lexsort((halves[:, 1], halves[:, 0]))  # ties of digests are broken by number
     masks = np.zeros((3, n_nodes), dtype=bool)
     masks[1, order[:n_validation]] = True
     masks[2, order[n_validation : n_validation + n_test]] = True
@@ -84,7 +84,7 @@ class _Archive:
         try:
             with np.load(self.path, allow_pickle=False) as arrays:
                 return np.asarray(arrays[key])
-        except Exception as error:  # zlib, zip and header errors have no common base
+        except Exception as error:  # zlib, zip and header errors have no common base class
             raise UserError(
                 f"{self.path}: key {key!r} cannot be read without unpickling ({error}), expected "
                 "a plain array; supply the original file"
@@ -118,7 +118,7 @@ class _Archive:
 def _checked_labels(
     archive: _Archive, n_nodes: int, n_classes: int | None
 ) -> tuple[np.ndarray, int]:
-    """Return labels (n_nodes,) int64, -1 where there is none, and the number of classes."""
+    """Return labels (n_nodes,) int64, -1 for none, and the number of classes."""
     labels = archive.read("labels")
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
         raise UserError(
@@ -150,7 +150,7 @@ def read_npz(
     """Read a gnn-benchmark graph; directed adjacencies become symmetric, weights are ignored.
 
     An entry of weight 0 is no edge, a label of -1 means none. With ``n_classes`` declared, classes
-    may be without a node; otherwise every class from 0 to the largest has to occur.
+    may have no node; otherwise every class from 0 to the largest has to occur.
 
     Raises:
         UserError: the file is missing or malformed, or its parts contradict each other.

@@ -3,7 +3,7 @@
 ``products.zip`` holds gzipped tables without a header in ``products/raw``: ``edge.csv.gz`` (each
 undirected edge once), ``node-feat.csv.gz``, ``node-label.csv.gz``, and the numbers of their rows in
 ``num-node-list.csv.gz`` and ``num-edge-list.csv.gz``. With 61,859,140 edges and 244,902,900
-features they are parsed in pieces; features of nodes that do not stay are never in memory.
+features they are parsed in pieces; features of dropped nodes are never in memory.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from private_graphs.errors import UserError
 RAW = "products/raw"
 N_CLASSES, N_FEATURES, SMALLEST = 47, 100, 100_000
 MOST_NODES, MOST_EDGES = 5_000_000, 200_000_000
-"""Bounds on what is read; the published graph has 2,449,029 nodes and 61,859,140 edges."""
+"""Largest accepted sizes; the published graph has 2,449,029 nodes and 61,859,140 edges."""
 BLOCK_BYTES = 1 << 22
-"""Text of a table that is parsed at a time."""
+"""Bytes of a table's text that are parsed at a time."""
 
 
 def read_products(
     path: Path, smallest: int = SMALLEST, n_features: int = N_FEATURES, n_classes: int = N_CLASSES
 ) -> ParsedGraph:
-    """Read ``products.zip``: classes of ``smallest`` nodes at least, and ProGAP's own split.
+    """Read ``products.zip``: classes of at least ``smallest`` nodes, with ProGAP's own split.
 
-    ``n_features`` and ``n_classes`` are those of the raw file. The published split is not used.
+    ``n_features`` and ``n_classes`` describe the raw file. The published split is not used.
 
     Raises:
         UserError: the file is missing or malformed, its parts contradict each other, or fewer than
@@ -61,7 +61,7 @@ def read_products(
 
 
 class _Tables:
-    """The gzipped tables of an archive, parsed some rows at a time."""
+    """The gzipped tables of an archive, parsed in blocks of rows."""
 
     def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
         self._archive, self._path = archive, path
@@ -74,7 +74,7 @@ class _Tables:
     def _blocks(self, table: str, columns: int, dtype: str) -> Iterator[np.ndarray]:
         """Yield the rows (some, columns) of a table without a header, in order."""
         import pyarrow
-        import pyarrow.csv  # a tenth of a second
+        import pyarrow.csv  # the import takes a tenth of a second
 
         found = member(self._archive, f"{RAW}/{table}.csv.gz", str(self._path))
         names = [str(number) for number in range(columns)]
@@ -92,7 +92,7 @@ class _Tables:
                 yield np.column_stack([column.to_numpy() for column in batch.columns])
 
     def _rows(self, table: str, columns: int, dtype: str, expected: int) -> Iterator[np.ndarray]:
-        """Yield blocks of a table, which has ``expected`` rows, and show how far they are."""
+        """Yield blocks of a table with ``expected`` rows, and report progress."""
         rows = 0
         with tqdm(total=expected, desc=table, unit=" rows", unit_scale=True) as bar:
             for block in self._blocks(table, columns, dtype):
@@ -109,7 +109,7 @@ class _Tables:
             )
 
     def _count(self, table: str, most: int) -> int:
-        """Return the one number of a table."""
+        """Return the single number in a table."""
         found = np.zeros((0, 1), np.int64)
         for block in self._blocks(table, 1, "int64"):
             found = np.concatenate([found, block])

@@ -1,7 +1,7 @@
-"""Datasets as their statistics tell them: all sizes, and no record.
+"""Outlines: stand-ins for datasets with the right sizes and without records.
 
-What a run releases follows from sizes and settings alone (``Method.stated``): an outline takes the
-place of a dataset where a statement is made anew.
+The releases of a run follow from sizes and settings alone (``Method.stated``), so an outline
+replaces the dataset when a statement is made again.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from private_graphs.datasets.labelled import MASKS
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GraphOutline(GraphDataset):
-    """A graph without edges and features."""
+    """Stand-in for a graph dataset, without edges and features."""
 
     of: str
-    """Fingerprint of the dataset that it stands for."""
+    """Fingerprint of the original dataset."""
 
     @property
     def fingerprint(self) -> str:
-        """That of the dataset that it stands for."""
+        """Fingerprint of the original dataset."""
         return self.of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImageOutline(ImageDataset):
-    """Black images."""
+    """Stand-in for an image dataset, with black images."""
 
     of: str
-    """Fingerprint of the dataset that it stands for."""
+    """Fingerprint of the original dataset."""
 
     @property
     def fingerprint(self) -> str:
-        """That of the dataset that it stands for."""
+        """Fingerprint of the original dataset."""
         return self.of
 
 
@@ -59,14 +59,14 @@ _SIZES = ("masks", "labelled", "train_class_counts", "fingerprint", "nodes", "fe
 
 
 def sizes_of(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ``outline_of`` needs of the ``statistics()`` of a dataset."""
+    """Select from a dataset's ``statistics()`` the entries that ``outline_of`` needs."""
     return {name: statistics[name] for name in (*_TOLD, *_SIZES) if name in statistics}
 
 
 def outline_of(sizes: Mapping[str, Any]) -> GraphOutline | ImageOutline:
     """Return the outline of a dataset from its ``sizes_of``.
 
-    Labels read 0, or -1 where none are counted; records in no mask have a label.
+    Labels are 0, or -1 where no labels are counted; records outside all masks have a label.
     """
     n_records = sizes.get("nodes") or sizes["images"]
     arrays = masks_of(n_records, sizes["masks"])

@@ -1,7 +1,7 @@
-"""A user's own text graph: its declaration, and two tables read into a TextGraph.
+"""A user's own text graph: its declaration, and the reader of its two tables.
 
-What is public by declaration, and what that means for the people behind the rows, is in
-``docs/your-own-graph.md``.
+``docs/your-own-graph.md`` says what is public by declaration, and what that means for the people in
+the data.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import sha256_of, write_text
 
 OWN_FOLDER = "own"
-"""Folder of the declarations, beside the folder of raw files: ``data/raw`` -> ``data/own``."""
+"""Folder of the declarations, next to the folder of raw files: ``data/raw`` -> ``data/own``."""
 
 EMBEDDED = "embedded"
-"""In place of a model: the tiny one that is made from the texts themselves."""
+"""Value of ``model`` for the tiny embedded model made from the texts themselves."""
 RESERVED = frozenset("all null none true false yes no on off inf nan demo full".split())
-"""No names of graphs: the command line or a configuration reads them as something else."""
+"""Reserved names, which the command line or a configuration reads as something else."""
 
 MASKS = ("train", "validation", "test")
 _SPLIT_NAMES = {**dict(zip(MASKS, range(3), strict=True)), "val": 1, "valid": 1}
 NAMED_ROWS = 3
-"""How many rows a message names before it only counts."""
+"""Most rows that an error message lists; beyond that it only counts."""
 
 PUBLIC_FACTS = (
     "the number of nodes, their ids and the train, validation and test masks",
     "the names of the classes",
     "all validation and test nodes with their texts, labels and mutual edges",
 )
-"""What the owner of a graph declares public by building it (docs/privacy.md §5)."""
+"""Facts that the owner of a graph declares public by building it (docs/privacy.md §5)."""
 
 
 class OwnGraph(BaseModel):
-    """Declaration of a user's own text graph: files, columns, and what features to make."""
+    """Declaration of a user's own text graph: files, columns, and the features to make."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(max_length=80, json_schema_extra={"pattern": "^[a-z][a-z0-9_-]*$"})
     nodes: Path
-    """CSV or Parquet with one row per node; relative to the working folder."""
+    """Nodes table: CSV or Parquet with one row per node; relative to the working folder."""
     edges: Path
-    """CSV or Parquet with one row per edge, in the columns ``source`` and ``target``."""
+    """Edges table: CSV or Parquet with one row per edge and columns ``source`` and ``target``."""
     text: tuple[str, ...] = Field(min_length=1)
-    """Columns with text, in the order in which they are read."""
+    """Text columns, in the order in which they are read."""
     label: str
     id: str = "id"
     split: str | None = None
-    """Column with train, validation (val, valid) or test; None: a keyed 80/10/10."""
+    """Column with train, validation (val, valid) or test; None: a keyed 80/10/10 split."""
     features: Literal["bow", "fasttext", "bert", "sbert"] = "bow"
     model: str | None = None
-    """Of ``features``: folder of a BERT or sentence model, or fastText ``.bin`` file. Other kinds
-    of features have what they have with None: nothing for bow, a small model trained on the public
-    texts for fasttext, the multilingual model of the download rules for bert and sbert.
-    ``embedded``: tiny models made from the public texts, for every kind."""
+    """Model of ``features``: folder of a BERT or sentence model, or fastText ``.bin`` file. Other
+    kinds of features are made as under None: bow needs no model, fasttext trains a small model on
+    the public texts, bert and sbert use the multilingual model of the download rules. ``embedded``:
+    tiny models made from the public texts, for every kind."""
     seed: int = Field(default=0, ge=0)
-    """Of the masks where there is no split column. The masks are public, and so is this seed."""
+    """Public seed of the masks where there is no split column."""
     min_count: int = Field(default=2, ge=0)
     """Words of bow occur more often than this."""
     max_count: int = Field(default=15_000, ge=1)
     """Words of bow occur at most this often."""
     max_edges: int | None = Field(default=None, ge=1)
-    """Bound on the links, public: scenario ``edges`` needs it. Chosen without looking at them."""
+    """Public bound on the edges for scenario ``edges``, set without looking at them."""
     source: str = "source"
     target: str = "target"
     title: str | None = None
@@ -134,7 +134,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def free_name(value: str) -> str:
-    """Return the name of a graph; ValueError for one that commands cannot read."""
+    """Return the name of a graph; ValueError if a command line would misread it."""
     if value in RESERVED:
         raise ValueError(f"this word means something else in commands; try {_legal_name(value)!r}")
     if not _NAME.fullmatch(value):
@@ -146,14 +146,14 @@ def free_name(value: str) -> str:
 
 
 def _legal_name(name: str) -> str:
-    """Return a name of a graph that is like this one."""
+    """Return a valid name similar to this one."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     legal = re.sub(r"^[^a-z]+|_+$", "", re.sub(r"[^a-z0-9_-]+", "_", plain))[:80]
     return f"{legal or 'my'}_graph" if not legal or legal in RESERVED else legal
 
 
 def declare(values: Mapping[str, Any], where: str, *, flags: bool = False) -> OwnGraph:
-    """Check a declaration; ``where`` (a file, or the command line) begins each message.
+    """Check a declaration; each message begins with ``where`` (a file, or the command line).
 
     With ``flags``, messages name keys as flags: ``--min-count``.
 
@@ -180,7 +180,7 @@ def declare(values: Mapping[str, Any], where: str, *, flags: bool = False) -> Ow
 
 
 def remember(spec: OwnGraph, folder: str | os.PathLike[str]) -> Path:
-    """Write ``<folder>/<name>.json`` where it is new or changed, and return its path."""
+    """Write ``<folder>/<name>.json`` if it is new or changed, and return its path."""
     path = Path(folder) / f"{spec.name}.json"
     text = spec.model_dump_json(indent=2, exclude_none=True) + "\n"
     if not path.is_file() or path.read_bytes() != text.encode():
@@ -189,7 +189,7 @@ def remember(spec: OwnGraph, folder: str | os.PathLike[str]) -> Path:
 
 
 def declarations(folder: str | os.PathLike[str]) -> dict[str, Path]:
-    """Return the files of a folder that declare graphs by name (none where there is no folder)."""
+    """Return the declaration files in a folder by graph name (empty without a folder)."""
     return {path.stem: path for path in sorted(Path(folder).glob("*.json"))}
 
 
@@ -197,7 +197,7 @@ def read_declaration(path: Path) -> OwnGraph:
     """Read one file that :func:`remember` wrote.
 
     Raises:
-        UserError: the file cannot be read, or declares something else; names it.
+        UserError: the file cannot be read, or declares another name; the message names it.
     """
     try:
         spec = OwnGraph.model_validate_json(path.read_bytes())
@@ -215,10 +215,10 @@ def read_declaration(path: Path) -> OwnGraph:
 
 
 def known(folder: str | os.PathLike[str]) -> dict[str, OwnGraph]:
-    """Return the declared graphs of a folder by name.
+    """Return the declared graphs in a folder by name.
 
-    One that cannot be read must not stop who asks for another: it is left out, with a warning on
-    standard error.
+    An unreadable declaration must not block the others: it is left out, with a warning on standard
+    error.
     """
     found = {}
     for name, path in declarations(folder).items():
@@ -231,12 +231,12 @@ def known(folder: str | os.PathLike[str]) -> dict[str, OwnGraph]:
 
 @cache
 def _warn(message: str) -> None:
-    """Say it once."""
+    """Print a warning once per process."""
     print(f"warning: {message}", file=sys.stderr)
 
 
 def anchored(spec: OwnGraph) -> OwnGraph:
-    """Return the declaration with absolute paths, which hold in every working folder."""
+    """Return the declaration with absolute paths, valid in every working folder."""
     paths: dict[str, Any] = {"nodes": spec.nodes.absolute(), "edges": spec.edges.absolute()}
     if spec.model not in (None, EMBEDDED):
         paths["model"] = str(Path(spec.model).expanduser().absolute())
@@ -244,12 +244,12 @@ def anchored(spec: OwnGraph) -> OwnGraph:
 
 
 def differences(before: OwnGraph, now: OwnGraph) -> list[str]:
-    """Return the fields in which two declarations differ."""
+    """Return the fields that differ between two declarations."""
     return [key for key in OwnGraph.model_fields if getattr(before, key) != getattr(now, key)]
 
 
 def source_records(spec: OwnGraph) -> list[RawFile]:
-    """Return nodes and edges file with their present sha256, as a built dataset records them.
+    """Return records of the nodes and edges files with their current sha256.
 
     Raises:
         UserError: a file that cannot be read.
@@ -270,8 +270,8 @@ def keyed_split(ids: list[str], seed: int) -> np.ndarray:
     """Return 0 (train), 1 (validation) or 2 (test) for each of N >= 3 distinct ids, 80/10/10.
 
     Ids are ordered by BLAKE2b(id) under a key made of the seed; the first tenth (rounded, at least
-    one) validates, the next tests, the others train. Nothing but the ids and the seed enters, not
-    even the order of the file.
+    one) validates, the next tests, the others train. The split depends on the ids and the seed
+    alone, not even on the order of the file.
     """
     key = f"private-graphs own split {seed}".encode()
     digests = [
@@ -288,9 +288,9 @@ def keyed_split(ids: list[str], seed: int) -> np.ndarray:
 def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     """Read the two tables of a user's graph.
 
-    Nodes keep the order of the file; classes are sorted by name. White space and what else is not
-    seen around ids and labels is no part of them. Loops and repeated edges are dropped and counted.
-    The texts are the same in every view.
+    Nodes keep the order of the file; classes are sorted by name. Invisible characters around ids
+    and labels are removed. Loops and repeated edges are dropped and counted. The texts are the same
+    in every view.
 
     Raises:
         UserError: names the file and the line (Parquet: the row) of what cannot be used.
@@ -342,7 +342,7 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
 
 
 def _preprocessing(spec: OwnGraph) -> list[str]:
-    """Say how masks, classes and edges came about; nothing is counted: counts are private."""
+    """Return sentences on how masks, classes and edges were made, without counts (private)."""
     if spec.split is None:
         masks = (
             f"masks: 80/10/10 by a keyed permutation of the ids (public seed {spec.seed}); texts, "
@@ -361,14 +361,14 @@ def _preprocessing(spec: OwnGraph) -> list[str]:
 
 
 def _first_rows(wrong: np.ndarray) -> tuple[list[int], str]:
-    """Return the first rows of (rows,) bool, and ``" (12 in all)"`` where there are more."""
+    """Return the first rows of (rows,) bool, and ``" (12 in all)"`` if there are more."""
     rows = np.flatnonzero(wrong)
     more = f" ({len(rows):,} in all)" if len(rows) > NAMED_ROWS else ""
     return rows[:NAMED_ROWS].tolist(), more
 
 
 def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
-    """Return (rows,) bool: nothing, or nothing that is seen."""
+    """Return (rows,) bool: null, or only invisible characters."""
     import pyarrow.compute as pc
 
     written = pc.greater(pc.utf8_length(pc.utf8_trim(column, characters=NOT_SEEN)), 0)
@@ -376,7 +376,7 @@ def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _checked_ids(nodes: OwnTable, name: str) -> list[str]:
-    """Return the ids, each written once."""
+    """Return the ids, checked to be distinct."""
     import pyarrow.compute as pc
 
     column = nodes.columns[name]
@@ -412,7 +412,7 @@ def _checked_ids(nodes: OwnTable, name: str) -> list[str]:
 
 
 def _not_seen_around(column: pa.ChunkedArray) -> int:
-    """Return how many values begin or end with what is not seen and is no white space."""
+    """Return how many values begin or end with invisible characters other than white space."""
     import pyarrow.compute as pc
 
     blank = pc.utf8_trim_whitespace(column)
@@ -421,7 +421,7 @@ def _not_seen_around(column: pa.ChunkedArray) -> int:
 
 
 def _alike(ids: list[str]) -> int:
-    """Return how many ids look just like an earlier one: ASCII alone never does."""
+    """Return how many ids look exactly like an earlier one; pure ASCII ids never do."""
     others = [each for each in ids if not (each.isascii() and each.isprintable())]
     if not others:
         return 0
@@ -452,14 +452,14 @@ def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
 
 
 def _split_meant(value: str) -> str:
-    """Return what a wrong value of the split column may mean, as ``suggest`` does."""
+    """Return a hint on the meaning of a wrong split value, as ``suggest`` does."""
     if value.strip().lower() in {"dev", "devel", "development", "eval", "evaluation", "tune"}:
         return "; did you mean validation (val, valid)?"
     return suggest(value, _SPLIT_NAMES)
 
 
 def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return class names in order, and (N,) int64 labels, -1 where there is none."""
+    """Return class names in order, and (N,) int64 labels, -1 for no label."""
     import pyarrow.compute as pc
 
     column = pc.utf8_trim(nodes.columns[spec.label], characters=NOT_SEEN)
@@ -495,7 +495,7 @@ def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[st
 
 
 def _texts(nodes: OwnTable, spec: OwnGraph) -> pa.Table:
-    """Return the text columns; every node has something to read in one of them."""
+    """Return the text columns; UserError for a node without any text."""
     blank = np.logical_and.reduce([_is_blank(nodes.columns[name]) for name in spec.text])
     if blank.any():
         rows, more = _first_rows(blank)
@@ -507,7 +507,7 @@ def _texts(nodes: OwnTable, spec: OwnGraph) -> pa.Table:
 
 
 def _count(texts: pa.Table, found: Callable[[str], bool]) -> int:
-    """Return of how many texts ``found`` is true."""
+    """Return the number of texts for which ``found`` is true."""
     columns = (texts[name].to_pylist() for name in texts.column_names)
     return sum(found(text) for column in columns for text in column if text)
 
@@ -538,5 +538,5 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
 
 
 def _near_id(value: str, ids: list[str]) -> str | None:
-    """Return the id that looks like this one, or is the same number, if there is one."""
+    """Return an id that looks like this one, or is the same number; None if there is none."""
     return next((each for each in ids if looks(each) == looks(value)), None)

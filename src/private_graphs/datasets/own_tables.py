@@ -1,7 +1,7 @@
-"""Tables of a user's own graph: CSV or Parquet in, text columns out, with line numbers for errors.
+"""Tables of a user's own graph: CSV or Parquet read as text, with line numbers for errors.
 
-CSV is comma-separated UTF-8 (with or without BOM) with a header; a field that holds a comma, a
-quote or a line break stands in double quotes, and a quote inside it is doubled (RFC 4180).
+CSV is comma-separated UTF-8 (with or without BOM) with a header; a field that contains a comma, a
+quote or a line break is enclosed in double quotes, and a quote inside it is doubled (RFC 4180).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _FOREIGN = (
     ((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "is no text; save the sheet as CSV UTF-8"),
     ((b"\xff\xfe", b"\xfe\xff"), "is UTF-16; save it as UTF-8"),
 )
-"""First bytes of files that are taken for CSV by mistake, and what to do."""
+"""First bytes of files that are mistaken for CSV, and the advice for each."""
 
 
 @dataclass(frozen=True, eq=False)
 class OwnTable:
-    """Columns of one file as text, null where nothing was written."""
+    """Columns of one file as text; an empty cell is null."""
 
     path: Path
     sha256: str
@@ -48,7 +48,7 @@ class OwnTable:
     """Content of a CSV file, without BOM; None for Parquet."""
 
     def trimmed(self, *names: str) -> OwnTable:
-        """Return the table without what is not seen around what is in these columns."""
+        """Return the table with invisible characters around the values of these columns removed."""
         import pyarrow.compute as pc
 
         columns = dict(self.columns)
@@ -70,7 +70,7 @@ class OwnTable:
 
 
 def relative_to(path: Path) -> str:
-    """Say where a path that is not absolute was looked for."""
+    """Return where a relative path was looked for."""
     return "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
 
 
@@ -107,7 +107,7 @@ def read_table(path: Path, roles: Mapping[str, str], *, may_be_empty: bool = Fal
 
 
 def column_names(path: Path) -> list[str]:
-    """Return the names of the columns of a table; none where it cannot be read."""
+    """Return the column names of a table; none if it cannot be read."""
     try:
         data = Path(path).read_bytes()
         if data[:4] == b"PAR1":
@@ -118,9 +118,9 @@ def column_names(path: Path) -> list[str]:
 
 
 def _columns_of(path: Path, found: list[str], roles: Mapping[str, str]) -> dict[str, str]:
-    """Return which of the columns that are ``found`` is meant by each of the names.
+    """Return, for each name, the column among ``found`` that it refers to.
 
-    The one of this very name, or else the one that has it but for what is not seen around it.
+    An exact match wins; otherwise a name matches up to invisible characters around it.
     """
     meant = {}
     for role, name in roles.items():
@@ -148,7 +148,7 @@ def _columns_of(path: Path, found: list[str], roles: Mapping[str, str]) -> dict[
 
 
 def _shown(found: list[str]) -> str:
-    """Return column names for a message: in a file without a header they are somebody's text."""
+    """Return column names for a message: in a file without a header they are private text."""
     cut = [
         repr(name if len(name) <= _SHOWN_LENGTH else f"{name[:_SHOWN_LENGTH]}…")
         for name in found[:_SHOWN_COLUMNS]
@@ -158,7 +158,7 @@ def _shown(found: list[str]) -> str:
 
 
 def _column_hint(role: str, name: str, found: list[str]) -> str:
-    """Say which column may be meant, and with which flag it is named."""
+    """Return a hint which column may be meant, and which flag names it."""
     flag = f"--{role.split()[0]}"
     same = [each for each in found if looks(each) == looks(name)]
     if same:
@@ -182,7 +182,7 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
 
 
 def _checked_text(path: Path, data: bytes) -> bytes:
-    """Return the bytes of a CSV file without BOM; UserError where they are not UTF-8."""
+    """Return the bytes of a CSV file without BOM; UserError unless they are UTF-8."""
     for starts, advice in _FOREIGN:
         if data.startswith(starts):
             raise UserError(f"{path}: {advice}; expected CSV in UTF-8, or Parquet")
@@ -214,14 +214,14 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
     header = next(row for _, row in _rows(data))
     meant = _columns_of(path, header, roles)
     names = list(meant.values())
-    if data.count(b'"') % 2:  # a quote that is never closed would swallow the rest of the file
+    if data.count(b'"') % 2:  # an unclosed quote would swallow the rest of the file
         _check_rows(path, data, len(header))
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(
                 block_size=min(len(data), _LONGEST_BLOCK),
-                use_threads=False,  # a pool that is still busy at the exit can abort the process
+                use_threads=False,  # a thread pool that is busy at exit can abort the process
             ),
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
@@ -242,7 +242,7 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
 
 
 def _rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line where it starts, fields) of the header and of every row; blank lines are none."""
+    """Yield (first line, fields) of the header and of every row; blank lines are skipped."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
     before = csv.field_size_limit(2**31 - 1)
     try:
@@ -268,14 +268,14 @@ def _lines_of(data: bytes, wanted: Sequence[int]) -> list[int]:
 
 
 def _check_rows(path: Path, data: bytes, n_fields: int) -> None:
-    """Find the first row that has a wrong number of fields or a quote that is never closed."""
+    """Raise UserError for the first row with a wrong number of fields or an unclosed quote."""
     for line, row in _rows(data):
         if len(row) != n_fields:
             raise UserError(
                 f"{path}: line {line}: {len(row)} fields, expected the {n_fields} of the header; "
                 "put a field that has a comma, a quote or a line break in double quotes"
             )
-    # What follows an unclosed quote is part of its field; so is then a further line.
+    # Text after an unclosed quote belongs to its field, which then spans further lines.
     mark = b"\nend of file\n"
     line, row = deque(_rows(data.rstrip(b"\r\n") + mark), maxlen=1).pop()
     if len(row) != 1 or row[0] != "end of file":
@@ -286,7 +286,7 @@ def _check_rows(path: Path, data: bytes, n_fields: int) -> None:
 
 
 def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as strings, null for nothing and for the empty string."""
+    """Return a column as strings; missing values and empty strings are null."""
     import pyarrow.compute as pc
 
     kind = column.type
@@ -309,7 +309,7 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         )
     try:
         column = column.cast(pa.string())
-        column.validate(full=True)  # Parquet says that bytes are UTF-8, and nobody has looked
+        column.validate(full=True)  # Parquet declares bytes as UTF-8 without a check
     except pa.ArrowException as error:
         raise UserError(
             f"{path}: column {name!r} cannot be read as text ({error}); write it as UTF-8"

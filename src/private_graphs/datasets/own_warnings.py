@@ -1,4 +1,4 @@
-"""What looks like a mistake in a user's graph, and may be none."""
+"""Warnings about a user's graph: findings that are often mistakes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from private_graphs.datasets.spelling import is_missing, looks
 
 FEW_TEST_NODES = 20
-"""With fewer, one test node moves the score by more than five points."""
+"""Number of test nodes below which one of them moves the score by more than five points."""
 
 
 def warnings_about(statistics: dict[str, Any]) -> list[str]:
-    """Return sentences about the statistics of a built dataset (``GraphDataset.statistics``).
+    """Return warnings that follow from a built dataset's statistics (``GraphDataset.statistics``).
 
-    They count training nodes: they are for the owner of the graph alone.
+    They count training nodes, so they are for the owner of the graph alone.
     """
     found = warnings_about_texts(statistics)
     counts = statistics["counts"]
@@ -64,7 +64,7 @@ def warnings_about(statistics: dict[str, Any]) -> list[str]:
 
 
 def warnings_about_texts(statistics: dict[str, Any]) -> list[str]:
-    """Return sentences about what of the texts of a dataset, a built-in one or not, was lost."""
+    """Return warnings about text that was lost, for a built-in or a user's dataset."""
     found = []
     counts = statistics["counts"]
     empty, nodes = statistics["nodes_without_features"], statistics["nodes"]

@@ -1,4 +1,4 @@
-"""Photographs of people: varied copies of them, and the two ways to split people's photographs."""
+"""Photographs of people: augmented copies, and the two ways to split the photographs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from private_graphs.datasets.views import DataView
 
 _SEED = 20214
 _SHIFT = 3
-"""Pixels at most."""
+"""Largest shift in pixels."""
 _DIMMEST, _BRIGHTEST = 850, 1150
-"""In thousandths."""
+"""Range of brightness factors, in thousandths."""
 _TEST_SHARE = 30 / 220
-"""Of all copies of a person, where copies are split (Zhang 2021, §4.5.1)."""
+"""Share of test images among a person's copies, where copies are split (Zhang 2021, §4.5.1)."""
 _SPLIT = {
     "after": (
         "each person's photographs, with varied copies of each, are split at random: copies of "
@@ -24,11 +24,11 @@ _SPLIT = {
 
 
 def varied(images: np.ndarray, copies: int) -> np.ndarray:
-    """Return (n, copies, h, w) uint8: each of (n, h, w) images, then varied copies of it.
+    """Return (n, copies, h, w) uint8: each of (n, h, w) images, then augmented copies of it.
 
-    A copy is mirrored or not, shifted by up to three pixels (edges are repeated), and its
-    brightness multiplied by .85 to 1.15. The draws depend on the place of an image and of its copy
-    alone: no image has a say in what becomes of another.
+    A copy may be mirrored, is shifted by up to three pixels (edges are repeated), and its
+    brightness is multiplied by .85 to 1.15. The draws depend on the positions of the image and of
+    its copy alone: no image influences the copies of another.
     """
     n, height, width = images.shape
     rng = np.random.RandomState(_SEED)
@@ -47,11 +47,11 @@ def varied(images: np.ndarray, copies: int) -> np.ndarray:
 
 
 def split(photographs: np.ndarray, view: DataView, copies: int) -> ParsedImages:
-    """Cut (people, m, h, w) uint8 photographs into training, validation and test images.
+    """Split (people, m, h, w) uint8 photographs into training, validation and test images.
 
-    The view says whether varied copies (``copies`` of each, itself among them) are made before the
-    split. Where they are not, a tenth of each person's photographs, at least one, are validation
-    images, as many are test images.
+    The view decides whether augmented copies (``copies`` of each, the original included) are made
+    before the split. If not, a tenth of each person's photographs, at least one, are validation
+    images, and as many are test images.
     """
     people, m, height, width = photographs.shape
     images = photographs

@@ -1,9 +1,9 @@
 """Reader of the Planetoid raw files (Yang, Cohen & Salakhutdinov, ICML 2016).
 
 Nodes are numbered as in PyTorch Geometric's ``Planetoid``: the rows of ``allx`` come first, and row
-k of ``tx`` is the node ``test.index[k]``. Ids in the test range that ``test.index`` leaves out
-(CiteSeer has 15) are nodes with neither features nor a label; PyTorch Geometric's reader labels
-them 0, and drops loops and repeated entries without counting them.
+k of ``tx`` is the node ``test.index[k]``. Ids of the test range that are missing from
+``test.index`` (15 in CiteSeer) are nodes with neither features nor a label; PyTorch Geometric's
+reader labels them 0, and drops loops and repeated entries without counting them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.errors import UserError
 
 PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
-"""The pickles that are read; ``x`` is the beginning of ``allx``."""
+"""Pickles that are read; ``x`` is the beginning of ``allx``."""
 N_VALIDATION = 500
 
 
 def listed() -> set[str | None]:
-    """Return the sha256 of the files that may be unpickled."""
+    """Return the sha256 hashes of the files that may be unpickled."""
     from private_graphs.datasets.sources import load_sources
 
     known = {file.sha256 for each in load_sources().values() for file in each.files}
@@ -38,9 +38,9 @@ def listed() -> set[str | None]:
 
 
 def unpickled(path: Path) -> Any:
-    """Return the object of a pickle whose sha256 this project lists.
+    """Return the object in a pickle whose sha256 this project lists.
 
-    A pickle is a program, so that any other is refused.
+    Unpickling runs code, so any other file is refused.
 
     Raises:
         UserError: the file has another content.
@@ -52,7 +52,7 @@ def unpickled(path: Path) -> Any:
             f"{path}: found sha256 {found}, expected one that data/sources.yaml lists, since a "
             "pickle is a program; supply the published file"
         )
-    with warnings.catch_warnings():  # the files name NumPy's and SciPy's modules of 2016
+    with warnings.catch_warnings():  # the pickles name NumPy and SciPy modules of 2016
         warnings.simplefilter("ignore")
         return pickle.loads(content, encoding="latin1")
 
@@ -68,7 +68,7 @@ def read_planetoid(folder: Path, name: str) -> ParsedGraph:
 def planetoid_graph(
     parts: Mapping[str, Any], test_index: np.ndarray, n_validation: int = N_VALIDATION
 ) -> ParsedGraph:
-    """Put the parts together.
+    """Assemble the graph from the parts of the Planetoid files.
 
     The masks are the public ones: validation = the ``n_validation`` nodes after the first len(y),
     test = ``test_index``, train = all others.

@@ -1,7 +1,8 @@
 """Writer of the Planetoid raw format: protocol-2 pickles with the globals of the originals.
 
-Written opcode by opcode, because the bytes of ``pickle.dumps`` depend on the versions of NumPy and
-SciPy; these have to have the sha256 that the reader expects (``embedded.PLANETOID_SHA256``).
+Pickles are written opcode by opcode, because the bytes of ``pickle.dumps`` depend on the versions
+of NumPy and SciPy; the files must have the sha256 that the reader expects
+(``embedded.PLANETOID_SHA256``).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _call(function: bytes, *arguments: Any) -> bytes:
 
 
 class _Opcodes(bytes):
-    """Opcodes that push one object, as opposed to bytes to be pushed."""
+    """Opcodes that push one object, in contrast to bytes that are the object."""
 
 
 def _array(array: np.ndarray) -> bytes:

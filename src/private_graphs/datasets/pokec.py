@@ -1,7 +1,7 @@
 """Pokec as a text graph: cat people and dog people, their profile texts and friendships.
 
 Source: Takac & Zabovsky, "Data Analysis in Public Social Networks", 2012; the selection of users
-follows Igamberdiev & Habernal (LREC 2022, §4) or their released code, as a view says.
+follows Igamberdiev & Habernal (LREC 2022, §4) or their released code, depending on the view.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ PER_CLASS = 10_000
 MASK_KEY = b"private-graphs pokec masks 1"
 """Public constant; the masks depend on it and on the ids of the selected users alone."""
 MAX_MALFORMED = 0.01
-"""Largest share of malformed rows in a file that is taken for the right one."""
+"""Largest accepted share of malformed rows in a file."""
 N_LINES_NAMED = 5
 PROFILES, TEXTS, FRIENDSHIPS = "profiles", "texts", "friendships"
-"""The three passes, as ``progress`` names them."""
+"""Names of the three passes in calls of ``progress``."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class _Rows:
-    """How many rows of a file were seen, and which of them are malformed."""
+    """Number of rows read from a file, and which of them are malformed."""
 
     path: Path
     expected: str
@@ -68,7 +68,7 @@ class _Rows:
         self.lines += (found[: N_LINES_NAMED - len(self.lines)] + first_line).tolist()
 
     def finish(self) -> None:
-        """Warn of malformed rows; UserError where they are too many."""
+        """Warn about malformed rows; UserError where they are too many."""
         if not self.malformed:
             return
         found = (
@@ -85,24 +85,24 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Profiles:
-    """What the selection needs of every well-formed row; all arrays (rows,)."""
+    """Values of every well-formed row that the selection needs; all arrays (rows,)."""
 
     user: np.ndarray
     completion: np.ndarray
     non_null: np.ndarray
     label: np.ndarray
-    """Class by ``pets``, -1 for none."""
+    """Class derived from ``pets``, -1 for none."""
     line: np.ndarray
     """Line number, from 0."""
 
 
 def _scan_block(block: FieldBlock) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return which lines are well-formed and, for those, user, completion, non-null and label."""
+    """Return the mask of well-formed lines and, for those, user, completion, non-null and label."""
     right = block.n_fields == N_COLUMNS + 1
     starts, ends = block.fields(right, N_COLUMNS + 1)
     user, user_valid = block.integers(starts[:, USER], ends[:, USER])
     completion, completion_valid = block.integers(starts[:, COMPLETION], ends[:, COMPLETION])
-    # A last field that is not empty comes of a tab in a text, or of a missing column.
+    # A non-empty last field results from a tab in a text, or from a missing column.
     valid = user_valid & completion_valid & (starts[:, N_COLUMNS] == ends[:, N_COLUMNS])
     right[right] = valid
     starts, ends = starts[valid, :N_COLUMNS], ends[valid, :N_COLUMNS]
@@ -119,7 +119,7 @@ def _scan_block(block: FieldBlock) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 def _scan(path: Path, header: bool, limit: float, progress: Progress) -> tuple[_Profiles, _Rows]:
-    """Read ids, ranks and classes of all profiles; ``header``: the first row is not one of them."""
+    """Read ids, ranks and classes of all profiles; ``header``: skip the first row."""
     rows = _Rows(
         path, f"{N_COLUMNS} columns and a last tab with a numeric id and completion", limit
     )
@@ -154,7 +154,7 @@ def _select(
     counts = {"duplicate_users": int(np.sum(times > 1)), "users_with_both": len(both)}
     chosen = []
     for each, name in enumerate(CLASSES):
-        candidates = first[label == each]  # by ascending user id, so ties go to the smaller one
+        candidates = first[label == each]  # by ascending user id, which breaks ties
         counts[f"candidates_{name}"] = len(candidates)
         order = np.argsort(-ranking[candidates], kind="stable")
         chosen.append(candidates[order[:per_class]])
@@ -170,7 +170,7 @@ def _select(
 def _read_texts(
     path: Path, lines: np.ndarray, view: DataView, progress: Progress
 ) -> tuple[pa.Table, int]:
-    """Return the texts of the profiles in ``lines`` (N,), in that order, and the invalid rows.
+    """Return the texts of the profiles in ``lines`` (N,), in order, and the number of invalid rows.
 
     A row that is not UTF-8 is read with replacement characters and counted.
     """
@@ -184,7 +184,7 @@ def _read_texts(
         found += block.lines(here - first)
         first += block.n_lines
     invalid = 0
-    known: dict[str, str | None] = {}  # equal answers are frequent
+    known: dict[str, str | None] = {}  # many answers repeat
     columns: list[list[str | None]] = [[None] * len(lines) for _ in TEXT_COLUMNS]
     for node, row in zip(order.tolist(), found, strict=True):
         try:
@@ -208,7 +208,7 @@ def _read_texts(
 def _read_friendships(
     path: Path, users: np.ndarray, limit: float, progress: Progress
 ) -> tuple[np.ndarray, _Rows]:
-    """Return the ends of friendships inside ``users`` (N,), (2, rows) positions in it."""
+    """Return the friendships among ``users`` (N,) as (2, rows) positions in it."""
     rows = _Rows(path, "two user ids and a tab between them", limit)
     order = np.argsort(users)
     ids = users[order]
@@ -232,12 +232,12 @@ def _read_friendships(
 
 
 def renumbered_in_place(users: np.ndarray) -> np.ndarray:
-    """Return the node (N,) that each user ends at when edge ends are renumbered in place.
+    """Return the final node (N,) of each user when edge ends are renumbered in place.
 
     The released builder goes through the users in node order and replaces every edge end equal to
     the old id ``users[k]`` by ``k``. Where the old id of a later user k' equals k, the ends that
-    were just written are replaced again, by k', and so on (docs/privacy.md §4.6). ``users`` is
-    (N,) distinct ids in node order; user k ends at the last node of its chain.
+    were just written are replaced again, by k', and so on (docs/privacy.md §4.6). ``users`` is (N,)
+    distinct ids in node order; user k ends at the last node of its chain.
     """
     nodes = np.arange(len(users))
     order = np.argsort(users)
@@ -253,7 +253,7 @@ def keyed_user_masks(users: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
     """Return train, validation and test masks (N,) bool of 80/10/10 by a keyed order of user ids.
 
     Users are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first floor(N/10) validate, the
-    next floor(N/10) test, the others train. Labels, texts and edges do not enter.
+    next floor(N/10) test, the others train. Labels, texts and edges have no influence.
     """
     digests = [
         hashlib.blake2b(user.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
@@ -283,7 +283,7 @@ def _graph_edges(
 
 @contextlib.contextmanager
 def _metered(progress: Progress | None, passes: dict[str, int]) -> Iterator[Progress]:
-    """Yield ``progress``, or a bar on standard error over the bytes of all passes."""
+    """Yield ``progress``, or by default a bar on standard error over the bytes of all passes."""
     if progress is not None:
         yield progress
         return
@@ -299,7 +299,7 @@ def _metered(progress: Progress | None, passes: dict[str, int]) -> Iterator[Prog
 
 
 def _sentences(view: DataView, per_class: int) -> list[str]:
-    """What was decided on private data, for the privacy statement."""
+    """Return sentences for the privacy statement: decisions that used private data."""
     ranking = (
         "number of columns filled in"
         if view.profile_ranking == "non_null_columns"
@@ -347,9 +347,9 @@ def read_pokec(
     ``info.counts``. The profiles are read twice, in blocks.
 
     Args:
-        name, title, synthetic, sources, licence, citation, public_facts: taken into ``info``.
+        name, title, synthetic, sources, licence, citation, public_facts: copied into ``info``.
         max_malformed: largest share of malformed rows in either file.
-        progress: called as described at :data:`Progress`; by default a bar on standard error.
+        progress: callback as described at :data:`Progress`; by default a bar on standard error.
 
     Raises:
         UserError: a file is missing, damaged or not the published one; too few candidates.

@@ -14,17 +14,17 @@ from private_graphs.errors import UserError
 
 BLOCK_BYTES = 8 << 20
 MAX_LINE_BYTES = 64 << 20
-"""A longer line than any profile: the file is no text."""
+"""Longest accepted line in bytes, longer than any profile; a longer one is no text."""
 MAX_DIGITS = 18
-"""What int64 holds whatever the digits are."""
+"""Most decimal digits that fit into int64 whatever they are."""
 _TAB, _NEWLINE, _RETURN, _ZERO = 9, 10, 13, 48
 
 Progress = Callable[[str, int, int], None]
-"""Called with (stage, bytes of the file read, bytes of the file)."""
+"""Callback (stage, bytes of the file read, bytes of the file)."""
 
 
 def _opened(path: Path, stack: contextlib.ExitStack) -> tuple[Any, Any]:
-    """Return the stream of text and the file below it, whose position says how far it is."""
+    """Return the text stream and the underlying file, whose position measures progress."""
     import pyarrow as pa
 
     with open(path, "rb") as stream:
@@ -36,9 +36,10 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> tuple[Any, Any]:
 
 
 def line_blocks(path: Path, stage: str, progress: Progress) -> Iterator[bytes]:
-    """Yield the file in blocks that end with a newline; one is added to an unfinished last line.
+    """Yield the file in blocks that end with a newline; an unfinished last line gets one.
 
-    A thread reads and unpacks the next block while this one is at work. Only ``\\n`` ends a line.
+    A thread reads and unpacks the next block while the caller processes this one. Only ``\\n`` ends
+    a line.
 
     Raises:
         UserError: the file is missing, damaged or no text.
@@ -78,7 +79,7 @@ def line_blocks(path: Path, stage: str, progress: Progress) -> Iterator[bytes]:
 
 
 class FieldBlock:
-    """The fields of one block of lines, found without a loop over lines."""
+    """Fields of one block of lines, located without a loop over lines."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -98,7 +99,7 @@ class FieldBlock:
         """Return starts and ends, each (chosen lines, n_fields) int64 offsets into the block.
 
         ``lines`` is a mask (lines,) of lines that have exactly ``n_fields`` fields. A carriage
-        return before the newline is no part of the last field.
+        return before the newline does not belong to the last field.
         """
         if lines.all():
             ends = self._separators.reshape(-1, n_fields).copy()
@@ -114,7 +115,7 @@ class FieldBlock:
         return starts, ends
 
     def integers(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Parse decimal digits: values (fields,) int64 and a mask (fields,) of those that are.
+        """Parse decimal digits: values (fields,) int64 and a mask (fields,) of the valid fields.
 
         Values are meaningless where the mask is False: no digit, another byte, or more than
         :data:`MAX_DIGITS` digits.
@@ -130,7 +131,7 @@ class FieldBlock:
         return values, valid
 
     def equal_to(self, word: bytes, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Say which fields are exactly ``word``; a mask in the shape of ``starts``."""
+        """Return a mask, in the shape of ``starts``, of the fields that equal ``word``."""
         equal = ends - starts == len(word)
         at = starts[equal]
         same = np.ones(len(at), dtype=bool)
@@ -140,7 +141,7 @@ class FieldBlock:
         return equal
 
     def lines(self, numbers: np.ndarray) -> list[bytes]:
-        """Return lines by their number inside the block, without newlines."""
+        """Return lines by their numbers in the block, without newlines."""
         line_ends = self._separators[self._last]
         line_starts = np.concatenate([[0], line_ends[:-1] + 1])
         return [

@@ -1,11 +1,11 @@
-"""Embedded stand-in for Pokec: a small synthetic dump in the raw format, about nobody.
+"""Embedded stand-in for Pokec: a small synthetic dump in the raw format, without real people.
 
 Profiles answer in made-up and common dictionary words. Every user is a cat or a dog person, whether
-or not ``pets`` says so, and likes a few topics, some of which more cat than dog people like. An
-answer is about one topic and mixes its words with those that everybody writes. So texts tell well
-what a user likes, that tells the class only weakly, and ``pets`` tells it at once. Friendships are
-drawn by propensity (Pareto, larger for fuller profiles), a share of them inside the class. The
-constants below are the parameters.
+or not ``pets`` says so, and likes a few topics; more cat than dog people like some of these. An
+answer is about one topic and mixes its words with common ones. So texts reveal well what a user
+likes, which reveals the class only weakly, while ``pets`` reveals it at once. Friendships are drawn
+by propensity (Pareto, larger for fuller profiles), a share of them within the class. The constants
+below are the parameters.
 
 Every draw uses the legacy ``RandomState``, whose streams NumPy keeps unchanged (NEP 19), on integer
 weights or uniform numbers compared with constants.
@@ -31,36 +31,37 @@ from private_graphs.datasets.pokec_format import (
 from private_graphs.files import atomic_path
 
 DEMO_PER_CLASS = 600
-"""Users of each class that the demo's text graph selects."""
+"""Users selected per class for the demo's text graph."""
 
 SEED = 20223
 N_PROFILES = 6000
 LARGEST_USER_ID = 100_000
-"""Ids are sparse, as those of the selected users are in the real dump."""
+"""Largest user id; ids are sparse, as the selected users' ids in the real dump are."""
 DOG_SHARE = 0.55
 FULL_SHARE = 0.62
-"""Share of users who fill in text columns at all."""
+"""Share of users who fill in text columns."""
 N_FRIENDSHIPS = 18_000
 WITHIN_CLASS = 0.36
-"""Share of friendships whose second end is drawn inside the class of the first."""
+"""Share of friendships whose second end is drawn within the class of the first."""
 MUTUAL = 0.55
 """Share of friendships that both ends declare."""
 N_TOPICS = 12
 TOPIC_WORDS = 20
-"""Words that a topic has for its own."""
+"""Words specific to each topic."""
 N_LIKES = 4
-"""Topics that a user likes, one of them perhaps more than once."""
+"""Topics that a user likes; one may be drawn more than once."""
 TASTE = (4, 2, 1)
-"""How often cat people like the first, second and last third of the topics; dog people reverse."""
+"""Relative weights with which cat people like the first, second and last third of the topics;
+reversed for dog people."""
 LIKED = 0.85
-"""Share of answers about a topic that the user likes; the others are about any."""
+"""Share of answers about a liked topic; the others are about any topic."""
 TOPICAL = 0.55
-"""Share of words of an answer drawn from its topic."""
+"""Share of an answer's words that are drawn from its topic."""
 N_MADE_UP = 300
 STOCK_ANSWERS = 12
 """Standard answers per column."""
 STOCK_SHARE = 0.2
-"""Share of answers that are a standard answer."""
+"""Share of answers that are standard answers."""
 
 _WORDS = """
 a aj ale alebo ani asi az bez bol bola byt cas casto cely chcem chodim cista clovek co cokolada
@@ -103,7 +104,7 @@ class _Draws:
         size = len(self.words)
         self._common = np.cumsum(10_000_000 // (np.arange(size, dtype=np.int64) + 15))
         self._topical = np.cumsum(10_000_000 // (np.arange(TOPIC_WORDS, dtype=np.int64) + 8))
-        shuffled = self.rng.permutation(np.arange(80, size))  # particles belong to no topic
+        shuffled = self.rng.permutation(np.arange(80, size))  # words 0 to 79 are particles
         self.topics = shuffled[: N_TOPICS * TOPIC_WORDS].reshape(N_TOPICS, TOPIC_WORDS)
 
     def _vocabulary(self) -> list[str]:
@@ -138,7 +139,7 @@ class _Draws:
 
 
 def _draw_cumulative(rng: np.random.RandomState, ends: np.ndarray, size: int) -> np.ndarray:
-    """Draw ``size`` positions by weights of which ``ends`` are the cumulative sums."""
+    """Draw ``size`` positions by weights with the cumulative sums ``ends``."""
     return np.searchsorted(ends, rng.randint(0, ends[-1], size), side="right")
 
 
@@ -156,7 +157,7 @@ def _topics_of(draws: _Draws, classes: np.ndarray, users: np.ndarray) -> np.ndar
 
 
 def _filled(draws: _Draws, fullness: np.ndarray) -> np.ndarray:
-    """Which of the text columns a user fills in, (users, text columns) bool."""
+    """Draw which text columns each user fills in, (users, text columns) bool."""
     n_columns = LAST_TEXT - FIRST_TEXT + 1
     # Later columns hold links to clubs, which few users have.
     popularity = np.where(np.arange(n_columns) < 34, 1.0, 0.25)
@@ -182,11 +183,11 @@ def _club_links(draws: _Draws, count: int) -> list[str]:
 
 
 def _answers(draws: _Draws, classes: np.ndarray, filled: np.ndarray) -> np.ndarray:
-    """Return the cells of the text columns, (users, text columns) of str, ``pets`` apart."""
+    """Return the cells of the text columns except ``pets``, (users, text columns) of str."""
     rng = draws.rng
     users, columns = np.nonzero(filled)
     size = len(users)
-    # Few words mostly, up to 100 now and then.
+    # Most answers have few words, some up to 100.
     lengths = 1 + np.floor(6.5 * -np.log(1.0 - rng.random_sample(size))).astype(np.int64)
     long = rng.random_sample(size) < 0.004
     lengths[long] = rng.randint(40, 101, size=int(long.sum()))
@@ -210,7 +211,7 @@ def _answers(draws: _Draws, classes: np.ndarray, filled: np.ndarray) -> np.ndarr
 
 
 def _pets(draws: _Draws, classes: np.ndarray, answered: np.ndarray) -> np.ndarray:
-    """Return the column that tells the class of most who answered, (users,) of str."""
+    """Return the column ``pets``, (users,) of str; it names the class of most who answered."""
     rng = draws.rng
     cells = np.full(len(classes), "null", dtype=object)
     for label, (answers, weights) in enumerate(zip(PETS, _PETS_WEIGHTS, strict=True)):
@@ -225,7 +226,7 @@ def _pets(draws: _Draws, classes: np.ndarray, answered: np.ndarray) -> np.ndarra
 
 
 def _head(draws: _Draws, user: np.ndarray, completion: np.ndarray) -> list[list[str]]:
-    """The nine columns before the texts, one list of cells per user."""
+    """Return the nine columns before the texts, one list of cells per user."""
     rng, size = draws.rng, len(user)
     numbers = {
         key: rng.randint(low, high, size).tolist()
@@ -297,7 +298,7 @@ def demo_tables() -> tuple[list[str], np.ndarray]:
 
 def _write_gzip(path: Path, text: str) -> Path:
     packed = io.BytesIO()
-    # No name and no time inside: the same text gives the same bytes.
+    # No file name and no time in the header: equal text gives equal bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=6, mtime=0) as stream:
         stream.write(text.encode("utf-8"))
     if not path.is_file() or path.read_bytes() != packed.getvalue():
@@ -309,7 +310,7 @@ def _write_gzip(path: Path, text: str) -> Path:
 def write_demo(folder: Path) -> list[Path]:
     """Write the dump into ``folder``; return the paths of profiles and relationships.
 
-    Deterministic byte for byte; a file that is there unchanged is not touched.
+    The bytes are deterministic; an unchanged file is not touched.
     """
     rows, friendships = demo_tables()
     edges = "".join(f"{first}\t{second}\n" for first, second in friendships.tolist())

@@ -1,7 +1,7 @@
 """The raw format of Pokec (Takac & Zabovsky, 2012): columns, classes, and text without HTML.
 
-No header; 59 columns separated by tabs and a tab after the last; no quoting; ``null`` or nothing
-where nothing was written.
+The file has no header, 59 columns separated by tabs with a tab after the last, and no quoting; an
+empty cell is ``null`` or nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ N_COLUMNS = len(COLUMNS)
 USER, COMPLETION = COLUMNS.index("user_id"), COLUMNS.index("completion_percentage")
 FIRST_TEXT, LAST_TEXT = COLUMNS.index("I_am_working_in_field"), COLUMNS.index("companies_brands")
 TEXT_COLUMNS = COLUMNS[FIRST_TEXT : LAST_TEXT + 1]
-"""The 49 columns whose texts become features; :data:`LABEL_COLUMN` is one of them."""
+"""The 49 text columns that become features; :data:`LABEL_COLUMN` is one of them."""
 
 LABEL_COLUMN = "pets"
 LABEL = COLUMNS.index(LABEL_COLUMN)
@@ -41,7 +41,7 @@ PETS: tuple[tuple[str, ...], ...] = (
     ("macka", "mam macku", "kocur"),
     ("pes", "mam psa", "mam psika", "mam psov"),
 )
-"""What ``pets`` says, white space at its ends apart, in each of :data:`CLASSES`."""
+"""Values of ``pets``, up to white space at the ends, that mean each of :data:`CLASSES`."""
 CLASS_OF = {answer: label for label, answers in enumerate(PETS) for answer in answers}
 
 MISSING = ("", "null")
@@ -60,16 +60,16 @@ _SOFT_HYPHEN = "\xad"
 
 
 def _without_markup(raw: str) -> str:
-    """Return the cell with a space, or nothing, in place of each tag and complete comment.
+    """Return the cell with each tag and complete comment replaced by a space or nothing.
 
-    Takes time linear in the cell, however many comments begin and never end.
+    The time is linear in the length of the cell, however many comments begin and never end.
     """
     kept, begin, place = [], 0, 0
     last_end = raw.rfind(_END_OF_COMMENT)
     while found := _MARKUP.search(raw, place):
         place = found.end()
         if found[0] == _COMMENT:
-            if place > last_end:  # it never ends, so it is text
+            if place > last_end:  # an unclosed comment is text
                 continue
             place = raw.find(_END_OF_COMMENT, place) + len(_END_OF_COMMENT)
         kept.append(raw[begin : found.start()])
@@ -79,12 +79,12 @@ def _without_markup(raw: str) -> str:
 
 
 def clean_text(raw: str) -> str | None:
-    """Return the text of a cell without HTML, or None where nothing was written.
+    """Return the text of a cell without HTML, or None for an empty cell.
 
     A tag becomes a space, or nothing where it only changes the type face. Then entities are
-    decoded, soft hyphens removed and white space collapsed. What is no complete tag or entity is
-    text: ``a < b :)``, ``<3`` and ``r&b`` stay. (``html.parser`` decides about broken markup
-    differently from one version of Python to the next; texts must not.)
+    decoded, soft hyphens removed and white space collapsed. Incomplete tags and entities are text:
+    ``a < b :)``, ``<3`` and ``r&b`` stay. (``html.parser`` treats broken markup differently in
+    different versions of Python; the texts must not depend on that.)
     """
     if raw in MISSING:
         return None

@@ -1,7 +1,7 @@
-"""How ProGAP prepares a graph (Sajadmanesh & Gatica-Perez, WSDM 2024, Section 5.1 and its code).
+"""Graph preparation of ProGAP (Sajadmanesh & Gatica-Perez, WSDM 2024, Section 5.1 and its code).
 
-Features, then masks of 75, 10 and 15 % of all raw nodes, then the classes that are large enough and
-the edges between their nodes, without loops; nodes that have no edge then are left out.
+The order of steps: features; masks of 75, 10 and 15 % of all raw nodes; only classes that are large
+enough; only edges between nodes of these classes, without loops; only nodes with an edge.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from private_graphs.errors import UserError
 
 
 def large_classes(labels: np.ndarray, smallest: int, where: str) -> tuple[np.ndarray, int]:
-    """Return (N,) labels without the classes of fewer than ``smallest`` nodes, and how many stay.
+    """Return (N,) labels restricted to classes of at least ``smallest`` nodes, and their number.
 
-    ``labels`` are (N,) integers, -1 for none. The classes that stay keep their order and are
-    numbered from 0; all others become -1.
+    ``labels`` are (N,) integers, -1 for none. The remaining classes keep their order and are
+    renumbered from 0; all other labels become -1.
 
     Raises:
-        UserError: fewer than two are left.
+        UserError: fewer than two classes remain.
     """
     counts = np.bincount(labels + 1)[1:]
     large = np.flatnonzero(counts >= smallest)
@@ -34,7 +34,7 @@ def large_classes(labels: np.ndarray, smallest: int, where: str) -> tuple[np.nda
         )
     number = np.full(len(counts) + 1, -1, np.int64)
     number[large] = np.arange(len(large))
-    return number[labels], len(large)  # the last entry is that of -1
+    return number[labels], len(large)  # the last entry is for label -1
 
 
 def prepared(
@@ -45,12 +45,12 @@ def prepared(
     preprocessing: Sequence[str],
     where: str,
 ) -> ParsedGraph:
-    """Leave out nodes without an edge and number the others anew, in their order.
+    """Drop nodes without an edge and renumber the others in order.
 
     Args:
-        labels: (N,) int64 of all raw nodes. edges: those that stay, by raw numbers.
+        labels: (N,) int64 of all raw nodes. edges: the remaining edges, by raw node numbers.
         features: returns the rows of the nodes of a mask (N,) bool.
-        preprocessing: what decided which nodes stay, for the privacy statement.
+        preprocessing: how nodes were selected, in sentences for the privacy statement.
         where: file for the error message.
 
     Raises:
@@ -82,7 +82,7 @@ def prepared(
 
 
 def class_sentence(what: str, smallest: int) -> str:
-    """How ``what`` became nodes, for the privacy statement."""
+    """Return a sentence for the privacy statement: how ``what`` became nodes."""
     return (
         f"{what} of classes with {smallest:,} members at least are nodes; who then has no edge "
         "left is dropped: which nodes there are depends on labels and edges, and neighbours are "

@@ -1,4 +1,4 @@
-"""Graphs to and from ``torch_geometric.data.Data``; the datasets of PyTorch Geometric."""
+"""Conversion to and from ``torch_geometric.data.Data``; the datasets of PyTorch Geometric."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.files import sha256_of
 
 MASKS = ("train_mask", "val_mask", "test_mask")
-"""Names of the masks in a ``Data``, in the order of those of a dataset."""
+"""Names of the masks in a ``Data``, in the order of a dataset's masks."""
 FOLDER = "pyg"
-"""Folder of the raw files that PyTorch Geometric downloads, below the raw folder."""
+"""Folder, below the raw folder, of the raw files that PyTorch Geometric downloads."""
 
 
 def to_pyg(dataset: GraphDataset) -> Data:
@@ -51,14 +51,15 @@ def to_pyg(dataset: GraphDataset) -> Data:
 
 
 def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
-    """Return the graph of a ``Data`` with x, edge_index and y.
+    """Return the graph in a ``Data`` with x, edge_index and y.
 
-    Nodes of none of its masks train: their labels and edges are protected then. Without masks, nine
-    nodes in ten are drawn to train or, one in ten, to validate, and one in ten tests. Features of
-    which less than a third is not zero are stored as CSR. ``told``: fields of ``DatasetInfo``.
+    Nodes in none of its masks become training nodes: their labels and edges are then protected.
+    Without masks, one node in ten is drawn for testing, one in ten for validation, and the others
+    train. Features of which less than a third is non-zero are stored as CSR. ``told``: fields of
+    ``DatasetInfo``.
 
     Raises:
-        UserError: an edge without its other direction, attributes of edges, no label of a node.
+        UserError: an edge without its reverse, edge attributes, or missing labels.
     """
     where = f"dataset {name!r}"
     for key in ("x", "edge_index", "y"):
@@ -112,7 +113,7 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
 
 
 def _masks(data: Data, n: int, where: str) -> tuple[dict[str, np.ndarray], str]:
-    """Return the three masks, and the sentence that says where they come from."""
+    """Return the three masks, and a sentence that says where they come from."""
     given = [data.get(key) for key in MASKS]
     if all(mask is None for mask in given):
         split = keyed_split([str(node) for node in range(n)], seed=0)
@@ -133,7 +134,7 @@ def _masks(data: Data, n: int, where: str) -> tuple[dict[str, np.ndarray], str]:
 
 
 def _features(x: torch.Tensor) -> SparseFeatures | np.ndarray:
-    """Return (N, F) features in the smaller of the two forms."""
+    """Return (N, F) features in the smaller of the two formats."""
     if x.layout != torch.strided:
         x = x.to_sparse_coo().coalesce()
         entries = (x.values().numpy(), tuple(x.indices().numpy()))
@@ -146,9 +147,9 @@ def _features(x: torch.Tensor) -> SparseFeatures | np.ndarray:
 def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
     """Build a node-level dataset of PyTorch Geometric, such as ``CitationFull:DBLP``.
 
-    PyTorch Geometric downloads what is not below ``raw_dir/pyg`` yet, and reads it. Pickles are
-    refused but those that this project lists by their sha256, and what an earlier run processed is
-    not read.
+    PyTorch Geometric downloads what is missing below ``raw_dir/pyg``, and reads it. Pickles are
+    refused unless this project lists their sha256; files that an earlier run processed are not
+    read.
 
     Raises:
         UserError: no such dataset, several graphs, pickles that are not listed, or a graph that
@@ -172,7 +173,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
     with tempfile.TemporaryDirectory() as empty:
 
         class Checked(parent):
-            """The dataset, processed anew in an empty folder."""
+            """The dataset, processed again in an empty folder."""
 
             processed_dir = empty
 
@@ -191,7 +192,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
                 found = Checked(**{key: each for key, each in given.items() if key in takes})
         except UserError:
             raise
-        except Exception as error:  # whatever a reader or a download raises
+        except Exception as error:  # readers and downloads raise errors of many kinds
             raise UserError(
                 f"--pyg {spec}: PyTorch Geometric cannot download or read it "
                 f"({type(error).__name__}: {error}); check the name, or supply its raw files below "
@@ -218,7 +219,7 @@ def _is_offered(kind: str) -> bool:
 
 @cache
 def _watched() -> list[str]:
-    """Return the list of datasets that are read at present, whose pickles are refused."""
+    """Return the mutable list of datasets now being read, whose pickles are refused."""
     reading: list[str] = []
 
     def refuse(event: str, _: tuple) -> None:
@@ -228,13 +229,13 @@ def _watched() -> list[str]:
                 "those whose sha256 data/sources.yaml lists"
             )
 
-    sys.addaudithook(refuse)  # a hook is never removed: so there is one, made when it is needed
+    sys.addaudithook(refuse)  # hooks cannot be removed, so there is only one, added when needed
     return reading
 
 
 @contextmanager
 def _without_pickles(spec: str) -> Iterator[None]:
-    """Refuse every pickle that names something to import, as all do that can run code."""
+    """Refuse every pickle that imports a name, as every pickle that can run code does."""
     _watched().append(spec)
     try:
         yield

@@ -1,9 +1,9 @@
 """Reader of the GraphSAGE Reddit graph (Hamilton, Ying & Leskovec, NeurIPS 2017), in two ways.
 
-``reddit.zip`` holds two archives of NumPy arrays: ``reddit_data.npz`` (features, labels, kinds of
-the nodes) and ``reddit_graph.npz`` (a SciPy sparse matrix in coordinates). Kept are all validation
-and test nodes with a fixed share of the training nodes, or the largest classes. The graph has
-114,615,892 entries, so arrays are read in pieces, and what is not kept is never in memory; the
+``reddit.zip`` holds two archives of NumPy arrays: ``reddit_data.npz`` (features, labels, node
+types) and ``reddit_graph.npz`` (a SciPy sparse matrix in coordinates). The readers keep either all
+validation and test nodes and a fixed share of the training nodes, or the largest classes. The graph
+has 114,615,892 entries, so arrays are read in blocks, and dropped rows are never in memory; the
 weights, all one, are not read.
 """
 
@@ -40,17 +40,17 @@ SAMPLE_KEY = b"private-graphs reddit 1"
 """Public constant; the coins and the order of the training nodes depend on it and on ids alone."""
 
 BLOCK_NUMBERS = 1 << 22
-"""Numbers of one array that are in memory at a time."""
+"""Numbers of one array held in memory at a time."""
 
 
 def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) -> ParsedGraph:
     """Read ``reddit.zip``: all validation and test nodes and ``fraction`` of the training nodes.
 
-    ``view.node_sample`` decides how they are drawn: ``stratified`` keeps floor(count · fraction) of
-    each class, as many as the published script does; ``keyed_coin`` tosses a coin per node that
-    depends on a public constant and the node's number alone (docs/privacy.md §3). Either is the
-    same every time, and said in ``preprocessing``. Kept nodes stay in their order and are numbered
-    anew. Beside the file, up to its unpacked size is needed on disk for as long as it is read.
+    ``view.node_sample`` decides how training nodes are drawn: ``stratified`` keeps floor(count ·
+    fraction) of each class, as many as the published script does; ``keyed_coin`` tosses a coin per
+    node that depends on a public constant and the node's number alone (docs/privacy.md §3). Both
+    are deterministic and described in ``preprocessing``. Kept nodes stay in order and are
+    renumbered. Reading needs free disk space of up to the unpacked size next to the file.
 
     Raises:
         UserError: the file is missing or malformed, or its parts contradict each other.
@@ -84,12 +84,12 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
 
 
 def read_reddit_classes(path: Path, smallest: int = 10_000) -> ParsedGraph:
-    """Read ``reddit.zip`` as ProGAP does: classes of ``smallest`` nodes, and a split of its own.
+    """Read ``reddit.zip`` as ProGAP does: classes of ``smallest`` nodes or more, with its split.
 
-    ``node_types``, the published split, is not used. Disk as in :func:`read_reddit`.
+    ``node_types``, the published split, is not used. Disk space as in :func:`read_reddit`.
 
     Raises:
-        UserError: as there, or fewer than two classes are left.
+        UserError: as in :func:`read_reddit`, or fewer than two classes are left.
     """
     path = Path(path)
     with _unpacked(path) as (data_path, graph_path):
@@ -117,7 +117,7 @@ _MADE = (
 
 
 def _sentences(view: DataView, fraction: float) -> tuple[str, ...]:
-    """What was decided before neighbours are defined, for the privacy statement."""
+    """Return sentences for the privacy statement: decisions made before neighbours are defined."""
     if fraction == 1:
         return (_MADE,)
     if view.node_sample == "keyed_coin":
@@ -137,7 +137,7 @@ def _sentences(view: DataView, fraction: float) -> tuple[str, ...]:
 def kept_nodes(
     labels: np.ndarray, kinds: np.ndarray, view: DataView, fraction: float
 ) -> np.ndarray:
-    """Return (N,) bool: all nodes but those training nodes that the view's sample leaves out.
+    """Return (N,) bool: all nodes except training nodes left out by the view's sample.
 
     ``labels`` and ``kinds`` are (N,) integers.
     """
@@ -152,10 +152,10 @@ def kept_nodes(
 
 
 def _hashed_stratified_sample(nodes: np.ndarray, labels: np.ndarray, fraction: float) -> np.ndarray:
-    """Return floor(count · fraction) of ``nodes`` of each label: the first by a hash of their ids.
+    """Return the first floor(count · fraction) of ``nodes`` of each label, by a hash of their ids.
 
-    A public seed in place of the hash would draw every class anew once one label changes. In an
-    order that labels do not enter, a relabelled node changes the fate of at most two others.
+    Under a public seed in place of the hash, one changed label would redraw its whole class. The
+    hash order ignores labels, so a relabelled node changes the fate of at most two others.
     """
     digests = [
         hashlib.blake2b(node.to_bytes(8, "little"), key=SAMPLE_KEY, digest_size=8).digest()
@@ -166,16 +166,16 @@ def _hashed_stratified_sample(nodes: np.ndarray, labels: np.ndarray, fraction: f
     kept = [nodes[:0]]
     for label in np.unique(labels):
         members = nodes[labels == label]
-        kept.append(members[: int(len(members) * fraction + 1e-9)])  # floor, forgiving 2.999…
+        kept.append(members[: int(len(members) * fraction + 1e-9)])  # floor, tolerant of 2.999…
     return np.sort(np.concatenate(kept))
 
 
 @contextlib.contextmanager
 def _unpacked(path: Path) -> Iterator[tuple[Path, Path]]:
-    """Unpack both archives beside ``path`` for as long as the context lasts.
+    """Unpack both archives next to ``path`` while the context lasts.
 
-    An archive inside an archive can be read in place only by unpacking it several times over.
-    Members are chosen by name and written under names of our own; others are not touched.
+    Reading an archive inside an archive in place would unpack it several times over. Members are
+    chosen by name and written under fixed names; others are not touched.
     """
     with contextlib.ExitStack() as stack:
         outer = stack.enter_context(opened(path))
@@ -197,7 +197,7 @@ def _unpacked(path: Path) -> Iterator[tuple[Path, Path]]:
 
 
 class _Archive:
-    """The arrays of an ``.npz`` file, read some rows at a time and never unpickled."""
+    """The arrays of an ``.npz`` file, read in blocks of rows and never unpickled."""
 
     def __init__(self, path: Path, where: str) -> None:
         self.where = where
@@ -212,7 +212,7 @@ class _Archive:
 
     @contextlib.contextmanager
     def _open(self, key: str) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype]]:
-        """Yield the stream of an array behind its header, its shape and its type."""
+        """Yield the stream of an array after its header, its shape and its type."""
         found = member(self._archive, f"{key}.npy", self.where)
         with readable(f"{self.where}: {key}"), self._archive.open(found) as stream:
             version = np.lib.format.read_magic(stream)

@@ -1,11 +1,11 @@
-"""A graph whose private part lies in Parquet files, read a block at a time (docs/cluster.md).
+"""A graph whose private part lies in Parquet files, read in blocks (docs/cluster.md).
 
-``graph.json`` names every file with its sha256; ``public/*.npy`` are the arrays of the public part;
-``shards/*.parquet`` the private one. Of ``text`` and ``graph`` a row is a training node: ``label``
-(-1: none), ``columns`` and ``values`` of its features (no values: ones), under ``graph``
-``neighbours``, the places of its public neighbours. Of ``edges`` a row is an edge, ``source`` <
-``target``, in increasing order; a shard holds the edges of its own range of sources, so that no
-edge can be there twice. Nodes are numbered training, validation, test.
+``graph.json`` lists every file with its sha256; ``public/*.npy`` are the arrays of the public part;
+``shards/*.parquet`` contain the private part. Under ``text`` and ``graph`` a row is a training
+node: ``label`` (-1: none), ``columns`` and ``values`` of its features (no values: ones), and under
+``graph`` ``neighbours``, the positions of its public neighbours. Under ``edges`` a row is an edge,
+``source`` < ``target``, in increasing order; a shard holds the edges of its own range of sources,
+so that no edge can occur twice. Nodes are numbered training, validation, test.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _CSR = ("data", "indices", "indptr")
 
 
 class Shard(BaseModel):
-    """One file of the private part."""
+    """One Parquet file of the private part."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     sha256: str
     first: int = 0
-    """Of ``edges``: sources from this one on,"""
+    """First source of the shard's range, under ``edges``."""
     end: int = 0
-    """and below this one."""
+    """End of the shard's range of sources (exclusive), under ``edges``."""
 
 
 class ShardsInfo(BaseModel):
-    """What ``graph.json`` holds."""
+    """Content of ``graph.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,16 +54,16 @@ class ShardsInfo(BaseModel):
     classes: tuple[str, ...]
     n_features: int
     n_train: int
-    """Training nodes, labelled or not; under ``edges`` labelled ones."""
+    """Number of training nodes, labelled or not; under ``edges`` labelled ones only."""
     features: str = "raw"
     preprocessing: tuple[str, ...] = ()
     first: dict[str, Any] = {}
-    """Of ``edges``: what the statement says of ``public/first.npy``, the (n+V+M, K) class
-    probabilities of a text model (``methods.text_only.TextModel``)."""
+    """Statement fields about ``public/first.npy``, the (n+V+M, K) class probabilities of a text
+    model (``methods.text_only.TextModel``), under ``edges``."""
     fingerprint: str
-    """Stands for the data where streams are drawn (``run.identity``)."""
+    """Identity of the data when random streams are drawn (``run.identity``)."""
     public: dict[str, str]
-    """sha256 of the files of ``public``."""
+    """sha256 by file of the folder ``public``."""
     shards: tuple[Shard, ...]
 
     @model_validator(mode="after")
@@ -81,16 +81,16 @@ def _nobody(query: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ShardedGraph:
-    """A graph in shards, of which nothing is in memory."""
+    """A graph in shards, none of which is in memory."""
 
     folder: Path
     info: ShardsInfo
     total: Callable[[Any], np.ndarray] = _nobody
-    """Answers a query of the private part; that of a graph which was just loaded, none."""
+    """Callback that answers a query on the private part; a loaded graph's raises UserError."""
 
     @classmethod
     def load(cls, folder: str | Path) -> ShardedGraph:
-        """Read ``graph.json``; other files are checked before they are read."""
+        """Read ``graph.json``; other files are checked when they are read."""
         folder = Path(folder)
         try:
             info = ShardsInfo.model_validate_json((folder / GRAPH_FILE).read_bytes())
@@ -99,7 +99,7 @@ class ShardedGraph:
         return cls(folder, info)
 
     def check_public(self) -> None:
-        """Raise UserError unless the public files are those that were written."""
+        """Raise UserError unless the public files are unchanged since they were written."""
         for name, expected in self.info.public.items():
             self._check(f"public/{name}.npy", expected)
 
@@ -110,7 +110,7 @@ class ShardedGraph:
 
     @property
     def fingerprint(self) -> str:
-        """What tells the data apart."""
+        """Identity of the data."""
         return self.info.fingerprint
 
     @property
@@ -119,11 +119,11 @@ class ShardedGraph:
         return len(self.info.classes)
 
     def file(self, shard: int) -> Path:
-        """Return the file of a shard."""
+        """Return the path of a shard."""
         return self.folder / self.info.shards[shard].file
 
     def public(self, name: str) -> np.ndarray:
-        """Return a public array, left on disk."""
+        """Return a public array, memory-mapped."""
         return np.load(self.folder / "public" / f"{name}.npy", mmap_mode="r")
 
     def public_matrix(self, name: str, shape: tuple[int, int]) -> scipy.sparse.csr_matrix:
@@ -132,8 +132,8 @@ class ShardedGraph:
         return scipy.sparse.csr_matrix(tuple(parts), shape)
 
     def batches(self, shard: int) -> Iterator[Any]:
-        """Yield the record batches of a shard that is the file that was written."""
-        import pyarrow.parquet  # a third of a second
+        """Yield the record batches of a shard, after a check of its sha256."""
+        import pyarrow.parquet  # the import takes a third of a second
 
         about = self.info.shards[shard]
         self._check(about.file, about.sha256)
@@ -145,16 +145,16 @@ class ShardedGraph:
                 yield batch
 
     def _refuse(self, shard: int, reason: str) -> None:
-        """Raise UserError; no message tells a value of the private part."""
+        """Raise UserError; the message reveals no private value."""
         raise UserError(f"{self.file(shard)}: {reason}")
 
     def documents(
         self, shard: int, n_public: int
     ) -> Iterator[tuple[scipy.sparse.csr_matrix, np.ndarray, scipy.sparse.csr_matrix | None]]:
-        """Yield features (n, d), labels (n,) and public neighbours (n, ``n_public``) of some nodes.
+        """Yield blocks of features (n, d), labels (n,) and public neighbours (n, ``n_public``).
 
-        Raises UserError for what a training node cannot be: a label that is no class, a column
-        that is there twice or not at all, a value that is not finite.
+        Raises UserError for an unknown label, a column that is repeated or out of range, or a value
+        that is not finite.
         """
         for batch in self.batches(shard):
             labels = batch["label"].to_numpy().astype(np.int64)
@@ -172,7 +172,7 @@ class ShardedGraph:
     def _rows(
         self, shard: int, lists: Any, width: int, values: np.ndarray | None
     ) -> scipy.sparse.csr_matrix:
-        """Lists of columns as the rows of a matrix, with these values or ones."""
+        """Return lists of columns as the rows of a matrix, with these values or ones."""
         offsets = lists.offsets.to_numpy().astype(np.int64)
         places, columns = offsets - offsets[0], lists.flatten().to_numpy(zero_copy_only=False)
         values = np.ones(len(columns)) if values is None else values
@@ -186,9 +186,10 @@ class ShardedGraph:
         return scipy.sparse.csr_matrix((values, columns, places), (len(lists), width))
 
     def edges(self, shard: int, n_nodes: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the ends (E,), (E,) of some edges.
+        """Yield the ends (E,), (E,) of blocks of edges.
 
-        Raises UserError unless all are in increasing order, source < target, and of the shard.
+        Raises UserError unless edges are in increasing order, with source < target and sources in
+        the shard's range.
         """
         about, last = self.info.shards[shard], (-1, -1)
         for batch in self.batches(shard):
@@ -219,8 +220,8 @@ def write_graph(
 ) -> ShardedGraph:
     """Write the public arrays and, last, ``graph.json``; ``shards`` are files already written.
 
-    ``about`` and ``shards`` are fields of ``ShardsInfo`` and ``Shard`` without what follows from
-    files; without a ``fingerprint`` it is the sha256 of all hashes.
+    ``about`` and ``shards`` are fields of ``ShardsInfo`` and ``Shard`` without those that follow
+    from the files; a missing ``fingerprint`` becomes the sha256 of all hashes.
     """
     folder, arrays = Path(folder), {}
     for name, value in public.items():

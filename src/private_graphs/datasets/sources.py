@@ -1,8 +1,8 @@
-"""Raw files: where they come from, their checksums, and how they get to ``data/raw``.
+"""Raw files: their origin, their checksums, and how they get to ``data/raw``.
 
-A file is taken from the mirror first, then from its public URL (``datasets/download.py``). It
-appears under its final name after its sha256 was found to be the published one or, where nobody has
-published any, the one that was recorded at its first use (``datasets/first_use.py``).
+A file is taken from the mirror first, then from its public URL (``datasets/download.py``). It gets
+its final name after its sha256 matched the published one or, where none is published, the one
+recorded at its first use (``datasets/first_use.py``).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from private_graphs.files import resource, sha256_of
 class SourceFile(BaseModel):
     """One raw file; ``file`` is its path below the raw folder and below a mirror.
 
-    Without ``bytes`` and ``sha256`` the file is trusted on first use; ``max_bytes`` then bounds
-    what is accepted. Without ``url`` no public source is known: it comes from a mirror alone.
+    Without ``bytes`` and ``sha256`` the file is trusted on first use; ``max_bytes`` then bounds its
+    size. Without ``url`` it has no public source and comes from a mirror alone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,11 +53,11 @@ class SourceFile(BaseModel):
 
     @property
     def limit(self) -> int:
-        """Largest size that is accepted."""
+        """Largest accepted size in bytes."""
         return self.bytes or self.max_bytes
 
     def check_size(self, size: int) -> None:
-        """Raise UserError where a file of ``size`` bytes, or more, is larger than accepted."""
+        """Raise UserError if a file of at least ``size`` bytes is larger than accepted."""
         if size > self.limit:
             raise UserError(
                 f"{self.file}: wrong size: found {size} bytes or more, expected "
@@ -74,7 +74,7 @@ class SourceFile(BaseModel):
 
 
 class DatasetSources(BaseModel):
-    """The raw files of one dataset, or the files of one pre-trained model."""
+    """Raw files of one dataset, or files of one pre-trained model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -105,24 +105,24 @@ def _load(path: Path) -> _Sources:
 
 
 def load_sources(path: Path | None = None) -> dict[str, DatasetSources]:
-    """Read and validate ``data/sources.yaml`` (or another file of its form): dataset -> sources.
+    """Load and validate ``data/sources.yaml`` (or another file in its format): dataset -> sources.
 
     Raises:
-        UserError: the file cannot be read or does not have the form.
+        UserError: the file cannot be read or does not have the format.
     """
     return _load(path or resource("data/sources.yaml")).datasets
 
 
 def load_models(path: Path | None = None) -> dict[str, DatasetSources]:
-    """Return the pre-trained models of the same file: name -> sources; errors as load_sources."""
+    """Return the pre-trained models in the same file: name -> sources; same errors."""
     return _load(path or resource("data/sources.yaml")).models
 
 
 def check_file(path: Path, source: SourceFile) -> str:
     """Check size and sha256 of a raw file; return the sha256.
 
-    A file without them in ``data/sources.yaml`` is compared with the record of its first use, which
-    is made if there is none.
+    A file without them in ``data/sources.yaml`` is compared with the record of its first use, or
+    recorded if there is none.
 
     Raises:
         UserError: they differ.
@@ -160,11 +160,11 @@ def _wanted(names: Iterable[str]) -> tuple[list[SourceFile], list[str]]:
 
 
 def raw_records(name: str, raw_dir: str | os.PathLike[str]) -> list[RawFile]:
-    """Check, or generate, the raw files of a dataset or model; return what they are.
+    """Check, or generate, the raw files of a dataset or model; return their records.
 
     Returns:
-        One record per file, in the order of ``data/sources.yaml``, with its published sha256 or
-        that recorded at its first use.
+        One record per file, in the order of ``data/sources.yaml``, with its published sha256 or the
+        one recorded at its first use.
 
     Raises:
         UserError: an unknown name, or files that are missing or wrong.
@@ -193,10 +193,10 @@ def raw_records(name: str, raw_dir: str | os.PathLike[str]) -> list[RawFile]:
 
 
 def _is_there(path: Path, source: SourceFile) -> bool:
-    """Say whether the raw file is there; one with a wrong content is refused.
+    """Return whether the raw file exists; refuse one with wrong content.
 
-    It is moved aside where the right content is published. Otherwise it stays: perhaps it is the
-    file that its user wants.
+    A wrong file is moved aside if the right content is published. Otherwise it stays, since the
+    user may want it.
     """
     if not path.exists():
         return False
@@ -219,7 +219,7 @@ def _tqdm_progress() -> tuple[tqdm, Progress]:
         bar.set_postfix_str(file, refresh=False)
         bar.update(done - bar.n)
         if sys.stderr.isatty():
-            bar.refresh()  # name the file at once; a log file needs only the last state
+            bar.refresh()  # show the file name at once; a log file needs only the last state
 
     return bar, progress
 
@@ -232,17 +232,17 @@ def supply(
 ) -> list[Path]:
     """Bring all raw files of the named datasets and models to ``raw_dir``; return their paths.
 
-    A file that is there with the right sha256 is kept; the raw files of embedded datasets are
-    generated. Others come from the mirror (a folder, a ``file:`` or ``http(s):`` base URL) or,
-    failing that, from their public URL. A file without a published sha256 is recorded at its first
-    use, also one that was put there by hand, and has to match its record from then on.
+    An existing file with the right sha256 is kept; raw files of embedded datasets are generated.
+    Others come from the mirror (a folder, a ``file:`` or ``http(s):`` base URL) or, failing that,
+    from their public URL. A file without a published sha256, even one put there by hand, is
+    recorded at its first use and must match its record from then on.
 
     Args:
-        progress: called as described at :data:`Progress`; by default a bar on standard error.
+        progress: callback as described at :data:`Progress`; by default a bar on standard error.
 
     Raises:
-        UserError: an unknown name; or one message with every file that is missing (its URL and
-            the two ways to supply it) and every file with a wrong size or sha256.
+        UserError: an unknown name; or one message with every file that is missing (its URL and the
+            two ways to supply it) and every file with a wrong size or sha256.
     """
     raw_dir = Path(raw_dir)
     files, generated = _wanted(names)
@@ -270,7 +270,7 @@ def _fetch_all(
     wrong: list[str],
     progress: Progress | None,
 ) -> dict[SourceFile, list[str]]:
-    """Fetch files, given with their sha256; return those missing, and why; add to ``wrong``."""
+    """Fetch files, given with their sha256; return missing ones and why; extend ``wrong``."""
     missing: dict[SourceFile, list[str]] = {}
     with contextlib.ExitStack() as stack:
         if progress is None:
@@ -305,7 +305,7 @@ def _counted(files: Collection[object]) -> str:
 
 
 def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Path) -> str:
-    """One message for all files that are wrong or missing."""
+    """Return one message for all files that are wrong or missing."""
     lines = []
     if wrong:
         lines.append(f"{len(wrong)} raw files are not what they should be:")
@@ -322,7 +322,7 @@ def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Pa
         for place, files in at.items():  # one archive may hold hundreds
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
             lines.append(f"  {files[0]}{more}  {place}")
-        # Files fail for few reasons; each is said once.
+        # Files fail for few reasons; each is listed once.
         reasons = dict.fromkeys(reason for each in missing.values() for reason in each)
         lines.append("Why: " + "; ".join(reasons) + ".")
         example = next(iter(missing)).file

@@ -1,4 +1,4 @@
-"""What is known of a dataset before its files exist."""
+"""Dataset metadata that is known before the files exist."""
 
 from __future__ import annotations
 
@@ -16,68 +16,69 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphSize:
-    """Size of a built dataset, known in advance; of images, each is a node without edges."""
+    """Size of a built dataset, known in advance; an image counts as a node without edges."""
 
     nodes: int
     edges: int
-    """Undirected."""
+    """Undirected edges."""
     nonzeros: int
-    """Of the feature matrix."""
+    """Non-zero entries of the feature matrix."""
     features: int
     classes: int
     train_nodes: int
 
 
 TEXT_FEATURES = ("bert", "bow", "fasttext", "sbert")
-"""Features of a graph with texts; the first is the default."""
+"""Feature kinds of a graph with texts; the first is the default."""
 
 
 def numbered(n_classes: int) -> tuple[str, ...]:
-    """Return names of classes that have none."""
+    """Return numbered names for classes without names."""
     return tuple(f"class {label}" for label in range(n_classes))
 
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """What the registry knows of a dataset before its files exist."""
+    """Registry entry of a dataset, known before its files exist."""
 
     name: str
     title: str
     raw: str
-    """Path of its file or folder below the raw folder."""
+    """Path of the raw file or folder below the raw folder."""
     classes: tuple[str, ...]
-    """Names of the labels 0..K-1: public, so declared here and not read off private labels."""
+    """Names of the labels 0..K-1: public, so declared here and not read from private labels."""
     size: GraphSize
-    """With the default features."""
+    """Size with the default features."""
     synthetic: bool = False
     features: tuple[str, ...] = ("raw",)
-    """Kinds that it can have; the first is the default."""
+    """Available feature kinds; the first is the default."""
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """(columns, non-zeros) with other features than the default."""
+    """(columns, non-zeros) for feature kinds other than the default."""
     models: Mapping[str, str] = field(default_factory=dict)
-    """Features -> model of the download rules; other features of texts use an embedded one."""
+    """Feature kind -> model of the download rules; other text features use an embedded model."""
     views: tuple[str, ...] = ()
-    """Names of the views in which it can be read; none where the raw files leave no choice."""
+    """Names of the available views; empty where the raw files leave no choice."""
     max_edges: int | None = None
-    """Bound on the undirected edges that is public whatever the edges are: what is published about
-    the dataset, rounded up to two digits; of a user's own graph, what the owner declared."""
+    """Public bound on the number of undirected edges, whatever the edges are: the published number
+    rounded up to two digits; for a user's own graph, the declared bound."""
     own: OwnGraph | None = None
-    """What a user declared, of a user's own graph."""
+    """Declaration of a user's own graph."""
     built: GraphDataset | None = None
-    """The graph itself, where a user built it for good (``dataset --pyg``)."""
+    """The graph itself, if a user built it permanently (``dataset --pyg``)."""
     data: Literal["graph", "images"] = "graph"
-    """What one unit of it is."""
+    """Kind of dataset: a graph, or images."""
     read: Callable[..., ParsedGraph | ParsedImages] | None = None
-    """Reads ``raw``, with the view where it has ``views``: one may lack the last classes. None: its
-    features are made of texts."""
+    """Reader of ``raw``, called with the view if there are ``views`` (a view may lack the last
+    classes). None: features are made of texts."""
     read_texts: Callable[..., TextGraph] | None = None
-    """Reads ``raw`` in a view, with what ``dataset.json`` says of it and a progress by keyword."""
+    """Reader of ``raw`` as a text graph, called with the view, with ``dataset.json`` metadata and a
+    progress callback as keywords."""
     write: Callable[[Path], list[Path]] | None = None
-    """Generates the raw files of a synthetic dataset below a raw folder; returns their paths."""
+    """Generator of a synthetic dataset's raw files below a raw folder; returns their paths."""
 
     @property
     def has_texts(self) -> bool:
-        """Whether its features are made of texts."""
+        """Whether the features are made of texts."""
         return self.features[0] != "raw"
 
     def size_with(self, features: str) -> GraphSize:

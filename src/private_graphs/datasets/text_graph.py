@@ -1,4 +1,4 @@
-"""A graph whose nodes have texts: what features are made of. In memory and on disk."""
+"""A graph whose nodes have texts, from which features are made: in memory and on disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STRUCTURE = ("edge_index", "labels", "train_mask", "validation_mask", "test_mas
 
 
 class TextGraphInfo(BaseModel):
-    """What ``text_graph.json`` holds."""
+    """Content of ``text_graph.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,7 +41,7 @@ class TextGraphInfo(BaseModel):
     duplicates_dropped: int = Field(ge=0)
     one_way_edges: int | None = Field(default=None, ge=0)
     counts: dict[str, int] = {}
-    """What reading the raw files found, such as ``malformed_rows``."""
+    """Counts from reading the raw files, such as ``malformed_rows``."""
     sources: list[RawFile]
     licence: str
     citation: str
@@ -55,7 +55,7 @@ class TextGraph:
     """An undirected graph with texts, labels and three disjoint masks."""
 
     texts: pa.Table
-    """N rows; string columns in the order of the raw file, null where nothing was written."""
+    """N rows; string columns in the order of the raw file; null for an empty cell."""
     edge_index: np.ndarray
     """(2, E) int64; every undirected edge once, i < j, no loops, sorted lexicographically."""
     labels: np.ndarray
@@ -89,7 +89,7 @@ class TextGraph:
         return self.validation_mask | self.test_mask
 
     def column(self, name: str) -> list[str]:
-        """Return the N texts of one column, "" where nothing was written."""
+        """Return the N texts of one column, "" for null."""
         return [text or "" for text in self.texts.column(name).to_pylist()]
 
     def with_features(
@@ -103,8 +103,8 @@ class TextGraph:
         """Return the dataset with a feature matrix in place of the texts.
 
         ``kind`` names the features (bow, fasttext, bert, sbert); ``preprocessing`` says how they
-        were made, in sentences for the privacy statement; ``sources`` are files of models;
-        ``counts`` is what was found on the way.
+        were made, in sentences for the privacy statement; ``sources`` are the model files;
+        ``counts`` what the encoder counted, such as cut texts.
         """
         sparse = isinstance(features, SparseFeatures)
         shared = self.info.model_dump(exclude={"counts", "preprocessing", "sources"})
@@ -134,7 +134,7 @@ class TextGraph:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TextGraph:
-        """Read a folder written by :meth:`save`; UserError where it cannot be read."""
+        """Read a folder written by :meth:`save`; UserError if it cannot be read."""
         folder = Path(folder)
         try:
             info = TextGraphInfo.model_validate_json((folder / TEXT_INFO_FILE).read_bytes())

@@ -1,4 +1,4 @@
-"""Views: how the raw files of one dataset are read, so that each protocol sees its own graph."""
+"""Views: the ways to read the raw files of a dataset, so that each protocol has its own graph."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class DataView:
-    """Choices that decide which nodes, texts and features a dataset has.
+    """Choices that determine the nodes, texts and features of a dataset.
 
     Datasets whose raw files leave no choice (the citation graphs) have no views. Section numbers
     refer to ``docs/privacy.md``.
     """
 
     name: str
-    """Also the name of the folder of the built dataset."""
+    """Name of the view and of the built dataset's folder."""
 
     profile_reading: Literal["as_released", "exact"]
     """``as_released``: the first raw row is consumed as a header, and edge ends are renumbered in
     place, so that new ids collide with old ones (§4.6)."""
 
     profile_ranking: Literal["non_null_columns", "completion_percentage"]
-    """What makes a Pokec profile complete (§4.6)."""
+    """Measure of a Pokec profile's completeness (§4.6)."""
 
     label_column: Literal["kept", "dropped"]
     """Whether the text column that defines the label is among the texts (§4.6)."""
 
     vocabulary: Literal["all_nodes", "public_nodes"]
-    """Nodes whose texts decide which words, tokens or embedded models there are. Words counted on
-    private nodes are outside every guarantee (§5)."""
+    """Nodes whose texts determine the words, tokens or embedded models. Words counted on private
+    nodes are outside every guarantee (§5)."""
 
     empty_texts: Literal["counted", "masked"]
     """``counted``: empty columns and special tokens enter the means of BERT's hidden states."""
 
     node_sample: Literal["stratified", "keyed_coin"]
-    """How a fixed share of the training nodes is drawn once for a dataset (Reddit): per class, or
-    by an independent coin per node (§3)."""
+    """Sampling of a fixed share of the training nodes, done once for a dataset (Reddit): per class,
+    or by an independent coin per node (§3)."""
 
     missing_class: Literal["kept", "dropped"]
-    """Whether nodes whose class is unknown are a class of their own (Facebook100): as released,
-    where one raw row has a negative year."""
+    """Whether nodes of unknown class form a class of their own (Facebook100), as in the released
+    code, where one raw row has a negative year."""
 
     copies: Literal["split", "none"]
-    """``split``: varied copies of photographs are made before these are split, so that copies of a
+    """``split``: augmented copies of photographs are made before the split, so that copies of a
     training photograph are test images (Zhang 2021, §4.5.1)."""
 
 
@@ -84,7 +84,7 @@ SOUND = DataView(
 )
 
 SOUND_WITH_LABEL = replace(SOUND, name="sound-with-label", label_column="kept")
-"""As sound, with the column that defines the label: what the leak is worth."""
+"""SOUND with the column that defines the label, to measure the effect of this leak."""
 
 VIEWS: dict[str, DataView] = {
     each.name: each for each in (RELEASED, PAPER, SOUND, SOUND_WITH_LABEL)

@@ -1,7 +1,7 @@
 """Reader of published votes: ``.npy`` matrices of integers, never unpickled.
 
-Papernot et al. (ICLR 2017, 2018) publish what their teachers answer, in either of two forms: the
-class that each teacher names, (teachers, queries), or the numbers of votes, (queries, classes).
+Papernot et al. (ICLR 2017, 2018) publish the answers of their teachers in two forms: the class that
+each teacher votes for, (teachers, queries), or vote counts, (queries, classes).
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from private_graphs.errors import UserError
 
 
 def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
-    """Return the integers of an ``.npy`` file; nothing of their size is allocated before they are
-    used.
+    """Return the memory-mapped integers in an ``.npy`` file; nothing is allocated before use.
 
     Raises:
         UserError: names the file, what was found and what was expected.
     """
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a malformed header has errors of many kinds
+    except Exception as error:  # malformed headers raise errors of many kinds
         raise UserError(
             f"{path}: cannot be read as an .npy file of numbers ({error}); supply the raw file "
             "again"
@@ -35,11 +34,11 @@ def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
 
 
 def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
-    """Return the (Q, K) int32 numbers of votes on Q queries, of a file of either form.
+    """Return the (Q, K) int32 vote counts on Q queries from a file in either form.
 
     Raises:
-        UserError: the file is malformed, is of other queries, names a class that is none, or not
-            every query has the votes of all teachers.
+        UserError: the file is malformed, has other queries, names an unknown class, or lacks votes
+            of some teachers on a query.
     """
     found = read_integers(path, 2)
     if found.shape == (n_queries, n_classes):

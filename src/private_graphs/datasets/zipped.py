@@ -1,4 +1,4 @@
-"""Members of zip archives, of which none is trusted: found by name, bounded in size."""
+"""Members of untrusted zip archives: found by name, bounded in size."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from private_graphs.errors import UserError
 
 MAX_MEMBER_BYTES = 2**32
-"""Largest file inside an archive that is unpacked or read."""
+"""Largest archive member, in bytes, that is unpacked or read."""
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open an archive; UserError where it is none or cannot be read."""
+    """Open an archive; UserError if it is no archive or cannot be read."""
     try:
         archive = zipfile.ZipFile(path)
-    except Exception as error:  # names and versions of a malformed one have errors of their own
+    except Exception as error:  # malformed names and versions raise errors of many kinds
         raise UserError(
             f"{path}: cannot be opened as a zip archive ({error}); supply the original file"
         ) from error
@@ -28,7 +28,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def member(archive: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
-    """Return the one member of this name, of a bounded size; UserError where there is none."""
+    """Return the only member with this name, bounded in size; UserError if there is none."""
     members = [member for member in archive.infolist() if member.filename == name]
     if len(members) != 1:
         found = sorted({member.filename for member in archive.infolist()})[:10]
@@ -46,7 +46,7 @@ def member(archive: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
 
 @contextlib.contextmanager
 def readable(where: str) -> Iterator[None]:
-    """Turn whatever a malformed archive causes into an error for the user."""
+    """Turn any error that a malformed archive causes into a UserError."""
     try:
         yield
     except UserError:

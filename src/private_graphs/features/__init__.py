@@ -1,1 +1,1 @@
-"""Texts of nodes to feature matrices: bag of words, fastText, BERT, Sentence-BERT."""
+"""Feature matrices from the texts of nodes: bag of words, fastText, BERT, Sentence-BERT."""

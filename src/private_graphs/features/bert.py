@@ -1,7 +1,7 @@
-"""Means of BERT's last hidden states over the tokens and columns of a node's texts.
+"""Mean last hidden states of BERT over the tokens and columns of a node's texts.
 
-Igamberdiev & Habernal (LREC 2022, §5): each column is embedded on its own, the hidden states of
-the last layer are averaged over tokens, then over columns.
+Igamberdiev & Habernal (LREC 2022, §5): each column is embedded on its own; the hidden states of the
+last layer are averaged over tokens, then over columns.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from private_graphs.features.texts import coverage, distinct_texts, fitted_on_wo
 from private_graphs.features.tiny import tiny_bert
 
 POOLING_VERSION = 2
-"""Part of the fingerprint of stored vectors: raise it when the same model gives other vectors."""
+"""Version in the fingerprint of stored vectors; raise it when a model gives other vectors."""
 
 TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
-"""Tokens per batch, padding included. On a CPU, whose batches are packed, 256 to 4,096 are equally
-fast; the larger, the more padding fills up the last batch of a kind."""
+"""Tokens per batch, padding included, by device. On a CPU, whose batches are packed, 256 to 4,096
+are equally fast; a larger size pads the last batch of a kind more."""
 
 
 def bert_means(
@@ -59,15 +59,15 @@ def bert_means(
     """Return (N, hidden size) float32: mean hidden states over tokens, then over columns.
 
     With ``view.empty_texts`` "counted", empty columns are embedded as ``[CLS] [SEP]`` and special
-    tokens enter the means, as in the authors' code; with "masked", special tokens and empty
-    columns are left out, and a node without any word gets zeros. Texts are cut at the model's
-    longest input. ``model`` is a local folder with ``config.json``, ``vocab.txt`` and the weights;
-    None makes a tiny randomly initialised BERT with a vocabulary from the texts of the nodes that
+    tokens enter the means, as in the authors' code; with "masked", special tokens and empty columns
+    are left out, and a node without words gets zeros. Texts are cut at the model's longest input.
+    ``model`` is a local folder with ``config.json``, ``vocab.txt`` and the weights; None makes a
+    tiny randomly initialised BERT with a vocabulary from the texts of the nodes that
     ``view.vocabulary`` names. ``cache`` keeps the vectors of texts; ``progress`` is called with
     (distinct texts done, distinct texts in all).
 
     Raises:
-        UserError: the model folder is incomplete or broken, or the device is not there.
+        UserError: the model folder is incomplete or broken, or the device is missing.
     """
     with working_folder(cache) as folder:
         if model is None:
@@ -98,9 +98,8 @@ READ = "Of a text the first {:,} tokens are read, special ones included."
 
 
 def lost_of(texts: list[str], tokenizer: Any, longest: int) -> dict[str, int]:
-    """Count what a model does not read: ``texts_cut`` after ``longest`` tokens, and
-    ``texts_unknown``, with characters or words that are none of its vocabulary; of ``texts``.
-    """
+    """Count the parts of ``texts`` that a model does not read: ``texts_cut`` after ``longest``
+    tokens, and ``texts_unknown`` with characters or words outside its vocabulary."""
     cut = unknown = 0
     for start in range(0, len(texts), 1_000):
         with quiet_transformers():
@@ -125,13 +124,13 @@ class BertEncoder:
     def __init__(
         self, folder: Path, device: str = "auto", tokens_per_batch: int | None = None
     ) -> None:
-        """Load tokenizer and weights; nothing is looked up on the network.
+        """Load tokenizer and weights without network access.
 
-        ``tokens_per_batch`` is the size of a batch, padding included, and at least that of the
-        longest text that the model reads.
+        ``tokens_per_batch`` is the size of a batch, padding included, and at least the length of
+        the longest text that the model reads.
 
         Raises:
-            UserError: a file is missing or broken, or the device is not there.
+            UserError: a file is missing or broken, or the device is missing.
         """
         import torch
 
@@ -164,14 +163,14 @@ class BertEncoder:
             )
 
     def lost(self, texts: list[str]) -> dict[str, int]:
-        """Count what of these texts is not read (:func:`lost_of`)."""
+        """Count the parts of these texts that are not read (:func:`lost_of`)."""
         return lost_of(texts, self.tokenizer, self.longest)
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
         """Embed texts in batches of fixed shapes: a row depends on its own text alone.
 
         Returns ``all_tokens`` (n, width), means over every token, ``words`` (n, width), means
-        without the special tokens, zeros where there is no other, and ``filled`` (n,) bool.
+        without the special tokens (zeros without other tokens), and ``filled`` (n,) bool.
         """
         import torch
 
@@ -186,7 +185,7 @@ class BertEncoder:
         found = {
             "all_tokens": np.empty((len(texts), self.width), dtype=np.float32),
             "words": np.empty((len(texts), self.width), dtype=np.float32),
-            "filled": lengths > 2,  # [CLS] and [SEP] frame every text
+            "filled": lengths > 2,  # [CLS] and [SEP] enclose every text
         }
         states = self._packed_states if self.packed else self._padded_states
         with torch.inference_mode():
@@ -197,7 +196,7 @@ class BertEncoder:
     def _packed_states(
         self, token_ids: list[list[int]], lengths: np.ndarray
     ) -> Iterator[tuple[np.ndarray, Any]]:
-        """Yield indices of texts and their (T, width) last hidden states, one after the other."""
+        """Yield indices of texts and the (T, width) last hidden states of their concatenation."""
         import torch
 
         for batch in packed_batches(lengths, self.tokens_per_batch):
@@ -207,7 +206,7 @@ class BertEncoder:
     def _padded_states(
         self, token_ids: list[list[int]], lengths: np.ndarray
     ) -> Iterator[tuple[np.ndarray, Any]]:
-        """As :meth:`_packed_states`, by the transformers library."""
+        """Yield the same as :meth:`_packed_states`, computed by the transformers library."""
         import torch
 
         for batch, rows, longest in fixed_batches(lengths, self.longest, self.tokens_per_batch):
@@ -224,14 +223,14 @@ class BertEncoder:
 
 
 def _joined(token_ids: list[list[int]], lengths: np.ndarray) -> np.ndarray:
-    """Return the (T,) int64 token ids of texts one after the other."""
+    """Return the (T,) int64 token ids of concatenated texts."""
     return np.fromiter(chain.from_iterable(token_ids), dtype=np.int64, count=int(lengths.sum()))
 
 
 def _means(hidden: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (b, width) means over all tokens and over those between ``[CLS]`` and ``[SEP]``.
 
-    ``hidden`` (T, width) holds b texts of these lengths one after the other; sums are float32.
+    ``hidden`` (T, width) holds b concatenated texts of these lengths; sums are float32.
     """
     import torch
 
@@ -245,9 +244,9 @@ def _means(hidden: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def packed_batches(lengths: np.ndarray, tokens_per_batch: int) -> Iterator[np.ndarray]:
-    """Yield the indices of texts in batches of at most so many tokens, longest texts first.
+    """Yield the indices of texts in batches of at most ``tokens_per_batch`` tokens, longest first.
 
-    No text is longer than a batch. Room that the next text does not fit in is left over.
+    No text is longer than a batch. Space too small for the next text stays empty.
     """
     order = np.argsort(-lengths, kind="stable")
     ends = np.cumsum(lengths[order])
@@ -260,7 +259,7 @@ def packed_batches(lengths: np.ndarray, tokens_per_batch: int) -> Iterator[np.nd
 
 @contextmanager
 def limited_threads(threads: int) -> Iterator[None]:
-    """Let PyTorch use so many threads, and as many as before afterwards."""
+    """Limit PyTorch to ``threads`` threads, and restore the number afterwards."""
     import torch
 
     before = torch.get_num_threads()

@@ -1,10 +1,10 @@
 """BERT's encoder on a CPU for packed texts: no padding, prepacked weights, fused products.
 
-The same arithmetic in float32 as the layers of the transformers library (Devlin et al., 2019), in
-another order of additions. Texts stand one after the other in one matrix, so that every product
-runs over all their tokens; attention alone looks at texts, a run of equal lengths at a time. The
-matrix has the same number of rows in every call: how a product is added up depends on its shape,
-and the states of a text are to depend on nothing but the text.
+The arithmetic is that of the layers in the transformers library (Devlin et al., 2019), in float32
+but in another order of additions. Texts are concatenated in one matrix, so that every product runs
+over all their tokens; only attention works per text, on runs of equal lengths. The matrix has the
+same number of rows in every call, because the order of additions depends on the shape of a product,
+and the states of a text must depend on nothing but the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Linear:
 
     @classmethod
     def of(cls, *layers: torch.nn.Linear, tokens: int) -> _Linear:
-        """Join the outputs of layers that share their input."""
+        """Concatenate the outputs of layers that share their input."""
         weight = torch.cat([layer.weight.detach() for layer in layers])
         bias = torch.cat([layer.bias.detach() for layer in layers])
         return cls(torch.ops.mkldnn._reorder_linear_weight(weight, tokens), bias)
@@ -51,10 +51,10 @@ class _Layer:
 
 
 class PackedBert:
-    """Last hidden states of a ``BertModel`` for texts packed one after the other."""
+    """Last hidden states of a ``BertModel`` for concatenated texts."""
 
     def __init__(self, model: Any, tokens: int) -> None:
-        """Take over the weights of ``model`` (float32); ``tokens`` is the size of every call."""
+        """Copy the weights of ``model`` (float32); ``tokens`` is the row count of every call."""
         self.tokens = tokens
         self.embeddings = model.embeddings
         self.heads = model.config.num_attention_heads
@@ -76,9 +76,9 @@ class PackedBert:
         ]
 
     def __call__(self, token_ids: torch.Tensor, lengths: list[int]) -> torch.Tensor:
-        """Return (T, hidden) states of T token ids: texts of these lengths, one after the other.
+        """Return (T, hidden) states of T token ids: concatenated texts of these lengths.
 
-        T is at most :attr:`tokens`; the rest is filled up with texts of one token.
+        T is at most :attr:`tokens`; texts of one token pad the rest.
         """
         total = len(token_ids)
         token_ids = torch.nn.functional.pad(token_ids, (0, self.tokens - total))
@@ -94,7 +94,7 @@ class PackedBert:
         return states[:total]
 
     def _attention(self, joined: torch.Tensor, runs: list[tuple[int, int]]) -> torch.Tensor:
-        """Self-attention in each text; ``joined`` (T, 3 * hidden): queries, keys, values."""
+        """Compute self-attention per text; ``joined`` (T, 3 * hidden): queries, keys, values."""
         total, width = joined.shape[0], joined.shape[1] // 3
         mixed = torch.empty(total, width)
         start = 0
@@ -110,8 +110,8 @@ class PackedBert:
 def packed_bert(model: Any, tokens: int) -> PackedBert | None:
     """Return the packed form of a model whose calls hold ``tokens`` tokens.
 
-    None where this CPU or PyTorch cannot run it, or where its states are not those of the model
-    itself: a folder may hold another architecture, such as a decoder.
+    Returns None where this CPU or PyTorch cannot run it, or where its states differ from the
+    model's: a folder may contain another architecture, such as a decoder.
     """
     if model.config.hidden_act != "gelu":
         return None
@@ -124,11 +124,11 @@ def packed_bert(model: Any, tokens: int) -> PackedBert | None:
 
 
 PROBE_LENGTHS, TOLERANCE = (40, 17, 3), 1e-4
-"""Tokens of the texts that are compared; largest difference, relative to the largest state."""
+"""Lengths in tokens of the probe texts; largest difference, relative to the largest state."""
 
 
 def _same_states(model: Any, packed: PackedBert, longest: int) -> bool:
-    """Whether random texts get the states that the model gives them, one at a time."""
+    """Return whether random texts get the same states as from the model, text by text."""
     generator = torch.Generator().manual_seed(0)
     lengths = [min(length, longest) for length in PROBE_LENGTHS]
     while sum(lengths) > packed.tokens:
@@ -139,5 +139,5 @@ def _same_states(model: Any, packed: PackedBert, longest: int) -> bool:
     with torch.inference_mode():
         expected = torch.cat([model(input_ids=text[None]).last_hidden_state[0] for text in texts])
         found = packed(torch.cat(texts), lengths)
-    # Not finite is not the same.
+    # Non-finite states count as different.
     return bool((found - expected).abs().max() <= TOLERANCE * expected.abs().max())

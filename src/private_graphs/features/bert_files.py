@@ -1,4 +1,4 @@
-"""A BERT model in a local folder: its files, tokenizer and weights. Nothing asks the network."""
+"""A BERT model in a local folder: its files, tokenizer and weights, without network access."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 def files_of_model(folder: Path) -> list[RawFile]:
-    """Return the files of a BERT model that decide its vectors, with their sha256.
+    """Return the files that determine the vectors of a BERT model, with their sha256.
 
     Raises:
-        UserError: one of them is missing.
+        UserError: a file is missing.
     """
     folder = Path(folder)
     names = ["config.json", "vocab.txt"]
@@ -37,8 +37,8 @@ def files_of_model(folder: Path) -> list[RawFile]:
 def load_tokenizer(folder: Path) -> Any:
     """Build the WordPiece tokenizer of a model folder from its ``vocab.txt``.
 
-    ``tokenizer_config.json``, where there is one, says whether to lower-case (default: no) and
-    to strip accents (default: as lower-casing).
+    ``tokenizer_config.json``, if present, says whether to lower-case (default: no) and to strip
+    accents (default: as lower-casing).
 
     Raises:
         UserError: a special token is missing.
@@ -89,12 +89,12 @@ def load_model(folder: Path) -> Any:
                 add_pooling_layer=False,
                 output_loading_info=True,
             )
-    except Exception as error:  # the readers of JSON, safetensors and pickles share no base
+    except Exception as error:  # JSON, safetensors and pickle errors share no base class
         raise UserError(
             f"{folder}: cannot be read as a BERT model ({error}); expected config.json and "
             "model.safetensors that belong together: fetch the files again"
         ) from error
-    if missing := sorted(found["missing_keys"]):  # the library would draw them at random
+    if missing := sorted(found["missing_keys"]):  # the library would initialise them at random
         raise UserError(
             f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "
             "those of a BERT model with the shape in config.json: fetch the files again"
@@ -104,7 +104,7 @@ def load_model(folder: Path) -> Any:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep the progress bars and load reports of the transformers library off the terminal."""
+    """Hide the progress bars and load reports of the transformers library."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""Bag of words: which words of the vocabulary a node's texts hold."""
+"""Bag of words: indicators of the vocabulary's words in a node's texts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from private_graphs.features.words import COUNTS, texts_not_split, vocabulary
 def bag_of_words(
     graph: TextGraph, view: DataView, counts: tuple[int, int] = COUNTS
 ) -> FeatureMatrix:
-    """Return binary CSR features (N, V): 1 where a text of the node holds the word.
+    """Return binary CSR features (N, V): 1 where a text of the node contains the word.
 
     Igamberdiev & Habernal (LREC 2022, §5): tokens are lower-cased, without punctuation, split at
     white space; the V columns are the words with ``counts[0] < count <= counts[1]``, in the order
-    of their code points, counted over the nodes that ``view.vocabulary`` names. The matrix is
-    sparse from end to end.
+    of their code points, counted over the nodes selected by ``view.vocabulary``. No dense matrix is
+    made at any stage.
 
     Raises:
         UsageError: the thresholds leave no possible count.

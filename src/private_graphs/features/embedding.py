@@ -1,7 +1,7 @@
-"""Means of text vectors over the columns of a node: every distinct text is embedded once.
+"""Mean text vectors over the columns of a node; every distinct text is embedded once.
 
-A mean depends on the texts of its own node alone, bit for bit: batches have fixed shapes, and the
-means are made of sums that are exact in any order (docs/privacy.md §5).
+A mean depends bit for bit on the texts of its own node alone: batches have fixed shapes, and sums
+are exact in any order (docs/privacy.md §5).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from private_graphs.features.shards import ShardStore, text_keys
 from private_graphs.features.texts import DistinctTexts
 
 SHARD_TEXTS = 2_000
-"""Texts per shard: what a killed run embeds again at most."""
+"""Texts per shard: the most work that a killed run repeats."""
 
 LADDER = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096, 8192)
-"""Lengths in tokens that texts are padded to."""
+"""Padded lengths in tokens."""
 
 _UNIT = 2.0**-30
 """Vectors are rounded to multiples of this (a float32 near 1 has steps of 2^-23), so that float64
@@ -35,11 +35,11 @@ def fixed_batches(
 ) -> Iterator[tuple[np.ndarray, int, int]]:
     """Yield (indices of texts, rows, padded length) so that shapes depend on no other text.
 
-    The padded length is the next of :data:`LADDER` above the length of the text (n,) itself, and
-    all batches of that length have equally many rows, about ``tokens_per_batch`` tokens: the
-    caller fills up rows with texts that it throws away. Every text has padding, as libraries drop
-    a mask that hides nothing from any text; only those of ``longest`` tokens, the most that the
-    model reads, have batches of their own without.
+    The padded length is the next value of :data:`LADDER` above the length of the text (n,) itself,
+    and all batches of that length have equally many rows, about ``tokens_per_batch`` tokens: the
+    caller adds dummy texts. Every text has padding, because libraries drop a mask that hides
+    nothing in a batch; only texts of ``longest`` tokens, the most that the model reads, form
+    batches without padding.
     """
     ladder = np.array([*(each for each in LADDER if each < longest), longest])
     steps = np.searchsorted(ladder, lengths, side="right")
@@ -52,19 +52,19 @@ def fixed_batches(
 
 
 class TextEncoder(Protocol):
-    """Turns texts into vectors."""
+    """Encoder that maps texts to vectors."""
 
     fingerprint: str
-    """Of model, precision, shapes and pooling: equal ones give the same vectors."""
+    """Hash of model, precision, shapes and pooling: equal hashes mean equal vectors."""
     width: int
     """Length of a vector."""
     pooled: dict[EmptyTexts, str]
-    """Which array of :meth:`encode` holds the vectors for each treatment of empty texts."""
+    """Name of the array in :meth:`encode` with the vectors, for each treatment of empty texts."""
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
         """Return arrays with one row per text, (n, width) float32, and ``filled`` (n,) bool.
 
-        A row depends on its own text alone, bit for bit.
+        A row depends bit for bit on its own text alone.
         """
         ...
 
@@ -78,9 +78,9 @@ def column_means(
 ) -> np.ndarray:
     """Return (N, width) float32: the mean of the text vectors over the columns of each node.
 
-    ``counted``: all columns, empty ones as the encoder embeds them. ``masked``: columns with a
-    word in them; a node without any gets zeros. Vectors are kept in shards in ``cache`` and are
-    read from there: only texts that no shard holds are embedded.
+    ``counted``: all columns, empty ones as the encoder embeds them. ``masked``: columns with words;
+    a node without words gets zeros. Vectors are kept in shards in ``cache``: only texts in no shard
+    are embedded.
     """
     total = len(distinct.texts)
     ids = {key: number for number, key in enumerate(text_keys(distinct.texts))}
@@ -90,7 +90,7 @@ def column_means(
 
     def add(texts: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
         uses = distinct.uses_of(texts).astype(np.float64)
-        nodes = np.flatnonzero(np.diff(uses.indptr))  # few: most texts have one user
+        nodes = np.flatnonzero(np.diff(uses.indptr))  # few nodes: most texts belong to one node
         uses = uses[nodes]
         weights = arrays["filled"] if empty_texts == "masked" else np.ones(len(texts))
         vectors = arrays[encoder.pooled[empty_texts]].astype(np.float64) * weights[:, None]
@@ -104,7 +104,7 @@ def column_means(
         store = ShardStore(folder, encoder.fingerprint)
         for keys, arrays in store.shards():
             found = np.array([ids.get(key, -1) for key in keys], dtype=np.int64)
-            # Two runs at the same time may both have embedded a text.
+            # Two concurrent runs may both have embedded a text.
             wanted = np.flatnonzero((found >= 0) & missing[found])
             if len(wanted):
                 add(found[wanted], {name: array[wanted] for name, array in arrays.items()})
@@ -117,7 +117,7 @@ def column_means(
 
 
 def _chunks(texts: list[str], wanted: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield ids of texts, a shard at a time, longest first: neighbours have similar lengths."""
+    """Yield ids of texts by shard, longest first, so that batches have similar lengths."""
     lengths = np.array([len(texts[i]) for i in wanted], dtype=np.int64)
     order = wanted[np.argsort(-lengths, kind="stable")]
     for start in range(0, len(order), SHARD_TEXTS):
@@ -126,7 +126,7 @@ def _chunks(texts: list[str], wanted: np.ndarray) -> Iterator[np.ndarray]:
 
 @contextmanager
 def working_folder(cache: Path | None) -> Iterator[Path]:
-    """Yield ``cache``, or a folder that vanishes afterwards where it is None."""
+    """Yield ``cache``, or a temporary folder if it is None."""
     if cache is not None:
         yield Path(cache)
     else:

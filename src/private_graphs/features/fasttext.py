@@ -1,4 +1,4 @@
-"""Means of fastText word vectors, pre-trained or trained on the texts of the graph itself."""
+"""Mean fastText word vectors, pre-trained or trained on the texts of the graph itself."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ EMBEDDED_TRAINING = {
     "maxn": 4,
     "ws": 4,
     "neg": 3,
-    # Texts are few. The defaults, made for large ones (a rate of 0.05, and words more frequent than
-    # one in 10,000 left out more often the more frequent they are), leave nearly equal vectors;
+    # There are few texts. The defaults, made for large corpora (a rate of 0.05, and words above
+    # one in 10,000 dropped the more often, the more frequent they are), give nearly equal vectors;
     # at a rate of 0.5, vectors grow without bound.
     "lr": 0.15,
     "t": 0.0002,
-    # The default of 2,000,000 buckets for subwords makes every model weigh hundreds of megabytes.
+    # The default of 2,000,000 subword buckets makes every model hundreds of megabytes large.
     "bucket": 20_000,
-    # One thread: several would race for the same weights, so that no two trainings agree.
+    # One thread: several would race for the same weights, so that trainings would differ.
     "thread": 1,
     "verbose": 0,
 }
-"""How the embedded model is trained."""
+"""Training options of the embedded model."""
 
 
 def fasttext_means(
@@ -62,7 +62,7 @@ def fasttext_means(
     """Return (N, dim) float32: the mean word vector over all tokens of a node's texts.
 
     Tokens and thresholds are those of the bag of words (Igamberdiev & Habernal, LREC 2022, §5),
-    repeated tokens count each time, and a node without a token gets zeros. ``model`` is a fastText
+    repeated tokens count each time, and a node without tokens gets zeros. ``model`` is a fastText
     binary file, ``.bin`` or ``.bin.gz`` (unpacked beside itself); None trains a small skip-gram
     model on the texts of the nodes that ``view.vocabulary`` names and keeps it in ``cache``.
 
@@ -97,7 +97,7 @@ def _row_means(counts: scipy.sparse.csr_matrix, vectors: np.ndarray) -> np.ndarr
 
 
 def word_vectors(model: Any, words: Iterable[str]) -> np.ndarray:
-    """Return (V, dim) float32 vectors; words that the model never saw are made of subwords."""
+    """Return (V, dim) float32 vectors; unknown words are composed of subwords."""
     return np.stack([model.get_word_vector(word) for word in words]).astype(np.float32)
 
 
@@ -109,7 +109,7 @@ def load_model(path: Path) -> Any:
     """
     fasttext = _library()
     try:
-        with redirect_stderr(StringIO()):  # it warns on every load that its return type changed
+        with redirect_stderr(StringIO()):  # the library warns on every load
             return fasttext.load_model(str(path))
     except ValueError as error:
         raise UserError(
@@ -121,8 +121,8 @@ def load_model(path: Path) -> Any:
 def unpacked(model: Path) -> Path:
     """Return the ``.bin`` file of ``model``; a ``.gz`` is unpacked beside itself.
 
-    The unpacked file is used again only while it and the archive have the sha256 that are noted
-    in ``<name>.bin.unpacked.json``; otherwise the archive is unpacked anew.
+    The unpacked file is reused only while it and the archive have the sha256 recorded in
+    ``<name>.bin.unpacked.json``; otherwise the archive is unpacked again.
 
     Raises:
         UserError: the file is missing or is not what its name says.
@@ -154,7 +154,7 @@ def unpacked(model: Path) -> Path:
 
 
 def _noted(receipt: Path) -> Any:
-    """Return what a receipt says, None where there is none or it cannot be read."""
+    """Return the content of a receipt, or None if it is missing or unreadable."""
     try:
         return json.loads(receipt.read_bytes())
     except (OSError, ValueError):
@@ -164,7 +164,7 @@ def _noted(receipt: Path) -> Any:
 def trained_model(graph: TextGraph, view: DataView, folder: Path) -> Path:
     """Train a small skip-gram model on the texts of the fitted nodes and return its file.
 
-    The same texts give the same file name and, on the same machine, the same vectors.
+    Equal texts give the same file name and, on the same machine, the same vectors.
     """
     fitted = graph.texts.filter(fitted_on(graph, view))
     distinct = distinct_texts(fitted)

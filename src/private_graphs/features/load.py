@@ -1,4 +1,4 @@
-"""One entrance to every dataset: raw files, texts and models to a GraphDataset."""
+"""Entry point to every dataset: from raw files, texts and models to a GraphDataset."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from private_graphs.features.make import FeatureOptions
 
 FASTTEXT_MAGIC = (793_712_314).to_bytes(4, "little")
-"""First bytes of every binary fastText model."""
+"""First bytes of a binary fastText model."""
 BUILD_FILE = "build.json"
-"""What a kept build was made from, and the sha256 of its files."""
+"""Record of a kept build: its inputs, and the sha256 of its files."""
 STATISTICS_FILE = "statistics.json"
 
 Progress = Callable[[int, int], None]
@@ -44,10 +44,10 @@ def feature_options(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> FeatureOptions:
-    """Return how features of a dataset are made: vocabulary, model files, cache.
+    """Return the options for the features of a dataset: vocabulary, model files, cache.
 
-    ``cache`` keeps embedded models and embeddings of texts. Raises UserError for files of a model
-    that are missing or are not what they were.
+    ``cache`` keeps embedded models and embeddings of texts. Raises UserError for model files that
+    are missing or changed.
     """
     from private_graphs.features.make import FeatureOptions
     from private_graphs.features.words import COUNTS
@@ -76,7 +76,7 @@ def feature_options(
 
 
 def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
-    """Return the files of a user's model with their present sha256."""
+    """Return the files of a user's model with their current sha256."""
     files = own_model_files(spec, kind)
     if not files:
         from private_graphs.datasets.own_tables import relative_to
@@ -97,7 +97,7 @@ def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
 
 
 def _check_fasttext(model: Path) -> None:
-    """Refuse what the library does not read before it says so: the file is the user's."""
+    """Raise UserError for a file that the fastText library cannot read, before it tries."""
     with (gzip.open if model.suffix == ".gz" else open)(model, "rb") as stream:
         found = stream.read(len(FASTTEXT_MAGIC))
     if found != FASTTEXT_MAGIC:
@@ -119,12 +119,12 @@ def load_dataset(
     progress: Progress | None = None,
     declared: OwnGraph | None = None,
 ) -> GraphDataset:
-    """Supply the raw files of a dataset and its models, and build it with these features.
+    """Supply the raw files and models of a dataset, and build it with these features.
 
-    ``features`` None means the dataset's default. A dataset of texts is kept below
-    ``processed`` beside ``raw_dir`` and is built again only when its files, its declaration or
-    the code that builds it changed. ``own`` beside ``raw_dir`` has the graphs of users;
-    ``declared`` is one that is not there yet.
+    ``features`` None means the dataset's default. A built dataset with texts is kept below
+    ``processed`` next to ``raw_dir`` and rebuilt only when its files, its declaration or the
+    building code change. The folder ``own`` next to ``raw_dir`` contains the declared user graphs;
+    ``declared`` is one that is not yet in it.
 
     Raises:
         UserError: an unknown name or kind, files that are missing, wrong or malformed.
@@ -166,11 +166,11 @@ def build_features(
     options: FeatureOptions,
     folder: Path,
 ) -> GraphDataset:
-    """Make features of ``kind`` of the texts, and save the dataset and its statistics.
+    """Make features of ``kind`` from the texts, and save the dataset and its statistics.
 
-    The command line and the workflow share the folder of a build and may be told different things,
-    so both save it here: ``build.json`` goes first and comes last, with the sha256 of the files
-    that it vouches for.
+    The command line and the workflow share the folder of a build and may use different options, so
+    both save it here: ``build.json`` is removed first and written last, with the sha256 of the
+    files that it describes.
     """
     from private_graphs.features.make import make_features
 
@@ -194,18 +194,18 @@ def build_features(
 
 
 def cache_of(build_folder: Path) -> Path:
-    """Return the folder that the builds of all views of a dataset and kind of features share."""
+    """Return the cache folder shared by the builds of all views of a dataset and feature kind."""
     return build_folder.parent / "cache"
 
 
 def _made_from(
     spec: DatasetSpec, kind: str, sources: list[RawFile], options: FeatureOptions
 ) -> dict:
-    """Everything that a build depends on, as JSON."""
+    """Return all inputs of a build, as JSON."""
     files = [*sources, *options.model_files]
     return {
         "files": [each.model_dump(mode="json") for each in files],
-        # A bound on the links says nothing about how the graph is built.
+        # The bound on the edges does not affect how the graph is built.
         "declaration": (
             spec.own.model_dump(mode="json", exclude={"max_edges"}) if spec.own else None
         ),
@@ -215,23 +215,23 @@ def _made_from(
 
 
 def _precision(kind: str, device: str) -> str:
-    """Return the precision in which features are made: BERT runs in bfloat16 on a GPU."""
+    """Return the precision of feature computation: BERT uses bfloat16 on a GPU."""
     on_gpu = kind == "bert" and resolve_device(device) == "cuda"
     return "bfloat16" if on_gpu else "float32"
 
 
 def _record(folder: Path, made_from: dict) -> dict:
-    """Return what ``build.json`` holds for the files that are in ``folder`` now.
+    """Return the content of ``build.json`` for the files now in ``folder``.
 
-    They are hashed whole: a training run hashes the same arrays for its statement anyway, and
-    sizes and times would not tell of a build that was copied or restored.
+    Files are hashed completely: a training run hashes the same arrays for its statement anyway, and
+    sizes and times would not reveal a build that was copied or restored.
     """
     written = {name: sha256_of(folder / name) for name in (TENSORS_FILE, INFO_FILE)}
     return {"made_from": made_from, "written": written}
 
 
 def _kept(folder: Path, made_from: dict) -> GraphDataset | None:
-    """Return the build in ``folder`` if it was made from just this, and is as it was written."""
+    """Return the build in ``folder`` if it has the same inputs and unchanged files, else None."""
     try:
         found = json.loads((folder / BUILD_FILE).read_text(encoding="utf-8"))
         if found != _record(folder, made_from):

@@ -1,4 +1,4 @@
-"""One door to every kind of feature made of texts."""
+"""Entry point for every kind of feature made of texts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from private_graphs.features.words import COUNTS
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """What may be chosen about features; each kind takes what concerns it."""
+    """Feature options; each kind uses those that concern it."""
 
     counts: tuple[int, int] = COUNTS
-    """bow, fasttext: a word stays if it occurs more often than the first and at most as often as
-    the second."""
+    """Thresholds of bow and fasttext: a word stays if it occurs more often than the first and at
+    most as often as the second."""
     model: Path | None = None
-    """Folder of a model (bert, sbert) or fastText file (.bin, .bin.gz); None: the embedded one."""
+    """Model folder (bert, sbert) or fastText file (.bin, .bin.gz); None: the embedded model."""
     model_name: str | None = None
-    """What the privacy statement calls the model; None: as its folder or file."""
+    """Name of the model in the privacy statement; None: its folder or file name."""
     model_files: tuple[RawFile, ...] = ()
-    """Files of the model with their sources; empty: those of the folder, with their sha256."""
+    """Model files with their sources; empty: those in the folder, with their sha256."""
     cache: Path | None = None
-    """Folder that keeps vectors of texts and embedded models; None: nothing is kept."""
+    """Folder that keeps text vectors and embedded models; None: nothing is kept."""
     device: str = "auto"
-    """auto, cpu or cuda."""
+    """Device: auto, cpu or cuda."""
     threads: int = 1
     progress: Callable[[int, int], None] | None = None
-    """Called with (distinct texts done, distinct texts in all)."""
+    """Callback (distinct texts done, distinct texts in all)."""
 
 
 def make_features(
@@ -43,7 +43,7 @@ def make_features(
     """Return the features (N, F) of a kind of ``registry.TEXT_FEATURES`` for the nodes of a graph.
 
     Raises:
-        UserError: the kind is unknown, or what the kind itself refuses.
+        UserError: an unknown kind, or any error of the kind itself.
     """
     options = options or FeatureOptions()
     if kind not in TEXT_FEATURES:

@@ -1,4 +1,4 @@
-"""What every kind of feature returns."""
+"""Result type of every kind of feature."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class FeatureMatrix:
     preprocessing: tuple[str, ...]
     """Sentences for the privacy statement: what was fitted on which nodes."""
     models: tuple[RawFile, ...] = ()
-    """Files of the model that made them, with sha256; none for counted words."""
+    """Files of the model that made the features, with sha256; empty for counted words."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What was found in the texts and is lost, such as ``texts_cut``; for the owner of the data."""
+    """Counts of lost text, such as ``texts_cut``; for the owner of the data."""

@@ -1,4 +1,4 @@
-"""Means of sentence vectors over the columns of a node's texts (Sentence-BERT)."""
+"""Mean sentence vectors over the text columns of a node (Sentence-BERT)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from private_graphs.features.tiny import tiny_sentence_bert
 from private_graphs.files import sha256_of
 
 ENCODER_VERSION = 2
-"""Part of the fingerprint of stored vectors: raise it when the same model gives other vectors."""
+"""Version in the fingerprint of stored vectors; raise it when a model gives other vectors."""
 
 TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
-"""Tokens per batch, padding included."""
+"""Tokens per batch, padding included, by device."""
 
 
 def sentence_means(
@@ -50,9 +50,9 @@ def sentence_means(
 
     The model (Reimers & Gurevych, 2019) comes from a local folder in the layout of the
     sentence-transformers library; None makes a tiny randomly initialised one. With
-    ``view.empty_texts`` "counted" the mean is over all columns, empty ones included, as in the
-    code of Igamberdiev & Habernal (LREC 2022); with "masked" over columns with text, and a node
-    without any gets zeros. ``cache`` and ``progress`` are those of the BERT features.
+    ``view.empty_texts`` "counted" the mean is over all columns, empty ones included, as in the code
+    of Igamberdiev & Habernal (LREC 2022); with "masked" it is over columns with text, and a node
+    without text gets zeros. ``cache`` and ``progress`` work as in the BERT features.
 
     Raises:
         UserError: the library is not installed, or the model folder cannot be read.
@@ -91,10 +91,10 @@ class SentenceEncoder:
     pooled: dict[EmptyTexts, str] = {"counted": "sentence", "masked": "sentence"}
 
     def __init__(self, folder: Path, device: str = "auto") -> None:
-        """Load the model; nothing is looked up on the network.
+        """Load the model without network access.
 
         Raises:
-            UserError: the folder cannot be read, or the device is not there.
+            UserError: the folder cannot be read, or the device is missing.
         """
         from private_graphs.devices import resolve_device
 
@@ -117,12 +117,13 @@ class SentenceEncoder:
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
         """Return ``sentence`` (n, width) float32 and ``filled`` (n,) bool: not only white space.
 
-        Batches have fixed shapes and one thread multiplies: a row depends on its own text alone.
-        Threads share out a product as the machine's load has it, and round sums differently then.
+        Batches have fixed shapes and use one thread, so that a row depends on its own text alone:
+        with several threads, the split of a product, and so its rounding, would depend on the
+        machine's load.
         """
         lengths = self._lengths(texts)
         longest = self.longest or LADDER[-1]
-        if lengths is None:  # padding is not known, so no text may share a batch
+        if lengths is None:  # padding is unknown, so texts may not share a batch
             batches = [(np.array([i]), 1, None) for i in range(len(texts))]
         else:
             batches = fixed_batches(lengths, longest, self.tokens_per_batch)
@@ -142,11 +143,11 @@ class SentenceEncoder:
 
     @property
     def longest(self) -> int | None:
-        """Tokens of a text that the model reads; None where there is no limit."""
+        """Most tokens that the model reads per text; None for no limit."""
         return self.model.max_seq_length
 
     def lost(self, texts: list[str]) -> dict[str, int]:
-        """Count what of these texts is not read (:func:`lost_of`), where tokens tell."""
+        """Count texts that are not read completely (:func:`lost_of`), if tokens are known."""
         from transformers import PreTrainedTokenizerBase
 
         tokenizer = self.model.tokenizer
@@ -156,15 +157,15 @@ class SentenceEncoder:
         return lost_of([prompt + text for text in texts], tokenizer, self.longest)
 
     def _lengths(self, texts: list[str]) -> np.ndarray | None:
-        """Return (n,) tokens that the model reads, or None where it has no attention mask."""
+        """Return (n,) token counts, or None for a model without an attention mask."""
         prompt = self.model.prompts.get(self.model.default_prompt_name, "")
-        # Earlier versions of the library call it tokenize.
+        # Earlier versions of the library call this tokenize.
         tokenize = getattr(self.model, "preprocess", None) or self.model.tokenize
         mask = tokenize([prompt + text for text in texts]).get("attention_mask")
         return None if mask is None else mask.sum(dim=1).cpu().numpy()
 
     def _pad(self, _: Any, arguments: tuple[Any, ...]) -> None:
-        """Lengthen the tokenized batch on its way into the model, in place."""
+        """Pad the tokenized batch in place, before the model reads it."""
         from torch.nn.functional import pad
 
         if self._padded is None:
@@ -203,7 +204,7 @@ def _load(folder: Path, device: str) -> Any:
     try:
         with quiet_transformers():
             return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
-    except Exception as error:  # the readers of JSON, safetensors and pickles share no base
+    except Exception as error:  # JSON, safetensors and pickle errors share no base class
         raise UserError(
             f"{folder}: cannot be read as a sentence-transformers model ({error}); fetch the "
             "files again"

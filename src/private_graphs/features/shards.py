@@ -1,4 +1,4 @@
-"""Vectors of texts on disk, in files that are complete or absent, so that work can be resumed."""
+"""Stored text vectors, in files that are complete or absent, so that work can be resumed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def text_keys(texts: Sequence[str]) -> list[bytes]:
 class ShardStore:
     """Shards of one encoder: each holds arrays with one row per text, found by its sha256.
 
-    ``fingerprint`` says which model and code made the vectors; shards of another one, or with
-    broken content, are removed when they are met, and their texts count as not yet embedded.
+    ``fingerprint`` identifies the model and code that made the vectors; shards of another encoder
+    or with damaged content are removed when read, and their texts count as not yet embedded.
     """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
@@ -44,7 +44,7 @@ class ShardStore:
             safetensors.numpy.save_file(tensors, temporary, metadata=metadata)
 
     def shards(self) -> Iterator[tuple[list[bytes], dict[str, np.ndarray]]]:
-        """Yield keys and arrays of every sound shard, in the order of the file names."""
+        """Yield keys and arrays of every intact shard, in the order of the file names."""
         for path in sorted(self.folder.glob("*.safetensors")):
             tensors = self._read(path)
             if tensors is None:

@@ -15,10 +15,10 @@ from private_graphs.datasets.views import DataView
 
 @dataclass(frozen=True, eq=False)
 class DistinctTexts:
-    """Every text once, and how often each node has it."""
+    """Every text once, and how often each node uses it."""
 
     texts: list[str]
-    """T distinct texts, "" among them where a column is empty."""
+    """T distinct texts, including "" if a column is empty."""
     uses: scipy.sparse.csr_matrix
     """(N, T) int64: number of columns of the node that hold the text; rows add up to n_columns."""
     n_columns: int
@@ -50,21 +50,22 @@ def distinct_texts(table: pa.Table) -> DistinctTexts:
 
 
 def fitted_on(graph: TextGraph, view: DataView) -> np.ndarray:
-    """Return (N,) bool: the nodes whose texts decide the vocabulary or train a model."""
+    """Return (N,) bool: the nodes whose texts determine the vocabulary or train a model."""
     if view.vocabulary == "public_nodes":
         return graph.public_nodes
     return np.ones(graph.n_nodes, dtype=bool)
 
 
 def fitted_on_words(view: DataView) -> str:
-    """Say in words which nodes :func:`fitted_on` returns."""
+    """Return a phrase that says which nodes :func:`fitted_on` selects."""
     if view.vocabulary == "public_nodes":
         return "the public nodes (validation and test)"
     return "all nodes, private ones included"
 
 
 def coverage(view: DataView) -> str:
-    """Say what the nodes of :func:`fitted_on` mean for the guarantee (docs/privacy.md §5)."""
+    """Return a sentence: what fitting on the nodes of :func:`fitted_on` means for the guarantee
+    (docs/privacy.md §5)."""
     if view.vocabulary == "public_nodes":
         return "no text of a private node enters it"
     return "this step is outside the privacy guarantee (docs/privacy.md §5)"

@@ -1,4 +1,4 @@
-"""Tiny randomly initialised models, so that a run without a download exercises the same code."""
+"""Tiny randomly initialised models, so that a run without a download uses the same code."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TINY_BERT = {
     "intermediate_size": 192,
     "max_position_embeddings": 512,
 }
-"""Shape of the embedded BERT."""
+"""Architecture of the embedded BERT."""
 
 POSITION_SCALE = 0.1
-"""Position and segment vectors against those of words. Drawn equally large, they are most of every
-hidden state, the same for all texts, and a GCN on their means learns nothing."""
+"""Scale of position and segment vectors relative to word vectors. At equal scale they dominate
+every hidden state, are the same for all texts, and a GCN on the means learns nothing."""
 
 TINY_WIDTH = 64
 """Length of the vectors of the embedded sentence model."""
@@ -42,7 +42,7 @@ _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def tiny_bert(graph: TextGraph, view: DataView, folder: Path) -> Path:
     """Return a folder with a tiny BERT whose vocabulary comes from the fitted nodes' texts.
 
-    The same texts give the same folder name and the same weights. It has the files of a real
+    Equal texts give the same folder name and the same weights. The folder has the files of a real
     model: ``config.json``, ``vocab.txt``, ``tokenizer_config.json``, ``model.safetensors``.
     """
     vocabulary = word_pieces(graph, view)
@@ -65,8 +65,8 @@ def tiny_sentence_bert(graph: TextGraph, view: DataView, folder: Path) -> Path:
 def word_pieces(graph: TextGraph, view: DataView) -> list[str]:
     """Return a WordPiece vocabulary: special tokens, characters, the most frequent words.
 
-    Words are cut as BERT's tokenizer cuts them. Every character of the texts is there, alone and
-    as a continuation, so that none of their words is unknown.
+    Words are split as by BERT's tokenizer. The vocabulary contains every character of the texts,
+    alone and as a continuation, so that no word is unknown.
 
     Raises:
         UserError: there is no text to take words from.
@@ -125,18 +125,18 @@ def _write_sentence_bert(target: Path, bert: Path) -> None:
 
     offline = {"local_files_only": True}
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)  # the library draws a pooler that the file of weights has not
+        torch.manual_seed(SEED)  # the library initialises a pooler, which the weights lack
         transformer = Transformer(
             str(bert), model_kwargs=offline, processor_kwargs=offline, config_kwargs=offline
         )
         dense = Dense(TINY_BERT["hidden_size"], TINY_WIDTH, activation_function=torch.nn.Tanh())
     pooling = Pooling(TINY_BERT["hidden_size"], "mean")
     model = SentenceTransformer(modules=[transformer, pooling, dense], device="cpu")
-    model.save(str(target), create_model_card=False)  # the card would ask the hub
+    model.save(str(target), create_model_card=False)  # the model card would query the hub
 
 
 def _built_once(target: Path, write: Callable[[Path], None]) -> Path:
-    """Return the folder ``target``, written under another name first if it is not there."""
+    """Return the folder ``target``; if missing, write it under a temporary name and rename it."""
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def _built_once(target: Path, write: Callable[[Path], None]) -> Path:
             write(working)
         os.replace(working, target)
     except OSError:
-        if not target.is_dir():  # otherwise another run has just written the same files
+        if not target.is_dir():  # another run may just have written the same files
             raise
     finally:
         shutil.rmtree(working, ignore_errors=True)

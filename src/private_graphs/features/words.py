@@ -1,4 +1,4 @@
-"""Words of texts: tokens, counts per node, and the vocabulary that thresholds leave.
+"""Words of texts: tokens, counts per node, and the vocabulary within count thresholds.
 
 Tokens are those of Igamberdiev & Habernal (LREC 2022, §5): lower case, ASCII punctuation removed,
 split at white space.
@@ -25,14 +25,14 @@ from private_graphs.features.texts import (
 )
 
 COUNTS = (15, 15_000)
-"""A word stays if it occurs more often than the first and at most as often as the second."""
+"""Default thresholds: a word occurs more often than the first, at most as often as the second."""
 
 _NO_BLANKS = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u1a20-\u1aaf\u3040-\u30ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]{3,}"
 )
-"""Letters of scripts that write words without blanks between them: Thai, Lao, Tibetan, Burmese,
-Khmer, Tai Tham, Japanese, Chinese."""
+"""Runs of letters in scripts that write words without blanks between them: Thai, Lao, Tibetan,
+Burmese, Khmer, Tai Tham, Japanese, Chinese."""
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -42,7 +42,7 @@ def tokens(text: str) -> list[str]:
 
 
 def texts_not_split(texts: pa.Table) -> int:
-    """Return how many rows hold words of a script without blanks, which stay one token."""
+    """Return how many rows contain words of a script without blanks, which stay one token."""
     distinct = distinct_texts(texts)
     found = [number for number, text in enumerate(distinct.texts) if _NO_BLANKS.search(text)]
     return int((distinct.uses_of(np.array(found, dtype=np.int64)).sum(axis=1) > 0).sum())
@@ -50,7 +50,7 @@ def texts_not_split(texts: pa.Table) -> int:
 
 @dataclass(frozen=True, eq=False)
 class WordCounts:
-    """How often each node uses each word."""
+    """Number of uses of each word by each node."""
 
     words: list[str]
     """V words in the order of their code points."""
@@ -85,11 +85,11 @@ def count_words(texts: pa.Table) -> WordCounts:
 def vocabulary(
     graph: TextGraph, view: DataView, counts: tuple[int, int] = COUNTS
 ) -> tuple[WordCounts, str]:
-    """Return the words that the thresholds leave, counted per node, and a sentence about them.
+    """Return the words within the thresholds, counted per node, and a sentence about them.
 
-    A word stays if ``counts[0] < its occurrences <= counts[1]`` in the texts of the nodes that
-    ``view.vocabulary`` names. With public nodes, no text of a private node has any influence on
-    which columns there are (docs/privacy.md §5).
+    A word stays if ``counts[0] < its occurrences <= counts[1]`` in the texts of the nodes selected
+    by ``view.vocabulary``. With public nodes, no text of a private node influences which columns
+    exist (docs/privacy.md §5).
 
     Raises:
         UsageError: the thresholds leave no possible count.

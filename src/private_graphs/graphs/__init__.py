@@ -1,1 +1,1 @@
-"""Graph operations: normalisation, splits, samples of the training nodes."""
+"""Graph operations: normalisation, splits, node samples, METIS partitions, PageRank."""

@@ -1,4 +1,4 @@
-"""Partitions of a graph by METIS, which read every edge of it."""
+"""Graph partitions by METIS, which read every edge."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 def metis_partition(edge_index: np.ndarray, n_nodes: int, parts: int) -> np.ndarray:
     """Return (N,) part numbers 0..parts-1 of an undirected graph, by METIS: few edges are cut.
 
-    ``edge_index`` is (2, E), each edge once. Which parts come out depends on the build of METIS.
-    It reads every edge: no part of a method that claims anything. Source: Karypis & Kumar, SIAM
-    J. Sci. Comput. 1998.
+    ``edge_index`` is (2, E), each edge once. The partition depends on the build of METIS. It reads
+    every edge, so no method with a privacy claim uses it. Source: Karypis & Kumar, SIAM J. Sci.
+    Comput. 1998.
     """
     from pymetis import CSRAdjacency, part_graph
 

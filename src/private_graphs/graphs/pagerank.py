@@ -1,10 +1,10 @@
 """Approximate personalised PageRank: the exact fixed point of its l1-regularised problem.
 
-With degrees d, teleport probability α and penalty ρ, the row p of a root v minimises
-½ pᵀD⁻¹Qp - α p_v/d_v + ρα‖p‖₁ over a lazy walk, Q = I - (1-α)(I + AD⁻¹)/2 (Fountoulakis et al.
-2019; Zhang 2021, Algorithm 6, which takes damped steps to the same point). Its gradient g satisfies
-p >= 0, g_i = -ρα where p_i > 0, and -ρα <= g_i <= 0 elsewhere. Coordinates are pushed one at a time
-until no -g_i exceeds (1+γ)ρα, so that only nodes near the root are touched.
+With degrees d, teleport probability α and penalty ρ, the row p of a target node v minimises ½
+pᵀD⁻¹Qp - α p_v/d_v + ρα‖p‖₁ over a lazy walk, Q = I - (1-α)(I + AD⁻¹)/2 (Fountoulakis et al. 2019;
+Zhang 2021, Algorithm 6, which takes damped steps to the same point). Its gradient g satisfies p >=
+0, g_i = -ρα where p_i > 0, and -ρα <= g_i <= 0 elsewhere. Coordinates are pushed one at a time
+until no -g_i exceeds (1+γ)ρα, so that only nodes near v are touched.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import scipy.sparse
 from numba import njit
 
 ALPHA, RHO, GAMMA = 0.25, 1e-4, 1e-4
-"""Teleport probability, penalty and tolerance of the thesis, by a grid search that is not given."""
+"""Teleport probability, penalty and tolerance of the thesis, by an unpublished grid search."""
 
 
 def with_loops(edge_index: np.ndarray, n_nodes: int) -> scipy.sparse.csr_matrix:
-    """Return the symmetric (N, N) 0/1 matrix of undirected edges (2, E), with a loop everywhere."""
+    """Return the symmetric (N, N) 0/1 matrix of undirected edges (2, E) with all N loops."""
     first, second = edge_index
     loops = np.arange(n_nodes)
     ends = np.r_[first, second, loops], np.r_[second, first, loops]
@@ -29,7 +29,7 @@ def with_loops(edge_index: np.ndarray, n_nodes: int) -> scipy.sparse.csr_matrix:
 
 @njit(cache=True, nogil=True)
 def _row(start, neighbours, degree, root, alpha, rho, gamma, p, g, queue, queued, touched):
-    """Fill ``p`` and ``g`` (N,), zero outside the ``touched`` nodes; return how many these are."""
+    """Fill ``p`` and ``g`` (N,), zero outside the ``touched`` nodes; return the number of these."""
     n = p.shape[0]
     limit = (1.0 + gamma) * rho * alpha
     g[root] = -alpha / degree[root]
@@ -78,7 +78,7 @@ def _dense(start, neighbours, degree, roots, alpha, rho, gamma, out):
 
 
 def _parts(matrix: scipy.sparse.csr_matrix):
-    """The walk's graph as the kernels read it; UserError-free: every node has its loop."""
+    """Return the CSR arrays and degrees for the kernels; every node must have its loop."""
     degree = np.asarray(matrix.sum(axis=1)).ravel()
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), degree
 
@@ -90,7 +90,7 @@ def pagerank_rows(
     rho: float = RHO,
     gamma: float = GAMMA,
 ) -> np.ndarray:
-    """Return (M, N) rows of the roots (M,), in float64; ``matrix`` is that of ``with_loops``."""
+    """Return (M, N) float64 PageRank rows of target nodes (M,); ``matrix`` is ``with_loops``'."""
     out = np.zeros((len(roots), matrix.shape[0]))
     _dense(*_parts(matrix), np.asarray(roots, np.int64), alpha, rho, gamma, out)
     return out

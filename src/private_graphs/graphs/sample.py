@@ -1,4 +1,4 @@
-"""Samples of nodes, and the subgraph that they induce."""
+"""Samples of nodes, and induced subgraphs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 CHUNK = 1 << 22
-"""Entries that are looked up at a time."""
+"""Entries looked up at a time."""
 
 
 def stratified_sample(
@@ -18,14 +18,14 @@ def stratified_sample(
 ) -> np.ndarray:
     """Keep floor(count · fraction) random nodes of each label.
 
-    ``nodes`` (M,) are node ids, ``labels`` (M,) their labels (-1, no label, is a group of its
-    own). Returns the kept node ids, sorted. One relabelled node can change the fate of two others
-    (docs/privacy.md §3), which the accounting has to know.
+    ``nodes`` (M,) are node ids, ``labels`` (M,) their labels (-1, no label, forms a group). Returns
+    the kept node ids, sorted. One relabelled node can change the fate of two others
+    (docs/privacy.md §3), which the accounting must consider.
     """
     kept = []
     for label in np.unique(labels):
         members = nodes[labels == label]
-        count = int(len(members) * fraction + 1e-9)  # floor, forgiving 0.1 * 30 = 2.999…
+        count = int(len(members) * fraction + 1e-9)  # floor, tolerant of 0.1 * 30 = 2.999…
         kept.append(generator.permutation(members)[:count])
     return np.sort(np.concatenate(kept)) if kept else nodes[:0]
 
@@ -35,18 +35,18 @@ def keyed_coin_sample(
 ) -> np.ndarray:
     """Keep each node by an independent coin of probability ``fraction``.
 
-    The coins depend on the position in ``nodes`` and the generator alone, never on labels or
-    edges, so the sample costs no privacy (docs/privacy.md §3). Returns sorted node ids.
+    The coins depend on the position in ``nodes`` and the generator alone, never on labels or edges,
+    so the sample has no privacy cost (docs/privacy.md §3). Returns sorted node ids.
     """
     return np.sort(nodes[generator.random(len(nodes)) < fraction])
 
 
 def hashed_coin_sample(nodes: np.ndarray, fraction: float, key: bytes) -> np.ndarray:
-    """Keep each node by a coin of probability ``fraction`` that a public key tosses for its id.
+    """Keep each node by a coin of probability ``fraction``, derived from its id and a public key.
 
-    The coin compares BLAKE2b(id) under ``key`` with ``fraction``. Nothing else enters, not even the
-    other nodes: a node that appears or changes leaves every other coin as it was (docs/privacy.md
-    §3). Returns sorted node ids.
+    The coin compares BLAKE2b(id) under ``key`` with ``fraction`` and depends on nothing else, not
+    even on the other nodes: a node that appears or changes leaves every other coin unchanged
+    (docs/privacy.md §3). Returns sorted node ids.
     """
     heads = round(fraction * 2**64)
     digests = (
@@ -67,13 +67,13 @@ def induced_subgraph(
     Args:
         sources, targets: (entries,) node ids in 0..N-1, of any integer type.
         keep: (N,) bool, the nodes that stay.
-        chunk: entries looked up at a time; beside the result, memory is of this order.
+        chunk: entries looked up at a time; memory beyond the result is of this order.
 
     Returns:
         (2, kept entries) int64.
     """
     parts = [slice(start, start + chunk) for start in range(0, len(sources), chunk)]
-    # Looked up twice, which is cheap, rather than remembered, which is not.
+    # A second look-up is cheaper than storing the first.
     kept = sum(np.count_nonzero(keep[sources[part]] & keep[targets[part]]) for part in parts)
     renumbered = np.cumsum(keep, dtype=np.int64) - 1
     entries = np.empty((2, kept), dtype=np.int64)

@@ -1,1 +1,1 @@
-"""What a training run may claim: events, accountants, calibration, statements (docs/privacy.md)."""
+"""Privacy guarantees of runs: events, accountants, calibration, statements (docs/privacy.md)."""

@@ -1,9 +1,9 @@
-"""The three accountants, and what an event is worth.
+"""The three accountants, and the privacy cost of an event.
 
 ``moments`` is the published papers' formula, ``gdp`` exact Gaussian differential privacy, ``pld``
-dp-accounting's privacy loss distributions. Only ``price`` decides which of them may speak for an
-event. dp-accounting is imported where it is needed: it takes seconds. Section numbers refer to
-``docs/privacy.md``.
+dp-accounting's privacy loss distributions. ``price`` alone decides which of them applies to an
+event. dp-accounting is imported only where needed, because the import takes seconds. Section
+numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from private_graphs.privacy.losses import (
 )
 
 MAX_ORDER = 32
-"""Highest moment of the papers' accountant."""
+"""Highest moment order of the papers' accountant."""
 
 
 # --- exact Gaussian differential privacy (§0) -------------------------------------------------
@@ -87,13 +87,13 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 _SHARES = (1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.2, 0.5)
-"""Shares of δ that are set aside for the distance of noise from the noise that is priced."""
+"""Shares of δ reserved for the distance between the actual noise and the noise of the proof."""
 
 
 def despite_distance(
     epsilon_of: Callable[[float], float], total_variation: float, delta: float
 ) -> float:
-    """Return ε of noise that is ``total_variation`` away from the noise that has ``epsilon_of(δ)``.
+    """Return ε of noise at distance ``total_variation`` from noise with ``epsilon_of(δ)``.
 
     δ grows by (1 + e^ε) · ``total_variation`` (§0.6). Infinity where that is too much.
     """
@@ -107,10 +107,10 @@ def despite_distance(
 
 
 def lattice_epsilon(mu: float, total_variation: float, delta: float) -> tuple[float, str]:
-    """Return ε of discrete Gaussian noise on a lattice at the ratio ``mu``, and who says so (§0.6).
+    """Return ε of discrete Gaussian noise on a lattice at ratio ``mu``, and the accountant (§0.6).
 
-    Exact Gaussian DP of rounded Gaussian noise, from which it is ``total_variation`` away; at too
-    large an ε, zCDP of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
+    The proof uses exact Gaussian DP of rounded Gaussian noise at distance ``total_variation``; at
+    too large an ε, zCDP of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 4).
     """
     epsilon = despite_distance(lambda left: gdp_epsilon(mu, left), total_variation, delta)
     if math.isfinite(epsilon):
@@ -160,8 +160,8 @@ def moments_epsilon(
 ) -> float:
     """Return the papers' ε: min over λ = 1..MAX_ORDER of (steps·α(λ) + ln(1/δ))/λ.
 
-    A bound for Poisson sampling under add/remove of one clipped term, and for nothing else.
-    Never below ln(1/δ)/MAX_ORDER.
+    This is a bound for Poisson sampling under add/remove of one clipped term, and for nothing else.
+    It is never below ln(1/δ)/MAX_ORDER.
     """
     check(steps=steps, delta=delta)
     return min(
@@ -171,11 +171,11 @@ def moments_epsilon(
 
 
 def _cancelling_moment(sampling_rate: float, noise_multiplier: float, order: int) -> float:
-    """One step's moment by the alternating double sum of 2016, float64 cancellation included.
+    """Return one step's moment by the alternating double sum of 2016, with float64 cancellation.
 
-    Last bits are what remains of these sums. So exp is that of the standard library, as NumPy's
-    differs between processors, and terms are added one by one, as ``sum`` compensates from Python
-    3.12 on.
+    The last bits are what remains of these sums. So exp comes from the standard library, since
+    NumPy's differs between processors, and terms are added one by one, since ``sum`` compensates
+    from Python 3.12 on.
     """
 
     def exp(exponent: float) -> float:
@@ -198,11 +198,11 @@ def _cancelling_moment(sampling_rate: float, noise_multiplier: float, order: int
 def cancelling_moments_epsilon(
     noise_multiplier: float, steps: int, sampling_rate: float, delta: float
 ) -> float:
-    """Return what the authors' accountant prints: the same formula, with cancellation (§1).
+    """Return the ε that the authors' accountant prints: the same formula, with cancellation (§1).
 
-    **Not a bound**: for λ >= 24 or so at σ >= 100 rounding errors make it too small, even
-    negative. It exists to show what the released code reports. Moments that come out negative
-    or infinite are left out, as there; infinity where none is left.
+    **Not a bound**: for λ >= 24 or so at σ >= 100 rounding errors make it too small, even negative.
+    It exists to show what the released code reports. As in that code, negative or infinite moments
+    are left out; infinity where none is left.
     """
     check(steps=steps, delta=delta, rate=sampling_rate, noise=noise_multiplier)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -229,9 +229,9 @@ def pld_epsilon(
     """Return ε of ``steps`` Gaussian releases under Poisson sampling, rounded up (pessimistic).
 
     ``relation``: ``replace`` (the affected term becomes another one of norm <= C), ``add_remove``
-    or ``zero_out`` (it vanishes or appears; the worse direction). The noise multiplier is
-    relative to C under every relation; the library doubles the sensitivity for ``replace``.
-    Too large by less than 2e-4 for ε of practical size.
+    or ``zero_out`` (it vanishes or appears; the worse direction). The noise multiplier is relative
+    to C under every relation; the library doubles the sensitivity for ``replace``. The result is
+    too large by less than 2e-4 for ε of practical size.
     """
     check(noise=noise_multiplier, steps=steps, rate=sampling_rate, delta=delta, relation=relation)
     mechanism = SampledGaussian(noise_multiplier, int(steps), sampling_rate, relation)
@@ -250,55 +250,55 @@ def pld_name() -> str:
     return f"privacy loss distribution (dp-accounting {version('dp-accounting')})"
 
 
-# --- what an event is worth -------------------------------------------------------------------
+# --- privacy cost of events -------------------------------------------------------------------
 
 PRICED_UNITS = ("node", "record", "subgraph", "graph")
 
 
 @dataclass(frozen=True)
 class PricedEvent:
-    """What one event proves for a unit and a relation; ``epsilon`` None means: nothing."""
+    """Guarantee of one event for a unit and a relation; ``epsilon`` None: nothing is proved."""
 
     epsilon: float | None
     accountant: str
     proof: str
     second_route: float | None = None
-    """ε by an independent computation, for comparison; None where there is none."""
+    """ε by an independent computation, for comparison; None if there is none."""
     mu: float | None = None
-    """μ of exact Gaussian DP; None where the event was priced by PLD or not at all."""
+    """μ of exact Gaussian DP; None if ε comes from PLD or nothing is proved."""
     mechanism: Loss | None = None
-    """Its privacy loss, for composition."""
+    """Privacy loss, for composition."""
     total_variation: float = 0.0
-    """Distance of its noise from the noise that ``mu`` and ``mechanism`` describe (§0.6)."""
+    """Distance of the noise from the noise that ``mu`` and ``mechanism`` describe (§0.6)."""
     inside: tuple[PricedEvent, ...] = ()
-    """What a secret sample amplifies, priced without it."""
+    """Guarantees of the releases inside a secret sample, before amplification."""
     rate: float = 1.0
-    """Of the secret sample."""
+    """Sampling rate of the secret sample."""
     shared: str = ""
     """Name of the secret sample where several runs read it (``SecretSample``)."""
     claim: tuple[str, str] | None = None
-    """Unit and relation that it was priced for; only events of one claim compose."""
+    """Unit and relation of the guarantee; only events with the same claim compose."""
     conditions: tuple[str, ...] = ()
-    """What the proof takes for granted about the code that trained."""
+    """Assumptions of the proof about the code that trained."""
 
 
 def _nothing(reason: str) -> PricedEvent:
-    """What an event proves that proves nothing."""
+    """Return the guarantee of an event that proves nothing."""
     return PricedEvent(None, "none", f"none: {reason}")
 
 
 def _moves_a_term(event: NoisyGradients, unit: str) -> bool:
-    """Whether a unit is less than a clipped term, which it moves even where it vanishes."""
+    """Return whether a unit is part of a clipped term, which it moves even by vanishing."""
     return unit == "node" or (unit == "record" and event.clipping != "per_record")
 
 
 def sensitivity(event: NoisyGradients, unit: str, relation: str) -> float | None:
     """Return how far one unit moves one release that it touches, or None without a bound.
 
-    In the units of the gradient. A node's data moves the clipped gradient of its part from one
-    vector of norm <= C to any other, whatever the relation: 2C. So does a record's where groups of
-    records are clipped as one. A whole term that vanishes, of a subgraph, a graph or a record
-    clipped by itself, takes a vector of norm <= C away: C; replaced, 2C (§2, §3).
+    The result is in the units of the gradient. A node's data moves the clipped gradient of its part
+    from one vector of norm <= C to any other, whatever the relation: 2C. So does a record's data
+    where groups of records are clipped as one. A whole term that vanishes, of a subgraph, a graph
+    or a record clipped by itself, takes a vector of norm <= C away: C; replaced, 2C (§2, §3).
     """
     if event.clipping == "none":
         return None
@@ -366,7 +366,7 @@ def _refused(event: NoisyGradients, unit: str, relation: str) -> PricedEvent | N
 
 
 def _second_route(mechanism: SampledGaussian, delta: float) -> float | None:
-    """ε by PLD beside an exact value; None where ε is too large for the library's grid."""
+    """Return ε by PLD to compare with an exact value; None if too large for the library's grid."""
     try:
         return pld_of((mechanism,), delta)
     except UserError:
@@ -430,7 +430,7 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
 
 
 _GRID = 200.0
-"""Above this ε a grid of losses takes long or overflows; another proof is as good."""
+"""ε above which a grid of losses takes long or overflows; another proof is then as good."""
 
 
 @cache
@@ -445,10 +445,10 @@ def zcdp_name() -> str:
 def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float | None]:
     """Return ε, accountant and second route of adaptive releases with these losses.
 
-    Loss distributions where every loss has one; zCDP where a release is better described by it,
-    or described by nothing else; the sum of ε where all are pure. All are proofs, the smallest ε
-    holds; of two routes to the same one the larger is taken. UserError where none covers all
-    losses.
+    Candidates are loss distributions, if every loss has one; zCDP, if a release is better described
+    by it or by nothing else; and the sum of ε, if all losses are pure. Each is a proof, so the
+    smallest ε holds; of two routes to the same proof the larger ε is taken. UserError if none
+    covers all losses.
     """
     found: list[tuple[float, str, float | None]] = []
     if all(isinstance(each, LaplaceLoss | PureLoss) for each in losses):
@@ -474,7 +474,7 @@ def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float 
 
 
 def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
-    """ε by a route that shares no code with the loss distributions; None where there is none."""
+    """Return ε by a route that shares no code with the loss distributions; None without one."""
     if len(losses) == 1 and isinstance(losses[0], PureLoss):
         return pure_epsilon(losses[0].epsilon, losses[0].steps, delta)
     if len(losses) == 1 and isinstance(losses[0], LaplaceLoss) and losses[0].steps == 1:
@@ -487,7 +487,7 @@ def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
 def loss_of(event: Query) -> Loss:
     """Return the privacy loss of a query.
 
-    Its sensitivity, whatever the relation, is that of a moved mean.
+    Under every relation, its sensitivity is the distance by which its mean moves.
     """
     if isinstance(event, GaussianQuery):
         return SampledGaussian(event.noise_std / event.sensitivity, event.count, 1.0, "zero_out")
@@ -508,7 +508,7 @@ def loss_of(event: Query) -> Loss:
 
 
 def _describe_loss(event: Query) -> str:
-    """What one release of a query is worth, for the proof."""
+    """Return a description of one release of a query, for the proof."""
     if isinstance(event, GaussianQuery):
         kind = "discrete Gaussian" if event.spacing else "Gaussian"
         return f"L2 sensitivity {event.sensitivity:g} under {kind} noise {event.noise_std:g}"
@@ -599,12 +599,12 @@ def _price_sample(event: SecretSample, unit: str, relation: str, delta: float) -
 
 @lru_cache(maxsize=1024)
 def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
-    """Return what ``event`` proves for one unit under the relation, at delta.
+    """Return the guarantee that ``event`` proves for one unit under the relation, at delta.
 
-    ``unit`` is node, record, subgraph or graph for gradients; a query answers for its own unit and
-    relation only. Gradients that are not clipped jointly prove nothing
-    (``epsilon`` None, ``proof`` says why). A shuffled order is priced as the cyclic one. What
-    cannot be priced soundly raises UserError.
+    ``unit`` is node, record, subgraph or graph for gradients; a query proves a guarantee for its
+    own unit and relation only. Gradients that are not clipped jointly prove nothing (``epsilon``
+    None, ``proof`` says why). A shuffled order is treated as the cyclic one. An event without a
+    sound proof raises UserError.
     """
     check(delta=delta, relation=relation)
     if isinstance(event, Unnoised):
@@ -631,11 +631,11 @@ def _compose_samples(
     others: Sequence[tuple[PricedEvent, int]],
     delta: float,
 ) -> float:
-    """Return ε of runs that read secret samples, and of all other releases.
+    """Return ε of runs that read secret samples, composed with all other releases.
 
-    What reads one sample composes inside it and is amplified once; runs whose sample has no name
-    draw one each. Basic composition of samples: each, and the others together, get the same share
-    of δ.
+    Releases that read one sample compose inside it and are amplified once; each run whose sample
+    has no name draws its own. Samples compose by basic composition: each, and the others together,
+    get the same share of δ.
     """
     named: dict[str, list[tuple[PricedEvent, int]]] = {}
     for event, n_runs in samples:
@@ -655,11 +655,11 @@ def _compose_samples(
 def compose_groups(
     groups: Sequence[tuple[Sequence[PricedEvent], int]], delta: float
 ) -> float | None:
-    """Return ε of releasing several groups of runs: each its events and how many runs there are.
+    """Return ε of releasing several groups of runs, each given by its events and number of runs.
 
-    None where an event proves nothing. Exact Gaussian DP where all events have a μ, PLD otherwise.
-    Raises UserError where no accountant covers all events, where PLD gives no finite ε, and for
-    events of different units or relations, which do not compose.
+    None if an event proves nothing. Exact Gaussian DP is used if all events have a μ, PLD
+    otherwise. Raises UserError where no accountant covers all events, where PLD gives no finite ε,
+    and for events of different units or relations, which do not compose.
     """
     check_delta(delta)
     for _, n_runs in groups:

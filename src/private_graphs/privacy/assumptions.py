@@ -1,4 +1,4 @@
-"""What a privacy statement takes for granted about noise, seeds and other files, in words."""
+"""Assumptions of a privacy statement about noise, seeds and other files, in words."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
         for dtype in ("float32", "float64")
     },
 }
-"""What stands in the assumptions about the noise, by what drew it and where its bits come from."""
+"""Assumption about the noise, by generator and by the source of its bits."""
 SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"
 ONLY_THIS_FILE = (
     "no other file of results from the same private data is released; epsilon_of_file composes "
@@ -97,12 +97,12 @@ ONLY_THIS_FILE = (
 def assumptions_of(
     given: Sequence[str], prices: Prices, private: bool, noise_source: NoiseSource, generator: str
 ) -> tuple[str, ...]:
-    """Return ``given``, then what the proofs of all mechanisms and their noise suppose (§11).
+    """Return ``given``, then the assumptions of all mechanisms' proofs and of their noise (§11).
 
-    ``generator`` are keys of ``NOISE_GENERATORS``, joined by +.
+    ``generator`` contains keys of ``NOISE_GENERATORS``, joined by +.
     """
     listed = list(given)
-    if private and prices.own:  # nothing is supposed of noise where nothing private is read
+    if private and prices.own:  # no assumption on noise where nothing private is read
         for priced, _ in prices.groups:
             for each in priced:
                 listed += each.conditions

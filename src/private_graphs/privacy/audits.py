@@ -1,8 +1,8 @@
 """Lower bounds on ε from the errors of an attack: pure functions of counts.
 
 An attack guesses on which of two neighbouring datasets a mechanism ran. A guarantee bounds how
-often it may be right, so that an attack that errs too rarely refutes it. Section numbers refer to
-``docs/privacy.md``.
+often the attack may be right, so that an attack that errs too rarely refutes it. Section numbers
+refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.checks import check_delta
 
 PROFILE_EPSILONS = tuple(np.linspace(0.0, 20.0, 401).tolist())
-"""Where a claimed profile is tested; more points make the test sharper, never wrong."""
+"""Values of ε at which a claimed profile is tested; more make the test sharper, never wrong."""
 _LARGEST_EPSILON = 700.0
 
 
 @dataclass(frozen=True)
 class Errors:
-    """How often an attack guessed the wrong one of two neighbouring datasets."""
+    """Error counts of an attack that guesses which of two neighbouring datasets was used."""
 
     first: int
-    """Runs on the first dataset that were taken for runs on the second."""
+    """Runs on the first dataset that the attack assigned to the second."""
     first_runs: int
     second: int
-    """Runs on the second dataset that were taken for runs on the first."""
+    """Runs on the second dataset that the attack assigned to the first."""
     second_runs: int
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Errors:
                 )
 
     def bounds(self, confidence: float) -> tuple[float, float]:
-        """Upper bounds on both error rates that hold together at ``confidence``."""
+        """Return upper bounds on both error rates that hold jointly at ``confidence``."""
         tail = (1 - _checked(confidence)) / 2
         return (
             rate_upper_bound(self.first, self.first_runs, tail),
@@ -62,16 +62,16 @@ def _checked(confidence: float) -> float:
 def rate_upper_bound(errors: int, runs: int, tail: float) -> float:
     """Return the Clopper-Pearson upper bound on an error rate; it fails with probability ``tail``.
 
-    Source: Clopper & Pearson 1934. 1 where every run is an error.
+    The bound is 1 if every run is an error. Source: Clopper & Pearson 1934.
     """
     return 1.0 if errors >= runs else float(beta.ppf(1 - tail, errors + 1, runs - errors))
 
 
 def two_point_epsilon(errors: Errors, delta: float, confidence: float = 0.95) -> float:
-    """Return a lower bound on ε at ``delta`` that supposes nothing about the mechanism (§10).
+    """Return a lower bound on ε at ``delta`` without assumptions about the mechanism (§10).
 
-    With upper bounds a, b on the two error rates, an (ε, δ)-private mechanism has
-    1 - a <= e^ε b + δ, and the same with a and b exchanged. Never below 0.
+    With upper bounds a, b on the two error rates, an (ε, δ)-private mechanism has 1 - a <= e^ε b +
+    δ, and the same with a and b exchanged. The result is never below 0.
     """
     check_delta(delta)
     a, b = errors.bounds(confidence)
@@ -107,7 +107,7 @@ def refutes_profile(
 ) -> bool:
     """Return whether the errors contradict a claimed profile δ(ε), whatever the mechanism (§10).
 
-    They do if 1 - b - e^ε a > δ(ε), or the same with a and b exchanged, for one of ``epsilons``.
+    This is so if 1 - b - e^ε a > δ(ε), or the same with a and b exchanged, for one of ``epsilons``.
     """
     a, b = errors.bounds(confidence)
     for epsilon in epsilons:
@@ -118,11 +118,11 @@ def refutes_profile(
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Return how likely so many right guesses are at most, in one run of an (ε, δ)-DP mechanism.
+    """Return an upper bound on the p-value of the guesses in one run of an (ε, δ)-DP mechanism.
 
-    Each of m ``canaries`` was included independently with probability 1/2; the attack guessed for
-    r of them and was ``right`` v times: P[Bin(r, q) >= v] + 2mδ · max_i P[v > Bin(r, q) >= v-i]/i
-    with q = e^ε/(1 + e^ε). Source: Steinke, Nasr & Jagielski 2023, Theorem 5.2.
+    Each of m ``canaries`` was included independently with probability 1/2; the attack guessed for r
+    of them and was ``right`` v times. The bound is P[Bin(r, q) >= v] + 2mδ · max_i P[v > Bin(r, q)
+    >= v-i]/i with q = e^ε/(1 + e^ε). Source: Steinke, Nasr & Jagielski 2023, Theorem 5.2.
     """
     if not 0 <= right <= guesses <= canaries or canaries < 1:
         raise UserError(
@@ -143,7 +143,7 @@ def one_run_epsilon(
 ) -> float:
     """Return the largest ε that one run with many canaries refutes, 0 if none (§10).
 
-    It bounds the include/exclude relation (``add_remove`` of one canary) and supposes nothing
+    It bounds the include/exclude relation (``add_remove`` of one canary) and needs no assumption
     about the mechanism. Source: Steinke, Nasr & Jagielski 2023.
     """
     check_delta(delta)

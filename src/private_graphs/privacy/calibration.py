@@ -1,4 +1,4 @@
-"""Noise for a wanted ε, always rounded up to three decimals so that the promise holds.
+"""Noise for a requested ε, always rounded up to three decimals so that the guarantee holds.
 
 Section numbers refer to ``docs/privacy.md``.
 """
@@ -47,9 +47,9 @@ def refuse_large_delta(delta: float, n_units: int) -> None:
 def _smallest_noise(epsilon_of: Callable[[float], float], target: float, guess: float) -> float:
     """Return the smallest noise in whole thousandths with ``epsilon_of(noise) <= target``.
 
-    ``epsilon_of`` decreases in the noise. Walks away from ``guess`` in growing strides until the
-    answer is enclosed, then interpolates and sometimes bisects; an exact guess costs two or
-    three evaluations.
+    ``epsilon_of`` decreases in the noise. The search walks away from ``guess`` in growing strides
+    until the answer is enclosed, then interpolates and sometimes bisects; an exact guess needs two
+    or three evaluations.
     """
     value = lru_cache(maxsize=None)(lambda thousandths: epsilon_of(thousandths / 1000))
     low = high = max(1, math.ceil(1000 * guess))
@@ -61,7 +61,7 @@ def _smallest_noise(epsilon_of: Callable[[float], float], target: float, guess: 
     while low > 0 and value(low) <= target:
         low, high, stride = (max(low - stride, low // 2), low, 4 * stride)
     turn = 0
-    while high - low > 1:  # low fails (or is no noise at all), high holds
+    while high - low > 1:  # low fails (or is zero noise), high holds
         turn, middle = turn + 1, (low + high) // 2
         if low > 0 and turn % 3:  # bisects every third time, whatever the shape of the function
             middle = _crossing(low, high, value(low), value(high), target, middle)
@@ -72,7 +72,7 @@ def _smallest_noise(epsilon_of: Callable[[float], float], target: float, guess: 
 def _crossing(
     low: int, high: int, at_low: float, at_high: float, target: float, otherwise: int
 ) -> int:
-    """Where between ``low`` and ``high`` a power law through both reaches ``target``."""
+    """Return the point between ``low`` and ``high`` where a power law reaches ``target``."""
     if not 0 < at_high < at_low < math.inf:
         return otherwise
     share = math.log(at_low / target) / math.log(at_low / at_high)
@@ -105,8 +105,8 @@ def moments_noise(epsilon: float, steps: int, sampling_rate: float, delta: float
 def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float:
     """Return the noise multiplier of ``epochs`` full Gaussian releases with at most ``epsilon``.
 
-    Sensitivity 2C under ``replace``, C under ``add_remove`` and ``zero_out``. Node-level
-    guarantees of gradient mechanisms are ``replace`` (§2, §3 A).
+    The sensitivity is 2C under ``replace``, C under ``add_remove`` and ``zero_out``. Node-level
+    guarantees of gradient mechanisms use ``replace`` (§2, §3 A).
     """
     check(epsilon=epsilon, steps=epochs, delta=delta, relation=relation)
     return _smallest_noise(
@@ -120,8 +120,8 @@ def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float
 def lattice_noise(epsilon: float, releases: int, delta: float, dimension: int) -> float:
     """Return the noise of each of ``releases`` releases on a lattice, in units of the sensitivity.
 
-    As :func:`gdp_noise` for discrete Gaussian noise on ``dimension`` numbers, with the coarsest
-    spacing that is allowed (§0.6).
+    The discrete-Gaussian counterpart of :func:`gdp_noise`, on ``dimension`` numbers, with the
+    coarsest allowed spacing (§0.6).
     """
     check(epsilon=epsilon, steps=releases, delta=delta)
     distance = lattice_distance(LATTICE_RATIO, dimension * releases)
@@ -138,7 +138,7 @@ def pld_noise(
 ) -> float:
     """Return the noise multiplier of Poisson-sampled releases with at most ``epsilon`` (§0.2).
 
-    The independent route of ``fourier`` finds the neighbourhood, PLD alone decides.
+    The independent route of ``fourier`` gives the initial guess; PLD alone decides.
     """
     from private_graphs.privacy.fourier import fourier_epsilon
 
@@ -156,7 +156,7 @@ def pld_noise(
 
 
 def _mu(noise_multiplier: float, steps: int, relation: str) -> float:
-    """μ of ``steps`` Gaussian releases: sensitivity 2C under replace, C otherwise (§0.1)."""
+    """Return μ of ``steps`` Gaussian releases: sensitivity 2C under replace, C otherwise (§0.1)."""
     return (2 if relation == "replace" else 1) * math.sqrt(steps) / noise_multiplier
 
 
@@ -165,8 +165,8 @@ def scale_noise(
 ) -> float:
     """Return the smallest scale at which ``queries(scale)`` compose to at most ``epsilon``.
 
-    For releases of several kinds whose noise grows with one common scale. The independent route of
-    ``fourier`` finds the neighbourhood, what prices the composition alone decides.
+    This serves releases of several kinds whose noise grows with one common scale. The independent
+    route of ``fourier`` gives the initial guess; the accountant of the composition alone decides.
     """
     from private_graphs.privacy.fourier import fourier_of
 
@@ -197,7 +197,7 @@ def renyi_scale(
 
 
 def moments_formula(sampling_rate: float, steps: int) -> str:
-    """Name of the published formula with its arguments, for statements and tables."""
+    """Return the name of the published formula with its arguments, for statements and tables."""
     return f"moments accountant (Abadi et al. 2016) with q = {sampling_rate:g}, T = {steps}"
 
 
@@ -232,8 +232,9 @@ def epsilon_for(
 ) -> float:
     """Return ε by the named accountant: moments (add_remove), gdp (sampling rate 1) or pld.
 
-    Other combinations raise UsageError, which names the accountant to use. ``cancelling`` is what
-    the authors of LREC 2022 print (add_remove), no bound: UserError where it has no finite value.
+    Other combinations raise UsageError, which names the accountant to use. ``cancelling`` is the
+    value that the code of LREC 2022 prints (add_remove) and no bound: UserError where it has no
+    finite value.
     """
     _check_accountant(accountant, sampling_rate, relation)
     check(noise=noise_multiplier, steps=steps, delta=delta)

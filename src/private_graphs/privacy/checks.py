@@ -9,7 +9,7 @@ from private_graphs.errors import UsageError, suggest
 RELATIONS = ("add_remove", "zero_out", "replace")
 SMALLEST_NOISE = 0.001
 MOST_STEPS = 10**12
-"""More are a mistake: the tails that are cut off their composition are no longer small."""
+"""Most steps: beyond this the truncated tails of a composition are no longer small."""
 
 
 def check_delta(delta: float) -> None:
@@ -68,12 +68,11 @@ _CHECKS = {
 
 
 def check(**values: float | str) -> None:
-    """Raise UsageError for a value that is out of range: by name epsilon, delta, noise, steps,
-    rate, relation."""
+    """Check values by name (epsilon, delta, noise, steps, rate, relation); UsageError if wrong."""
     for name, value in values.items():
         _CHECKS[name](value)
 
 
 def delta_too_large(delta: float, n_units: int) -> bool:
-    """True where delta allows publishing a whole unit: delta · n_units >= 1 (§5)."""
+    """Return whether delta allows publishing a whole unit: delta · n_units >= 1 (§5)."""
     return delta * n_units >= 1

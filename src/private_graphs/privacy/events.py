@@ -1,7 +1,7 @@
-"""What a mechanism released, as immutable values that the accountants price.
+"""Events: the releases of a mechanism, as immutable values for the accountants.
 
-An event says nothing about privacy by itself; ``accountants.price`` does, for a unit and a
-relation. Section numbers refer to ``docs/privacy.md``.
+An event alone is no guarantee; ``accountants.price`` derives one for a unit and a relation. Section
+numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def _positive(name: str, value: int) -> None:
 
 @dataclass(frozen=True)
 class FullBatch:
-    """Every release covers everything: one clipped gradient of the whole graph (§2), or the sum
-    of the clipped gradients of ``parts`` disjoint subgraphs under one noise draw (§3 A′)."""
+    """Sampling in which every release covers all data: one clipped gradient of the whole graph
+    (§2), or the sum of the clipped gradients of ``parts`` disjoint subgraphs under one noise draw
+    (§3 A′)."""
 
     parts: int = 1
 
@@ -32,13 +33,13 @@ class FullBatch:
         _positive("parts", self.parts)
 
     def describe(self) -> str:
-        """Name in the privacy statement."""
+        """Return the name in the privacy statement."""
         return "none"
 
 
 @dataclass(frozen=True)
 class Cyclic:
-    """One of ``parts`` disjoint subgraphs per release, each once per epoch (§3 A)."""
+    """Sampling of one of ``parts`` disjoint subgraphs per release, each once per epoch (§3 A)."""
 
     parts: int
 
@@ -46,13 +47,13 @@ class Cyclic:
         _positive("parts", self.parts)
 
     def describe(self) -> str:
-        """Name in the privacy statement."""
+        """Return the name in the privacy statement."""
         return f"cyclic({self.parts})"
 
 
 @dataclass(frozen=True)
 class Shuffled:
-    """As :class:`Cyclic`, in a fresh random order every epoch; never amplified (§3 A)."""
+    """Sampling as in :class:`Cyclic`, but in a random order every epoch; never amplified (§3 A)."""
 
     parts: int
 
@@ -60,13 +61,13 @@ class Shuffled:
         _positive("parts", self.parts)
 
     def describe(self) -> str:
-        """Name in the privacy statement."""
+        """Return the name in the privacy statement."""
         return f"shuffle({self.parts})"
 
 
 @dataclass(frozen=True)
 class Poisson:
-    """Each part joins each release independently with probability ``rate`` (§3 B)."""
+    """Poisson sampling: each part joins each release independently at ``rate`` (§3 B)."""
 
     rate: float
 
@@ -75,7 +76,7 @@ class Poisson:
             raise UserError(f"sampling rate is {self.rate}; expected a number in (0, 1]")
 
     def describe(self) -> str:
-        """Name in the privacy statement."""
+        """Return the name in the privacy statement."""
         return f"poisson({self.rate:g})"
 
 
@@ -88,9 +89,10 @@ class NoisyGradients:
 
     Each release is (sum of the gradients of the parts that take part, each clipped to
     ``clip_norm``) + N(0, (noise_multiplier · clip_norm)²) in every coordinate. With clipping
-    ``per_record`` every term is one record, whose gradient reads no other, and a part of cyclic or
-    shuffled releases is a lot of them; ``per_group`` the same with groups of records in a fixed
-    public partition, whose mean gradient is clipped as one (microbatches).
+    ``per_record`` every term is the gradient of one record and reads no other record; a part of
+    cyclic or shuffled releases is then a minibatch of records. ``per_group`` is the same with
+    groups of records in a fixed public partition, whose mean gradient is clipped as one
+    (microbatches).
     """
 
     clipping: Clipping
@@ -103,7 +105,7 @@ class NoisyGradients:
     n_tensors: int = 4
     """Parameter tensors; per-tensor clipping bounds the joint norm by sqrt(n_tensors) only."""
     relabel_touches: int = 1
-    """Parts that one changed node can touch: 1; 3 or 4 under class-stratified subsampling (§3)."""
+    """Parts that one changed node touches: 1, or 3 or 4 under class-stratified subsampling (§3)."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.clip_norm) and self.clip_norm > 0):
@@ -125,16 +127,16 @@ class NoisyGradients:
 
     @property
     def parts(self) -> int:
-        """Number of disjoint parts; 1 for Poisson sampling, whose price depends on the rate."""
+        """Number of disjoint parts; 1 for Poisson sampling, whose cost depends on the rate."""
         return getattr(self.sampling, "parts", 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Query:
-    """``count`` adaptive releases of which one ``unit``, changed by ``relation``, moves each.
+    """``count`` adaptive releases, each moved by a change of one ``unit`` under ``relation``.
 
     The sensitivity holds for this unit and relation and for no other claim. ``reason`` says in
-    words why it does; it goes into the proof.
+    words why it does and goes into the proof.
     """
 
     unit: str
@@ -142,10 +144,10 @@ class _Query:
     count: int
     reason: str
     clipping: Bounding = "none"
-    """What is clipped so that the sensitivity holds; none where it follows otherwise."""
+    """Clipping on which the sensitivity rests; none where it follows otherwise."""
     calls: int = 0
-    """Releases in all, where they are of parts of the data of which one unit moves ``count``
-    numbers or rows; 0: ``count``."""
+    """Number of releases, where these read parts of the data and one unit moves ``count`` numbers
+    or rows among them; 0: ``count``."""
 
     def _check(self, **numbers: float) -> None:
         _positive("count", self.count)
@@ -162,16 +164,16 @@ LATTICE_RATIO = 2.0**-30
 class GaussianQuery(_Query):
     """Each release is a vector of L2 sensitivity ``sensitivity`` plus N(0, noise_std² I).
 
-    With a ``spacing`` the vector lies on that lattice and the noise is the discrete Gaussian on it
-    (§0.6).
+    With a ``spacing`` the vector lies on a lattice with that spacing and the noise is the discrete
+    Gaussian on it (§0.6).
     """
 
     sensitivity: float
     noise_std: float
     spacing: float = 0.0
-    """0: continuous noise."""
+    """Spacing of the lattice; 0: continuous noise."""
     dimension: int = 1
-    """Numbers of one release; of a lattice alone it enters the price."""
+    """Numbers in one release; it affects the privacy cost on a lattice only."""
 
     def __post_init__(self) -> None:
         self._check(sensitivity=self.sensitivity, noise_std=self.noise_std)
@@ -184,15 +186,15 @@ class GaussianQuery(_Query):
 
     @property
     def total_variation(self) -> float:
-        """Distance of all releases' noise from a rounded Gaussian, at most (§0.6)."""
+        """Upper bound on the distance of all releases' noise from a rounded Gaussian (§0.6)."""
         return lattice_distance(self.spacing / self.noise_std, self.dimension * self.count)
 
 
 def lattice_distance(ratio: float, numbers: int) -> float:
-    """Return the bound on the total variation between discrete and rounded Gaussian noise.
+    """Return a bound on the total variation between discrete and rounded Gaussian noise.
 
-    ``ratio`` is the spacing in standard deviations, ``numbers`` how many numbers are drawn:
-    numbers · ratio² / 24 (§0.6).
+    ``ratio`` is the spacing in standard deviations, ``numbers`` the count of numbers drawn: numbers
+    · ratio² / 24 (§0.6).
     """
     return numbers * ratio**2 / 24
 
@@ -267,8 +269,8 @@ class PoissonSums(_Query):
     rate: float
     terms: int = 1
     fitted_terms: bool = False
-    """Whether the rule that says which records a term sums was fitted on the records themselves, as
-    by k-means: then one unit moves terms of others, and nothing is proved (§6)."""
+    """Whether the rule that assigns records to terms was fitted on the records themselves, as by
+    k-means: then one unit moves the terms of others, and nothing is proved (§6)."""
 
     def __post_init__(self) -> None:
         self._check(noise_multiplier=self.noise_multiplier, clip_norm=self.clip_norm)
@@ -283,20 +285,21 @@ Query = (
 
 @dataclass(frozen=True)
 class SecretSample:
-    """All ``releases`` of a run read one sample of the units: a fixed number of them, drawn
-    uniformly without replacement, which is told to nobody (§9).
+    """A run whose ``releases`` all read one secret sample of the units: a fixed number, drawn
+    uniformly without replacement, and never published (§9).
 
-    It amplifies what the releases prove together, once, and only where a unit is replaced: the
-    sample is kept in random order, so that samples that differ in one member differ in one place.
+    The sample amplifies the joint guarantee of the releases, once, and only where a unit is
+    replaced: the sample is kept in random order, so that samples that differ in one member differ
+    in one place.
     """
 
     releases: tuple[Query, ...]
     rate: float
-    """Sampled units in all units."""
+    """Sampling rate: sampled units divided by all units."""
     shared: str = ""
-    """Name of a sample that several runs read: what they release composes inside it, and it
-    amplifies once. Of two samples of one name the smaller is a part of the larger. Empty: every run
-    draws a sample of its own."""
+    """Name of a sample that several runs read: their releases compose inside it, and it amplifies
+    once. Of two samples with the same name, the smaller is a part of the larger. Empty: every run
+    draws its own sample."""
 
     def __post_init__(self) -> None:
         Poisson(self.rate)
@@ -310,7 +313,7 @@ class SecretSample:
 
 @dataclass(frozen=True)
 class Unnoised:
-    """Something that a run makes of all private records without noise: it proves nothing."""
+    """A noiseless result of all private records, which proves nothing."""
 
     reason: str
 

@@ -1,7 +1,7 @@
-"""A privacy statement in the words of somebody who answers for the data, not for the proof.
+"""Plain-language explanation of a privacy statement, for the person responsible for the data.
 
 The sentences are in ``templates/statement.j2``. Every number is computed from the statement:
-budgets are rounded up, lower bounds down, so that the words never promise more than it does
+budgets are rounded up, lower bounds down, so that the words never promise more than the statement
 (``docs/privacy.md`` §11).
 """
 
@@ -55,14 +55,14 @@ _UNITS = {
         "others of that subclass; a record that changes its subclass changes two units",
     ),
 }  # fmt: skip
-"""One, several, and what is meant by it, for each unit."""
+"""Unit -> singular, plural and meaning."""
 
 _CHANGES = {
     "add_remove": "is in the data or not",
     "zero_out": "contributes what it does or nothing at all",
     "replace": "is what it is or anything else in its place",
 }
-"""What an attacker cannot tell apart: 'whether it ...'."""
+"""Relation -> end of 'an attacker cannot tell whether it ...'."""
 
 RELEASES = {
     "params_only": "Released are the trained parameters and whatever is computed from them without "
@@ -76,7 +76,7 @@ RELEASES = {
     "leaks": "Released are the trained parameters and predictions that read private nodes or "
     "edges; at most the parameters are covered: the predictions are a further query and leak",
 }
-"""What is released and how far it is covered, by ``inference``."""
+"""``inference`` -> what is released, and how far it is covered."""
 
 _PLAIN = {
     ONLY_THIS_FILE: "no other file of results from the same private data is released",
@@ -87,11 +87,11 @@ _OF_NOISE = {
     SECRET_SEED,
     ONLY_THIS_FILE,
 }
-"""Assumptions that only noise needs."""
+"""Assumptions that concern noise only."""
 
 
 def _rounded(value: float | Decimal, rounding: str) -> str:
-    """Four significant digits, rounded to one side; without exponent from 0.0001 to a million."""
+    """Return four significant digits, rounded to one side; no exponent from 0.0001 to a million."""
     number = Context(prec=4, rounding=rounding).create_decimal(Decimal(str(value)))
     if number and not Decimal("1e-4") <= abs(number) < Decimal("1e6"):
         return f"{number:.4g}"
@@ -110,12 +110,12 @@ def at_least(epsilon: float) -> str:
 
 
 def belief(epsilon: float) -> float:
-    """Return the most that a belief of ½ can become: e^ε / (1 + e^ε), of ε-indistinguishability."""
+    """Return the largest posterior of a prior belief of ½ under ε: e^ε / (1 + e^ε)."""
     return 1 / (1 + math.exp(-epsilon))
 
 
 def belief_percent(epsilon: float) -> str:
-    """Return :func:`belief` in percent, rounded up, with as many decimals as it has nines."""
+    """Return :func:`belief` in percent, rounded up, with as many decimals as leading nines."""
     rest = 100 / (1 + Decimal(epsilon).exp())
     decimals = max(1, -rest.adjusted())
     kept = rest.quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR)
@@ -124,7 +124,7 @@ def belief_percent(epsilon: float) -> str:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence; with ``things``, its beginning and what it lists."""
+    """A sentence; with ``things``, its beginning and the listed items."""
 
     text: str
     things: tuple[str, ...] = ()
@@ -142,12 +142,12 @@ def _item(text: str) -> str:
 
 
 def _reason(proof: str) -> str:
-    """Return why nothing is proved, or why something is."""
+    """Return the reason in a proof, without the prefix ``none:``."""
     return _item(proof.partition("none: ")[2] or proof)
 
 
 def _chance(delta: float) -> str:
-    """Return a probability as a chance that is rounded up: ``1 in 100,000``."""
+    """Return a probability as a chance, rounded up: ``1 in 100,000``."""
     share = math.floor(1 / delta * (1 + 1e-12))
     return f"1 in {share:,}" if share <= 1e15 else "less than 1 in 1,000,000,000,000,000"
 
@@ -157,9 +157,9 @@ def _budget(epsilon: float | None) -> str:
 
 
 def _paid(statement: PrivacyStatement) -> str:
-    """Return how a choice inside one run is paid for: ``free``, ``charged``, or no such choice.
+    """Return the privacy cost of a choice inside one run: ``free``, ``charged``, or "" (no choice).
 
-    The first word of ``selection.cost`` says it.
+    It is the first word of ``selection.cost``.
     """
     if statement.selection.n_configs == 1:
         return ""
@@ -169,7 +169,7 @@ def _paid(statement: PrivacyStatement) -> str:
 
 @cache
 def _templates() -> Environment:
-    """Return the templates of plain text, which whoever writes HTML or Markdown escapes."""
+    """Return the plain-text templates; writers of HTML or Markdown escape their output."""
     found = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=False,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
@@ -183,7 +183,7 @@ def _templates() -> Environment:
 
 
 class _Words:
-    """The sentences about one statement."""
+    """Sentences about one statement."""
 
     def __init__(self, statement: PrivacyStatement) -> None:
         if statement.reads_nothing:
@@ -207,32 +207,31 @@ class _Words:
 
 
 def _sentence(block: str) -> Sentence:
-    """Return what lies between two blank lines of a template's text."""
+    """Parse a block of a template's text, between blank lines, into a sentence."""
     lines = block.strip().splitlines()
     things = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
     return Sentence(_one_line(" ".join(lines[: len(lines) - len(things)])), tuple(things))
 
 
 def sentences(statement: PrivacyStatement) -> dict[str, list[Sentence]]:
-    """Return the sentences of each of ``TEXTS``; none where it has nothing to say."""
+    """Return the sentences of each of ``TEXTS``; a list may be empty."""
     words = _Words(statement)
     return {question: words.of(question) for question in TEXTS}
 
 
 def headline(statement: PrivacyStatement) -> str:
-    """Return what is proved, claimed and refuted, in one line."""
+    """Return the proved, claimed and refuted guarantee in one line."""
     return " ".join(map(str, _Words(statement).of("headline")))
 
 
 def explain(statement: PrivacyStatement) -> dict[str, Any]:
-    """Return the statement in plain words: numbers, and one text for each question.
+    """Return the statement in plain words: numbers, and one text per question.
 
-    Keys: ``statement_id``, ``status``, ``epsilon`` (proved, of one run, or None),
-    ``belief_at_most`` (what an attacker's 50 % can become, or None), ``epsilon_all_runs``,
+    Keys: ``statement_id``, ``status``, ``epsilon`` (proved, for one run, or None),
+    ``belief_at_most`` (the largest posterior of an attacker's 50 %, or None), ``epsilon_all_runs``,
     ``epsilon_of_file``, ``n_rows_not_counted``, ``delta``, and the texts ``who``, ``against``,
-    ``strength``, ``delta_in_words``,
-    ``all_runs_and_selection``, ``assumptions``, ``not_covered``; a text that has nothing to say is
-    empty. Where no private data were used the texts say so and speak of no noise.
+    ``strength``, ``delta_in_words``, ``all_runs_and_selection``, ``assumptions``, ``not_covered``;
+    a text may be empty. Without private data the texts say so and do not mention noise.
     """
     private = statement.status != "not_private"
     proved = statement.epsilon_proved if private else None
@@ -258,22 +257,22 @@ TEXTS = (
     "assumptions",
     "not_covered",
 )
-"""The texts of :func:`explain` in the order in which they are read."""
+"""Texts of :func:`explain` in reading order."""
 
 
 BRIEF = {
     "What is protected": 3, "From whom": 4, "How strongly": 5, "What it rests on": 4,
     "What is not covered": 3,
 }  # fmt: skip
-"""Headings of :func:`brief`, with the most lines below each."""
+"""Headings of :func:`brief`, with the maximum number of lines below each."""
 _MORE = " … (all of it: --json)"
 
 
 def brief(statement: PrivacyStatement, width: int = 80) -> list[str]:
     """Return the statement as five short headed lists for a terminal: lines of ``width``.
 
-    What does not fit is cut, and says so; ``explain`` has all of it. The strength and what limits
-    it come first, so that a cut never leaves a promise larger than it is.
+    Longer texts are cut visibly; ``explain`` has the full text. The strength and its limits come
+    first, so that a cut never leaves an exaggerated promise.
     """
     words, lines = _Words(statement), []
     for heading, most in BRIEF.items():
@@ -284,7 +283,7 @@ def brief(statement: PrivacyStatement, width: int = 80) -> list[str]:
 
 
 def _bullets(texts: list[str], most: int, width: int) -> list[str]:
-    """Return texts as items of ``most`` lines together; the longest are cut first."""
+    """Return texts as a list of at most ``most`` lines in all; the longest are cut first."""
     form = {"width": width, "initial_indent": "- ", "subsequent_indent": "  ",
             "break_long_words": True, "break_on_hyphens": False}  # fmt: skip
     wrapped = [textwrap.wrap(text, **form) for text in texts]

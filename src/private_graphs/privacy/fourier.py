@@ -1,9 +1,9 @@
 """A second, independent route to the ε of Poisson-sampled Gaussian steps.
 
-The privacy-loss accountant of dp-accounting discretises the loss and rounds it up. Here the
-moment generating function of the loss is integrated numerically and inverted along a vertical
-line of the complex plane, without discretising the loss: the two share no code. The result is
-an estimate (no rounding to the safe side), so it checks a price and never is one.
+The privacy-loss accountant of dp-accounting discretises the loss and rounds it up. This module
+integrates the moment generating function of the loss numerically and inverts it along a vertical
+line of the complex plane, without discretising the loss: the two share no code. The result is an
+estimate (not rounded to the safe side), so it checks a privacy cost and never is one.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _NEGLIGIBLE = math.log(1e-13)
 
 @dataclass(frozen=True)
 class _Pair:
-    """One step's pair: mixtures of N(center, σ²), as (weight, center) tuples."""
+    """Dominating pair of one step: mixtures of N(center, σ²), as (weight, center) tuples."""
 
     upper: tuple[tuple[float, float], ...]
     lower: tuple[tuple[float, float], ...]
 
 
 def _pairs(rate: float, relation: str) -> list[_Pair]:
-    """Dominating pairs of one step, noise in units of the clip norm (§0.2)."""
+    """Return the dominating pairs of one step, with noise in units of the clip norm (§0.2)."""
     shifted = ((1 - rate, 0.0), (rate, 1.0))
     if relation == "replace":
         return [_Pair(shifted, ((1 - rate, 0.0), (rate, -1.0)))]
@@ -72,35 +72,35 @@ class _LossMoments:
 
     @classmethod
     def n_points(cls, sigma: float, highest: float) -> int:
-        """Size of the grid that is good for tilts up to ``highest``."""
+        """Return the size of a grid that is accurate for tilts up to ``highest``."""
         # densities bend over a length sigma, the loss over sigma squared
         return int(40 * cls._reach(sigma, highest) / min(sigma, sigma**2))
 
     def real(self, tilt: float) -> float:
-        """log E_P[exp(tilt · L)]."""
+        """Return log E_P[exp(tilt · L)]."""
         return float(logsumexp(self._log_p + tilt * self._loss))
 
     def variance(self, tilt: float) -> float:
-        """Variance of L under the tilted distribution."""
+        """Return the variance of L under the tilted distribution."""
         weights = np.exp(self._log_p + tilt * self._loss - self.real(tilt))
         mean = weights @ self._loss
         return float(weights @ (self._loss - mean) ** 2)
 
     def line(self, tilt: float, frequencies: np.ndarray) -> np.ndarray:
-        """log E_P[exp((tilt + i u) L)] - log E_P[exp(tilt L)] for every u."""
+        """Return log E_P[exp((tilt + i u) L)] - log E_P[exp(tilt L)] for every u."""
         weights = np.exp(self._log_p + tilt * self._loss - self.real(tilt))
         chunks = np.array_split(frequencies, max(1, frequencies.size // 256))
         values = [np.exp(1j * np.outer(chunk, self._loss)) @ weights for chunk in chunks]
         return np.log(np.concatenate(values))
 
     def beyond(self, tilt: float, reach: float) -> float:
-        """Largest log size beyond ``reach``: a smooth density's transform decays."""
+        """Return the largest log size beyond ``reach``: a smooth density's transform decays."""
         return float(self.line(tilt, np.array([reach]))[0].real)
 
 
 @dataclass(frozen=True)
 class _Normal:
-    """Loss of a μ-GDP release: N(μ²/2, μ²), whatever the direction."""
+    """Log moments of a μ-GDP release's loss: N(μ²/2, μ²) in both directions."""
 
     mu: float
 
@@ -120,14 +120,14 @@ class _Normal:
 
 @dataclass(frozen=True)
 class _Flat:
-    """Loss of a number moved by ``size`` scales of Laplace noise (``laplace``), or of randomised
-    response that is ``size``-DP: a sum of two exponentials in either case."""
+    """Log moments of the loss of a number moved by ``size`` scales of Laplace noise (``laplace``),
+    or of ``size``-DP randomised response: in both cases a sum of two exponentials."""
 
     size: float
     laplace: bool
 
     def _parts(self, z: complex | np.ndarray) -> tuple:
-        """Logarithm of the larger term, and the ratio of the smaller one to it."""
+        """Return the logarithm of the larger term, and the ratio of the smaller one to it."""
         if self.laplace:
             high, low = (1 + z) / (1 + 2 * z), z / (1 + 2 * z)
         else:
@@ -148,7 +148,7 @@ class _Flat:
         return log_high + np.log(1 + ratio) - self.real(tilt)
 
     def beyond(self, tilt: float, reach: float) -> float:
-        """The two atoms meet in phase again and again; the share of the tilted mass in them."""
+        """Return the log share of the tilted mass in the two atoms, whose phases keep meeting."""
         if not self.laplace:
             return 0.0
         atoms = np.logaddexp(self.size * tilt, -self.size * (1 + tilt)) - math.log(2)
@@ -175,7 +175,8 @@ class _Sum:
 
 
 def _moments(loss: Loss, direction: int, highest: float):
-    """Log moments of one step of ``loss``, good for tilts up to ``highest``; None beyond reach."""
+    """Return log moments of one step of ``loss``, accurate for tilts up to ``highest``; None if
+    that needs too large a grid."""
     if isinstance(loss, PureLoss):
         return _Flat(loss.epsilon, laplace=False)
     if isinstance(loss, LaplaceLoss):
@@ -208,7 +209,7 @@ def _total(losses: Sequence[Loss], direction: int, highest: float) -> _Sum | Non
 def _chernoff(
     losses: Sequence[Loss], direction: int, delta: float
 ) -> tuple[_Sum, float, float] | None:
-    """Loss moments, the tilt R of the best Chernoff bound, and that upper bound on ε."""
+    """Return loss moments, the tilt R of the best Chernoff bound, and that upper bound on ε."""
     for highest in (50.0, 2000.0, 50_000.0):
         moments = _total(losses, direction, highest)
         if moments is None:
@@ -227,7 +228,7 @@ def _chernoff(
 
 
 def _epsilon_of(losses: Sequence[Loss], direction: int, delta: float) -> float | None:
-    """ε of all releases: δ(ε) = (1/2π) ∫ M(z) e^{-zε} / (z(z+1)) du, z = R + iu."""
+    """Return ε of all releases: δ(ε) = (1/2π) ∫ M(z) e^{-zε} / (z(z+1)) du, z = R + iu."""
     placed = _chernoff(losses, direction, delta)
     if placed is None:
         return None
@@ -235,7 +236,7 @@ def _epsilon_of(losses: Sequence[Loss], direction: int, delta: float) -> float |
     spread = math.sqrt(moments.variance(tilt))
     far = (factor / spread for factor in (9, 14, 25))
     reach = next((each for each in far if moments.beyond(tilt, each) <= _NEGLIGIBLE), None)
-    if reach is None:  # the integrand does not die away for good
+    if reach is None:  # the integrand does not decay for good
         return None
     step = min(2 * math.pi / (80 * spread), 2 * math.pi * tilt / 60)
     if reach / step > _MAX_FREQUENCIES:
@@ -260,11 +261,11 @@ def _epsilon_of(losses: Sequence[Loss], direction: int, delta: float) -> float |
 
 
 def fourier_of(losses: Sequence[Loss], delta: float) -> float | None:
-    """Return ε of adaptive releases with these losses, or None where it is unreliable.
+    """Return ε of adaptive releases in the worse direction, or None where it is unreliable.
 
-    The worse direction. Lewis's inversion of the hockey-stick payoff; the line is placed at the
-    Chernoff optimum. None where the integrand decays too slowly (few steps; releases of pure DP
-    alone, whose losses have atoms) and for zCDP bounds, which have no distribution.
+    The method is Lewis's inversion of the hockey-stick payoff, with the line at the Chernoff
+    optimum. The result is None where the integrand decays too slowly (few steps; releases of pure
+    DP alone, whose losses have atoms) and for zCDP bounds, which have no distribution.
     """
     if any(isinstance(each, ConcentratedLoss) for each in losses):
         return None
@@ -279,7 +280,7 @@ def fourier_epsilon(
     """Return ε of ``steps`` Poisson-sampled Gaussian releases, or None where it is unreliable.
 
     Parameters as in :func:`private_graphs.privacy.accountants.pld_epsilon`; the worse direction
-    for ``add_remove`` and ``zero_out``.
+    applies for ``add_remove`` and ``zero_out``.
     """
     return fourier_of(
         [SampledGaussian(noise_multiplier, int(steps), sampling_rate, relation)], delta

@@ -1,8 +1,8 @@
-"""Privacy losses that compose: what one unit can move in one release, and their sum.
+"""Privacy losses that compose: the effect of one unit on one release, and their sum.
 
 Each kind is a dominating pair, written for dp-accounting's privacy loss distributions, or a zCDP
-bound. dp-accounting is imported where it is needed: it takes seconds. Section numbers refer to
-``docs/privacy.md``.
+bound. dp-accounting is imported only where needed, because the import takes seconds. Section
+numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from private_graphs.privacy.checks import check_relation
 class SampledGaussian:
     """``steps`` Gaussian releases of sums whose affected term joins with ``sampling_rate``.
 
-    ``relation`` says what may happen to the affected term of norm <= C: ``replace`` by another
-    such term, or vanish (``zero_out``, ``add_remove``).
+    ``relation`` is the change of the affected term of norm <= C: it is replaced by another such
+    term (``replace``) or vanishes (``zero_out``, ``add_remove``).
     """
 
     noise_multiplier: float
@@ -45,7 +45,7 @@ class SampledGaussian:
 
     @property
     def rho(self) -> float | None:
-        """zCDP of one step; None where sampling leaves no useful bound."""
+        """zCDP of one step; None if sampling leaves no useful bound."""
         shift = (2 if self.relation == "replace" else 1) / self.noise_multiplier
         return shift**2 / 2 if self.sampling_rate == 1 else None
 
@@ -86,7 +86,7 @@ class PureLoss:
 
 @dataclass(frozen=True)
 class ConcentratedLoss:
-    """``steps`` releases, each ``rho``-zCDP; no pair of distributions stands for that."""
+    """``steps`` releases, each ``rho``-zCDP; no dominating pair exists for this."""
 
     rho: float
     steps: int
@@ -94,8 +94,8 @@ class ConcentratedLoss:
 
 @dataclass(frozen=True)
 class SampledTerms:
-    """As :class:`SampledGaussian` with up to ``terms`` affected terms, sampled independently:
-    J ~ Bin(terms, rate) of them join (§0.2)."""
+    """Loss like :class:`SampledGaussian` with up to ``terms`` affected terms, sampled
+    independently: J ~ Bin(terms, rate) of them join (§0.2)."""
 
     noise_multiplier: float
     steps: int
@@ -109,7 +109,7 @@ class SampledTerms:
 
     @property
     def loss_spread(self) -> float:
-        """Size of one step's privacy loss: what sets the size of the composed one."""
+        """Size of one step's privacy loss, which determines the size of the composed loss."""
         reach = self.terms + 10 * self.noise_multiplier
         x = np.linspace(-reach, reach, max(2001, 100_000 // (self.terms + 1)))
         ratio, log_density = self.log_ratio(x), self.log_density(x)
@@ -118,18 +118,18 @@ class SampledTerms:
         return max(math.sqrt(float(density @ ratio**2)), math.sqrt(2 * max(mean, 0.0)))
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
-        """Log density of Σ w_j N(j, σ²) at ``x``, up to a constant."""
+        """Return the log density of Σ w_j N(j, σ²) at ``x``, up to a constant."""
         j, sigma = np.arange(self.terms + 1), self.noise_multiplier
         return logsumexp(-((x[:, None] - j) ** 2) / (2 * sigma**2), b=self.weights, axis=1)
 
     def log_ratio(self, x: np.ndarray) -> np.ndarray:
-        """Loss at ``x`` under replace: log of the mixture above over its mirror image."""
+        """Return the loss at ``x`` under replace: log of that mixture over its mirror image."""
         return self.log_density(x) - self.log_density(-x)
 
     @property
     def weights(self) -> np.ndarray:
         """(terms + 1,) probabilities of J."""
-        from scipy.stats import binom  # half a second to import
+        from scipy.stats import binom  # the import takes half a second
 
         return binom.pmf(np.arange(self.terms + 1), self.terms, self.sampling_rate)
 
@@ -138,7 +138,7 @@ Loss = SampledGaussian | SampledTerms | LaplaceLoss | PureLoss | ConcentratedLos
 
 
 def amplified_epsilon(epsilon: float, rate: float) -> float:
-    """Return ln(1 + rate·(e^ε - 1)), ε of a secret sample without replacement (§9).
+    """Return ln(1 + rate·(e^ε - 1)), the ε under a secret sample without replacement (§9).
 
     Its δ is ``rate`` times that of the releases (Balle, Barthe & Gaboardi 2018, Theorem 10).
     """
@@ -148,16 +148,16 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
 
 
 def inner_epsilon(epsilon: float, rate: float) -> float:
-    """Return the ε that ``amplified_epsilon`` takes to ``epsilon``."""
+    """Return the inverse of ``amplified_epsilon``."""
     return math.log1p(math.expm1(epsilon) / rate)
 
 
 def _gaussian_interval(mechanism: SampledGaussian) -> float:
-    """Interval of the discretised loss; a coarser one is only more pessimistic.
+    """Return the interval of the discretised loss; a coarser one is only more pessimistic.
 
-    Rounding up costs about steps·interval² in ε: the first term keeps that near 1e-6. A grid of
-    the composed loss with more points loses accuracy in its tails, and a grid of one step with
-    more points takes seconds: the other two terms.
+    Rounding up costs about steps·interval² in ε: the first term keeps that near 1e-6. A grid of the
+    composed loss with more points loses accuracy in its tails, and a grid of one step with more
+    points takes seconds: the other two terms limit these.
     """
     shift = (2 if mechanism.relation == "replace" else 1) / mechanism.noise_multiplier
     mu = math.sqrt(mechanism.steps) * mechanism.loss_spread
@@ -170,7 +170,7 @@ def _gaussian_interval(mechanism: SampledGaussian) -> float:
 
 
 def _reach(loss: Loss) -> float:
-    """Largest loss of one step that a grid has to hold."""
+    """Return the largest loss of one step that a grid must contain."""
     if isinstance(loss, SampledGaussian | SampledTerms):
         terms = getattr(loss, "terms", 1)
         shift = (2 if loss.relation == "replace" else 1) * terms / loss.noise_multiplier
@@ -179,7 +179,7 @@ def _reach(loss: Loss) -> float:
 
 
 def _interval(losses: Sequence[Loss]) -> float:
-    """Interval for a sum of losses, by the rules of :func:`_gaussian_interval`."""
+    """Return the interval for a sum of losses, by the rules of :func:`_gaussian_interval`."""
     if all(isinstance(each, SampledGaussian) for each in losses):
         finest = min(map(_gaussian_interval, losses))
         if len(losses) == 1:
@@ -198,7 +198,7 @@ def _interval(losses: Sequence[Loss]) -> float:
 
 
 def _terms_pld(loss: SampledTerms, interval: float):
-    """PLD of Σ w_j N(j, σ²) against Σ w_j N(-j, σ²), pessimistic by connecting dots.
+    """Return the PLD of Σ w_j N(j, σ²) against Σ w_j N(-j, σ²), pessimistic by connecting dots.
 
     The pair is symmetric and its loss increases in x, so that half-lines are optimal.
     """
@@ -223,8 +223,8 @@ def _terms_pld(loss: SampledTerms, interval: float):
 
 
 def _pure_pld(loss: PureLoss, interval: float):
-    """PLD of one randomised response, pessimistic by connecting dots: δ(e) is linear in exp(e)
-    between -ε and ε, so that the dots beside these two suffice."""
+    """Return the PLD of one randomised response, pessimistic by connecting dots: δ(e) is linear in
+    exp(e) between -ε and ε, so that the dots beside these two suffice."""
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
@@ -239,9 +239,9 @@ def _pure_pld(loss: PureLoss, interval: float):
 def _gaussian_deltas(loss: Any, epsilons: np.ndarray) -> np.ndarray:
     """Return (n,) δ at (n,) ε of dp-accounting's ``GaussianPrivacyLoss`` of sensitivity 1.
 
-    The privacy loss is monotone in the output: at least ε on one side of a cut. The library's
-    ``get_delta_for_epsilon`` computes that cut for one ε after the other, which was most of the
-    time of a price.
+    The privacy loss is monotone in the output, so it is at least ε on one side of a cut. The
+    library's ``get_delta_for_epsilon`` computes that cut for one ε after the other, which took most
+    of the accountant's time.
     """
     rate, variance, kind = loss.sampling_prob, loss.standard_deviation**2, loss.adjacency_type.name
     deltas, inside = np.zeros(len(epsilons)), np.ones(len(epsilons), bool)
@@ -252,7 +252,7 @@ def _gaussian_deltas(loss: Any, epsilons: np.ndarray) -> np.ndarray:
         deltas[~inside] = -np.expm1(epsilons[~inside])
     within = epsilons[inside]
     sign = -1 if kind == "ADD" else 1
-    with np.errstate(divide="ignore"):  # log 0 at ends
+    with np.errstate(divide="ignore"):  # log 0 at the ends
         if kind == "REPLACE":
             arc = 0.0
             if rate < 1:
@@ -272,7 +272,8 @@ def _gaussian_deltas(loss: Any, epsilons: np.ndarray) -> np.ndarray:
 
 
 def _gaussian_pld(noise: float, rate: float, relation: str, interval: float):
-    """PLD of one Poisson-sampled Gaussian sum, as dp-accounting's ``from_gaussian_mechanism``."""
+    """Return the PLD of one Poisson-sampled Gaussian sum, as dp-accounting's
+    ``from_gaussian_mechanism``."""
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
@@ -292,13 +293,13 @@ def _gaussian_pld(noise: float, rate: float, relation: str, interval: float):
 
 
 _AT_ONCE = 10**6
-"""Steps that one composition takes at most: its time grows with them, to minutes."""
+"""Most steps in one composition, whose time grows with them, to minutes."""
 
 
 def _composed(one: Any, steps: int):
-    """PLD of so many steps of one, or of a few more: steps of steps where there are many.
+    """Return the PLD of ``steps`` steps or slightly more: many steps compose in two levels.
 
-    Tails that are cut count as infinite loss each time, so that it stays pessimistic.
+    Truncated tails count as infinite loss each time, so the result stays pessimistic.
     """
     if steps <= _AT_ONCE:
         return one.self_compose(steps)
@@ -307,7 +308,7 @@ def _composed(one: Any, steps: int):
 
 
 def _pld(loss: Loss, interval: float):
-    """dp-accounting's PLD of all steps of one loss."""
+    """Return dp-accounting's PLD of all steps of one loss."""
     from dp_accounting.pld import privacy_loss_distribution as library
 
     if isinstance(loss, PureLoss):
@@ -334,7 +335,7 @@ def pld_of(losses: tuple[Loss, ...], delta: float) -> float:
     """Return ε of adaptive releases with these losses at delta, rounded up (pessimistic).
 
     Raises UserError where PLD gives no finite ε, and for zCDP bounds, which have no loss
-    distribution. That all losses are of one claim (unit and relation) is the caller's business.
+    distribution. The caller ensures that all losses belong to one claim (unit and relation).
     """
     if any(isinstance(each, ConcentratedLoss) for each in losses):
         raise UserError("a zCDP bound has no privacy loss distribution to compose")
@@ -352,7 +353,7 @@ def pld_of(losses: tuple[Loss, ...], delta: float) -> float:
 
 
 def _no_answer(losses: tuple[Loss, ...], delta: float, too_large: bool) -> str:
-    """Why loss distributions have no finite ε, and which accountant has one."""
+    """Return the message why loss distributions have no finite ε, and which accountant has one."""
     if too_large:
         why, remedy = "its grid holds no losses so large or so small", "noise of another size"
     else:
@@ -376,7 +377,7 @@ def pure_epsilon(epsilon: float, steps: int, delta: float) -> float:
     C(k,j) (e^{jε₀} - e^{ε+(k-j)ε₀})₊ / (1+e^{ε₀})^k.
     """
     j = np.arange(steps + 1)
-    from scipy.stats import binom  # half a second to import
+    from scipy.stats import binom  # the import takes half a second
 
     log_mass = binom.logpmf(j, steps, 1 / (1 + math.exp(-epsilon)))
     losses = (2 * j - steps) * epsilon
@@ -401,7 +402,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         alpha = 1 + excess
         return alpha * rho - math.log1p(1 / excess) - (math.log(delta) + math.log(alpha)) / excess
 
-    best = 0.5 * math.log(-math.log(delta) / rho)  # of the simpler conversion
+    best = 0.5 * math.log(-math.log(delta) / rho)  # optimum of the simpler conversion
     found = minimize_scalar(
         bound, bounds=(best - 6, best + 6), method="bounded", options={"xatol": 1e-10}
     )
@@ -410,7 +411,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def zcdp_epsilon_library(rho: float, delta: float) -> float:
-    """Return the same by dp-accounting's Rényi accountant, on a grid of orders."""
+    """Return :func:`zcdp_epsilon` by dp-accounting's Rényi accountant, on a grid of orders."""
     from dp_accounting import ZCDpEvent
     from dp_accounting.rdp import RdpAccountant
 

@@ -1,7 +1,7 @@
-"""What mechanisms cost together: those of a run, of all runs of a budget, of all rows of a file.
+"""Joint privacy cost of mechanisms: in a run, in all runs of a budget, in all rows of a file.
 
-``accountants`` prices one mechanism and composes priced ones; here it is said which of them
-compose. Section numbers refer to ``docs/privacy.md``.
+``accountants`` computes the cost of one mechanism and composes costs; this module decides which
+mechanisms compose. Section numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ Claim = tuple[str, str, float, int]
 """Unit, relation, delta and number of units."""
 
 NOTHING_READ = ((), 0.0, "nothing private is read, so that one unit changes nothing")
-"""Price of a run on public data alone."""
+"""Privacy cost of a run on public data alone."""
 
 
 @dataclass(frozen=True)
 class SearchRuns:
-    """Runs with the same events: of a search in another cell, released beside, or of a file."""
+    """Runs with the same events: of a search in another job, released together, or of a file."""
 
     events: tuple[Event, ...]
-    """Those of one run; none where it reads nothing private."""
+    """Events of one run; empty where it reads nothing private."""
     n_runs: int
     apart: tuple[Event, ...] = ()
-    """Those of one run about units that no other event reads (``build_statement``)."""
+    """Events of one run about units that no other event reads (``build_statement``)."""
 
 
 @dataclass(frozen=True)
 class FileRows:
-    """What the rows of one file of results prove together (§5)."""
+    """Joint guarantee of the rows of one results file (§5)."""
 
     epsilon: float | None
-    """Of all rows that are counted; None where that proves nothing."""
+    """ε of all counted rows; None if nothing is proved."""
     proof: str
     counted: int
-    """Private rows, and the runs of another file that chose their learning rate."""
+    """Number of private rows, and of runs of another file that chose their learning rate."""
     not_counted: int
-    """Rows without DP in the same file: these reveal the data."""
+    """Number of rows without DP in the same file, which reveal the data."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What all mechanisms of the runs of one budget cost together."""
+    """Joint privacy cost of all mechanisms of the runs of one budget."""
 
     proved: float | None
     """ε of one run."""
@@ -57,13 +57,13 @@ class Prices:
     """ε of all runs."""
     proof: str
     own: tuple[PricedEvent, ...]
-    """Of one run."""
+    """Guarantees of one run's events."""
     groups: tuple[tuple[tuple[PricedEvent, ...], int], ...]
-    """Of all runs, with their number."""
+    """Guarantees of all runs' events, with the number of runs."""
 
     @property
     def second_route(self) -> float | None:
-        """ε by an independent computation, where one mechanism is all there is."""
+        """ε by an independent computation, if there is only one mechanism."""
         return self.own[0].second_route if len(self.own) == 1 and self.proved else None
 
 
@@ -74,7 +74,7 @@ def _priced(events: Sequence[Event], claim: Claim) -> tuple[PricedEvent, ...]:
 def _proved(
     events: Sequence[Event], claim: Claim
 ) -> tuple[tuple[PricedEvent, ...], float | None, str]:
-    """Priced events, ε of one run, and the proof in words."""
+    """Return the guarantees of the events, ε of one run, and the proof in words."""
     delta, n_units = claim[2:]
     priced = _priced(events, claim)
     proof = "; ".join(each.proof for each in priced)
@@ -91,7 +91,7 @@ def price_runs(
     apart: Sequence[Event],
     apart_in_all_runs: bool,
 ) -> Prices:
-    """Price one run, the first of ``runs``, and all of them; the rest as in ``build_statement``."""
+    """Return the privacy cost of the first of ``runs`` and of all; see ``build_statement``."""
     delta, (first, *further) = claim[2], runs
     priced, proved, proof = _proved(first.events, claim) if reads_private else NOTHING_READ
     groups = [(priced, first.n_runs)]
@@ -114,11 +114,12 @@ def price_runs(
 
 @lru_cache(maxsize=64)
 def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> FileRows:
-    """Compose the private rows of a file, of whatever budgets: ``runs``, with their events.
+    """Compose the private rows of a file, at all budgets: ``runs``, with their events.
 
-    Runs with equal events are one group. Events ``apart`` compose by themselves, and the larger of
-    the two counts; where some rows read the units of these events in the clear, they are left out
-    and the result covers the other units alone. ``not_counted`` is the number of rows without DP.
+    Runs with equal events form one group. Events ``apart`` compose separately, and the larger of
+    the two results counts; if some rows read the units of these events without noise, these events
+    are left out and the result covers the other units alone. ``not_counted`` is the number of rows
+    without DP.
     """
     delta, n_units = claim[2:]
     counted = sum(each.n_runs for each in runs)
@@ -143,7 +144,7 @@ def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> 
             for groups in sides
             if groups
         ]
-    except UserError as error:  # loss distributions without a finite ε
+    except UserError as error:  # loss distributions have no finite ε
         return FileRows(None, f"none: {error}", counted, not_counted)
     if None in totals:
         return FileRows(None, "none: nothing is proved for some of its rows", counted, not_counted)
@@ -151,7 +152,7 @@ def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> 
 
 
 def _grouped(runs: Iterable[tuple[tuple[Event, ...], int]]) -> list[tuple[tuple[Event, ...], int]]:
-    """Events with the number of runs that have them."""
+    """Return distinct events with their number of runs."""
     counts: Counter[tuple[Event, ...]] = Counter()
     for events, count in runs:
         if events:
@@ -160,10 +161,10 @@ def _grouped(runs: Iterable[tuple[tuple[Event, ...], int]]) -> list[tuple[tuple[
 
 
 def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
-    """Return ε of one run where a unit may also be replaced, from events priced for add/remove.
+    """Return ε of one run where a unit may also be replaced, from events for add/remove.
 
-    A replacement is a removal and an addition, so that each sensitivity at most doubles. None
-    where an event has no sensitivity to double, or nothing is proved.
+    A replacement is a removal and an addition, so that each sensitivity at most doubles. None if an
+    event has no sensitivity to double, or nothing is proved.
     """
     if not events or not all(hasattr(each, "sensitivity") for each in events):
         return None
@@ -176,8 +177,8 @@ def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
 def vanishing_epsilon(claim: Claim, events: Sequence[Event]) -> tuple[float | None, str]:
     """Return ε of one run where a record may be left out, and the relation that this proves.
 
-    ``add_remove`` where it holds; ``zero_out`` where lots or groups have a fixed size, so that the
-    place of the record has to stay.
+    The relation is ``add_remove`` where it holds; ``zero_out`` where minibatches or groups have a
+    fixed size, so that the record's place must stay.
     """
     if not events or not all(isinstance(event, NoisyGradients) for event in events):
         return None, "zero_out"

@@ -1,7 +1,7 @@
-"""Rényi accountants as papers use them: what they print for a mechanism, and looser than ``pld``.
+"""Rényi accountants as used in papers: the ε that they print, looser than ``pld``.
 
-They speak for add_remove and zero_out, where one unit moves a Gaussian release by one unit of its
-noise multiplier, and for Poisson sampling. Section numbers refer to ``docs/privacy.md``.
+They apply to add_remove and zero_out, where one unit moves a Gaussian release by one unit of its
+noise multiplier, and to Poisson sampling. Section numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from private_graphs.privacy.checks import check, check_delta
 
 @dataclass(frozen=True)
 class Releases:
-    """``count`` Gaussian releases with the noise multiplier, Poisson-sampled at ``rate``."""
+    """``count`` Gaussian releases with a noise multiplier, Poisson-sampled at ``rate``."""
 
     noise_multiplier: float
     count: int
@@ -82,15 +82,15 @@ def renyi_epsilon(releases: tuple[Releases, ...], delta: float) -> float:
 def occurrence_epsilon(
     noise_multiplier: float, occurrences: int, batch: int, terms: int, steps: int, delta: float
 ) -> float:
-    """Return what Daigavane et al. (2021), Theorem 1, attach to ``steps`` batches of fixed size.
+    """Return the ε of Daigavane et al. (2021), Theorem 1, for ``steps`` batches of fixed size.
 
     One node occurs in at most ``occurrences`` of ``terms`` training rows, of which each step draws
-    ``batch`` without replacement; noise has ``noise_multiplier`` · 2 · ``occurrences`` · C. A claim
-    alone: it needs independent batches and a bound on occurrences that holds (§6). Orders and the
-    conversion (Canonne et al. 2020) are those of their code: below about .93 at δ = 1e-5 it
-    certifies nothing.
+    ``batch`` without replacement; noise has ``noise_multiplier`` · 2 · ``occurrences`` · C. The
+    result is a claim only: it needs independent batches and a valid bound on occurrences (§6).
+    Orders and the conversion (Canonne et al. 2020) are those of their code, which certifies nothing
+    below about .93 at δ = 1e-5.
     """
-    from scipy.stats import hypergeom  # half a second to import
+    from scipy.stats import hypergeom  # the import takes half a second
 
     check(noise=noise_multiplier, steps=steps, delta=delta)
     drawn = np.arange(min(occurrences, batch) + 1)
@@ -112,9 +112,9 @@ _CLASSIC_ORDERS = np.r_[1 + np.arange(1, 100) / 10, np.arange(12, 64)]
 def classic_renyi_epsilon(releases: tuple[Releases, ...], delta: float) -> float:
     """Return ε as TensorFlow Privacy's accountant of 2019 prints it.
 
-    Orders 1.1 … 10.9, 12 … 63 and ε = Σ T·R_α - ln(δ)/(α-1) (Mironov 2017, Proposition 3), with
-    R_α of the sampled Gaussian against N(0, σ²) (Mironov, Talwar & Zhang 2019) by quadrature, which
-    holds at fractional orders too. dp-accounting leaves out orders below 2 in such cases.
+    It uses orders 1.1 … 10.9, 12 … 63 and ε = Σ T·R_α - ln(δ)/(α-1) (Mironov 2017, Proposition 3),
+    with R_α of the sampled Gaussian against N(0, σ²) (Mironov, Talwar & Zhang 2019) by quadrature,
+    which holds at fractional orders too. dp-accounting omits orders below 2 in such cases.
     """
     check_delta(delta)
     total = np.zeros(len(_CLASSIC_ORDERS))

@@ -1,8 +1,7 @@
-"""The privacy statement that every result row carries, as one immutable, JSON-safe value.
+"""The privacy statement of every result row, as one immutable, JSON-safe value.
 
-Fields and rules: ``docs/privacy.md`` §11. A statement is built from the events that a training
-run emitted; nothing in it is typed by hand but what no code can know (what is public, what is
-assumed).
+Fields and rules: ``docs/privacy.md`` §11. A statement is built from the events of a training run;
+only facts that code cannot know (what is public, what is assumed) are written by hand.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ Relation = Literal["add_remove", "zero_out", "replace"]
 Inference = Literal[
     "params_only", "joint_dp_predictions", "inductive_disjoint", "noisy_rows", "leaks"
 ]
-"""What is covered beside the parameters; ``noisy_rows``: every prediction, computed from noisy
-releases and public data alone."""
+"""Coverage beyond the parameters; ``noisy_rows``: every prediction, computed from noisy releases
+and public data alone."""
 Status = Literal["proved", "proved_if_seed_secret", "published_only", "refuted", "not_private"]
-"""``proved_if_seed_secret``: there is a proof, and the noise's seed stands beside the result."""
+"""Status; ``proved_if_seed_secret``: a proof exists, but the seed is stored with the result."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 VACUOUS_EPSILON = 20.0
-"""Above it a guarantee says next to nothing and the statement is flagged."""
+"""ε above which a guarantee is nearly meaningless and the statement is flagged."""
 
 AUDIT_CONFIDENCE = 0.999
 """Lowest confidence at which an audit may contradict a claim."""
@@ -84,32 +83,32 @@ class Mechanism(_Frozen):
     type: str
     clipping: Clipping | Bounding
     clip_norm: Finite | None
-    """Null where nothing is clipped to a norm."""
+    """Clip norm; null where nothing is clipped to a norm."""
     sensitivity: Finite | None
-    """Farthest that one unit moves one release it touches; null where nothing bounds it."""
+    """Largest distance by which a unit moves a release that it touches; null without a bound."""
     noise_multiplier: Finite | None
-    """Noise in units of the clip norm of a gradient or sum, else of the sensitivity; null where
-    the release is described by its budget alone."""
+    """Noise in units of the clip norm of a gradient or sum, else of the sensitivity; null where the
+    release is described by its budget alone."""
     count: int
     parts: int
-    """Disjoint parts of the training graph: 1 on the full graph."""
+    """Number of disjoint parts of the training graph: 1 for the full graph."""
     sampling: str
     relation: Relation
 
 
 class Selection(_Frozen):
-    """How the released configuration was chosen. ``build_statement`` writes ``cost``."""
+    """Selection of the released configuration. ``build_statement`` writes ``cost``."""
 
     n_configs: int = Field(ge=1)
     data: str
-    """What the choosing score was computed on, in words."""
+    """Data of the selection score, in words."""
     public: bool = True
-    """True where the score reads public data and a graph without private nodes only."""
+    """Whether the score reads only public data and a graph without private nodes."""
     cost: str = ""
 
 
 class Audit(_Frozen):
-    """An attack that bounds ε from below."""
+    """Attack that bounds ε from below."""
 
     design: str
     unit: Unit
@@ -121,17 +120,17 @@ class Audit(_Frozen):
 
 
 class About(_Frozen):
-    """What a statement is about: fields of the statement."""
+    """Subject of a statement: fields of the statement."""
 
     study: str
     dataset: str
     features: str
     method: str
     scenario: str
-    """What is private and what is public (``tasks.SCENARIOS``)."""
+    """Scenario: what is private and what is public (``tasks.SCENARIOS``)."""
     protocol: str
     data_fingerprint: str
-    """Hash of the dataset; under ``os_entropy`` keyed with secret bytes that nobody keeps."""
+    """Hash of the dataset; under ``os_entropy`` keyed with secret bytes that are not kept."""
 
 
 class AlsoProved(_Frozen):
@@ -145,7 +144,7 @@ _NOT_IDENTIFYING = {"statement_id", "status", "audit", "dp_events"}
 
 
 class PrivacyStatement(About):
-    """What one result row guarantees, and under which assumptions."""
+    """Guarantees of one result row, and their assumptions."""
 
     statement_id: str = ""
     """First 12 hexadecimal digits of the sha256 of the canonical JSON of the claim: all fields but
@@ -157,15 +156,15 @@ class PrivacyStatement(About):
     relation: Relation
     delta: Finite
     n_units: int = Field(ge=1)
-    """At edge level an upper bound, declared beforehand."""
+    """Number of units; at edge level an upper bound, declared beforehand."""
     epsilon_target: Finite | None
-    """ε that the noise was calibrated for; null where the noise was given."""
+    """ε for which the noise was calibrated; null where the noise was given."""
     epsilon_published: Finite | None
     published_formula: str | None
     authors_accountant_epsilon: Finite | None
-    """What the authors' cancelling accountant prints, where it differs."""
+    """ε printed by the authors' cancelling accountant, where it differs."""
     epsilon_proved: Finite | None
-    """Per run, with its settings fixed in advance; null where nothing is proved."""
+    """Proved ε per run, with its settings fixed in advance; null where nothing is proved."""
     also_proved: tuple[AlsoProved, ...] = ()
     proof: str
     vacuous: bool
@@ -173,9 +172,9 @@ class PrivacyStatement(About):
     epsilon_all_runs: Finite | None
     n_rows_counted: int = Field(ge=0)
     n_rows_not_counted: int = Field(ge=0)
-    """Rows without DP in the same file: these reveal the data."""
+    """Number of rows without DP in the same file, which reveal the data."""
     epsilon_of_file: Finite | None
-    """Of all rows that are counted, of whatever budgets; null where that proves nothing."""
+    """ε of all counted rows, at all budgets; null where nothing is proved."""
     proof_of_file: str
     accountant: str
     epsilon_second_route: Finite | None
@@ -220,8 +219,8 @@ class PrivacyStatement(About):
 
     @property
     def reads_nothing(self) -> bool:
-        """Whether no private data were used. ε alone does not say so: it is 0 as well where noise
-        hides what was read so well that δ covers all of it."""
+        """Whether no private data were used. ε alone does not say so: it is also 0 where noise
+        hides the data so well that δ covers everything."""
         return self.epsilon_proved == 0 and not self.mechanisms
 
 
@@ -239,7 +238,7 @@ def _status(
         return "refuted"
     if proved is None:
         return "published_only"
-    # what reads nothing private hides nothing behind its seed
+    # without private data the seed hides nothing
     hidden = noise_source == "os_entropy" or not has_mechanisms
     return "proved" if hidden else "proved_if_seed_secret"
 
@@ -308,7 +307,7 @@ def _mechanisms(event: Event, unit: Unit, relation: Relation) -> tuple[Mechanism
 def _with_cost(
     selection: Selection, private: bool, epsilon_all: float | None, one_run: bool
 ) -> Selection:
-    """Write what the choice costs: never less than the composition of all trained runs (§5)."""
+    """Return ``selection`` with its cost, at least the composition of all trained runs (§5)."""
     n_configs = selection.n_configs
     if not private:
         cost = "none: the run is not private"
@@ -364,7 +363,7 @@ def _file_fields(file: FileRows) -> dict[str, Any]:
 def _check_audit(
     audit: Audit | None, unit: str, relation: str, delta: float, proved: float | None
 ) -> None:
-    """Raise UserError where audit and claim cannot be compared, or the audit breaks the proof."""
+    """Raise UserError if audit and claim cannot be compared, or the audit breaks the proof."""
     if audit is None:
         return
     covered = audit.relation == relation or relation == "replace"
@@ -435,18 +434,18 @@ def build_statement(
     others: Sequence[SearchRuns] = (),
     apart_in_all_runs: bool = True,
 ) -> PrivacyStatement:
-    """Price the events of one run and state what is proved, published, assumed and public.
+    """Compute the privacy cost of one run, and state what is proved, published, assumed and public.
 
     ``events`` are those of one run (none where ``private`` is False, nor where ``reads_private``
     is, for ε = 0); ``n_runs_released`` counts all runs with them that are released or whose scores
-    were compared. ``search`` (where the choice was made among runs of another cell) and ``others``
-    (released beside) count too; ``file`` is what all rows of the file prove together. ``one_run``:
-    no configuration but the released one was trained on private data. ``apart`` are events of the
-    same run about other units: who is which is public and no unit is in both, so the run costs the
-    larger of the two (McSherry 2009, parallel composition); without ``apart_in_all_runs`` other
-    runs read those units in the clear, and ``epsilon_all_runs`` leaves them out. ``n_units`` is at
-    edge level a declared bound; ``noise_generator`` a key of ``NOISE_GENERATORS``. UserError where
-    nothing prices an event, or an audit exceeds what is proved.
+    were compared. ``search`` (runs of another job among which the choice was made) and ``others``
+    (runs released together) count too; ``file`` is the joint guarantee of all rows of the file.
+    ``one_run``: no configuration but the released one was trained on private data. ``apart`` are
+    events of the same run about other units: the division of units is public and no unit is in
+    both, so the run costs the larger of the two (McSherry 2009, parallel composition); without
+    ``apart_in_all_runs`` other runs read those units without noise, and ``epsilon_all_runs`` leaves
+    them out. ``n_units`` is a declared bound at edge level; ``noise_generator`` is a key of
+    ``NOISE_GENERATORS``. UserError if no accountant covers an event, or an audit exceeds the proof.
     """
     check_delta(delta)
     further = [*others, *([search] if search else [])]
@@ -492,7 +491,7 @@ def build_statement(
 def _also_proved(
     claim: tuple[Unit, Relation, float, int], events: Sequence[Event]
 ) -> tuple[AlsoProved, ...]:
-    """What else holds: for an edge that is moved elsewhere, for a record that is left out."""
+    """Return further guarantees: for an edge moved elsewhere, for a record left out."""
     unit, relation, *_ = claim
     if unit.startswith("edge") and relation == "add_remove":
         epsilon, other = replacing_epsilon(claim, events), "replace"
@@ -509,19 +508,19 @@ _OF_ROW = {
     "noise_source": "noise_source",
     "epsilon_proved": "epsilon_proved",
 }
-"""Columns of a row with the fields that they repeat."""
+"""Row column -> statement field that it repeats."""
 _OF_PRIVATE_ROW = ("unit", "relation", "delta")
-"""As ``_OF_ROW``, under one name; null without DP."""
+"""Further repeated columns, under the same name; null without DP."""
 
 
 def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str, Any]:
-    """Return what the statement says of the columns of ``row`` that repeat it, by column."""
+    """Return the statement's values for the columns of ``row`` that repeat it."""
     told = {column: getattr(statement, field) for column, field in _OF_ROW.items()}
     if statement.status == "not_private":
         return told | {"epsilon": math.inf}
     told |= {name: getattr(statement, name) for name in _OF_PRIVATE_ROW}
     target = 0.0 if not statement.mechanisms else statement.epsilon_target
-    # papers print an epsilon rounded: 137 for 136.51
+    # papers round an epsilon: 137 for 136.51
     if target is not None and not math.isclose(row["epsilon"], target, rel_tol=0.005):
         told["epsilon"] = target
     inside = {
@@ -532,7 +531,7 @@ def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str
 
 
 def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
-    """Raise UserError where a row of a run table says something else than its statement (§11).
+    """Raise UserError if a row of a run table contradicts its statement (§11).
 
     ``row`` is one of ``runs.parquet``. The message names the row, the statement and every column
     that differs.
@@ -552,11 +551,11 @@ def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
 
 
 def with_audit(statement: PrivacyStatement, audit: Audit) -> PrivacyStatement:
-    """Return ``statement`` with ``audit`` and the status that follows; its claim stays (§11).
+    """Return ``statement`` with ``audit`` and the resulting status; its claim stays (§11).
 
-    Raises UserError where the statement claims nothing, where audit and claim cannot be compared
-    (another unit or δ, a stronger relation, less than ``AUDIT_CONFIDENCE``), and where the audit
-    exceeds what is proved.
+    Raises UserError if the statement claims nothing, if audit and claim cannot be compared (another
+    unit or δ, a stronger relation, less than ``AUDIT_CONFIDENCE``), and if the audit exceeds the
+    proof.
     """
     if statement.status == "not_private":
         raise UserError(

@@ -1,4 +1,4 @@
-"""Datasets that are a file: a module here, or in a study's ``readers``, with ``DATASETS``."""
+"""Readers of built-in datasets: modules with ``DATASETS``, here or in a study's ``readers``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class BuiltIn(MutableMapping[str, "DatasetSpec"]):
-    """Every dataset that ships with the project by name, by module and in its order.
+    """Every built-in dataset by name, by module and in its order.
 
-    Asked for one name, it imports the modules in whose text the name stands, and others only if
-    none of them has it.
+    A look-up imports the modules whose source text contains the name, and all others only if none
+    of these defines it.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class BuiltIn(MutableMapping[str, "DatasetSpec"]):
         self._waiting = modules_of(__name__).copy()
 
     def module(self, name: str) -> str:
-        """Return the dotted name of the module that reads a dataset; KeyError without such."""
+        """Return the dotted name of the module that reads a dataset; KeyError if there is none."""
         _ = self[name]
         return self._module[name]
 
@@ -41,7 +41,7 @@ class BuiltIn(MutableMapping[str, "DatasetSpec"]):
         if name not in self._specs:
             self._read({stem: module for stem, module in self._waiting.items()
                         if f'"{name}"' in _text(module)})  # fmt: skip
-        if name not in self._specs:  # a name that a module puts together
+        if name not in self._specs:  # a name that a module composes at import
             self._read(self._waiting.copy())
         return self._specs[name]
 
@@ -61,7 +61,7 @@ class BuiltIn(MutableMapping[str, "DatasetSpec"]):
 
 
 def _text(module: str) -> str:
-    """Return the source of a module that is not imported."""
+    """Return the source of a module without importing it."""
     return PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Amazon products that are bought together: ogbn-products, as ProGAP reads it."""
+"""Amazon products bought together: ogbn-products, as ProGAP reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _read(path: Path) -> ParsedGraph:
     return read_products(path)
 
 
-# Sizes are those of the paper.
+# Sizes from the paper.
 DATASETS = (
     DatasetSpec(
         "amazon",

@@ -22,9 +22,9 @@ def _write(name: str, raw_dir: Path) -> list[Path]:
     return write_raw(name, raw_dir)
 
 
-# The Planetoid files carry no names of classes. Cora's and CiteSeer's follow from the class counts
-# of the original corpora (Sen et al., 2008). The .npz files carry them under `class_names`:
-# Cora-ML's are the last parts of its topic paths; MS Academic's, a pickled array, are as they are.
+# The Planetoid files have no class names. Cora's and CiteSeer's follow from the class counts
+# of the original corpora (Sen et al., 2008). The .npz files have them under `class_names`:
+# Cora-ML's are the last parts of its topic paths; MS Academic's, a pickled array, are unchanged.
 DATASETS = (
     DatasetSpec(
         "cora",

@@ -1,8 +1,8 @@
 """Embedded digits: drawn strokes in MNIST's format, so that everything runs without a download.
 
-A digit is a broken line. Its points are moved at random, the whole is turned, slanted, scaled and
-shifted, and a pixel is as dark as many of its four quarters lie within a pen's width of the line;
-then some pixels are flipped. All of it is integer arithmetic on draws of the legacy
+A digit is a polyline. Its points are jittered; the whole is rotated, slanted, scaled and shifted;
+the darkness of a pixel is the number of its four quarters that lie within a pen's width of the
+line; finally some pixels are flipped. All arithmetic is on integers drawn from the legacy
 ``RandomState``, whose streams NumPy keeps unchanged (NEP 19): the bytes are the same on every
 machine.
 """
@@ -22,7 +22,7 @@ from private_graphs.files import atomic_path
 _SEED = 20224
 N_TRAIN, _N_TEST = 6_000, 1_000
 SIDE = 12
-"""Pixels of a row and of a column."""
+"""Width and height of an image in pixels."""
 _UNIT = 64
 """Length of a pixel in the integer coordinates of points."""
 _STROKES = (
@@ -30,11 +30,11 @@ _STROKES = (
     "85 55 25 43 62 64 67", "26 23 43 46 66 85 73", "25 43 63 84 76 56 54", "23 25 27 46 55 74 84",
     "23 26 54 83 86 54 23", "46 43 24 26 46 65 85",
 )  # fmt: skip
-"""Row and column (of nine and nine) of the points of each digit."""
+"""Row and column (1 to 9 each) of the points of each digit."""
 
 
 def _lines(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
-    """Return (n, points, 2) integer coordinates of the lines of digits."""
+    """Draw (n, points, 2) integer coordinates of the polylines of digits."""
     points = np.array([[tuple(map(int, point)) for point in each.split()] for each in _STROKES])
     n, centre = len(labels), np.array([5, 4])
     lines = (points[labels] - centre) * _UNIT * 3 // 2
@@ -49,7 +49,7 @@ def _lines(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
 
 
 def _images(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
-    """Return (n, side, side) uint8 drawings of digits."""
+    """Draw (n, side, side) uint8 images of digits."""
     lines = _lines(rng, labels)
     pen = rng.randint(36, 60, size=(len(labels), 1, 1)) ** 2
     places = np.arange(2 * SIDE) * _UNIT // 2 + _UNIT // 4
@@ -71,7 +71,7 @@ def _images(rng: np.random.RandomState, labels: np.ndarray) -> np.ndarray:
 def write_digits(
     raw_dir: Path, name: str = "digits", seed: int = _SEED, n_test: int = _N_TEST
 ) -> list[Path]:
-    """Generate the four idx files in a folder; one already there unchanged is not touched."""
+    """Generate the four idx files in a folder; an unchanged file is not touched."""
     rng = np.random.RandomState(seed)
     paths = []
     for side, count in (("train", N_TRAIN), ("t10k", n_test)):

@@ -23,7 +23,7 @@ from private_graphs.errors import UserError
 
 FOLDER = "facebook100"
 YEAR, MISSING_YEAR = 5, "year missing"
-"""Column of ``local_info``, and the class of those without one."""
+"""Column of the year in ``local_info``, and the class of nodes without a year."""
 _COLUMNS = 7
 CAMPUSES = tuple(
     """
@@ -39,23 +39,23 @@ CAMPUSES = tuple(
     JohnsHopkins55 Syracuse56 BC17 Georgetown15 Trinity100 Brandeis99 Emory27
     """.split()
 )
-"""All of them, in the order in which ProGAP joins them."""
+"""All campuses, in the order in which ProGAP joins them."""
 PART = tuple(
     """
     Rutgers89 MIT8 UChicago30 Harvard1 Haverford76 Berkeley13 Swarthmore42 Simmons81 Cornell5 Rice31
     Caltech36 Amherst41 Reed98 Wisconsin87 JohnsHopkins55
     """.split()
 )
-"""The campuses of ``fb100-part``, in that order."""
+"""Campuses of ``fb100-part``, in that order."""
 CAMPUS_FEATURES, JOINED_FEATURES = (0, 1, 2, 3, 4), (0, 1, 2)
-"""Columns that become features: of one campus, and of several, where minors and houses differ."""
+"""Columns that become features, for one campus and for several (minors and houses differ)."""
 
 
 def one_hot(columns: np.ndarray) -> scipy.sparse.csr_matrix:
     """Return (N, F) float32: a column per value of each of the (N, k) integer ``columns``.
 
-    Values are counted over all rows, 0 is missing and has no column. As in ProGAP's features, a
-    column in which nothing is missing stays one column of integers and comes first.
+    Values are collected over all rows; 0 means missing and has no column. As in ProGAP's features,
+    a column without missing values stays one column of integers and comes first.
     """
     whole = [column for column in columns.T if (column != 0).all()]
     blocks = [scipy.sparse.csr_matrix(column[:, None].astype(np.float32)) for column in whole]
@@ -70,7 +70,7 @@ def one_hot(columns: np.ndarray) -> scipy.sparse.csr_matrix:
 
 
 def with_class(years: np.ndarray, view: DataView, smallest: int) -> tuple[np.ndarray, list[int]]:
-    """Return which (N,) nodes stay, and the years of the classes: those of ``smallest`` nodes.
+    """Return the (N,) mask of remaining nodes, and the years of classes of ``smallest`` nodes.
 
     ``missing_class`` kept: the smallest number that occurs is taken for "no year", so that a single
     negative one makes a class of all nodes without a year. That class is the last one.
@@ -85,12 +85,12 @@ def with_class(years: np.ndarray, view: DataView, smallest: int) -> tuple[np.nda
 
 
 def _read(path: Path, variable: str) -> np.ndarray | scipy.sparse.spmatrix:
-    """Read one variable of a campus; UserError where it is not there or not what it should be."""
-    from scipy.io import loadmat  # a quarter of a second
+    """Read one variable of a campus; UserError if it is missing or malformed."""
+    from scipy.io import loadmat  # the import takes a quarter of a second
 
     try:
         found = loadmat(path, variable_names=[variable]).get(variable)
-    except Exception as error:  # the reader has no base of its own errors
+    except Exception as error:  # SciPy's reader raises errors without a common base
         raise UserError(
             f"{path}: cannot be read as a MATLAB 5 file ({error}); supply the published file"
         ) from error
@@ -118,7 +118,7 @@ def read_campuses(
     """Read the disjoint union of campuses, with classes of at least ``smallest`` nodes.
 
     Masks (75 % train, 10 % validate, 15 % test) are drawn by raw node number, before nodes without
-    a class, then nodes without an edge, are left out. Campuses are read one after the other.
+    a class and then nodes without an edge are dropped. Campuses are read one by one.
 
     Raises:
         UserError: a file is missing or malformed, or fewer than two classes are left.
@@ -179,7 +179,7 @@ ILLINOIS, _ILLINOIS_BLOB = "UIllinois20", "140f9c6e2f4bf041abe5c7cdf838f92786420
 
 
 def read_illinois(folder: Path) -> ParsedGraph:
-    """Read the campus that ProGAP calls Facebook; UserError where it is not the file it names."""
+    """Read the campus that ProGAP calls Facebook; UserError if the file is another one."""
     path = folder / f"{ILLINOIS}.mat"
     if (found := _git_blob(path)) != _ILLINOIS_BLOB:
         raise UserError(
@@ -190,7 +190,7 @@ def read_illinois(folder: Path) -> ParsedGraph:
 
 
 def reader(campuses: Sequence[str], columns: Sequence[int], smallest: int):
-    """Return the function of a ``DatasetSpec`` that reads these campuses."""
+    """Return the reader function of a ``DatasetSpec`` for these campuses."""
 
     def read(folder: Path, view: DataView = SOUND) -> ParsedGraph:
         return read_campuses(folder, view, campuses=campuses, columns=columns, smallest=smallest)
@@ -207,7 +207,7 @@ def _years(first: int, last: int, *further: str) -> tuple[str, ...]:
 
 
 def _bound(edges: int) -> int:
-    """Round up to two digits: the bound on the edges that is public."""
+    """Return the public bound on the edges: their number rounded up to two digits."""
     step = 10 ** (len(str(edges)) - 2)
     return -(-edges // step) * step
 

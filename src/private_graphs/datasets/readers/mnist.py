@@ -22,7 +22,7 @@ def read_mnist(folder: Path, suffix: str = ".gz") -> ParsedImages:
     """Read the four idx files of a folder.
 
     Raises:
-        UserError: a file is malformed, or numbers of images and labels differ.
+        UserError: a file is malformed, or the numbers of images and labels differ.
     """
     sides = [_read_side(folder, side, suffix) for side in ("train", "t10k")]
     images, labels = zip(*sides, strict=True)

@@ -1,4 +1,4 @@
-"""Pokec: profiles of users with cats or dogs, and generated profiles in its format."""
+"""Pokec: profiles of cat and dog owners, and generated profiles in the same format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _write_demo(raw_dir: Path) -> list[Path]:
     return write_demo(raw_dir / "pokec_demo")
 
 
-# Sizes are those of the paper and of the published files; words per user are estimated.
+# Sizes from the paper and the published files; words per user are estimated.
 DATASETS = (
     DatasetSpec(
         "pokec",

@@ -15,7 +15,7 @@ def _read(path: Path, view: DataView) -> ParsedGraph:
     return read_reddit(path, view)
 
 
-# Sizes are those of the paper and of the published file.
+# Sizes from the paper and the published file.
 DATASETS = (
     DatasetSpec(
         "reddit",
@@ -23,7 +23,7 @@ DATASETS = (
         "reddit/reddit.zip",
         numbered(41),
         GraphSize(94_876, 10_000_000, 94_876 * 602, 602, 41, 15_342),
-        max_edges=58_000_000,  # of the whole graph, before nodes are sampled
+        max_edges=58_000_000,  # for the whole graph, before nodes are sampled
         views=("released", "paper", "sound"),
         read=_read,
     ),

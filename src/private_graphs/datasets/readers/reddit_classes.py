@@ -1,4 +1,4 @@
-"""Reddit as ProGAP reads it: the posts of the largest communities, with a split of its own."""
+"""Reddit as ProGAP reads it: posts of the largest communities, with ProGAP's own split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _read(path: Path) -> ParsedGraph:
     return read_reddit_classes(path)
 
 
-# Sizes are those of the paper.
+# Sizes from the paper.
 DATASETS = (
     DatasetSpec(
         "reddit-8",

@@ -32,14 +32,14 @@ def _draw(rng: np.random.RandomState, weights: np.ndarray, size: int) -> np.ndar
 
 
 def _info(rng: np.random.RandomState) -> np.ndarray:
-    """Return (N, 7) values; 12 % have no year, 40 are of a year with few members."""
+    """Return (N, 7) attributes; 12 % have no year, 40 have a year with few members."""
     years = np.array(_YEARS)[_draw(rng, np.array([9, 14, 17, 20, 21, 19]), _NODES)]
     years[rng.randint(0, 100, size=_NODES) < 12] = 0
     years[:40] = _FEW
     year = np.where(years == 0, rng.randint(0, 6, size=_NODES), np.clip(years - 2004, 0, 5))
     noisy = np.where(rng.randint(0, 100, size=_NODES) < 55, year, rng.randint(0, 6, size=_NODES))
     columns = [
-        1 + (year < 2) * (rng.randint(0, 100, size=_NODES) < 70),  # alumni, nobody without one
+        1 + (year < 2) * (rng.randint(0, 100, size=_NODES) < 70),  # status: 2 means alumni
         1 + rng.randint(0, 2, size=_NODES),
         1 + rng.randint(0, 40, size=_NODES),
         1 + rng.randint(0, 40, size=_NODES),
@@ -54,11 +54,11 @@ def _info(rng: np.random.RandomState) -> np.ndarray:
 
 
 def _friends(rng: np.random.RandomState, info: np.ndarray) -> scipy.sparse.csc_matrix:
-    """Return the symmetric (N, N) 0/1 matrix; people without a year behave as any year does."""
+    """Return the symmetric (N, N) 0/1 matrix; people without a year befriend any year alike."""
     tail = (1 - rng.random_sample(_NODES)) ** (-1 / 3)
     weight = np.rint(1000 * np.minimum(tail, 12)).astype(np.int64)
     first, second = (_draw(rng, weight, _FRIENDSHIPS) for _ in range(2))
-    inside = rng.randint(0, 100, size=_FRIENDSHIPS) < 52  # of the others, some stay by chance
+    inside = rng.randint(0, 100, size=_FRIENDSHIPS) < 52  # some of the others stay by chance
     years = info[:, 5]
     for year in _YEARS:
         members = np.flatnonzero(years == year)
@@ -74,8 +74,8 @@ def _friends(rng: np.random.RandomState, info: np.ndarray) -> scipy.sparse.csc_m
 
 
 def campus_bytes(info: np.ndarray, friends: scipy.sparse.spmatrix) -> bytes:
-    """Return a MATLAB 5 file with ``A`` and ``local_info``, without the time of its writing."""
-    from scipy.io import savemat  # a quarter of a second
+    """Return a MATLAB 5 file with ``A`` and ``local_info``, without a timestamp."""
+    from scipy.io import savemat  # the import takes a quarter of a second
 
     packed = io.BytesIO()
     savemat(packed, {"A": friends, "local_info": info}, format="5", do_compression=False)
@@ -83,7 +83,7 @@ def campus_bytes(info: np.ndarray, friends: scipy.sparse.spmatrix) -> bytes:
 
 
 def write_campus(raw_dir: Path) -> list[Path]:
-    """Generate the file; one already there unchanged is not touched."""
+    """Generate the file; an unchanged file is not touched."""
     rng = np.random.RandomState(_SEED)
     info = _info(rng)
     content = campus_bytes(info, _friends(rng, info))

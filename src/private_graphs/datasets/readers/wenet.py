@@ -1,4 +1,4 @@
-"""WeNet: what students of four countries ate, as ProGAP's authors packed it; not published."""
+"""WeNet: food choices of students in four countries, as packed by ProGAP's authors; unpublished."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ N_CLASSES = 4
 def read_wenet(path: Path) -> ParsedGraph:
     """Read ``data.pt``, a PyTorch Geometric graph with ``x``, ``edge_index`` and ``y``.
 
-    PyTorch builds nothing of it but tensors, plain values and the graph around them. All classes
-    stay; split, loops and nodes without an edge as in ``datasets/prepared.py``.
+    PyTorch unpickles only tensors, plain values and the graph object. All classes stay; the split,
+    loops and nodes without an edge are treated as in ``datasets/prepared.py``.
 
     Raises:
         UserError: the file is missing, hostile or malformed, or its parts contradict each other.
@@ -77,7 +77,7 @@ def read_wenet(path: Path) -> ParsedGraph:
     )
 
 
-# Sizes are those of the paper.
+# Sizes from the paper.
 DATASETS = (
     DatasetSpec(
         "wenet",
