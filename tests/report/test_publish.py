@@ -13,6 +13,7 @@ from private_graphs.report.shelf import label_of, recorded_shelf, title_of
 from private_graphs.report.site import write_site
 
 STUDY = "lrec2022"
+PICTURE = re.compile(r"<svg.*?</svg>", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -100,4 +101,6 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     assert statements == len(recorded_shelf(recorded / study).statements) > 40
     files = [path for path in folder.rglob("*") if path.is_file()]
     whole = sum(path.stat().st_size for path in files)
-    assert whole < 100_000 + 8_000 * statements, (whole, statements)
+    pictures = [text for page in pages for text in PICTURE.findall(page.read_text())]
+    drawn = sum(len(text.encode()) for text in pictures)
+    assert whole - drawn < 100_000 + 6_000 * statements, (whole, drawn, statements)
