@@ -1,7 +1,7 @@
-"""Tidy rows: finished jobs and audits as one frame of one schema.
+"""Tidy rows: finished jobs and audits as one frame with one schema.
 
-What is read is held against what belongs to it: files against the hashes of their manifest, rows
-against their statements, scores against the predictions that they were computed from.
+Everything that is read is checked: files against the hashes of their manifest, rows against their
+statements, scores against the predictions from which they were computed.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ RUN_COLUMNS: dict[str, str] = {
                     NUMBER),
     **dict.fromkeys(("device", "data_fingerprint", "code_fingerprint"), TEXT),
 }  # fmt: skip
-"""Columns of every ``runs.parquet``, one row per replica; methods add what they measure.
+"""Columns of every ``runs.parquet``, one row per replica; methods add their measurements.
 
-``settings`` is a JSON object with sorted keys; ``epsilon`` is infinite without DP and 0 where
-nothing private is read.
+``settings`` is a JSON object with sorted keys; ``epsilon`` is infinite without DP and 0 if nothing
+private is read.
 """
 AUDIT_COLUMNS: dict[str, str] = {
     **dict.fromkeys(("epsilon_lower", "epsilon_lower_gaussian", "one_run_epsilon_lower",
@@ -60,30 +60,30 @@ AUDIT_COLUMNS: dict[str, str] = {
                      "verdict_confidence", "n_classes"), NUMBER),
     **dict.fromkeys(("verdict", "design"), TEXT),
 }  # fmt: skip
-"""What an audit shows; its ``epsilon`` is the claim that it attacks."""
+"""Columns of an audit; its ``epsilon`` is the claim that it attacks."""
 ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
 """Columns of tidy rows with their types. ``source``: own, recorded, published or audit."""
 
 Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
-"""From a row to the (N,) labels of its dataset; None where they are not at hand."""
+"""Callable: row → (N,) labels of its dataset, or None if the dataset is not built."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What the runs of a job predict, and the labels of the test records."""
+    """Predictions of a job's runs, and the labels of the test records."""
 
     replicas: Sequence[str]
     """``replica_id`` of its R runs."""
     classes: np.ndarray
-    """(R, M)."""
+    """(R, M) predicted classes."""
     labels: np.ndarray | None
-    """(M,), or (R, M) where every seed has its own test records; None where they were not kept."""
+    """(M,), or (R, M) if every seed has its own test records; None if they were not kept."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By ``<replica_id>/<name>``: pictures, say."""
+    """Arrays by ``<replica_id>/<name>``, for example pictures."""
 
 
 def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
-    """Return what reads the answers of a finished job, ``<study>/<group>/<job>``, of a scale."""
+    """Return a function that reads the answers of a finished job, ``<study>/<group>/<job>``."""
     return lambda job: _read_answers(Path(scale_folder) / "jobs" / job)
 
 
@@ -98,7 +98,8 @@ def _read_answers(folder: Path) -> Answers:
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all frames with ``ROW_COLUMNS``, then what methods measure by name."""
+    """Return the rows of all frames with ``ROW_COLUMNS``, then the methods' measurements by
+    name."""
     frames = [frame for frame in frames if len(frame)]
     measured = sorted({name for frame in frames for name in frame} - set(ROW_COLUMNS))
     types = ROW_COLUMNS | {
@@ -122,7 +123,7 @@ def write_rows(rows: pd.DataFrame, path: Path) -> None:
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """Read what ``write_rows`` wrote; UserError for a file that is damaged or lacks columns."""
+    """Read a file of ``write_rows``; UserError if it is damaged or lacks columns."""
     return tidy([_read_frame(path, ROW_COLUMNS)])
 
 
@@ -138,8 +139,8 @@ def _read_frame(path: Path, columns: Iterable[str]) -> pd.DataFrame:
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     """Return ``rows`` with a column for every setting.
 
-    A setting whose name a column has already is called ``<name>_setting``: ``epochs`` are those
-    that were trained, ``epochs_setting`` the most that were allowed.
+    A setting whose name is already a column is called ``<name>_setting``: ``epochs`` is the trained
+    number, ``epochs_setting`` the allowed maximum.
     """
     texts = rows["settings"].fillna("{}")
     values = {text: json.loads(text) for text in texts.unique()}
@@ -161,10 +162,12 @@ def collect(
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
     """Read the finished jobs below a folder such as ``results/full``: tidy rows, and statements.
 
-    ``jobs`` are the identifiers of those that count, by default all. Runs (``source`` is own) come
-    before audits. Statements are as they were written, without audits (``audits.audited``). With
-    the folder of built datasets, ``data/processed``, scores are computed again where the dataset is
-    there. Raises UserError for a file that is damaged: which one, what is wrong, what to do.
+    ``jobs`` are the identifiers of the jobs to read, by default all. Runs (``source`` is own) come
+    before audits. Statements are as written, without audits (``audits.audited``). With the folder
+    of built datasets, ``data/processed``, scores are recomputed if the dataset is there.
+
+    Raises:
+        UserError: a file is damaged: which one, what is wrong, what to do.
     """
     runs, audits, statements = [], [], {}
     labels = labels_in(processed)
@@ -184,8 +187,8 @@ def read_job_folder(
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]], dict[str, Any] | None]:
     """Return rows, statements and audit of the finished job ``name`` after all checks.
 
-    Raises UserError for a damaged file, for files of another job, and for rows that are not those
-    that were planned.
+    Raises:
+        UserError: a file is damaged or belongs to another job, or rows differ from the plan.
     """
     with readable(folder / JOB_FILE) as path:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
@@ -207,10 +210,13 @@ def read_job_folder(
 def read_runs(
     folder: Path, labels: Labels = lambda row: None, needed: Collection[str] = ()
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-    """Return rows and statements of the folder of a run after all checks.
+    """Return rows and statements of a run's folder after all checks.
 
-    A folder without a manifest passes the check of hashes; one with it has to speak of the files
-    that are ``needed``. Raises UserError for a damaged file.
+    A folder without a manifest passes the check of hashes; a manifest must list the ``needed``
+    files.
+
+    Raises:
+        UserError: a file is damaged.
     """
     check_manifest(folder, needed)
     path = folder / "runs.parquet"
@@ -236,9 +242,9 @@ def read_runs(
 
 
 def check_statements(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise UserError where a row has no statement, or says something else than it."""
+    """Raise UserError if a row has no statement, or contradicts it."""
     told = {name: PrivacyStatement.model_validate(value) for name, value in statements.items()}
-    rows = rows[[name for name in RUN_COLUMNS if name in rows]]  # statements repeat no other
+    rows = rows[[name for name in RUN_COLUMNS if name in rows]]  # statements repeat no other column
     for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
         statement = told.get(row["statement_id"])
         if statement is None:
@@ -255,10 +261,10 @@ def check_statements(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, A
 
 
 def check_scores(rows: pd.DataFrame, predictions: np.ndarray, truth: np.ndarray) -> None:
-    """Raise UserError where test scores are not those of the predictions.
+    """Raise UserError if test scores are not those of the predictions.
 
     ``predictions`` (R, M) are classes in the order of ``rows``; ``truth`` (M,) or (R, M) labels, -1
-    where there is none: such records count as class 0 where the protocol says so, else not at all.
+    if there is none: such records count as class 0 if the protocol says so, else they are left out.
     """
     truth = np.broadcast_to(truth, predictions.shape)
     for row, predicted, own in zip(rows.to_dict("records"), predictions, truth, strict=True):
@@ -274,7 +280,7 @@ def check_scores(rows: pd.DataFrame, predictions: np.ndarray, truth: np.ndarray)
 
 
 def labels_in(processed: Path | None) -> Labels:
-    """Return the labels of built datasets, of those alone that rows were made with."""
+    """Return the labels of built datasets, only of those with which the rows were made."""
 
     @cache
     def read(folder: Path) -> tuple[str, np.ndarray] | None:
@@ -291,7 +297,7 @@ def labels_in(processed: Path | None) -> Labels:
         if not missing(row["view"]):
             folder = folder / row["features"] / row["view"]
         fingerprint, values = read(folder) or (None, None)
-        # with fresh noise a row has a keyed hash of its data, which nothing can be compared with
+        # under fresh noise a row has a keyed hash of its data, which cannot be compared
         told = row["noise_source"] == "os_entropy" or fingerprint == row["data_fingerprint"]
         return values if told else None
 
@@ -310,7 +316,7 @@ def _check_plan(folder: Path, job: Job, rows: pd.DataFrame) -> None:
     if not rows["replica_id"].is_unique:
         raise UserError(f"{folder / 'runs.parquet'}: two rows of one run; expected each run once")
     if not method_named(job.method).reads_private:
-        return  # public data with all labels leave nothing to draw: one seed
+        return  # public data with all labels: nothing is random, one seed
     budgets = {*job.epsilons, *(job.validation_epsilons if job.validation_labels else ())}
     made = set(zip(rows["epsilon"], rows["seed"], strict=True))
     if made - set(product(budgets, job.seeds)) or set(product(job.epsilons, job.seeds)) - made:
@@ -323,7 +329,8 @@ def _check_plan(folder: Path, job: Job, rows: pd.DataFrame) -> None:
 def read_statements(path: Path) -> dict[str, dict[str, Any]]:
     """Return the statements of a file by identifier.
 
-    Raises UserError for one with a wrong field, or whose content does not give its identifier.
+    Raises:
+        UserError: a statement has a wrong field, or its content does not match its identifier.
     """
     values = _read_json(path)
     if not isinstance(values, dict):
@@ -343,7 +350,7 @@ def read_statements(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def read_statistics(scale_folder: Path) -> list[dict[str, Any]]:
-    """Return the statistics of the datasets that exhibits of a scale were made with, sorted."""
+    """Return the sorted statistics of the datasets with which exhibits of a scale were made."""
     values = [_read_json(path) for path in (Path(scale_folder) / "datasets").glob("*.json")]
     return sorted(values, key=lambda value: (value["name"], value.get("view") or ""))
 
@@ -356,7 +363,7 @@ def _read_json(path: Path) -> Any:
 
 @contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """Name the file in what readers raise."""
+    """Add the file's name to exceptions of readers."""
     try:
         yield path
     except UserError:
@@ -369,7 +376,7 @@ def readable(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def remedy(words: str) -> Iterator[None]:
-    """Add what to do to every UserError."""
+    """Add a remedy to every UserError."""
     try:
         yield
     except UserError as error:
