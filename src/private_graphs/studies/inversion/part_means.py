@@ -1,4 +1,5 @@
-"""Subclasses of digits with one release: accuracy, beside what is printed for training in steps."""
+"""Subclasses of digits with one release: accuracy, next to the printed one of iterative
+training."""
 
 from __future__ import annotations
 
