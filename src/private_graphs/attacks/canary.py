@@ -201,8 +201,7 @@ def _streams(design: Design, purpose: str, noise: float, number: int) -> list[St
 def _initial(
     streams: Sequence[Streams], dataset: GraphDataset, hidden: int
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Return initial parameters (R, P) in integer float32 numbers, and writable views of W1, b1,
-    W2, b2."""
+    """Return integer-valued float32 initial parameters (R, P), and views of W1, b1, W2, b2."""
     usual = (
         engine.initial_parameters(each, dataset.n_features, hidden, CLASSES) for each in streams
     )

@@ -145,8 +145,7 @@ def _steps(dtype: type) -> Draw:
 
 
 def _compiled_steps(dtype: str, device: str) -> Draw:
-    """Return the noise of the GCN's compiled steps, from training on a graph without labels from
-    zero.
+    """Return the noise of the GCN's compiled steps: training from zero without any label.
 
     The sum of the noise of ROUNDS steps counts as one value.
     """

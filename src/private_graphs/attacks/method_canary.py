@@ -175,8 +175,7 @@ def method_errors(
 
 
 def noise_of(event: NoisyGradients | GaussianQuery) -> tuple[float, int]:
-    """Return the noise of a release in units of its sensitivity or clip norm, and the number of
-    releases."""
+    """Return the noise of a release (in sensitivities or clip norms), and their number."""
     if isinstance(event, NoisyGradients):
         return event.noise_multiplier, event.releases
     return event.noise_std / event.sensitivity, event.count

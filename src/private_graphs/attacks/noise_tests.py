@@ -35,8 +35,7 @@ class Found:
 
 
 def variance_bounds(n: np.ndarray | float, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return bounds that the mean square of ``n`` standard normals leaves with probability 2
-    tails."""
+    """Return bounds on the mean square of ``n`` standard normals, each exceeded with ``tail``."""
     return chi2.ppf(tail, n) / n, chi2.isf(tail, n) / n
 
 
@@ -69,8 +68,7 @@ class Noise:
 
     @cached_property
     def _correlations(self) -> list[tuple[str, list[str], np.ndarray, float]]:
-        """Yield name, names of the pairs, correlations and numbers of entries of every kind of
-        pair."""
+        """Yield name, names of pairs, correlations and numbers of entries, by kind of pair."""
         entries, kinds = self.entries, []
         wide = [axis for axis in (1, 2, 3) if entries.shape[axis] > 1]
         for axis in wide:
@@ -94,8 +92,7 @@ class Noise:
         )
 
     def std_ratio(self, confidence: float) -> tuple[float, float, float]:
-        """Return the standard deviation of all entries divided by the claimed one, and its
-        bounds."""
+        """Return the ratio of the standard deviation to the claimed one, and its bounds."""
         _, [square], n = self._variances[0]
         low, high = variance_bounds(n, (1 - confidence) / 2)
         return math.sqrt(square), math.sqrt(square / high), math.sqrt(square / low)

@@ -266,8 +266,7 @@ def _proves(answered: Answered) -> bool:
 
 
 def _covered(other: Neighbour, answers: list[Answer] | str, predicts: bool) -> Any:
-    """Return the releases of runs for which the neighbour's unit is private, as plain values and
-    arrays.
+    """Return the releases of runs that must protect the neighbour's unit, as values and arrays.
 
     Excluded are answers published only to the unit, and predictions if the statement says that
     these leak (``predicts`` is false).

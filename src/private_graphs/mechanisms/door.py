@@ -217,8 +217,7 @@ class Door:
         return [lane.ledger(self.name).plan is not None for lane in self.lanes]
 
     def inherit(self, events: Sequence[Sequence[Event]]) -> None:
-        """Plan the releases of another job whose artifacts the lanes read; nothing more may
-        follow."""
+        """Plan what another job released, whose artifacts the replicas read; no more may follow."""
         self.plan(events)
         for lane, planned in zip(self.lanes, events, strict=True):
             ledger = lane.ledger(self.name)
@@ -315,8 +314,7 @@ class Door:
     def rows(
         self, exact: Array, query: GaussianQuery | None, asked: Array, *, stream: str = "noise"
     ) -> Array:
-        """Return the ``asked`` rows of ``exact`` (n, …) with noise, and NaN in the others; one lane
-        only.
+        """Return the ``asked`` rows of ``exact`` (n, …) with noise, else NaN; one replica only.
 
         Every asked row is one release of the query, whose count is a cap that is paid in full,
         because earlier releases may decide which rows are asked. Noise is drawn for all rows, so
@@ -484,8 +482,7 @@ class Door:
         return Descent(self, list(queries), noise, coins, dtype, toss, without)
 
     def unnoised(self, reason: str, values: Sequence[Any]) -> Sequence[Any]:
-        """Return ``values``, read from private data without noise: the run then has no
-        guarantee."""
+        """Return ``values``, read from private data without noise: there is no guarantee then."""
         for lane, value in zip(self.lanes, values, strict=True):
             event = Unnoised(reason)
             lane.ledger(self.name).unnoised[reason] = event
@@ -493,8 +490,7 @@ class Door:
         return values
 
     def _set_by(self, lane: Lane, *values: Any) -> None:
-        """Show the watch each noise parameter that a method sets in addition to the query; it
-        must be public."""
+        """Show the watch noise parameters outside the query, which must be public."""
         for value in values:
             self.watch.public(lane, "what sets the noise", np.asarray(value))
 
@@ -582,8 +578,7 @@ class Descent:
         return found
 
     def join_steps(self, steps: int, population: int) -> list[list[Array]]:
-        """Toss the coins of all ``steps`` in advance; return that many lists of positions per
-        lane."""
+        """Toss the coins of all ``steps`` in advance; return a list of positions for each."""
         found = []
         self._tossed += steps
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
@@ -615,8 +610,7 @@ class Descent:
     def take(
         self, clipped: Callable[[Sequence[Array]], Any], joined: Sequence[Array], population: int
     ) -> Any:
-        """Return the noisy sum over the units at ``joined``, selected by coins or by a public
-        order.
+        """Return the noisy sum over the units at ``joined``, chosen by coins or a public order.
 
         Raises:
             ReleaseMismatch: the plan relies on coins, and the last ones selected other positions.

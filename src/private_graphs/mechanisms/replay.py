@@ -61,8 +61,7 @@ class Taped:
 
 
 class Recording(Watch):
-    """Watch that records what passes. ``coins``: as drawn, or all units join every step, or none
-    does.
+    """Watch that records what passes. ``coins``: as drawn, or all units join, or none does.
 
     ``term_steps``: steps whose individual terms are recorded, counted from 1.
     """
@@ -91,8 +90,7 @@ class Recording(Watch):
         return noisy
 
     def joined(self, lane: Lane, positions: np.ndarray, population: int) -> np.ndarray:
-        """Select all positions, none, or those that came up heads; with ``redrawn`` coins
-        others."""
+        """Select all positions, none, or those with heads; with ``redrawn`` coins others."""
         if self.redrawn is not None:
             rate = len(positions) / max(1, population)
             return np.flatnonzero(self.redrawn.random(population) < (rate or 0.5))
@@ -310,7 +308,7 @@ def query_terms(query: PoissonSums | NoisyGradients) -> int:
 
 
 def query_uses(query: Any) -> int:
-    """Return how often one unit may affect one call; above 1 if a query has fewer calls than
+    """Return how often one unit may affect one call; above 1 if there are fewer calls than
     counts."""
     calls = getattr(query, "calls", 0)
     return math.ceil(query.count / calls) if calls else 1

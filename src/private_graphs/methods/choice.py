@@ -1,5 +1,4 @@
-"""Choice among settings, shared by several methods: free on public labels, else with a privacy
-cost."""
+"""Choice of settings that several methods share: free on public labels, else with a cost."""
 
 from __future__ import annotations
 

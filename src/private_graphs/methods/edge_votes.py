@@ -53,8 +53,7 @@ class Voters:
 
 
 def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
-    """Select as receivers all validation and test nodes and a fifth of the training nodes, at
-    most 2,000."""
+    """Select receivers: all evaluated nodes, and a fifth of the training nodes, at most 2,000."""
     n = task.n_train
     n_nodes = n + len(task.validation_labels) + task.test_features.shape[0]
     n_asked = min(int(np.ceil(_ASKED_SHARE * n)), _ASKED_AT_MOST)

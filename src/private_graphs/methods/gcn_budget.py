@@ -80,8 +80,7 @@ def calibrated_for(epsilon: float) -> float:
 
 
 def printed_noise(epsilon: float, settings: GcnSettings, delta: float) -> float | None:
-    """Return the noise that Table 3 prints for these settings on the full graph; None if it
-    prints none."""
+    """Return the noise of Table 3 for these settings on the full graph; None without one."""
     whole = settings.splits == 1 and delta == PRINTED_DELTA
     if not whole or settings.epochs != PRINTED_EPOCHS[settings.optimizer]:
         return None

@@ -50,8 +50,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class ProvedGcn:
-    """Trainer of the GCN of one protocol with the settings of ``rule``; ``run`` is a method's
-    ``run``."""
+    """Trainer of the GCN of one protocol with the settings of ``rule``."""
 
     protocol: GcnProtocol
     rule: Callable[[int, float], Tuning]

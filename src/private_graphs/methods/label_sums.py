@@ -62,8 +62,7 @@ class _LabelBudget(Budget):
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity of the sum: each of D receivers loses one unit of a class, or gains one,
-        or both."""
+        """Sensitivity of the sum: D receivers each lose one unit of a class, gain one, or both."""
         return math.sqrt(2 * self.degree)
 
     def noise_std(self, scale: float) -> float:

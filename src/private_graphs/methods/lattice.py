@@ -49,8 +49,7 @@ class LatticeGaussian:
         contributions: int,
         releases: int = 1,
     ) -> LatticeGaussian:
-        """Return the smallest noise with which ``releases`` adaptive releases keep (epsilon,
-        delta).
+        """Return the smallest noise with which ``releases`` adaptive releases keep (ε, δ).
 
         One unit changes at most ``contributions`` terms (2: replacement) of at most ``entries``
         numbers each, by at most ``sensitivity`` (L2) before rounding. A rounded number is within

@@ -149,8 +149,7 @@ def predict(model: Model, parameters: np.ndarray, rows: np.ndarray) -> np.ndarra
 
 
 def _outer_sum(rows: np.ndarray, errors: np.ndarray, bias: float) -> np.ndarray:
-    """Return the sum over nodes of [x, bias] ⊗ error: (b, d) and (b, e) give (d + 1, e),
-    float64."""
+    """Return the float64 sum of [x, bias] ⊗ error over nodes: (b, d), (b, e) give (d + 1, e)."""
     rows, errors = rows.astype(np.float64), errors.astype(np.float64)
     return np.concatenate([rows.T @ errors, bias * errors.sum(axis=0, keepdims=True)])
 
@@ -195,8 +194,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """Perceptron: K logits from H tanh units of d columns; both layers have a constant column
-    ``bias``."""
+    """Perceptron: K logits from H tanh units of d columns; both layers have a ``bias`` column."""
 
     n_columns: int
     n_classes: int
@@ -210,8 +208,7 @@ class TwoLayers:
         return max(self.hidden, self.n_classes)
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
-        """See :class:`Model`. Each unit reads one of the first columns; its output weights are
-        zero.
+        """See :class:`Model`. Each unit reads one of the first columns; output weights are 0.
 
         Nothing is random: rows of norm 1 in principal coordinates have most of their variance in
         the first columns, and random directions would lose some of it.

@@ -152,8 +152,7 @@ class Budget:
     unit: Literal["edge_undirected", "node_out_list"]
 
     def releases(self, scale: float) -> tuple[Releases, ...]:
-        """Return what the papers' accountants compose: one unit changes a sum by 1, or by sqrt
-        D."""
+        """Return what the papers' accountants compose: one unit changes a sum by 1 or sqrt D."""
         sums = (Releases(scale, self.hops),) if self.hops else ()
         return (*sums, Releases(scale, self.accounted, self.rate))
 
@@ -315,8 +314,7 @@ class NoisySums:
         door: Door,
         queries: Sequence[GaussianQuery | None],
     ):
-        """``receiving`` (N, N) for each run: row i marks the senders of i; a single matrix is
-        shared."""
+        """``receiving`` (N, N) for each run, or shared: row i marks the senders of i."""
         self.receiving, self.door, self.queries, self.count = receiving, door, queries, 0
 
     def release(self, stage: int, rows: np.ndarray) -> np.ndarray:

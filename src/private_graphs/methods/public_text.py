@@ -31,8 +31,7 @@ def public_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
 
 
 def mean_of_neighbours(adjacency: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
-    """Return the (P, P) matrix that replaces each row by the mean over itself and its
-    neighbours."""
+    """Return the (P, P) matrix that averages each row over itself and its neighbours."""
     looped = adjacency + scipy.sparse.eye(adjacency.shape[0], format="csr")
     return scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / looped.sum(axis=1).A1) @ looped)
 

@@ -87,8 +87,7 @@ class Axes:
     def rows_of(
         self, task: ImageTask, pixels: np.ndarray, report: Progress = lambda done, total: None
     ) -> np.ndarray:
-        """Return (n, r) float32 rows of norm 1 of (n, c·h·w) images, each computed from its
-        image alone."""
+        """Return (n, r) float32 rows of norm 1 of (n, c·h·w) images, each of its image alone."""
         rows = np.empty((len(pixels), self.directions.shape[1]), np.float32)
         done = 0
         for part in _features(task, pixels):

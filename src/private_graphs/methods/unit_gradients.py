@@ -243,8 +243,7 @@ def _event(task: ImageTask, settings: UnitSettings, noise: float, steps: int) ->
 
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; ``artifacts`` are what an attack gets in addition to the
-    parameters."""
+    """See ``Method.stated``; ``artifacts`` are what an attack gets besides the parameters."""
     settings, private = request.settings, request.private
     published = task.protocol.calibration == "published"
     noise, steps = 0.0, settings.plain_steps

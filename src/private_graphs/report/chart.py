@@ -365,8 +365,7 @@ def _name(value: Any) -> str:
 
 
 def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
-    """Return the style of every line: by rank for numbers (largest first), by position for
-    names."""
+    """Return the style of every line: numbers by rank (largest first), names by position."""
     lines = chart.frame[chart.line] if chart.line else pd.Series([""])
     order = _order(lines)
     if isinstance(lines.dtype, pd.CategoricalDtype):

@@ -127,8 +127,7 @@ def lowest(parts: Sequence[Iterable[float]], level: float = 1 - CONFIDENCE) -> M
 def highest(
     panels: Sequence[Sequence[Iterable[float]]], level: float = 1 - CONFIDENCE
 ) -> Measured | None:
-    """Return the interval of the highest panel, where a panel is as high as its lowest part
-    (``lowest``).
+    """Return the interval of the highest panel; a panel is as high as its lowest part.
 
     For a claim that all parts of some panel are positive: that one panel is needs a correction for
     the number of panels (Bonferroni); that none is needs no correction.
@@ -180,8 +179,7 @@ def shown_to_proved(statement: Mapping[str, Any]) -> Measured:
 
 
 def verdict(measured: Measured | None, least: float, most: float) -> str:
-    """Return one of ``VERDICTS``: whether all, none or part of the interval is within the
-    bounds."""
+    """Return one of ``VERDICTS``: whether all, none or part of the interval is in bounds."""
     if measured is None:
         return "not_run"
     if least <= measured.low and measured.high <= most:
@@ -267,8 +265,7 @@ def read_claims(claims: Sequence[Claim], path: Path) -> pd.DataFrame:
 
 
 def claims_table(frame: pd.DataFrame, title: str) -> Table:
-    """Return verdicts as a displayed table: a row per claim, a column per protocol; the CSV has
-    commands."""
+    """Return verdicts for display: a row per claim, a column per protocol."""
     at = {(row["id"], row["protocol"]): row for row in frame.to_dict("records")}
     protocols = [name for name in (*PROTOCOLS, "") if name in set(frame["protocol"])]
     columns = [

@@ -43,8 +43,7 @@ def write_all_texts(
 
 
 def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results") -> list[Path]:
-    """Write ``docs/<study>/`` of every recorded study (exhibits, picture, list), and
-    ``docs/claims/<study>.csv``."""
+    """Write ``docs/<study>/`` of every recorded study, and ``docs/claims/<study>.csv``."""
     written = []
     for shelf in recorded_shelves(recorded):
         folder = Path(docs) / shelf.results.study.id

@@ -98,8 +98,7 @@ def _read_answers(folder: Path) -> Answers:
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all frames with ``ROW_COLUMNS``, then the methods' measurements by
-    name."""
+    """Return the rows of all frames: ``ROW_COLUMNS``, then methods' measurements by name."""
     frames = [frame for frame in frames if len(frame)]
     measured = sorted({name for frame in frames for name in frame} - set(ROW_COLUMNS))
     types = ROW_COLUMNS | {

@@ -73,8 +73,7 @@ def features(kind: str, dataset: str) -> str:
 
 
 def random_features(kind: str, dataset: str) -> bool:
-    """Return whether these features come from a model with random weights; False for a deleted
-    graph."""
+    """Return whether the features come from a random model; False for a deleted graph."""
     try:
         return random_model(dataset_spec(dataset), kind)
     except UserError:

@@ -28,8 +28,7 @@ def _places(name: str) -> Iterator[Path]:
 
 
 def _writable(folder: Path) -> bool:
-    """Create ``folder`` and return whether a file can be written to it; permission bits do not
-    tell."""
+    """Create ``folder`` and return whether it is writable; permission bits do not tell."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -48,8 +48,7 @@ class CpuBackend:
         """Do nothing: no data have to be sent ahead."""
 
     def train_step(self, step: Step) -> np.ndarray:
-        """Take one step of every replica of ``step``; return the loss (A,) of rows that are only
-        scored."""
+        """Take one step of every replica of ``step``; return the loss (A,) of scored-only rows."""
         scored = np.zeros(len(step.replicas))
         parts = (self.inputs, self.blocks, step, self.rule, self.state, self.scratch)
         if self.descent.door.watch.active and len(step.replicas):
@@ -60,8 +59,7 @@ class CpuBackend:
         return scored
 
     def _watched_step(self, parts: tuple, scored: np.ndarray) -> None:
-        """Take a step with the same two compiled functions, and show the sum between them to the
-        watch.
+        """Take a step with the same two compiled functions, and show the watch the sum between.
 
         The tape gets the state after the step, which is a function of the state before and the
         noisy sum.
@@ -80,8 +78,7 @@ class CpuBackend:
                 own[:] = new
 
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their
-        blocks."""
+        """Return mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
         self._catch_up(replicas)
         starts = self.blocks.rows2_start
         scored = starts[block_of + 1] - starts[block_of]

@@ -174,8 +174,7 @@ class Stopping:
 
     @classmethod
     def of(cls, watched: Watched | None, size: int, streams: Any) -> Stopping | None:
-        """Return the rule of a replica with minibatches of ``size``; None without early
-        stopping."""
+        """Return the rule of a replica with minibatches of ``size``; None without a rule."""
         if watched is None:
             return None
         n_records = len(watched.labels)
@@ -187,8 +186,7 @@ class Stopping:
         return np.sort(self.generator.permutation(self.n_records)[self.first :])
 
     def stops(self, loss: float) -> bool:
-        """Take the loss of an epoch; return whether training ends. An equal loss counts as
-        lower."""
+        """Take the loss of an epoch (equal counts as lower); return whether training ends."""
         if loss > self.best:
             self.stale += 1
         else:

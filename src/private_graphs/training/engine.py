@@ -111,8 +111,7 @@ def joins_validation(
 def initial_parameters(
     streams: PublicStreams, n_features: int, hidden: int, n_classes: int
 ) -> np.ndarray:
-    """Return (P,) Glorot-uniform weights and zero biases, as ``torch_geometric.nn.GCNConv``
-    starts."""
+    """Return (P,) Glorot-uniform weights and zero biases, like ``torch_geometric.nn.GCNConv``."""
     generator = streams.generator("initial")
 
     def glorot(rows: int, columns: int) -> np.ndarray:
@@ -185,8 +184,8 @@ class _Patience:
         return self.patience is not None
 
     def limits(self, active: np.ndarray, deciding: bool) -> np.ndarray:
-        """Return the loss (A,) at which a replica stops unless it gets lower; NaN if patience
-        remains."""
+        """Return the loss (A,) at which a replica stops unless it is lower; NaN while patience
+        lasts."""
         if not deciding:
             return np.full(len(active), np.nan)
         last = self.stale[active] + 1 >= self.patience

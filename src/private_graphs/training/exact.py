@@ -25,8 +25,7 @@ _SHARES = np.array([0, *(2**32 // count for count in range(1, 64))], np.uint64)
 
 @njit(inline="always")
 def _below(words, at, bound, bits):
-    """Return (uniform integer below ``bound``, next word); ``bits`` is the bit length of bound -
-    1."""
+    """Return (uniform integer below ``bound``, next word); ``bits``: bit length of bound - 1."""
     shift = _w(32 - bits)
     while at < words.shape[0]:
         value = _w(words[at]) >> shift
@@ -72,8 +71,7 @@ def _exp_minus(words, at, place, steps, bits, powers, halves):
 
 @njit(cache=True, nogil=True)
 def _draw(words, at, steps, bits):
-    """Return (one discrete Gaussian, next word); if the words run out, the next word is past the
-    end.
+    """Return (one discrete Gaussian, next word); the next word is past the end if they run out.
 
     Karney (2016), Algorithm D, for mean 0 and an integer number of steps: k·steps + j with a sign,
     where k has probability proportional to exp(-k²/2) and j < steps is accepted with probability

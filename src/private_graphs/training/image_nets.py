@@ -190,8 +190,7 @@ class Ensemble:
         self, images: torch.Tensor, labels: torch.Tensor, seeds: np.ndarray,
         generator: np.random.Generator,
     ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """Return the stacked weights of teachers trained on (T, m, c, h, w) images and (T, m)
-        labels."""
+        """Return stacked weights of teachers trained on (T, m, c, h, w) images, (T, m) labels."""
         nets = [network(self.kind, self.shape, self.n_classes, int(seed)) for seed in seeds]
         weights, _ = stack_module_state(nets)
         weights = {

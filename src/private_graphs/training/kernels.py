@@ -358,8 +358,7 @@ def _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient, s):
-    """Compute the gradient of block ``b`` (mean cross-entropy) into ``gradient`` (P,); return its
-    squared norm.
+    """Compute block ``b``'s gradient into ``gradient`` (P,); return its squared norm.
 
     ``gradient`` must be zero on the block's words; it is written there and behind W1 only. Second
     result: the mean cross-entropy of the rows that are only scored.

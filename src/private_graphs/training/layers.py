@@ -186,8 +186,7 @@ def layer_norm(lanes, epsilon, after_selu, values, scale, shift, standard, devia
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def layer_norm_back(lanes, after_selu, grad, active, scale, standard, deviation, out):
-    """Set ``out`` (R, k, n, h) to the gradient before ``layer_norm``, whose inputs are
-    ``active``."""
+    """Set ``out`` (R, k, n, h) to the gradient before ``layer_norm`` with inputs ``active``."""
     share = _f(1) / _f(len(lanes))
     for r in range(grad.shape[0]):
         for b in range(grad.shape[1]):
@@ -231,8 +230,7 @@ def column_sums(lanes, values, factors, is_product, out):
 
 @njit(nogil=True, cache=True)
 def batch_norm(lanes, epsilon, after_selu, values, scale, shift, mean, variance, out):
-    """Normalise each channel of ``values`` (R, k, n, h) over its rows; otherwise like
-    ``layer_norm``.
+    """Normalise each channel of ``values`` (R, k, n, h) over its rows; else as ``layer_norm``.
 
     ``mean`` and ``variance`` (R, k, h) receive the batch statistics.
     """

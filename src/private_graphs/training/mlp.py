@@ -66,7 +66,7 @@ class Net:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
     def layers(self, flat: Array) -> list[tuple[Array, Array]]:
-        """Return views of flat vectors (…, P): weights (…, inputs, outputs) and biases (…,
+        """Return views of flat vectors (…, P): weights (…, inputs, outputs), biases (…,
         outputs)."""
         views, begin = [], 0
         for rows, columns in self._shapes():
@@ -112,8 +112,7 @@ class Steps:
 
     @property
     def divisor(self) -> float:
-        """Return the public divisor of the noisy value: a sum of clipped gradients, or the mean
-        gradient of a minibatch."""
+        """Return the public divisor of the noisy sum, or of the noisy mean of a minibatch."""
         return 1.0 if math.isinf(self.clip_norm) else self.lot_size / self.microbatch
 
 
@@ -380,8 +379,7 @@ class _Pass:
         labels: np.ndarray,
         there: np.ndarray,
     ) -> list[np.ndarray]:
-        """Return the gradients by all layers' outputs; zero for missing or unlabelled records,
-        or not finite."""
+        """Return the gradients by all layers' outputs; zero without a label or where not finite."""
         usable = np.isfinite(logits).all(axis=1) & there
         np.copyto(logits, 0.0, where=~usable[:, None])
         logits -= logits.max(axis=1, keepdims=True)

@@ -86,8 +86,7 @@ def _double_round(s):
 
 @njit(forceinline=True)
 def _twenty_rounds(s):
-    """Apply 20 rounds, unrolled, because the vectoriser accepts no loop within the loop over
-    blocks."""
+    """Apply 20 rounds, unrolled: the vectoriser takes no loop within the loop over blocks."""
     s = _double_round(_double_round(_double_round(_double_round(_double_round(s)))))
     return _double_round(_double_round(_double_round(_double_round(_double_round(s)))))
 
@@ -218,8 +217,7 @@ def _normals32(high, low, first, second, exponent, mantissa):
 
 @njit(nogil=True, cache=True)
 def _normals64(high, low, first, second):
-    """Box-Muller on the same bits in float64 through libm, as the reference of the float32
-    loops."""
+    """Box-Muller on the same bits in float64 through libm: reference of the float32 loops."""
     for i in range(high.shape[0]):
         bits = (_w(high[i]) << _8) | _w(low[i] >> _24)
         radius = np.sqrt(-2.0 * np.log((np.float64(bits) + 0.5) * 2.0**-40))

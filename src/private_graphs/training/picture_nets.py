@@ -115,15 +115,13 @@ class Net(ABC):
 
     @abstractmethod
     def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
-        """Return (R, T, K) logits of (R, P) parameters on (R, T, d) pictures with pixels in [0,
-        1]."""
+        """Return (R, T, K) logits of (R, P) parameters on (R, T, d) pictures in [0, 1]."""
 
     @abstractmethod
     def pulled(
         self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R, K) costs of (R, K, d) pictures, one per class, and their gradients by the
-        pixels.
+        """Return (R, K) costs of (R, K, d) pictures, one per class, and gradients by pixels.
 
         ``cost`` maps (R, K, K) logits to costs and gradients by the logits.
         """
@@ -260,8 +258,7 @@ class Cnn(Net):
         return np.concatenate(parts).astype(np.float32)
 
     def _layers(self, parameters: torch.Tensor, pictures: torch.Tensor) -> list[torch.Tensor]:
-        """Return inputs and outputs of the four layers, for (R, P) models and (R, n, d) ready
-        pictures.
+        """Return inputs and outputs of the four layers, for (R, P) models, (R, n, d) pictures.
 
         Inputs and outputs alternate: (n, R, h, w), (n, R·16, …), (n, R·16, …), (n, R·32, …), (R, n,
         flat), (R, n, 32), (R, n, 32), (R, n, K). Each model is one group of a convolution.
@@ -327,8 +324,7 @@ class Cnn(Net):
         self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, part: Groups,
         clip_norm: float,
     ) -> np.ndarray:  # fmt: skip
-        """Return the sum by automatic differentiation down to layer outputs, then by matrix
-        products.
+        """Return the sum by autograd down to the layers' outputs, then by matrix products.
 
         Gradients of the convolutions are one product per group, whose norms and sums are float64;
         those of the other layers are never stored (as in ``Softmax``).
@@ -352,8 +348,7 @@ class Cnn(Net):
     def _clipped(
         self, seen: list[torch.Tensor], pulls: list[torch.Tensor], n_groups: int, clip_norm: float
     ) -> np.ndarray:
-        """Return the (P,) sum of groups' clipped gradients, given layer inputs and output
-        gradients."""
+        """Return the (P,) sum of clipped gradients, from layer inputs and output gradients."""
         from torch.nn.functional import pad
 
         products, squared = [], 0.0

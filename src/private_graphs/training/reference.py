@@ -76,8 +76,7 @@ class NoiseOfTheDoor(DPOptimizer):
 
 
 def visible(data: Data, nodes: np.ndarray, graph: str) -> Data:
-    """Return the graph that a pass over sorted ``nodes`` sees: the whole one, or the induced
-    one."""
+    """Return the graph that a pass over sorted ``nodes`` sees: the whole or the induced one."""
     own = torch.from_numpy(nodes).to(data.x.device)
     if graph != "whole_graph":
         return data.subgraph(own)

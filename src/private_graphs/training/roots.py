@@ -51,8 +51,7 @@ class Matrix(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Sparse Π: number and weights of the nodes that each target mixes; nodes in order of
-    targets."""
+    """Sparse Π: number and weights of the nodes that each target mixes, in order of targets."""
 
     start: np.ndarray  # (M + 1,) int64
     weights: np.ndarray
@@ -409,8 +408,7 @@ def _accumulate(
     lanes, batch, x, rows, labels, grams, theta, n_features, longest, clip, threshold, scale, seed,
     counter, apart, own, scratch, sums,
 ):  # fmt: skip
-    """Sum the clipped gradients of a batch into the first of ``sums``: the only read of private
-    data.
+    """Sum a batch's clipped gradients into the first of ``sums``: the only private read.
 
     Returns the next dropout counter.
     """

@@ -139,8 +139,7 @@ def scatter_row(typing_context, lanes, begin, end, indices, values, dense, row, 
 
 @intrinsic
 def copy_row(typing_context, lanes, source, row, out, out_row):
-    """Set ``out[out_row] = source[row]``; both are C-contiguous, their row width is
-    ``len(lanes)``."""
+    """Set ``out[out_row] = source[row]``; both C-contiguous, row width ``len(lanes)``."""
     signature = types.void(lanes, source, row, out, out_row)
 
     def generate(context, builder, signature, arguments):
@@ -181,8 +180,7 @@ def add_row(typing_context, lanes, factor, source, row, out, out_row):
 
 
 class Row(types.Type):
-    """A float32 row in vector registers, as a value: ``+``, ``-`` and ``*`` of two rows are
-    rows."""
+    """A float32 row in vector registers, as a value; ``+``, ``-`` and ``*`` give rows."""
 
     def __init__(self, width: int) -> None:
         self.width = width

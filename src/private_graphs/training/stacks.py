@@ -69,8 +69,7 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Stars(Inputs):
-    """Inputs of multi-row examples: a node and the neighbours that it reads, different per
-    replica."""
+    """Inputs of multi-row examples: a node and the neighbours it reads, by replica."""
 
     members: torch.Tensor | None = None
     """(R, n, 1 + w) int32 rows of each example: its own, then those of its neighbours."""
@@ -126,8 +125,8 @@ class View:
         return product
 
     def example_squares(self, output: torch.Tensor, examples: int) -> torch.Tensor:
-        """Return (R, examples): squared norms of transposed features times (R, n, h), over each
-        example's rows."""
+        """Return (R, examples): squared norms, by example, of transposed features times (R, n,
+        h)."""
         rows, found = self.inputs.rows, torch.empty(len(output), examples)
         total = np.zeros((rows.matrix.shape[1], output.shape[-1]))
         layers.scatter_squares(*rows.arrays, self.rows, _array(output), total, found.numpy())
@@ -259,8 +258,7 @@ class Forward:
         self.recorded.append(Recorded(name, kind, inputs, outputs, begin))
 
     def features(self, name: str, sums: str | None = None) -> torch.Tensor:
-        """Return (R, 1, n, h), or (R, 1 + s, n, h) with the layers ``sums`` on the sums over
-        neighbours.
+        """Return (R, 1, n, h), or (R, 1 + s, n, h) with layers ``sums`` on sums over neighbours.
 
         ``name`` is the linear layer on the features.
         """
@@ -287,8 +285,7 @@ class Forward:
             torch.baddbmm(*each[:3], out=each[3])
 
     def _weight(self, name: str) -> torch.Tensor:
-        """Return a contiguous copy of a weight: its memory alignment may change last bits of
-        results."""
+        """Return a contiguous copy of a weight: alignment may change last bits of results."""
         return self.parameters[f"{name}.weight"].clone(memory_format=torch.contiguous_format)
 
     def linear(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
@@ -396,8 +393,7 @@ class Forward:
         return standard * scale + self.parameters[f"{name}.bias"][:, :, None, :]
 
     def joined(self, branches: torch.Tensor, normalise: bool) -> torch.Tensor:
-        """Return (R, 1, n, k·h): the branches of (R, k, n, h) concatenated, optionally as unit
-        rows."""
+        """Return (R, 1, n, k·h): concatenated branches of (R, k, n, h), optionally of norm 1."""
         replicas, k, n, h = branches.shape
         if not (self.training and normalise):
             side = branches.transpose(1, 2).reshape(replicas, 1, n, k * h)
@@ -651,8 +647,7 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
 
 
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
-    """Train by ``epochs`` full-batch steps of Adam on the mean loss; return scores as
-    ``_best_kept``."""
+    """Train by ``epochs`` full-batch Adam steps on the mean loss; scores as ``_best_kept``."""
     adam, labels = Adam(fit.rates), torch.from_numpy(fit.labels)
     view, mean = fit.train.view(), 1 / max(1, len(labels))
     rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)

@@ -43,8 +43,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def chunks_that_fit(sizes: Sequence[int] | np.ndarray, room: int) -> list[slice]:
-    """Cut ``sizes`` into consecutive chunks with a total of at most ``room``, or of a single
-    element."""
+    """Cut ``sizes`` into consecutive chunks of total at most ``room``, or of one element."""
     cuts, total = [0], 0
     for number, size in enumerate(sizes):
         if total + size > room and number > cuts[-1]:
@@ -138,8 +137,7 @@ def _graph_pool(clock: torch.Tensor) -> Any:
 def _captured(
     pool: Any, function: Callable[..., torch.Tensor | None], inputs: Sequence[torch.Tensor]
 ) -> Callable[[], torch.Tensor | None]:
-    """Capture ``function`` of ``inputs`` as one CUDA graph, which reads the inputs anew in each
-    replay.
+    """Capture ``function`` of ``inputs``, read anew in each replay, as one CUDA graph.
 
     All other tensors that it reads or writes must stay in place, and Python numbers are constants.
     """
@@ -353,8 +351,7 @@ class TorchBackend:
         self, replicas: np.ndarray, starts: np.ndarray, owners: np.ndarray, dropout: bool,
         blocks: np.ndarray,
     ) -> _Group:  # fmt: skip
-        """Return the group of replicas that take a step together; ``blocks`` are the padded
-        ones."""
+        """Return the group of replicas that step together; ``blocks`` are the padded ones."""
         return _Group(
             bool(self.noisy[replicas].any()), bool((np.diff(starts) != 1).any()),
             *map(self._sent, (replicas, starts, owners)), dropout, self.trained, blocks,
@@ -364,8 +361,7 @@ class TorchBackend:
     def _ranges(
         self, starts: torch.Tensor, lengths: torch.Tensor, total: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Concatenate the ranges [start, start + length); return owners, offsets within, and
-        numbers."""
+        """Concatenate the ranges [start, start + length): owners, offsets within, numbers."""
         owners = torch.repeat_interleave(lengths, output_size=total)
         within = torch.arange(total, device=self.device) - (lengths.cumsum(0) - lengths)[owners]
         return owners, within, starts[owners] + within
@@ -459,8 +455,7 @@ class TorchBackend:
     def _logits(
         self, shelf: _Shelf, places: torch.Tensor, theta: torch.Tensor, drop: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits (G, rows, C, classes) of all visits, and the indices (G,) of the stacked
-        blocks.
+        """Return logits (G, rows, C, classes) of all visits, and indices (G,) of stacked blocks.
 
         V = G · C visits: if all visit the same single block, it is stacked once (G = 1) and the
         visits are adjacent columns. ``theta`` is (V, P), ``drop`` (V, units) are hidden units.
@@ -496,8 +491,7 @@ class TorchBackend:
         """Do nothing: there is nothing to compile."""
 
     def train_step(self, step: Step) -> np.ndarray:
-        """Take one step of every replica of ``step``, announced by ``begin``; no rows are
-        scored."""
+        """Take one step of every replica of ``step``, which ``begin`` announced; score no rows."""
         self.clock.fill_(step.number)
         for group, places, units in self.visits[step.number]:
             group.repeated(partial(self._move, group), places, units)
@@ -565,8 +559,7 @@ class TorchBackend:
 
     @torch.no_grad()
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their
-        blocks."""
+        """Return mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
         most = int(self.n_rows[2, block_of].max(initial=0))
         if most == 0:
             return np.zeros(len(replicas)), np.zeros((len(replicas), 0), np.int32)
@@ -592,8 +585,7 @@ class TorchBackend:
         return repeated(partial(self._scores, kept or self._shelf(blocks)), *given)
 
     def _scores(self, shelf: _Shelf, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Return losses (as two int32 words) and classes of the replicas ``rows``, (V, 2 +
-        rows2)."""
+        """Return losses (two int32 words) and classes of the replicas ``rows`` (V, 2 + rows2)."""
         logits, stacked = self._logits(shelf, places, self.theta[rows], None)
         loss = self._loss(logits, shelf, stacked).double()[:, None].view(torch.int32)
         classes = logits.argmax(3).int().transpose(1, 2).flatten(0, 1)

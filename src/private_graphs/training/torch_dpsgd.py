@@ -129,8 +129,7 @@ class _Batch:
             ]))  # fmt: skip
 
     def _leave(self, gone: np.ndarray) -> None:
-        """Remove the replicas of the mask ``gone`` (R,) from the batch; no other one depends on
-        them."""
+        """Remove the replicas of the mask ``gone`` (R,); no other one depends on them."""
         if not gone.any():
             return
         for place in np.flatnonzero(gone):

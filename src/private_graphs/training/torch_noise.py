@@ -20,8 +20,7 @@ _WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
 
 
 def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
-    """Return four int64 words (A, U) of ``units`` (A, U) in a step; ``keys`` are (A, 4) or (A,
-    8)."""
+    """Return four int64 words (A, U) of ``units`` (A, U); ``keys`` are (A, 4) or (A, 8)."""
     draw = _kernels(units.device) if units.device.type == "cuda" else _by_tensors
     return draw(keys, step, units)
 

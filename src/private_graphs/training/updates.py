@@ -15,8 +15,7 @@ from private_graphs.training.simd import add_row, copy_row
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def draw(key, t, begin, count, s):
-    """Draw at least ``count`` normals of step ``t`` into ``s.normals``; return the next free
-    counter."""
+    """Draw at least ``count`` normals of step ``t``; return the next free counter."""
     n = (count + 3) // 4
     words = s.words.reshape(s.words.size)[: 4 * n].reshape(4, n)
     fill_normals(key, t, begin, s.normals[: 4 * n], words, s.exponent[:n], s.mantissa[:n])

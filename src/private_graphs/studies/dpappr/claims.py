@@ -53,8 +53,7 @@ class Runs:
         }
 
     def of(self, group: str, method: str, value: str = "test_accuracy", **at: float) -> pd.Series:
-        """Return a column of the runs with given settings and ε, by seed; empty if there are
-        none."""
+        """Return a column of the runs with given settings and ε, by seed; empty without runs."""
         rows = self.groups.get((group, method), {})
         if any(name not in rows for name in (value, *at)):
             return pd.Series(dtype=float)
@@ -96,8 +95,7 @@ def _mean(series: Iterable[pd.Series]) -> pd.Series:
 
 
 def _over_panels(runs: Runs, difference: Callable[..., pd.Series]) -> pd.Series:
-    """Return the mean by seed, over all panels, of a difference (K, ε of training, ε of the
-    rows)."""
+    """Return the mean by seed, over all panels, of a difference (K, training ε, rows' ε)."""
     return _mean(difference(*panel) for panel in _budgets(runs))
 
 
@@ -349,8 +347,7 @@ def most_on_pubmed(results: Results, place: Place) -> Measured | None:
 
 
 def noise_of_batch(results: Results, place: Place) -> Measured | None:
-    """Exponent with which noise grows with the batch size, from the smallest to the largest
-    batch."""
+    """Exponent of the growth of noise with the batch size, from smallest to largest batch."""
     rows = results.runs[results.runs["method"] == GAUSSIAN]
     rows = rows[(rows["group"] == "appr_batches") & rows["noise_multiplier"].notna()]
     noise = rows.groupby("batch")["noise_multiplier"].first() if len(rows) else rows
@@ -361,8 +358,7 @@ def noise_of_batch(results: Results, place: Place) -> Measured | None:
 
 
 def theorem8(results: Results, place: Place) -> Measured | None:
-    """Change of the sum by one replaced node: 70 target nodes mix it alone, and all their
-    gradients change."""
+    """Change of the sum if one node is replaced that alone is mixed by 70 target nodes."""
     import scipy.sparse
 
     from private_graphs.training.roots import HIDDEN, Roots, clipped_sum

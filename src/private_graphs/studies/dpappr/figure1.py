@@ -44,8 +44,7 @@ def _rows_epsilon(row: dict[str, Any]) -> float:
 
 
 def _published(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
-    """Return a chart of published rows against their part of ε: facet rows by K, columns by the
-    rest."""
+    """Return a chart of published rows against their ε: facet rows by K, columns by the rest."""
     drawn = part[part["rows_epsilon"].notna()]
     if drawn.empty:
         return []

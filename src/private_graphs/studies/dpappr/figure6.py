@@ -43,8 +43,7 @@ def build(results: Any) -> list[Block]:
 
 
 def _image(dots: np.ndarray) -> np.ndarray:
-    """Return a transparent (side, side, 4) image of dots (column, row, class), one colour per
-    class."""
+    """Return a transparent (side, side, 4) image of dots (column, row, class)."""
     import matplotlib
 
     image = np.zeros((SIDE, SIDE, 4))

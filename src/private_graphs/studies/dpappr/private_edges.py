@@ -83,8 +83,7 @@ def build(results: Any) -> list[Table]:
 
 
 def compared(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the uses in ``TRIES`` that read edges, by ``_PLACE``, with their gain over the
-    others."""
+    """Return the uses in ``TRIES`` that read edges, by ``_PLACE``, with their gain."""
     rows = []
     for rank, each in enumerate(TRIES):
         beside = _of(runs, each.without)

@@ -34,8 +34,7 @@ _STEPS = "training in steps"
 
 
 def own_class(results: Any, rows: pd.DataFrame) -> tuple[int, int]:
-    """Return how often runs are right about test pictures of class seed modulo K, and their
-    number."""
+    """Return hits on, and number of, the test pictures of class seed modulo K."""
     predicted, labels = results.predictions(rows)
     n_classes, hits, runs = int(labels.max()) + 1, 0, 0
     for classes, seed in zip(predicted, rows["seed"], strict=True):

@@ -1,5 +1,4 @@
-"""Subclasses of digits with one release: accuracy, next to the printed one of iterative
-training."""
+"""Subclasses of digits with one release: accuracy, next to the printed iterative one."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ NOTES = (
 
 
 def hard_shares(results: Results, group: str, fraction: float | None = None) -> pd.DataFrame:
-    """Return a row per run of SGD in a group: share of its hard cases, and of all cases, still
-    wrong.
+    """Return a row per run of SGD in a group: shares of its hard and of all cases still wrong.
 
     ``fraction`` selects runs with that share of the training nodes. Seeds without the run that
     defines hard cases are left out.
@@ -58,8 +57,7 @@ def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
 
 
 def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
-    """Return a chart with a row of facets per dataset, and its table; ``x`` distinguishes
-    points."""
+    """Return a chart with a row of facets per dataset, and its table, over column ``x``."""
     shares = hard_shares(results, group, 1.0 if x == "epsilon" else None)
     shown = results.runs.merge(shares[[*POINT, "seed"]].drop_duplicates())
     shown = shown[(shown["group"] == group) & (shown["optimizer"] == "sgd")]

@@ -47,8 +47,7 @@ NOTES = (
 
 
 def build(results: Any) -> list[Table]:
-    """Return one table: a row per minibatch size and noise, printed values, protocols and
-    branches."""
+    """Return one table: a row per minibatch size and noise, columns by protocol and branch."""
     runs = results.runs
     if BRANCH not in runs:
         runs = runs.assign(**{BRANCH: None})

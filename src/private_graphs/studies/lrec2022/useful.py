@@ -1,5 +1,4 @@
-"""Comparison with Table 1: published and trained GCNs, the best proved methods, public data
-alone."""
+"""Table 1 compared: published and trained GCNs, the best proved methods, public data alone."""
 
 from __future__ import annotations
 

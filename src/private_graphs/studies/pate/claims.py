@@ -143,8 +143,7 @@ def _long(results: Results) -> list[pd.DataFrame]:
 
 
 def few_disagree(results: Results, _: Place) -> Measured | None:
-    """Largest number of labels on which the classifiers disagree after an epoch, over the long
-    runs."""
+    """Largest number of disagreements of the classifiers after an epoch, over the long runs."""
     return interval(
         float(curve["disagreements"].iloc[LAST:].max())
         for curve in _long(results)

@@ -39,8 +39,7 @@ def of_preprint(results: Results) -> Results:
 
 
 def printed_points(results: Results, figure: str) -> pd.DataFrame:
-    """Return Table 2's printed values for points of the figures, as ``curves.printed_points``
-    does."""
+    """Return Table 2's printed values for points of the figures (``curves.printed_points``)."""
     rows = results.published("table2").dropna(subset=["configuration"])
     place = pd.DataFrame({
         "dataset": rows["dataset"], "epsilon": rows["epsilon"], "splits": 1.0,

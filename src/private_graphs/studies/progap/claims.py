@@ -171,8 +171,7 @@ def true_epsilon(level: str, method: str, results: Results, place: Place) -> Mea
 
 
 def compared_runs(results: Results, place: Place) -> Measured | None:
-    """ε of an undirected edge for 20 configurations with 10 repetitions, among which a row was
-    chosen.
+    """ε of an undirected edge for all runs of a choice: 20 configurations, 10 repetitions.
 
     Each has five sums with the noise that gives ε = 1 for a directed edge, at δ = 1e-7.
     """
@@ -250,8 +249,7 @@ def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
 
 
 def kept_by_repeating(results: Results, place: Place) -> Measured | None:
-    """Entries after two bounds divided by those after one, on a random graph of 400 nodes, D =
-    10."""
+    """Ratio of the entries after two bounds to those after one: random graph, 400 nodes, D = 10."""
     draw, streams = np.random.default_rng(0), Streams.of({"seed": 0})
     upper = np.triu(draw.random((400, 400)) < draw.random(400) ** 2, 1)
     once = owned_lists(scipy.sparse.csr_matrix((upper | upper.T).astype(np.float32)), 10, streams)

@@ -193,8 +193,7 @@ class Data:
         return cls(task, unit_rows(matrix) if unit else matrix)
 
     def sample(self, request: Request, door: Door) -> Sample:
-        """Return a request's sample: its own if the sample enters the privacy cost, else its
-        seed's."""
+        """Return a request's sample: its own if the sample is in the plan, else its seed's."""
         shared, share = None, request.settings.sample
         if shared_sample(self.task, request):
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
@@ -226,8 +225,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Public nodes with the edges among them, as a matrix of means over a node and its
-    neighbours."""
+    """Public nodes with their edges, as a matrix of means over a node and its neighbours."""
 
     features: scipy.sparse.csr_matrix
     mean: scipy.sparse.csr_matrix

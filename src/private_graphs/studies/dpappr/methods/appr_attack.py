@@ -20,8 +20,7 @@ SIDE = 96
 def layer_attack(
     layer: np.ndarray, degrees: np.ndarray, labels: np.ndarray, seed: int
 ) -> dict[str, float]:
-    """Return ridge regression's errors in predicting ``degrees`` from ``layer`` (m, 32), and the
-    silhouette.
+    """Return how well ``layer`` (m, 32) predicts ``degrees`` by ridge regression, and silhouette.
 
     ``degree_rmse`` is the cross-validated root mean squared error divided by the standard deviation
     of the degrees: 1 or more is no better than a constant, and shows neither a leak nor protection.

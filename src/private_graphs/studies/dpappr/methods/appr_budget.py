@@ -278,8 +278,7 @@ def _multiplier(plan: Plan, mu: float) -> float:
 
 
 def _training(plan: Plan) -> tuple[float, int]:
-    """Return the change of an epoch's batches by a replaced node, in units of C, and its
-    multiplicity.
+    """Return how far a replaced node changes an epoch's batches, in units of C, and how often.
 
     At most t = R + 1 clipped gradients change, k of them in a batch: 2k, with k <= min(t, B) and Σk
     = t over the batches that visit each target once, so that Σ(2k)² <= 4t·min(t, B); twice that if

@@ -231,8 +231,7 @@ class _Scale:
         return cls(references, judge, np.array(nothing), public[first])
 
     def measure(self, pictures: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
-        """Return means over the classes, and (2, K) distances: of the pictures, and without a
-        model."""
+        """Return means over the classes, and (2, K) distances: with and without a model."""
         distances = self.references.nearest(pictures)
         named = self.judge(pictures)
         nothing = self.nothing.min(axis=0)

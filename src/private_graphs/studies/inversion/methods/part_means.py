@@ -117,8 +117,7 @@ def public_norm(public: np.ndarray, n_classes: int) -> float:
 def class_sums_of(
     rows: np.ndarray, labels: np.ndarray, n_classes: int, parts: int, bound: float
 ) -> np.ndarray:
-    """Return (K, r) sums, over the parts of each class, of their mean row, clipped to norm
-    ``bound``.
+    """Return (K, r) sums, over each class's parts, of mean rows clipped to norm ``bound``.
 
     ``rows`` (n, r), ``labels`` (n,), -1 for an image that is left out.
     """

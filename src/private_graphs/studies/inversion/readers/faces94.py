@@ -1,5 +1,4 @@
-"""Faces94 (Spacek): 153 people in front of a green curtain, 20 colour photographs each of 180 x
-200.
+"""Faces94 (Spacek): 153 people in front of a green curtain, 20 photographs each of 180 x 200.
 
 A zip of JPEG files ``.../PERSON/NAME.NUMBER.jpg``; converted to grey, and averaged to 60 x 70
 pixels. People are numbered in the order of their folders' paths.

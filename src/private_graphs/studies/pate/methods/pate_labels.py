@@ -330,8 +330,7 @@ def one_by_one(
 
 
 def _answer(stage: Stage, request: Request) -> Outcome:
-    """Release labels and train a classifier on them; without DP, use the teachers' votes
-    themselves."""
+    """Release labels and train a classifier; without DP, answer with the teachers' votes."""
     return _release(stage, request) if request.private else _plurality(stage, request)
 
 

@@ -120,8 +120,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
 
 
 def _watch(labels: np.ndarray, truth: np.ndarray):
-    """Return a function: (l,) classes on labelled images → scores against released and true
-    labels."""
+    """Return a function: (l,) classes on labelled images → scores by released and true labels."""
     wrong = labels != truth
 
     def tell(classes: list[np.ndarray]) -> dict[str, float]:

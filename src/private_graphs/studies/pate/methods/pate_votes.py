@@ -52,8 +52,7 @@ class Noise:
         return math.sqrt(checks + 2 * self.answers / self.answer_std**2)
 
     def events(self, unit: str, relation: str) -> tuple[GaussianQuery, ...]:
-        """Return the events that enter the privacy cost: both caps, whatever was queried and
-        answered."""
+        """Return the events that enter the privacy cost: both caps, whatever was answered."""
         words = {"unit": unit, "relation": relation}
         checks = GaussianQuery(
             sensitivity=1.0, noise_std=self.check_std, count=self.queries, reason=CHECK_REASON,

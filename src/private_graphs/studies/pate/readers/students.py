@@ -1,5 +1,4 @@
-"""Image sets as PATE divides them: private teachers, a public pool for the student, few test
-images.
+"""Image sets as PATE divides them: private teachers, a public pool, few test images.
 
 Zhang, Emory thesis 2021, Sections 3.4.1 and 3.4.2: the published training file is private, the
 first images of the published test file are the public pool (here the validation images), its last

@@ -143,8 +143,8 @@ class Budget:
 
     @property
     def moved(self) -> int:
-        """Return the number of targets whose gradients a replaced node may change: itself, its
-        old and new list."""
+        """Return how many targets' gradients a replaced node may change: itself, old and new
+        list."""
         return min(2 * self.degree + 1, self.population)
 
     def noise_std(self, scale: float) -> float:
@@ -272,8 +272,7 @@ class StarNet(Sage):
 def stars_of(
     rows: stacks.Rows, reading: Sequence[scipy.sparse.csr_matrix], roots: np.ndarray
 ) -> stacks.Stars:
-    """Return the examples of ``roots``: row i of a matrix of ``reading`` marks the nodes that i
-    reads."""
+    """Return the examples of ``roots``: row i of a matrix ``reading`` marks the nodes i reads."""
     import torch
 
     from private_graphs.training.stacks import Stars
