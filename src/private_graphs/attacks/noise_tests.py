@@ -35,7 +35,7 @@ class Found:
 
 
 def variance_bounds(n: np.ndarray | float, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return bounds on the mean square of ``n`` standard normals, each exceeded with ``tail``."""
+    """Return the bounds that ``n`` normals' mean square leaves with probability ``tail`` each."""
     return chi2.ppf(tail, n) / n, chi2.isf(tail, n) / n
 
 

@@ -6,11 +6,10 @@ how much noise is added, and the door counts its uses: it refuses a release that
 exceeds the plan, and ``close`` refuses a plan that was not used up. So the code that adds noise and
 the code that computes its privacy cost cannot differ.
 
-A *lane* is one replica with its secret streams, which no other object holds. A door has R lanes;
-``batch`` returns a door of fewer lanes and shares their state, so that no noise is drawn twice.
-Arrays are (R, …). Each lane has its own query; None stands for a lane without DP, which gets no
-noise. Draws come from named streams; a stream is opened once and then continued, so that two calls
-never get the same noise.
+A door has R replicas, each with its own secret streams (``Lane``). ``batch`` returns a door of some
+of them and shares their state, so that no noise is drawn twice. Arrays are (R, …). Each replica has
+its own query; None stands for a replica without DP, which gets no noise. Draws come from named
+streams; a stream is opened once and then continued, so that two calls never get the same noise.
 """
 
 from __future__ import annotations
@@ -187,7 +186,7 @@ class Door:
         return Door([lanes[each.streams.public_id] for each in requests], self.watch, self.name)
 
     def of_lanes(self, places: Sequence[int]) -> Door:
-        """Return the door of the lanes at ``places``."""
+        """Return the door of the replicas at ``places``."""
         return Door([self.lanes[place] for place in places], self.watch, self.name)
 
     def part(self, name: str) -> Door:
@@ -201,7 +200,7 @@ class Door:
     # --- plans ---
 
     def plan(self, events: Sequence[Sequence[Event]]) -> None:
-        """Declare the planned releases of each lane, once, before anything private is read."""
+        """Declare the planned releases of each replica, once, before anything private is read."""
         for lane, planned in zip(self.lanes, events, strict=True):
             ledger = lane.ledger(self.name)
             if ledger.plan is not None:
@@ -209,11 +208,11 @@ class Door:
             ledger.plan = tuple(planned)
 
     def events(self) -> list[tuple[Event, ...]]:
-        """Return the events that each lane released about this part of the units."""
+        """Return the events that each replica released about this part of the units."""
         return [lane.ledger(self.name).events for lane in self.lanes]
 
     def planned(self) -> list[bool]:
-        """Return whether each lane has a plan."""
+        """Return whether each replica has a plan."""
         return [lane.ledger(self.name).plan is not None for lane in self.lanes]
 
     def inherit(self, events: Sequence[Sequence[Event]]) -> None:
@@ -227,7 +226,7 @@ class Door:
             ledger.sampled = True
 
     def close(self) -> None:
-        """Raise ReleaseMismatch if a lane released something other than its plan."""
+        """Raise ReleaseMismatch if a replica released something other than its plan."""
         for lane in self.lanes:
             for ledger in lane.ledgers.values():
                 ledger.close()
@@ -373,7 +372,7 @@ class Door:
         *,
         stream: str = "noise",
     ) -> Array:
-        """Return the positions of the bits that are set after randomised response; one lane only.
+        """Return the bits that are set after randomised response, as codes; one replica only.
 
         ``codes`` are the set ones among ``total`` bits. A set bit stays with probability ``keep``;
         any other bit is set with probability ``make``. ``sample(generator, size)`` draws about
@@ -411,7 +410,7 @@ class Door:
         *,
         stream: str = "choice",
     ) -> list[int]:
-        """Return one index into each lane's integer ``scores``, by the exponential mechanism.
+        """Return one index into each replica's integer ``scores``, by the exponential mechanism.
 
         The draw is exact. Without DP: the first maximum.
         """
@@ -449,7 +448,7 @@ class Door:
         without: float,
         stream: str = "choice",
     ) -> list[Array]:
-        """Return (n, top) sorted column indices for each row of a lane's (n, m) ``scores``.
+        """Return (n, top) sorted column indices for each row of a replica's (n, m) ``scores``.
 
         The exponential mechanism, ``top`` times without replacement: the largest of scores plus
         Gumbel noise (Durfee & Rogers 2019). All choices count as one call. ``without``: scale of
@@ -477,7 +476,7 @@ class Door:
     ) -> Descent:
         """Return the noisy steps of one training run; ``noise`` and ``coins`` are stream names.
 
-        ``without``: noise standard deviation of lanes without DP; it gives no guarantee.
+        ``without``: noise standard deviation of replicas without DP; it gives no guarantee.
         """
         return Descent(self, list(queries), noise, coins, dtype, toss, without)
 
@@ -562,7 +561,7 @@ class Descent:
     def join(self, population: int, rate: float = 1.0) -> list[Array]:
         """Toss the coins of one step; return the positions in ``population`` that join it.
 
-        Each query has its own sampling rate; ``rate`` is for lanes without DP. Coins belong to
+        Each query has its own sampling rate; ``rate`` is for replicas without DP. Coins belong to
         public positions, whether or not a labelled unit has that position.
         """
         found = []
@@ -589,7 +588,7 @@ class Descent:
         return found
 
     def orders(self) -> list[np.random.Generator]:
-        """Return one generator per lane, for orders and minibatches without privacy amplification.
+        """Return a generator per replica, for orders and minibatches without amplification.
 
         Raises:
             ReleaseMismatch: a plan relies on secret sampling, which only ``join`` performs.
@@ -683,7 +682,7 @@ class Descent:
         return self.door.watch.passed(lane, self.door.name, kind, self.queries[place], exact, after)
 
     def taken(self, places: Sequence[int], count: int = 1) -> None:
-        """Count ``count`` noisy steps that compiled code took for the lanes at ``places``.
+        """Count ``count`` noisy steps that compiled code took for the replicas at ``places``.
 
         Raises:
             ReleaseMismatch: a watch is active and did not see all of them (GPU steps).

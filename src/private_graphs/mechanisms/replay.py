@@ -281,8 +281,8 @@ MADE_UP = ("huge", "negative", "zero", "equal")
 class MadeUp(Recording):
     """Watch that records a run with made-up noisy values, to reach rare branches on them.
 
-    ``kinds`` cycle over the lanes. ``spared``: public ids of lanes that keep their values, whose
-    results must not change.
+    ``kinds`` cycle over the replicas. ``spared``: public ids of replicas that keep their values,
+    whose results must not change.
     """
 
     def __init__(self, kinds: Sequence[str] = MADE_UP, spared: Container[str] = ()) -> None:
@@ -308,8 +308,7 @@ def query_terms(query: PoissonSums | NoisyGradients) -> int:
 
 
 def query_uses(query: Any) -> int:
-    """Return how often one unit may affect one call; above 1 if there are fewer calls than
-    counts."""
+    """Return how often one unit may affect one call: several times if calls are fewer."""
     calls = getattr(query, "calls", 0)
     return math.ceil(query.count / calls) if calls else 1
 

@@ -246,7 +246,7 @@ class Ranked:
 
 
 def noisy_sums(task: GraphTask, shared: Ranked, door: Door) -> np.ndarray:
-    """Return (R, rank + 1, K): one release per lane, and nothing else is ever released."""
+    """Return (R, rank + 1, K): one release per replica, and nothing else is ever released."""
     query = _query(task, shared.lattice)
     queries = [query] * len(door.lanes)
     door.plan([(each,) if each else () for each in queries])
@@ -255,7 +255,7 @@ def noisy_sums(task: GraphTask, shared: Ranked, door: Door) -> np.ndarray:
 
 
 def release(task: GraphTask, text: PublicText, shared: Ranked, door: Door) -> Released:
-    """Release the sums once per lane, all at one ε, and score nodes."""
+    """Release the sums once per replica, all at one ε, and score nodes."""
     noisy = np.hstack(list(noisy_sums(task, shared, door)))
     candidates = []
     for prior in PRIOR_VARIANCES:

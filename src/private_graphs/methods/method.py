@@ -153,7 +153,7 @@ def in_batches(
 ) -> list[Outcome]:
     """Answer every request, in order; requests with an equal ``key`` are answered together.
 
-    ``answer`` gets the door of their lanes, and reports progress in units of ``work``.
+    ``answer`` gets the door of their replicas, and reports progress in units of ``work``.
     """
     batches: dict[Hashable, list[int]] = {}
     for index, request in enumerate(requests):

@@ -184,8 +184,7 @@ class _Patience:
         return self.patience is not None
 
     def limits(self, active: np.ndarray, deciding: bool) -> np.ndarray:
-        """Return the loss (A,) at which a replica stops unless it is lower; NaN while patience
-        lasts."""
+        """Return the loss (A,) at which a replica stops unless lower; NaN while patience lasts."""
         if not deciding:
             return np.full(len(active), np.nan)
         last = self.stale[active] + 1 >= self.patience

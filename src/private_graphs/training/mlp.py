@@ -66,8 +66,7 @@ class Net:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
     def layers(self, flat: Array) -> list[tuple[Array, Array]]:
-        """Return views of flat vectors (…, P): weights (…, inputs, outputs), biases (…,
-        outputs)."""
+        """Return views of flat vectors (…, P): weights (…, in, out), biases (…, out)."""
         views, begin = [], 0
         for rows, columns in self._shapes():
             end = begin + rows * columns

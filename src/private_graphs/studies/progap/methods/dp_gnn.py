@@ -143,8 +143,7 @@ class Budget:
 
     @property
     def moved(self) -> int:
-        """Return how many targets' gradients a replaced node may change: itself, old and new
-        list."""
+        """Return how many targets' gradients one node may change: its own, old and new list."""
         return min(2 * self.degree + 1, self.population)
 
     def noise_std(self, scale: float) -> float:
