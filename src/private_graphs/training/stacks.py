@@ -125,7 +125,10 @@ class View:
         return product
 
     def example_squares(self, output: torch.Tensor, examples: int) -> torch.Tensor:
-        """Return (R, examples): squared norms of transposed features times (R, n, h)."""
+        """Return (R, examples): squared norms of transposed features times (R, n, h).
+
+        Each norm is over the rows of one example.
+        """
         rows, found = self.inputs.rows, torch.empty(len(output), examples)
         total = np.zeros((rows.matrix.shape[1], output.shape[-1]))
         layers.scatter_squares(*rows.arrays, self.rows, _array(output), total, found.numpy())
