@@ -577,7 +577,7 @@ class Descent:
         return found
 
     def join_steps(self, steps: int, population: int) -> list[list[Array]]:
-        """Toss the coins of all ``steps`` in advance; return a list of positions for each."""
+        """Toss the coins of all ``steps`` in advance; return each replica's positions by step."""
         found = []
         self._tossed += steps
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
@@ -591,7 +591,7 @@ class Descent:
         """Return a generator per replica, for orders and minibatches without amplification.
 
         Raises:
-            ReleaseMismatch: a plan relies on secret sampling, which only ``join`` performs.
+            ReleaseMismatch: a plan relies on secret sampling, which ``join`` performs.
         """
         if self._counts_on_coins:
             raise ReleaseMismatch("the plan counts on the coins of the door; expected join")

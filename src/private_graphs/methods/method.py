@@ -187,7 +187,7 @@ class Canary:
     words: int
     """Maximum number of public axes; the canary's is the first."""
     units: int
-    """Public number of private nodes, most of which have no label."""
+    """Public number of private nodes, all but a few of which have no label."""
 
 
 @dataclass(frozen=True)

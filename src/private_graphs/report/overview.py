@@ -251,7 +251,7 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
 
 
 def command(shelf: Shelf, exhibit: Exhibit) -> str:
-    """Return the command that makes an exhibit from the runs that a shelf of results has."""
+    """Return the command that makes an exhibit from the runs that a set of results has."""
     study, rows = shelf.results.study, shelf.rows_of(exhibit)
     scale = study.recorded_scale if shelf.made else shelf.name
     keys = {"scale": scale, "exhibits": f"{study.id}.{exhibit.name}"}

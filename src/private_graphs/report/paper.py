@@ -41,7 +41,7 @@ def write_paper(results: Path, recorded: Path, out: Path) -> list[Path]:
 
 
 def paper_of(shelf: Shelf, out: Path) -> list[Path]:
-    """Write the folder of one shelf, named after its study; return the paths."""
+    """Write the folder of one set of results, named after its study; return the paths."""
     folder = out / shelf.results.study.id
     files = write_all(folder, shelf, ("tex", "pdf"))
     body = "\n".join(_parts(shelf, files))

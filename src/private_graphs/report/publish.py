@@ -21,7 +21,7 @@ _DOCS = ("csv", "md", "svg", "png")
 
 
 def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> list[Path]:
-    """Write all exhibits of a shelf to ``folder``, and remove other files; return the paths."""
+    """Write a set of results' exhibits; remove other files in ``folder``; return the paths."""
     written, drawings = write_all_texts(folder, shelf, forms)
     wait(draw(drawings, -1))
     return written

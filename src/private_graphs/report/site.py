@@ -71,20 +71,20 @@ _FORMS = ("csv", "md", "tex")
 
 @dataclass(frozen=True)
 class Entry:
-    """A study with its shelves of results: an entry of the overview and of the navigation."""
+    """A study with its sets of results: an entry of the overview and of the navigation."""
 
     shelves: Sequence[Shelf]
     verdicts: Mapping[str, pd.DataFrame]
-    """Verdicts on the claims of the paper's text, by shelf name; missing ones are judged here."""
+    """Verdicts on the text's claims, by name of the set of results; others are judged here."""
 
     @property
     def study(self) -> Any:
-        """The study of all shelves."""
+        """The study of all sets of results."""
         return self.shelves[0].results.study
 
     @cached_property
     def exhibits(self) -> dict[str, Exhibit]:
-        """Every exhibit of any shelf, by name."""
+        """Every exhibit of any set of results, by name."""
         return {each.name: each for shelf in self.shelves for each in shelf.exhibits}
 
     @cached_property
@@ -96,7 +96,7 @@ class Entry:
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
-        """Verdicts on the claims of the paper's text, by shelf name; empty without claims."""
+        """Verdicts on the text's claims, by name of the set of results; empty without claims."""
         claims = claims_of(self.study.id)
         return {
             shelf.name: self.verdicts[shelf.name] if shelf.name in self.verdicts
@@ -163,7 +163,7 @@ def findings(scale_folder: str | Path) -> list[str]:
 
 
 def by_study(paths: Iterable[Path]) -> dict[str, dict[str, pd.DataFrame]]:
-    """Read verdicts: by study, then by shelf name."""
+    """Read verdicts: by study, then by name of the set of results."""
     verdicts: dict[str, dict[str, pd.DataFrame]] = {}
     for path in paths:
         frame = read_claims(claims_of(path.stem), path)
@@ -178,7 +178,7 @@ def write_pages(
     recorded_pictures: Path | None = None,
     verdicts: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> list[Path]:
-    """Write the pages of shelves whose exhibits are written; return their paths.
+    """Write the pages of sets of results whose exhibits are written; return their paths.
 
     Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
     ``<study>/claims.html`` with the claims of the text, ``methods/<method>.html``,
@@ -312,7 +312,7 @@ class _Site:
                 yield self.exhibit(entry, exhibit)
 
     def card(self, entry: Entry, shelf: Shelf) -> dict[str, Any]:
-        """Return the overview's card of a shelf."""
+        """Return the overview's card of a set of results."""
         printed = [each for each in shelf.exhibits if each.name in entry.study.published]
         found = verdicts([block for each in printed for block in shelf.blocks(each)])
         answer = shelf.answer
@@ -325,7 +325,7 @@ class _Site:
         }  # fmt: skip
 
     def exhibit(self, entry: Entry, exhibit: Exhibit) -> tuple[Path, str]:
-        """Return the page of an exhibit, with one section per shelf that has it."""
+        """Return the page of an exhibit, with one section per set of results that has it."""
         shelves = [shelf for shelf in entry.shelves if exhibit.name in
                    {each.name for each in shelf.exhibits}]  # fmt: skip
         sections = [self.section(shelf, exhibit) for shelf in shelves]
@@ -336,7 +336,7 @@ class _Site:
         )  # fmt: skip
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
-        """Return the section of an exhibit's page for one shelf."""
+        """Return the section of an exhibit's page for one set of results."""
         blocks, statements = shelf.blocks(exhibit), self.link(shelf, "../")
         files = exhibit_files(self.root, shelf, exhibit)
         numbered = [block for block in blocks if hasattr(block, "frame")]
@@ -365,7 +365,7 @@ class _Site:
         }  # fmt: skip
 
     def picture(self, shelf: Shelf, stem: str) -> Markup:
-        """Return a shelf's picture for a page; UserError if it is missing."""
+        """Return a set's picture for a page; UserError if it is missing."""
         folder = self.root / shelf.name / "exhibits"
         if shelf.made and self.recorded_pictures is not None:
             folder = self.recorded_pictures
@@ -375,7 +375,7 @@ class _Site:
         return _for_page(path.read_text(encoding="utf-8"), f"{shelf.name}-{stem}")
 
     def with_runs(self, **of: str) -> list[Shelf]:
-        """Return the shelves that have runs with a given value in a column."""
+        """Return the sets of results that have runs with a given value in a column."""
         [(column, value)] = of.items()
         return [shelf for shelf in self.shelves if (shelf.own.runs[column] == value).any()]
 
@@ -390,7 +390,7 @@ class _Site:
         return {scenario: known for scenario, known in sorted(facts.items()) if known}
 
     def sections(self, method: str) -> list[dict[str, Any]]:
-        """Return every ε of a method's runs, with one section per shelf."""
+        """Return every ε of a method's runs, with one section per set of results."""
         return [{"shelf": shelf, "study": shelf.results.study,
                  "part": self.every(shelf, self.method(method), guarantees(shelf, method=method)),
                  "curves": _curves(shelf, method)}
@@ -408,7 +408,7 @@ class _Site:
     def appendix(
         self, entry: Entry, name: str, meaning: str, table: Callable[[Shelf], Table]
     ) -> tuple[Path, str]:
-        """Return a page of a study outside any exhibit, with one table per shelf."""
+        """Return a page of a study outside any exhibit, with one table per set of results."""
         sections, address = [], entry.address(name)
         for shelf in entry.shelves:
             parts = [self.every(shelf, address, table(shelf))]
@@ -420,7 +420,7 @@ class _Site:
         )  # fmt: skip
 
     def statements(self, entry: Entry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
-        """Yield the pages of a shelf's privacy statements, one per kind of runs."""
+        """Yield the pages of a set's privacy statements, one per kind of runs."""
         keys = ("study", *says.RUN_KEYS, "selected")
         runs = shelf.runs[[each for each in keys if each in shelf.runs]]
         rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
@@ -448,12 +448,12 @@ class _Site:
             )  # fmt: skip
 
     def link(self, shelf: Shelf, up: str) -> Link:
-        """Return a function from a shelf's statements to their addresses relative to ``up``."""
+        """Return a function from a set's statements to their addresses relative to ``up``."""
         return lambda name: f"{up}{self.places[shelf.name, name][1]}#{name}"
 
 
 def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return the (study, page below ``site``) of each statement, by shelf and identifier.
+    """Return the (study, page below ``site``) of each statement, by set of results and identifier.
 
     A statement of runs that two studies read is on the pages of the study to which they belong.
     """

@@ -53,7 +53,7 @@ class PateSettings(Settings):
     teacher_batch: int = Field(default=32, ge=1)
     teacher_rate: float = Field(default=1e-3, gt=0)
     threshold: float = 200.0
-    """Number of votes above which a query is answered."""
+    """Noisy number of votes from which a query is answered."""
     check_noise: float = Field(default=150.0, ge=0)
     """Minimum noise standard deviation of a check; 0: every query is answered."""
     queries: int = Field(default=4500, ge=1)
