@@ -1,7 +1,8 @@
-"""One audit from end to end: calibrate, attack, and set the lower bound beside the claims.
+"""Audits from end to end: calibrate, attack, and compare the lower bound with the claims.
 
-The bound that is shown holds at 95 %. The verdict is passed at a joint confidence of 99.9 %: half
-of what is left goes to the attack of many runs, half to that of one run (docs/privacy.md §10, §11).
+The displayed bound has a confidence of 95 %. The verdict has a joint confidence of 99.9 %: the
+attack of many runs and that of one run each get half of the error probability (docs/privacy.md §10,
+§11).
 """
 
 from __future__ import annotations
@@ -40,30 +41,30 @@ Verdict = Literal["proof_broken", "refuted", "refuted_if_gaussian", "not_refuted
 
 SHOWN_CONFIDENCE = 0.95
 EACH_CONFIDENCE = 1 - (1 - AUDIT_CONFIDENCE) / 2
-"""Of either attack, so that both hold together at ``AUDIT_CONFIDENCE``."""
+"""Confidence of either attack, so that both hold jointly at ``AUDIT_CONFIDENCE``."""
 RUNS, RUNS_WITH_SPLITS = 1000, 250
-"""Runs per label of the canary that end within 45 seconds, compilation included."""
+"""Runs per label of the canary that finish within 45 seconds, including compilation."""
 ASSUMPTION = "none"
-"""What ``epsilon_lower`` supposes about the mechanism."""
+"""Assumption of ``epsilon_lower`` about the mechanism."""
 GAUSSIAN_ASSUMPTION = "what is released is Gaussian, as the proof by exact Gaussian DP says"
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found; every ε is at the design's δ, unit and relation."""
+    """Result of an audit; every ε is at the design's δ, unit and relation."""
 
     design: Design | MethodDesign
     noise_multiplier: float
     epsilon_published: float | None
     epsilon_proved: float | None
     mu_proved: float | None
-    """Of exact Gaussian DP, None for proofs of another kind and where there is none."""
+    """μ of exact Gaussian DP; None for other proofs, and without one."""
     errors: Errors
     single: OneRun | None
-    """The attack of one run, on the full graph only."""
+    """Result of the one-run attack, on the full graph only."""
     seconds: float
     epochs: int
-    """How often all private data were read for one result."""
+    """Number of passes over all private data per result."""
 
     @property
     def delta(self) -> float:
@@ -71,17 +72,17 @@ class Audit:
         return self.design.delta
 
     def lower(self, confidence: float = SHOWN_CONFIDENCE) -> float:
-        """Lower bound on ε of many runs, without any assumption."""
+        """Return the lower bound on ε of many runs, without assumptions."""
         return two_point_epsilon(self.errors, self.delta, confidence)
 
     def lower_gaussian(self, confidence: float = SHOWN_CONFIDENCE) -> float | None:
-        """The same for Gaussian mechanisms; None where nothing shows that this is one."""
+        """Return the same for Gaussian mechanisms; None if nothing shows that this is one."""
         if self.mu_proved is None:
             return None
         return gaussian_epsilon(self.errors, self.delta, confidence)
 
     def lower_one_run(self, confidence: float = SHOWN_CONFIDENCE) -> float | None:
-        """Lower bound of one run with many canaries, under ``add_remove``."""
+        """Return the lower bound of one run with many canaries, under ``add_remove``."""
         if self.single is None:
             return None
         found = self.single
@@ -91,7 +92,7 @@ class Audit:
     def breaks_proof(self) -> bool:
         """Whether the proved guarantee is refuted at ``AUDIT_CONFIDENCE``, which is a bug.
 
-        Proofs by exact Gaussian DP are tested as the whole profile that they claim.
+        Proofs by exact Gaussian DP are tested against their whole privacy profile.
         """
         if self.epsilon_proved is None:
             return False
@@ -105,7 +106,7 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """What holds at a joint confidence of ``AUDIT_CONFIDENCE``."""
+        """Return the verdict at a joint confidence of ``AUDIT_CONFIDENCE``."""
         if self.breaks_proof:
             return "proof_broken"
         claimed = self.design.epsilon
@@ -116,7 +117,7 @@ class Audit:
         return "not_refuted"
 
     def document(self) -> dict[str, Any]:
-        """Everything as JSON-able fields, for the command line and for tables."""
+        """Return all results as JSON-able fields, for the command line and for tables."""
         design, found = self.design, self.single
         gaussian = self.lower_gaussian()
         return {
@@ -151,7 +152,7 @@ class Audit:
 
 
 def default_runs(splits: int) -> int:
-    """Runs per label of the canary where nobody asks for a number."""
+    """Return the default number of runs per label of the canary."""
     return RUNS if splits == 1 else RUNS_WITH_SPLITS
 
 
@@ -175,7 +176,8 @@ def _check_runs(runs: int) -> None:
 def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = None) -> Audit:
     """Calibrate the noise as the protocol does, attack the training, and count the errors.
 
-    Raises UsageError for a design that cannot be carried out.
+    Raises:
+        UsageError: the design cannot be carried out.
     """
     started = time.perf_counter()
     settings, rules = _checked(design).settings, design.rules
@@ -196,9 +198,12 @@ def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = N
 
 
 def method_design(method: str, scenario: str | None, **fields: Any) -> MethodDesign:
-    """Return the design for a method and a scenario as a user names them.
+    """Return the design for a method and a scenario, as a user names them.
 
-    Without a scenario the first one of the method is taken. Raises UsageError for unknown names.
+    The default scenario is the method's first one.
+
+    Raises:
+        UsageError: a name is unknown.
     """
     audited = [each.name for each in all_methods().values() if isinstance(each.canary, Canary)]
     if method not in audited:
@@ -216,9 +221,10 @@ def method_design(method: str, scenario: str | None, **fields: Any) -> MethodDes
 
 
 def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) -> Audit:
-    """Attack a proved method at the ε that it is asked for, and count the errors.
+    """Attack a proved method at the requested ε, and count the errors.
 
-    Raises UsageError for ε that is not positive, fewer than ten runs per neighbour or one class.
+    Raises:
+        UsageError: ε is not positive, or there are fewer than ten runs per neighbour, or one class.
     """
     started = time.perf_counter()
     check_epsilon(design.epsilon)
@@ -242,7 +248,7 @@ def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) 
 
 
 def run_job(job: Job, *, threads: int = 1, progress: Progress | None = None) -> Audit:
-    """Carry out the audit that a study plans: ``job.attack`` says how often and from which seed."""
+    """Carry out a study's planned audit: ``job.attack`` has the number of runs and the seed."""
     (epsilon,), attack, method = job.epsilons, job.attack, method_named(job.method)
     if isinstance(method.canary, Canary):
         design = MethodDesign(
@@ -292,7 +298,7 @@ VERDICTS: dict[str, str] = {
     "proved stands",
     "not_refuted": "nothing here contradicts the claim",
 }
-"""Each verdict in words; all at a joint confidence of 99.9 %."""
+"""Text of each verdict; all at a joint confidence of 99.9 %."""
 
 
 def _value(epsilon: float | None) -> str:
@@ -300,7 +306,7 @@ def _value(epsilon: float | None) -> str:
 
 
 def require_unbroken(audit: Audit) -> None:
-    """Raise UserError where the audit shows more than is proved."""
+    """Raise UserError if the audit's lower bound exceeds the proved ε."""
     if audit.breaks_proof:
         shown = max(audit.lower(EACH_CONFIDENCE), audit.lower_gaussian(EACH_CONFIDENCE) or 0.0)
         raise UserError(

@@ -1,11 +1,11 @@
-"""Canaries: nodes whose presence or label training reveals as much as its clipping allows.
+"""Canaries: nodes whose presence or label affects training as much as clipping allows.
 
 **Many runs**: the attack guesses the label of one isolated node with a huge feature from the sign
 of the parameters' displacement. **One run** (Steinke, Nasr & Jagielski 2023): it guesses which of
-many such nodes took part. How, and what they found: docs/privacy.md §10.
+many such nodes took part. Method and findings: docs/privacy.md §10.
 
-Everything trains through ``training.engine``: what is attacked is the code that all results of
-this project come from.
+All training uses ``training.engine``: the attacked code is the code that produces all results of
+this project.
 """
 
 from __future__ import annotations
@@ -36,33 +36,34 @@ from private_graphs.training.streams import Streams
 
 CLASSES = 2
 THRESHOLD = 0.0
-"""Displacement above which the canary is taken to be labelled 1; fixed before any run."""
+"""Displacement above which the guessed label is 1; fixed before any run."""
 ONE_RUN_CANARIES = 200
 ONE_RUN_GUESSES = 100
-"""Half of them for inclusion, half against; the attack abstains for the other canaries."""
+"""Number of guesses, half for inclusion and half against; the attack abstains on other canaries."""
 _RING = 20
-"""Ordinary training nodes, joined in a ring."""
+"""Number of ordinary training nodes, joined in a ring."""
 _WORDS = 4
-"""Features of the ordinary nodes."""
+"""Number of features of the ordinary nodes."""
 _SMALL = 0.01
-"""Their largest value: what ordinary nodes add to a gradient is lost beside a canary."""
+"""Largest feature value of ordinary nodes, whose gradients are negligible next to a canary's."""
 _LEARNING_RATE = 1e-12
-"""Keeps every step at the start; parameters that start at zero hold such numbers exactly."""
+"""Learning rate that keeps every step at the start; parameters that start at zero represent such
+numbers exactly."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """One audit: what is trained, how often, and how strong the canary is."""
+    """Design of an audit: training, number of runs, and strength of the canary."""
 
     protocol: str
     epsilon: float
     splits: int = 1
     visits: str = "protocol"
     runs: int = 1000
-    """Per label of the canary."""
+    """Number of runs per label of the canary."""
     seed: int = 0
     epochs: int = 100
-    """Of plain SGD; one step each on the full graph."""
+    """Number of epochs of plain SGD; one step each on the full graph."""
     delta: float = 1e-5
     clip_norm: float = 1.0
     feature: float = 1e4
@@ -71,7 +72,7 @@ class Design:
 
     @property
     def settings(self) -> GcnSettings:
-        """Settings of the runs that are attacked; noise and claim follow from them."""
+        """Settings of the attacked runs; noise and claim follow from them."""
         return GcnSettings(
             optimizer="sgd", splits=self.splits, visits=self.visits, epochs=self.epochs,
             clip_norm=self.clip_norm, dropout=0.0,
@@ -79,7 +80,7 @@ class Design:
 
     @property
     def rules(self) -> GcnProtocol:
-        """The protocol with the visits that the design asks for."""
+        """The protocol with the visits of the design."""
         return protocol_of(self.settings, PROTOCOLS[self.protocol])
 
     @property
@@ -89,16 +90,16 @@ class Design:
 
     @property
     def unit(self) -> str:
-        """What is protected."""
+        """The protected unit."""
         return UNIT
 
     @property
     def relation(self) -> str:
-        """How neighbours differ."""
+        """The neighbouring relation."""
         return RELATION
 
     def facts(self) -> dict[str, Any]:
-        """What an audit's document says of its design."""
+        """Return the description of the design for an audit's document."""
         visits = self.rules.visits
         return {
             "protocol": self.protocol,
@@ -116,10 +117,10 @@ class Design:
 
 
 def canary_graph(features: Sequence[float], labels: Sequence[int]) -> GraphDataset:
-    """Return the ring of ordinary nodes with isolated canaries behind it.
+    """Return the ring of ordinary nodes, followed by isolated canaries.
 
     ``features`` (m,) is the value of each canary in its own dimension and ``labels`` (m,) its
-    class; -1 leaves a canary out: it is then in no mask. Node ``_RING + i`` is canary i.
+    class; -1 excludes a canary from all masks. Node ``_RING + i`` is canary i.
     """
     m, generator = len(features), np.random.default_rng(0)
     n = _RING + m + 2 * CLASSES  # validation and test nodes: one of each class
@@ -161,7 +162,8 @@ def displacements(
 ) -> np.ndarray:
     """Train replicas that start at ``starts`` (R, P) in one batch; return (θ0 - θT)/lr (R, P).
 
-    ``noise`` is the multiplier. What an attacker who knows the start reads off the parameters.
+    ``noise`` is the multiplier. An attacker who knows the start can compute this from the
+    parameters.
     """
     given = design.settings
     settings = Settings(
@@ -199,7 +201,7 @@ def _streams(design: Design, purpose: str, noise: float, number: int) -> list[St
 def _initial(
     streams: Sequence[Streams], dataset: GraphDataset, hidden: int
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Usual starts (R, P) in whole float32 numbers, and writable views of W1, b1, W2, b2."""
+    """Return integer-valued float32 initial parameters (R, P), and views of W1, b1, W2, b2."""
     usual = (
         engine.initial_parameters(each, dataset.n_features, hidden, CLASSES) for each in streams
     )
@@ -219,10 +221,10 @@ def _initial(
 def label_scores(
     design: Design, noise: float, label: int, *, threads: int = 1, progress: Progress | None = None
 ) -> np.ndarray:
-    """Scores (runs,) of the arm whose canary has ``label``: displacement towards label 1.
+    """Return scores (runs,) of the arm whose canary has ``label``: displacement towards label 1.
 
-    In units of the gradient; without noise and with clipping they are ±epochs · clip norm (over
-    the public divisor).
+    Scores are in units of the gradient; without noise and with clipping they are ±epochs · clip
+    norm (divided by the public divisor).
     """
     dataset = canary_graph([design.feature], [label])
     hidden = design.settings.hidden
@@ -242,7 +244,7 @@ def label_scores(
 def label_errors(
     design: Design, noise: float, *, threads: int = 1, progress: Progress | None = None
 ) -> Errors:
-    """Train both arms and count how often the sign of the score names the wrong label."""
+    """Train both arms and count how often the sign of the score gives the wrong label."""
     wrong, each, context = [], design.runs * design.epochs, Context(progress)
     for label in (0, 1):
         report = context.after(label * each, 2 * each).progress
@@ -256,7 +258,7 @@ def label_errors(
 
 @dataclass(frozen=True)
 class OneRun:
-    """What the attack got right about the canaries of one run."""
+    """Correct guesses of the attack about the canaries of one run."""
 
     canaries: int
     guesses: int
@@ -264,7 +266,7 @@ class OneRun:
 
 
 def one_run(design: Design, noise: float) -> OneRun:
-    """Train once on the full graph with canaries that a coin includes, and guess which they are."""
+    """Train once on the full graph with canaries included by coins, and guess which they are."""
     m, half = ONE_RUN_CANARIES, ONE_RUN_GUESSES // 2
     design = replace(design, splits=1, visits="protocol", runs=1)
     streams = _streams(design, "one run", noise, 1)
@@ -276,7 +278,7 @@ def one_run(design: Design, noise: float) -> OneRun:
     n1 = w1[0].size
     starts[:, :n1] = 0
     starts[:, n1 : n1 + hidden] = 1
-    gap = w2[0, :, 0] - w2[0, :, 1]  # label 1 pulls along it, label 0 against it
+    gap = w2[0, :, 0] - w2[0, :, 1]  # label 1 moves along it, label 0 against it
     toward = np.where(labels[:, None] == 1, gap, -gap) / np.linalg.norm(gap)
     moved = displacements(design, dataset, streams, starts, noise)
     rows = moved[0, :n1].reshape(-1, hidden)[_WORDS:]

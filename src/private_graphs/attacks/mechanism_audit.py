@@ -1,14 +1,14 @@
 """Audits of the door's mechanisms: the noise itself, and how well it hides one unit.
 
-Each mechanism is drawn many times through the door, as methods draw it, compiled steps included.
+Each mechanism is drawn many times through the door, as methods draw it, including compiled steps.
 
-1. Is the noise what the event says? Standard deviations and correlations between rounds, rows,
-   coordinates and the lanes of a batch (``noise_tests``); of Laplace noise after the transform that
-   makes it normal. Noise that is 7 % too small lies far outside the bounds.
-2. Does it hide one unit as well as is proved? Two exact values one sensitivity apart are told apart
-   by a threshold fixed in advance; the errors bound μ of Gaussian DP from below
-   (``privacy.audits.gaussian_mu``), which may not exceed what is proved. Of pure mechanisms every
-   answer's probabilities are compared, and bound ε in the same way.
+1. Does the noise match the event? Standard deviations and correlations between rounds, rows,
+coordinates and the replicas of a batch are tested (``noise_tests``); Laplace noise is first
+transformed to be normal. Noise that is 7 % too small lies far outside the bounds. 2. Does it hide
+one unit as well as is proved? A threshold fixed in advance distinguishes two exact values one
+sensitivity apart; the errors give a lower bound on μ of Gaussian DP
+(``privacy.audits.gaussian_mu``), which must not exceed the proved μ. For pure mechanisms the
+probabilities of all answers are compared, and bound ε in the same way.
 
 Section numbers refer to ``docs/privacy.md``.
 """
@@ -41,41 +41,42 @@ from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 from private_graphs.training.streams import Streams
 
 SECRET = bytes(range(32))
-"""In place of the operating system's: draws then come from its generator, and repeat."""
+"""Fixed secret in place of the operating system's: draws come from the same generator, and
+repeat."""
 LANES = 50
-"""Of a batch."""
+"""Number of replicas of a batch."""
 SHAPE = (4, 5)
 """Rows and columns of one value."""
 ROUNDS = 2
 _HIDDEN = 32
-"""Width of the compiled steps: each width is compiled apart."""
+"""Width of the compiled steps; each width is compiled separately."""
 _TOGETHER = 20
-"""Batches that compiled steps train at once."""
+"""Number of batches that compiled steps train at once."""
 _WORDS = {"unit": "node", "relation": "replace", "reason": "an audit"}
 _SPACING = 2.0**-29
 
 
 @dataclass(frozen=True)
 class MechanismAudit:
-    """What the draws of one mechanism showed."""
+    """Result of the audit of one mechanism."""
 
     mechanism: str
     draws: int
     std_ratio_low: float | None
-    """Bounds of the standard deviation of the noise over what its event says; None of choices."""
+    """Bounds on the ratio of the noise's standard deviation to the event's; None for choices."""
     std_ratio_high: float | None
     mu_lower: float
-    """Lower bound on μ of Gaussian DP; of pure mechanisms on ε."""
+    """Lower bound on μ of Gaussian DP; for pure mechanisms on ε."""
     mu_proved: float
     findings: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing contradicts the claim."""
+        """Return whether no finding contradicts the claim."""
         return not self.findings
 
     def document(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return JSON-able fields."""
         return asdict(self) | {"findings": list(self.findings), "passed": self.passed}
 
 
@@ -86,8 +87,8 @@ def _door(seed: int, lanes: int = LANES) -> Door:
 # --- noise: (batches, LANES, ROUNDS, rows, columns) in standard deviations, with exact values ----
 
 Draw = Callable[[int, float], np.ndarray]
-"""(seed, exact value of every entry) -> (LANES, ROUNDS, rows, columns) released, in units of the
-standard deviation, or of the scale, that the event says."""
+"""Callable: (seed, exact value of every entry) → released (LANES, ROUNDS, rows, columns), in
+units of the event's standard deviation or scale."""
 
 
 def _gaussian(dtype: type, lattice: bool) -> Draw:
@@ -144,7 +145,7 @@ def _steps(dtype: type) -> Draw:
 
 
 def _compiled_steps(dtype: str, device: str) -> Draw:
-    """Noise of the GCN's compiled steps: what steps of a graph without any label do to zeros.
+    """Return the noise of the GCN's compiled steps: training from zero without any label.
 
     The sum of the noise of ROUNDS steps counts as one value.
     """
@@ -182,7 +183,7 @@ def _compiled_steps(dtype: str, device: str) -> Draw:
 
 
 def _root_steps(seed: int, exact: float) -> np.ndarray:
-    """Noise of DP-APPR's compiled steps, which no root joins: the first and last parameters.
+    """Return the noise of DP-APPR's compiled steps without targets: first and last parameters.
 
     The sum of the noise of ROUNDS steps counts as one value.
     """
@@ -211,7 +212,7 @@ def _laplace(lattice: bool, pure: bool = False) -> Draw:
         count=ROUNDS, sensitivity=1.0, scale=scale, dimension=math.prod(SHAPE), **_WORDS
     )
     spacing, more = 2.0**-16, {}
-    if pure:  # the plan says ε, and the method the sensitivity
+    if pure:  # the plan gives ε, the method the sensitivity
         query, more = PureQuery(epsilon=2.0, count=ROUNDS, **_WORDS), {"sensitivity": 6.0}
 
     def draw(seed: int, exact: float) -> np.ndarray:
@@ -249,11 +250,11 @@ LAPLACE: dict[str, Draw] = {
     "laplace_pure": _laplace(False, pure=True),
 }
 _MOVED = 1 / 3
-"""What one unit moves one entry by: μ of Gaussian noise, ε of Laplace noise."""
+"""Change of one entry by one unit: μ of Gaussian noise, ε of Laplace noise."""
 
 
 def _audit_noise(name: str, batches: int) -> MechanismAudit:
-    """Test the noise, and tell a move in the first entry from none."""
+    """Test the noise, and distinguish a change of the first entry from none."""
     normal, moved = name in GAUSSIAN, _MOVED
     draw = (GAUSSIAN | LAPLACE)[name]
     if name in COMPILED:
@@ -278,7 +279,7 @@ def _audit_noise(name: str, batches: int) -> MechanismAudit:
 
 
 def _pure_epsilon(errors: Errors) -> float:
-    """Lower bound on ε of pure DP from two error rates."""
+    """Return a lower bound on ε of pure DP from two error rates."""
     tail = (1 - AUDIT_CONFIDENCE) / 4
     often = 1 - rate_upper_bound(errors.second, errors.second_runs, tail)
     seldom = rate_upper_bound(errors.first, errors.first_runs, tail)
@@ -302,7 +303,7 @@ def _respond(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
 
 
 def _flip(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
-    """One bit among others, present or not: how often it is told as set."""
+    """Return how often one bit among others, present or not, is released as set."""
     query, total = PureQuery(epsilon=1.0, count=1, **_WORDS), 400
     keep = 0.6
     make = keep / math.e
@@ -354,7 +355,7 @@ MECHANISMS = (*GAUSSIAN, *LAPLACE, *CHOICES)
 
 
 def _audit_choice(name: str, draws: int) -> MechanismAudit:
-    """Compare how often each answer is given with its probability, and the two neighbours."""
+    """Compare the frequency of each answer with its probability, and between two neighbours."""
     from scipy.stats import chisquare
 
     counts, rates, epsilon = CHOICES[name](draws)
@@ -375,7 +376,7 @@ def _audit_choice(name: str, draws: int) -> MechanismAudit:
 
 
 def audit_mechanism(name: str, batches: int = 200) -> MechanismAudit:
-    """Audit one mechanism with ``batches`` of ``LANES`` lanes."""
+    """Audit one mechanism with ``batches`` batches of ``LANES`` replicas."""
     draws = batches * LANES * ROUNDS * math.prod(SHAPE)
     if name in CHOICES:
         return _audit_choice(name, draws)
@@ -393,10 +394,10 @@ def audit_mechanisms(
 
 
 def tape_findings(recordings: Sequence[Recording]) -> list[str]:
-    """Return what contradicts that the noise of recorded tapes is fresh and as large as planned.
+    """Return contradictions to the noise of recorded tapes being fresh and as large as planned.
 
-    The noise of the values that passed, in standard deviations, has the variance 1, and no two
-    values of a tape, or of two lanes, have the same noise. A single number says too little of that.
+    The noise of released values, in standard deviations, must have variance 1, and no two values of
+    a tape, or of two replicas, may have the same noise. Single numbers are too few for such a test.
     """
     from private_graphs.mechanisms.replay import tape_noise
 
@@ -418,7 +419,7 @@ def tape_findings(recordings: Sequence[Recording]) -> list[str]:
 
 
 def describe(audits: Sequence[MechanismAudit]) -> str:
-    """Return a table for a terminal, and what was found."""
+    """Return a table for a terminal, and the findings."""
     lines = [f"{'mechanism':24} {'draws':>9} {'std ratio':^17} {'shown':>8} {'proved':>8}"]
     for each in audits:
         bounds = " " * 17

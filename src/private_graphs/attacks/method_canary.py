@@ -1,10 +1,10 @@
 """Canaries of the proved methods: a tiny task in which one unit decides one prediction.
 
-The attack is a black box: it calls the ``run`` of the method that every result comes from, and
-guesses from the predicted class of one test node, class 1 against class 0, a rule fixed before any
-run. The two neighbours differ in one unit, so that everything that is released differs by as much
-as the method says that it may: the label of a training node with a word of its own (replace), or
-the one edge of the test node (add_remove). docs/methods.md, "Audits".
+The attack is a black box: it calls the ``run`` of the method that produces every result, and
+guesses from the predicted class of one test node, class 1 against class 0, by a rule fixed before
+any run. The two neighbours differ in one unit, so that all releases differ by as much as the
+method's sensitivity allows: the label of a training node with its own word (replace), or the only
+edge of the test node (add_remove). docs/methods.md, "Audits".
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from private_graphs.tasks import SCENARIOS, GraphTask, ScenarioName
 from private_graphs.training.streams import Streams
 
 _PUBLIC_COPIES = 16
-"""Public texts that hold the canary's word with either sign, for one of every other word."""
+"""Number of public texts with the canary's word in either sign, per text of every other word."""
 _TARGET = 0
-"""The test node that is read."""
+"""The test node whose prediction is read."""
 _VOTERS = 20
-"""Training nodes of each class at the edge level; a multiple of the folds of the text model."""
+"""Number of training nodes of each class at edge level; a multiple of the text model's folds."""
 _FOLDS = 5
 
 
 @dataclass(frozen=True)
 class MethodDesign:
-    """One audit of a proved method."""
+    """Design of an audit of a proved method."""
 
     method: str
     scenario: ScenarioName
     epsilon: float
     runs: int = 1000
-    """Per neighbour."""
+    """Number of runs per neighbour."""
     seed: int = 0
     delta: float = 1e-5
     classes: int = 2
@@ -54,16 +54,16 @@ class MethodDesign:
 
     @property
     def unit(self) -> str:
-        """What is protected."""
+        """The protected unit."""
         return SCENARIOS[self.scenario].unit
 
     @property
     def relation(self) -> str:
-        """How neighbours differ."""
+        """The neighbouring relation."""
         return SCENARIOS[self.scenario].relation
 
     def facts(self) -> dict[str, Any]:
-        """What an audit's document says of its design."""
+        """Return the description of the design for an audit's document."""
         edge = self.scenario == "edges"
         canary = "edge of a test node, there or not" if edge else "node with its label flipped"
         return {
@@ -88,7 +88,7 @@ def canary_task(design: MethodDesign, arm: int) -> GraphTask:
     rest = [eye[1:], -eye[1:]]
     public = sp.vstack([sp.vstack([eye[:1], -eye[:1]])] * _PUBLIC_COPIES * (shape.words - 1) + rest)
     validation, test = sp.csr_matrix(public), sp.csr_matrix(sp.vstack([eye[:1], -eye[:1]]))
-    # A neutral node of each class: what they add to a score is the same for all classes.
+    # A neutral node of each class: they add the same to the scores of all classes.
     training = sp.csr_matrix(sp.vstack([eye[:1], *[eye[1:2]] * design.classes]))
     n = training.shape[0]
     n_public = validation.shape[0] + test.shape[0]
@@ -112,7 +112,7 @@ def canary_task(design: MethodDesign, arm: int) -> GraphTask:
 
 def _edge_task(design: MethodDesign, present: bool) -> GraphTask:
     voters = _VOTERS * design.classes
-    labels = np.arange(voters) // _FOLDS % design.classes  # every fold has all in equal numbers
+    labels = np.arange(voters) // _FOLDS % design.classes  # equal class counts in every fold
     n = voters + 2  # one validation and one test node
     adjacency = np.zeros((n, n))
     adjacency[:voters, :voters] = labels[:, None] == labels
@@ -136,7 +136,7 @@ def _edge_task(design: MethodDesign, present: bool) -> GraphTask:
 def outcomes(
     design: MethodDesign, arm: int, context: Context = ALONE
 ) -> tuple[list[Outcome], list[tuple[Event, ...]]]:
-    """Run the method ``design.runs`` times on one neighbour; return what each run released, too."""
+    """Run the method ``design.runs`` times on one neighbour; also return each run's releases."""
     task = canary_task(design, arm)
     identity = {
         "audit": design.method, "setting": design.scenario, "epsilon": f"{design.epsilon:g}",
@@ -154,16 +154,16 @@ def outcomes(
 
 
 def guesses(found: Sequence[Outcome]) -> np.ndarray:
-    """Return (runs,) bool: whether the attack takes a run for one of arm 1."""
+    """Return (runs,) bool: whether the attack guesses arm 1."""
     return np.array([each.test_predictions[_TARGET] == 1 for each in found])
 
 
 def method_errors(
     design: MethodDesign, progress: Progress | None = None
 ) -> tuple[Errors, NoisyGradients | GaussianQuery]:
-    """Run both arms and count how often the prediction names the wrong neighbour.
+    """Run both arms and count how often the prediction gives the wrong neighbour.
 
-    Returns what a run released, too: the event that the door counted.
+    Also returns a run's release: the event that the door counted.
     """
     wrong, events, context = [], set(), Context(progress)
     for arm in (0, 1):
@@ -175,7 +175,7 @@ def method_errors(
 
 
 def noise_of(event: NoisyGradients | GaussianQuery) -> tuple[float, int]:
-    """Return the noise of a release in units of its sensitivity or clip norm, and how many."""
+    """Return the noise of a release (in sensitivities or clip norms), and their number."""
     if isinstance(event, NoisyGradients):
         return event.noise_multiplier, event.releases
     return event.noise_std / event.sensitivity, event.count

@@ -1,7 +1,7 @@
-"""Neighbouring tasks: what one unit may change, by scenario, and nothing that is public.
+"""Neighbouring tasks: changes of one unit, by scenario, with all public data equal.
 
-Each neighbour differs from a task in one unit. Values are odd on purpose: empty rows, huge values,
-copies of another unit, labels that are gone, hubs and isolated nodes.
+Each neighbour differs from a task in one unit. Values are extreme on purpose: empty rows, huge
+values, copies of another unit, missing labels, hubs and isolated nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.tasks import GraphTask, ImageTask, NodeTask, Task
 
 HUGE = 1e6
-"""Largest value of an odd feature."""
+"""Largest value of an extreme feature."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Neighbour:
 
     task: Task
     node: int | None = None
-    """The node that is the unit, whose own answer is its own (``lists``)."""
+    """The node that is the unit; its own answer is published only to itself (``lists``)."""
     validation: int | None = None
     """The validation record whose label differs: private in runs that do not know it."""
 
@@ -35,7 +35,7 @@ class Neighbour:
 def neighbours(task: Task, count: int, seed: int, settings: Any = None) -> Iterator[Neighbour]:
     """Yield ``count`` neighbours of ``task`` under its scenario, drawn from ``seed``.
 
-    ``settings`` of the run say what a unit is where the scenario leaves it open (parts of classes).
+    ``settings`` of the run define the unit if the scenario leaves it open (parts of classes).
     """
     generator = np.random.default_rng(seed)
     change = _CHANGES[task.scenario.name]
@@ -45,7 +45,7 @@ def neighbours(task: Task, count: int, seed: int, settings: Any = None) -> Itera
 
 
 def _odd_row(width: int, number: int, generator: np.random.Generator) -> np.ndarray:
-    """Return a feature row: zeros, one huge value, all alike, or some of each size."""
+    """Return a feature row: zeros, one huge value, equal values, or values of mixed sizes."""
     row = np.zeros(width)
     kind = number % 4
     if kind == 1:
@@ -59,7 +59,7 @@ def _odd_row(width: int, number: int, generator: np.random.Generator) -> np.ndar
 
 
 def _odd_label(n_classes: int, number: int, generator: np.random.Generator) -> int:
-    """Return a class, or -1 for a label that is gone: of the first neighbour, and of others."""
+    """Return a class, or -1 for a missing label: for the first neighbour, and some others."""
     return -1 if number % 5 == 0 else int(generator.integers(n_classes))
 
 
@@ -84,7 +84,7 @@ def _text(
 ) -> GraphTask | Neighbour:
     """Replace one training node: its text, its label, under ``graph`` its edges.
 
-    Every sixth neighbour changes a private validation label in place of it.
+    Every sixth neighbour changes a private validation label instead.
     """
     if number % 6 == 5 and len(task.validation_labels):
         labels = task.validation_labels.copy()
@@ -133,7 +133,7 @@ def _edge_of(n: int, generator: np.random.Generator) -> tuple[int, int]:
 
 
 def _edges(task: GraphTask, number: int, generator: np.random.Generator, _: Any) -> GraphTask:
-    """Add or remove one edge, of a training node by turns."""
+    """Add or remove one edge, alternately one of a training node."""
     n = task.adjacency.shape[0]
     first, second = _edge_of(task.n_train if number % 2 else n, generator)
     adjacency = sp.lil_matrix(task.adjacency)
@@ -191,11 +191,11 @@ def _node(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -
 
 
 def _lists(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -> Neighbour:
-    """Replace one node: features, label if it trains, and the list that it owns and no other."""
+    """Replace one node: features, label if it trains, and its own list only."""
     from private_graphs.methods.noisy_sums import adjacency_of
 
     graph, node = task.graph, int(generator.integers(task.graph.n_nodes))
-    if number % 2 or number % 5 == 0:  # a node that trains, where a label may go
+    if number % 2 or number % 5 == 0:  # a training node, whose label may be removed
         node = int(generator.choice(np.flatnonzero(graph.train_mask)))
     label = int(graph.labels[node])
     if graph.train_mask[node]:
@@ -237,7 +237,7 @@ def _class(task: ImageTask, number: int, generator: np.random.Generator, _: Any)
 
 
 def _part(task: ImageTask, number: int, generator: np.random.Generator, settings: Any) -> ImageTask:
-    """Replace all training images of one part of one class, where parts go by position."""
+    """Replace all training images of one part of one class, if positions determine parts."""
     parts = hashed_parts(len(task.train_labels), settings.parts)
     own = (number % task.n_classes, (number // task.n_classes) % settings.parts)
     mine = (task.train_labels == own[0]) & (parts == own[1])
@@ -257,4 +257,4 @@ _CHANGES: dict[str, Callable[..., Any]] = {
     "classes": _class,
     "subclasses": _part,
 }
-"""By scenario: (task, number, generator, settings) -> a neighbouring task."""
+"""Callables by scenario: (task, number, generator, settings) → a neighbouring task."""

@@ -1,7 +1,7 @@
-"""Tests of noise against what is claimed of it: independent standard normals, entry by entry.
+"""Tests of noise against its claimed distribution: independent standard normals, entry by entry.
 
-Exact bounds on variances (chi square) and on correlations (Fisher's z), all of them together with
-one probability of a false alarm. Section numbers refer to ``docs/privacy.md``.
+Exact bounds on variances (chi square) and on correlations (Fisher's z), with one joint probability
+of a false alarm. Section numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 AXES = ("round", "row", "column")
-"""Axes of noise behind the first, which counts releases."""
+"""Axes of noise after the first, which counts releases."""
 _MOST_PAIRED = 400
-"""Coordinates that are compared two by two."""
+"""Maximum number of coordinates that are compared pairwise."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Found:
 
 
 def variance_bounds(n: np.ndarray | float, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the mean square of ``n`` standard normals leaves with probability 2 tails."""
+    """Return the bounds that ``n`` normals' mean square leaves with probability ``tail`` each."""
     return chi2.ppf(tail, n) / n, chi2.isf(tail, n) / n
 
 
@@ -46,11 +46,11 @@ class Noise:
     entries: np.ndarray
     """(n, rounds, rows, columns)"""
     batch: int
-    """Releases made by one call, which follow each other; n is a multiple of it."""
+    """Number of consecutive releases made by one call; n is a multiple of it."""
 
     @cached_property
     def _variances(self) -> list[tuple[str, np.ndarray, float]]:
-        """Name, mean squares and numbers of entries behind each, of every group."""
+        """Yield name, mean squares and numbers of entries of every group."""
         squares = self.entries**2
         shape = squares.shape
         groups = [("all entries", np.array([squares.mean()]), squares.size)]
@@ -61,14 +61,14 @@ class Noise:
             groups.append((AXES[axis - 1], squares.mean(axis=others), count))
         if len(wide) > 1:
             groups.append(("coordinate", squares.mean(axis=0).ravel(), shape[0]))
-        if self.batch > 1:  # equal noise of any two releases of a batch spreads its sum
+        if self.batch > 1:  # equal noise in two releases widens its sum
             sums = self.entries.reshape(-1, self.batch, self.entries[0].size).sum(axis=1)
             groups.append(("sum of a batch", np.array([np.mean(sums**2) / self.batch]), sums.size))
         return groups
 
     @cached_property
     def _correlations(self) -> list[tuple[str, list[str], np.ndarray, float]]:
-        """Name, names of the pairs, correlations and entries behind each, of every kind of pair."""
+        """Yield name, names of pairs, correlations and numbers of entries, by kind of pair."""
         entries, kinds = self.entries, []
         wide = [axis for axis in (1, 2, 3) if entries.shape[axis] > 1]
         for axis in wide:
@@ -86,20 +86,20 @@ class Noise:
 
     @property
     def count(self) -> int:
-        """How many quantities are tested."""
+        """Number of tested quantities."""
         return sum(len(group[1]) for group in self._variances) + sum(
             len(kind[2]) for kind in self._correlations
         )
 
     def std_ratio(self, confidence: float) -> tuple[float, float, float]:
-        """Return the standard deviation of all entries over the claimed one, and its bounds."""
+        """Return the ratio of the standard deviation to the claimed one, and its bounds."""
         _, [square], n = self._variances[0]
         low, high = variance_bounds(n, (1 - confidence) / 2)
         return math.sqrt(square), math.sqrt(square / high), math.sqrt(square / low)
 
     def found(self, alarm: float) -> list[Found]:
-        """Return what lies outside its bounds; anything does with probability ``alarm`` at most,
-        if the noise is as claimed."""
+        """Return the quantities outside their bounds; there are any with probability at most
+        ``alarm``, if the noise is as claimed."""
         tail = alarm / self.count / 2
         found = []
         for name, squares, n in self._variances:
@@ -117,7 +117,7 @@ class Noise:
 
 
 def _pairs(name: str, values: np.ndarray) -> tuple[str, list[str], np.ndarray, float]:
-    """Correlations between the rows of ``values``, two by two."""
+    """Return the pairwise correlations between the rows of ``values``."""
     upper = np.triu_indices(len(values), 1)
     with np.errstate(invalid="ignore", divide="ignore"):  # a row without noise has none
         matrix = np.nan_to_num(np.atleast_2d(np.corrcoef(values)))

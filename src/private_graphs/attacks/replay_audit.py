@@ -1,6 +1,6 @@
-"""The audit by replay of every method: runs on neighbouring tasks get the noise of the first run.
+"""Replay audit of every method: runs on neighbouring tasks get the noise of the first run.
 
-What is compared is all that a method answers: predictions, settings, measured columns,
+The comparison covers everything that a method answers: predictions, settings, measured columns,
 artifacts, statements' facts and assumptions, the plan, warnings and log lines.
 """
 
@@ -40,12 +40,12 @@ from private_graphs.run import Answer, answer
 from private_graphs.tasks import SCENARIOS, Task
 
 _TERM_STEPS = (2,)
-"""In the first step weights may still be zero."""
+"""Recorded steps; in the first step weights may still be zero."""
 
 
 @dataclass(frozen=True)
 class ReplayAudit:
-    """What replays of one method showed."""
+    """Result of the replays of one method."""
 
     method: str
     scenario: str
@@ -54,16 +54,16 @@ class ReplayAudit:
     proves: bool
     """Whether its statement claims a proof."""
     mechanisms: tuple[str, ...]
-    """Kinds of what passed the door (``docs/audits.md``)."""
+    """Kinds of released values (``docs/audits.md``)."""
     replay: Replay
 
     @property
     def passed(self) -> bool:
-        """Whether nothing contradicts a claim; a run that claims nothing cannot fail."""
+        """Return whether no finding contradicts a claim; a run without a claim cannot fail."""
         return self.replay.passed or not self.proves
 
     def document(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return JSON-able fields."""
         replay = self.replay
         return {
             "method": self.method,
@@ -84,9 +84,9 @@ class ReplayAudit:
 def audit_case(
     method: str, scenario: str, protocol: str, count: int, seeds: int = 5
 ) -> ReplayAudit:
-    """Replay a short job of one method on ``count`` neighbours, with four replicas a seed.
+    """Replay a short job of one method on ``count`` neighbours, with four replicas per seed.
 
-    And jobs with other settings, which lead through other code.
+    Jobs with other settings, which execute other code, are replayed too.
     """
     found, several = method_named(method), tuple(range(seeds))
     audited = audit(
@@ -110,9 +110,10 @@ def audit_methods(
     processes: int = 2,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[ReplayAudit]:
-    """Replay one method, or all, under one protocol, or all; ``processes`` share them out.
+    """Replay one method, or all, under one protocol, or all, in ``processes`` processes.
 
-    Raises UsageError for a method that there is not or that reads nothing private.
+    Raises:
+        UsageError: the method does not exist or reads no private data.
     """
     if method is not None:
         method_named(method)
@@ -143,7 +144,7 @@ def _in_order(
 
 
 def describe(audits: Sequence[ReplayAudit]) -> str:
-    """Return a table for a terminal, and what was found."""
+    """Return a table for a terminal, and the findings."""
     lines = [
         f"{'method':20} {'scenario':10} {'protocol':9} {'neighbours':>10} {'calls':>7} "
         f"{'largest ratio':>13}  rest"
@@ -162,11 +163,11 @@ def describe(audits: Sequence[ReplayAudit]) -> str:
 
 
 def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
-    """Replay a job on ``count`` neighbours, with the coins as drawn, all and none by turns.
+    """Replay a job on ``count`` neighbours, alternating coins as drawn, all and none.
 
-    The noise of the first tape has to be fresh and as large as planned. Runs are replayed
-    also under the same tape with other secret coins; with made-up tapes; and with other noisy
-    values of every second replica, which the others may not read.
+    The noise of the first tape must be fresh and as large as planned. Runs are also replayed under
+    the same tape with other secret coins; with made-up tapes; and with other noisy values in every
+    second replica, which the others must not read.
     """
     method = method_named(job.method)
     settings = method.settings.model_validate(dict(job.settings))
@@ -208,17 +209,17 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a run did."""
+    """Results of a run."""
 
     task: Task
     answers: list[Answer] | str
-    """An error is an answer, too."""
+    """Answers, or the text of an error."""
     lines: list[str]
-    """What it said."""
+    """Log lines and warnings."""
 
 
 def _answers(job: Job, dataset: Any, watch: Watch, task: Task | None = None) -> Answered:
-    """Run a job under a clock that counts how often it is read, so that durations are equal too."""
+    """Run a job under a clock that counts its reads, so that durations are equal too."""
     counting = Context(clock=itertools.count().__next__)
     with said() as lines:
         try:
@@ -229,9 +230,9 @@ def _answers(job: Job, dataset: Any, watch: Watch, task: Task | None = None) -> 
 
 
 def _read_by_others(job: Job, dataset: Any, first: Answered) -> list[str]:
-    """Return what differs of the even replicas where the noisy values of the odd ones are others.
+    """Return differences of the even replicas after a change of the odd ones' noisy values.
 
-    What a replica releases pays for no other one.
+    The release of one replica must not affect any other.
     """
     if isinstance(first.answers, str):
         return []
@@ -245,7 +246,7 @@ def _read_by_others(job: Job, dataset: Any, first: Answered) -> list[str]:
 
 
 def _is_covered(other: Neighbour, answered: Answered) -> bool:
-    """Whether the statement of a run covers the unit of a neighbour."""
+    """Return whether a run's statement covers the unit of a neighbour."""
     if isinstance(answered.answers, str) or other.node is None:
         return True
     uncovered = any(VALIDATION_READ in each.outcome.assumptions for each in answered.answers)
@@ -253,7 +254,7 @@ def _is_covered(other: Neighbour, answered: Answered) -> bool:
 
 
 def _proves(answered: Answered) -> bool:
-    """Whether what some private run releases proves a finite ε."""
+    """Return whether the releases of some private run prove a finite ε."""
     task, answers = answered.task, answered.answers
     if isinstance(answers, str):
         return False
@@ -265,9 +266,9 @@ def _proves(answered: Answered) -> bool:
 
 
 def _covered(other: Neighbour, answers: list[Answer] | str, predicts: bool) -> Any:
-    """What runs release to which the neighbour's unit is private, as plain values and arrays.
+    """Return the releases of runs that must protect the neighbour's unit, as values and arrays.
 
-    Without what is told to the unit alone, and without predictions where the statement says that
+    Excluded are answers published only to the unit, and predictions if the statement says that
     these leak (``predicts`` is false).
     """
     if isinstance(answers, str):

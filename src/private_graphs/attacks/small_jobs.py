@@ -23,8 +23,8 @@ _SHORT: dict[str, Any] = {
     "parts": 2, "rate": 0.4, "dropout": 0.0, "sample": 0.7, "degree": 4,
     "printed": {"1": (2.0, 6), "2": (1.5, 6)},
 }  # fmt: skip
-"""Settings that make runs short, of whatever method has them. Lists are shorter than degrees, and
-votes lie on both sides of the threshold, so that what is read beyond a bound shows."""
+"""Settings that shorten the runs of any method that has them. Lists are shorter than degrees,
+and votes lie on both sides of the threshold, so that reads beyond a bound are detected."""
 _OWN: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64", "hidden": 32},
     "unit_gradients": {"network": "softmax", "cells": "hash"},
@@ -36,10 +36,10 @@ OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
     "gcn": ({"dropout": 0.5, "splits": 1},),
     "mlp_records": ({"microbatch": 2},),
 }
-"""By method settings that lead through other code, which is replayed too; protocols whose noise is
-proved alone have all of them."""
+"""Settings by method that execute other code and are replayed too; protocols that allow only
+proved noise support all of them."""
 _WITH_ARTIFACTS = ("model_inversion",)
-"""Methods that read artifacts of other jobs alone: their events are those of these jobs."""
+"""Methods that read only artifacts of other jobs: their events are those of these jobs."""
 
 
 def small_graph() -> GraphDataset:
@@ -76,7 +76,7 @@ def small_images() -> ImageDataset:
 
 
 def small_dataset(method: Method) -> GraphDataset | ImageDataset:
-    """Return what a method reads."""
+    """Return the dataset that a method reads."""
     return small_images() if method.data == "images" else small_graph()
 
 
@@ -98,7 +98,7 @@ def small_job(
 
 
 def all_cases(name: str | None = None, protocol: str | None = None) -> list[tuple[str, str, str]]:
-    """Return (method, scenario, protocol) of what reads private data, of one method or of all."""
+    """Return (method, scenario, protocol) of all methods, or one, that read private data."""
     return [
         (method.name, scenario, each)
         for method in all_methods().values()

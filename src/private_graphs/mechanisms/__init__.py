@@ -1,1 +1,1 @@
-"""The mechanisms: the door through which private data leave a run, and its replay."""
+"""Mechanisms: the door through which private data leave a run, and the replay test of runs."""

@@ -1,16 +1,15 @@
 """The door: the one object through which private data leave a run.
 
-A method writes down once what it is going to release: its *plan*, the events that calibration
-prices. Every call of the door takes an exact value and the planned event. The event says how much
-noise is added, and the door counts how often it was used; what is not planned, or more than
-planned, is refused, and ``close`` refuses what was planned and not released. So the code that adds
-noise and the code that prices it cannot differ.
+A method declares once what it will release: its *plan*, the events from which calibration computes
+the privacy cost. Every call of the door takes an exact value and the planned event. The event fixes
+how much noise is added, and the door counts its uses: it refuses a release that is not planned or
+exceeds the plan, and ``close`` refuses a plan that was not used up. So the code that adds noise and
+the code that computes its privacy cost cannot differ.
 
-A *lane* is one replica with its secret streams, which nothing else has. A door is some lanes;
-``batch`` is a door of fewer lanes, which are shared, so that no noise is drawn twice. Arrays are
-(R, …) for R lanes; queries are one for each lane, and None for a lane without DP, to which nothing
-is added. Draws come from named streams; a stream is opened once and then continued, so that two
-calls never have the same noise.
+A door has R replicas, each with its own secret streams (``Lane``). ``batch`` returns a door of some
+of them and shares their state, so that no noise is drawn twice. Arrays are (R, …). Each replica has
+its own query; None stands for a replica without DP, which gets no noise. Draws come from named
+streams; a stream is opened once and then continued, so that two calls never get the same noise.
 """
 
 from __future__ import annotations
@@ -37,41 +36,45 @@ from private_graphs.privacy.events import (
 from private_graphs.training.streams import Streams
 
 WITHOUT_NOISE = 2.0**-40
-"""Spacing of the lattice of sums to which no noise is added."""
+"""Lattice spacing of sums that get no noise."""
 
 Array = np.ndarray
 
 
 class ReleaseMismatch(RuntimeError):
-    """A run released something else than its plan says: a bug, not a user's."""
+    """A run released something other than its plan declares: a bug in the method, no user error."""
 
 
 @dataclass(eq=False)
 class Ledger:
-    """What one replica planned to release about one public part of the units, and released."""
+    """Planned and counted releases of one replica about one public part of the units."""
 
     plan: tuple[Event, ...] | None = None
-    """None: nothing may pass."""
+    """None: nothing may be released."""
     uses: Counter[Event] = field(default_factory=Counter)
     capped: set[Event] = field(default_factory=set)
-    """Events of which fewer may be used than are paid for."""
+    """Events whose count is a cap: the whole count is paid for, fewer uses are allowed."""
     sampled: bool = False
     unnoised: dict[str, Unnoised] = field(default_factory=dict)
 
     @property
     def flat(self) -> tuple[Event, ...]:
-        """The planned mechanisms, with those inside a secret sample."""
+        """Return the planned mechanisms, including those inside a secret sample."""
         parts = (e.releases if isinstance(e, SecretSample) else (e,) for e in self.plan or ())
         return tuple(e for part in parts for e in part if not isinstance(e, Unnoised))
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is priced: the plan, and whatever was read without noise."""
+        """Return the events that enter the privacy cost: the plan, and unnoised reads."""
         plan = self.plan or ()
         return (*plan, *(event for event in self.unnoised.values() if event not in plan))
 
     def spend(self, query: Event, count: int = 1) -> None:
-        """Count ``count`` uses; ReleaseMismatch for more than is planned."""
+        """Count ``count`` uses of an event.
+
+        Raises:
+            ReleaseMismatch: the plan allows fewer.
+        """
         if query not in self.flat:
             raise ReleaseMismatch(f"{query} is released; planned {self.plan}")
         self.uses[query] += count
@@ -81,7 +84,7 @@ class Ledger:
             )
 
     def close(self) -> None:
-        """ReleaseMismatch where less was released than was planned."""
+        """Raise ReleaseMismatch if less was released than planned."""
         for query in self.flat:
             missing = self.uses[query] < _count(query) and query not in self.capped
             if missing or self.uses[query] > _count(query):
@@ -96,13 +99,13 @@ class Ledger:
 
 
 def _count(query: Event) -> int:
-    """How often a planned event is used."""
+    """Return how often a plan uses an event."""
     return query.releases if isinstance(query, NoisyGradients) else query.calls or query.count
 
 
 @dataclass(eq=False)
 class Lane:
-    """One replica: its secret streams, and what it released about each part of the units."""
+    """One replica: its secret streams, and its ledger for each part of the units."""
 
     streams: Streams
     ledgers: dict[str, Ledger] = field(default_factory=dict)
@@ -110,18 +113,18 @@ class Lane:
     _taken: set[str] = field(default_factory=set)
 
     def ledger(self, part: str) -> Ledger:
-        """Return the ledger of a part of the units, "" for those that no part names."""
+        """Return the ledger of a part of the units; "" is the part without a name."""
         return self.ledgers.setdefault(part, Ledger())
 
     def generator(self, stream: str) -> np.random.Generator:
-        """Return the generator of a stream, which goes on where the last call ended."""
+        """Return the generator of a stream; later calls continue the same sequence."""
         if stream not in self._opened:
             self._take(stream)
             self._opened[stream] = self.streams.generator(stream)
         return self._opened[stream]
 
     def key(self, stream: str) -> Array:
-        """Return the key of a counter-based stream; ReleaseMismatch for a second time."""
+        """Return the key of a counter-based stream; a second call raises ReleaseMismatch."""
         self._take(stream)
         return self.streams.key(stream)
 
@@ -132,18 +135,18 @@ class Lane:
 
 
 class Watch:
-    """What sees the calls of a door; this one sees nothing. ``replay`` has others."""
+    """Observer of a door's calls. This one does nothing; those of ``replay`` record and compare."""
 
     active = False
     public_places = False
-    """Whether dropout bits have to begin at public places (``training.roots``)."""
+    """Whether dropout counters must start at public offsets (``training.roots``)."""
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
-        """Return what is released in place of ``noisy``."""
+        """Return the value to release in place of ``noisy``."""
         return noisy
 
     def joined(self, lane: Lane, positions: Array, population: int) -> Array:
-        """Return the positions that join a step, of those that tossed heads."""
+        """Return the positions that join a step, given those whose coins came up heads."""
         return positions
 
     def sampled(self, lane: Lane, order: Array, size: int) -> Array:
@@ -154,10 +157,10 @@ class Watch:
         self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[Array], total: Any,
         population: int,
     ) -> None:  # fmt: skip
-        """See the terms of a step."""
+        """Observe the per-unit terms of a step."""
 
     def public(self, lane: Lane, name: str, value: Array) -> None:
-        """See a value that follows from what passed."""
+        """Observe a value that is computed from released values."""
 
 
 UNSEEN = Watch()
@@ -165,12 +168,12 @@ UNSEEN = Watch()
 
 @dataclass(frozen=True, eq=False)
 class Door:
-    """The door of R lanes, about one public part of the units."""
+    """Door of R replicas, for releases about one public part of the units."""
 
     lanes: Sequence[Lane]
     watch: Watch = UNSEEN
     name: str = ""
-    """Of the part of the units that is released about."""
+    """Name of the part of the units."""
 
     @classmethod
     def of(cls, streams: Sequence[Streams], watch: Watch = UNSEEN) -> Door:
@@ -178,25 +181,26 @@ class Door:
         return cls([Lane(each) for each in streams], watch)
 
     def batch(self, requests: Sequence[Any]) -> Door:
-        """Return the door of the replicas of some requests."""
+        """Return the door of the replicas that answer ``requests``."""
         lanes = {lane.streams.public_id: lane for lane in self.lanes}
         return Door([lanes[each.streams.public_id] for each in requests], self.watch, self.name)
 
     def of_lanes(self, places: Sequence[int]) -> Door:
-        """Return the door of the lanes at ``places``."""
+        """Return the door of the replicas at ``places``."""
         return Door([self.lanes[place] for place in places], self.watch, self.name)
 
     def part(self, name: str) -> Door:
-        """Return the door about a part of the units that no other part's calls read.
+        """Return the door for a part of the units that the calls for other parts do not read.
 
-        Parts are a public partition of the units; the costliest part is what a run costs.
+        Parts are a public partition of the units; the privacy cost of a run is that of its
+        costliest part.
         """
         return Door(self.lanes, self.watch, name)
 
     # --- plans ---
 
     def plan(self, events: Sequence[Sequence[Event]]) -> None:
-        """Write down what each lane is going to release, once, before anything is read."""
+        """Declare the planned releases of each replica, once, before anything private is read."""
         for lane, planned in zip(self.lanes, events, strict=True):
             ledger = lane.ledger(self.name)
             if ledger.plan is not None:
@@ -204,15 +208,15 @@ class Door:
             ledger.plan = tuple(planned)
 
     def events(self) -> list[tuple[Event, ...]]:
-        """Return what each lane released about this part of the units."""
+        """Return the events that each replica released about this part of the units."""
         return [lane.ledger(self.name).events for lane in self.lanes]
 
     def planned(self) -> list[bool]:
-        """Whether each lane has a plan."""
+        """Return whether each replica has a plan."""
         return [lane.ledger(self.name).plan is not None for lane in self.lanes]
 
     def inherit(self, events: Sequence[Sequence[Event]]) -> None:
-        """Plan what another job released, whose artifacts the lanes read: nothing more passes."""
+        """Plan what another job released, whose artifacts the replicas read; no more may follow."""
         self.plan(events)
         for lane, planned in zip(self.lanes, events, strict=True):
             ledger = lane.ledger(self.name)
@@ -222,7 +226,7 @@ class Door:
             ledger.sampled = True
 
     def close(self) -> None:
-        """ReleaseMismatch where a lane released something else than it planned."""
+        """Raise ReleaseMismatch if a replica released something other than its plan."""
         for lane in self.lanes:
             for ledger in lane.ledgers.values():
                 ledger.close()
@@ -239,8 +243,8 @@ class Door:
     ) -> Array:
         """Return (R, …) float64: ``exact`` plus the Gaussian noise of each query.
 
-        Float sums are overwritten; ``dtype`` is that of the normals which are drawn. Integers are
-        whole numbers of the query's spacing, and get discrete noise (docs/privacy.md §0.6).
+        Float sums are overwritten; ``dtype`` is the type in which normals are drawn. Integers count
+        the query's lattice spacings, and get discrete noise (docs/privacy.md §0.6).
         """
         lattice = np.issubdtype(exact.dtype, np.integer)
         released = np.empty(exact.shape) if lattice else exact
@@ -262,7 +266,7 @@ class Door:
     def _discrete(self, lane: Lane, row: Array, query: GaussianQuery | None, stream: str) -> Array:
         if query is None:
             return row * WITHOUT_NOISE
-        from private_graphs.training.exact import discrete_gaussian  # numba: half a second
+        from private_graphs.training.exact import discrete_gaussian  # importing Numba takes .5 s
 
         steps = round(query.noise_std / query.spacing)
         return (row + discrete_gaussian(lane.generator(stream), steps, row.shape)) * query.spacing
@@ -279,9 +283,10 @@ class Door:
     ) -> Array:
         """Return (R, …) float64: ``exact`` plus Laplace noise of scale · ``weights``.
 
-        The sensitivity of a query is that of exact / ``weights`` in L1; where the plan says an ε
-        alone, it is ``sensitivity``, and the scale sensitivity / ε. Integers are whole numbers of
-        ``spacing`` and get discrete noise, of whole ``weights`` (rows by their first axis).
+        The query's sensitivity is the L1 sensitivity of exact / ``weights``. If the plan gives ε
+        alone, the sensitivity is ``sensitivity`` and the scale is sensitivity / ε. Integers count
+        spacings of ``spacing`` and get discrete noise with integer ``weights`` (one per row of the
+        first axis).
         """
         released = np.empty(exact.shape)
         for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
@@ -308,11 +313,12 @@ class Door:
     def rows(
         self, exact: Array, query: GaussianQuery | None, asked: Array, *, stream: str = "noise"
     ) -> Array:
-        """Return the ``asked`` rows of ``exact`` (n, …) with noise, NaN elsewhere, for one lane.
+        """Return the ``asked`` rows of ``exact`` (n, …) with noise, else NaN; one replica only.
 
-        Every asked row is a release of the query, whose count is a cap that is paid in full: which
-        rows are asked may follow from releases before. Noise is drawn for all rows, so that what
-        one is told does not move the draws of another; ``query`` None adds none.
+        Every asked row is one release of the query, whose count is a cap that is paid in full,
+        because earlier releases may decide which rows are asked. Noise is drawn for all rows, so
+        that the draws for a row do not depend on which other rows are asked. ``query`` None adds no
+        noise.
         """
         [lane] = self.lanes
         noise = lane.generator(stream).standard_normal(exact.shape)
@@ -335,9 +341,10 @@ class Door:
         *,
         stream: str = "noise",
     ) -> list[Array]:
-        """Return randomised responses to ``cells`` (n,) of ``n_cells`` answers.
+        """Return randomised responses to ``cells`` (n,), each one of ``n_cells`` answers.
 
-        A cell is kept with probability e^ε / (e^ε + n_cells - 1), and is any other one otherwise.
+        A cell is kept with probability e^ε / (e^ε + n_cells - 1), else replaced by any other one,
+        uniformly.
         """
         released = []
         for own, lane, query in zip(cells, self.lanes, queries, strict=True):
@@ -365,13 +372,15 @@ class Door:
         *,
         stream: str = "noise",
     ) -> Array:
-        """Return the codes of bits that a randomised response sets, for a door of one lane.
+        """Return the bits that are set after randomised response, as codes; one replica only.
 
-        ``codes`` are those set among ``total`` bits; a set bit stays with probability ``keep``, and
-        any other is set with probability ``make``. ``sample(generator, size)`` draws about as many
-        codes uniformly. Nothing of the size of all bits is made: how many others appear is
-        binomial, and which of them is uniform. ReleaseMismatch for probabilities that cost more
-        than the query.
+        ``codes`` are the set ones among ``total`` bits. A set bit stays with probability ``keep``;
+        any other bit is set with probability ``make``. ``sample(generator, size)`` draws about
+        ``size`` codes uniformly. No array has ``total`` entries: the number of newly set bits is
+        binomial, and their positions are uniform.
+
+        Raises:
+            ReleaseMismatch: the probabilities have a higher privacy cost than the query.
         """
         [lane] = self.lanes
         cost = 0.0 if keep == make else math.inf
@@ -401,15 +410,15 @@ class Door:
         *,
         stream: str = "choice",
     ) -> list[int]:
-        """Return one index of each lane's whole-number ``scores`` by the exponential mechanism.
+        """Return one index into each replica's integer ``scores``, by the exponential mechanism.
 
-        Drawn exactly; without DP the first of the largest.
+        The draw is exact. Without DP: the first maximum.
         """
         released = []
         for own, lane, query in zip(scores, self.lanes, queries, strict=True):
             index = int(own.argmax())
             if query is not None:
-                from private_graphs.training.exact import exponential_choice  # numba
+                from private_graphs.training.exact import exponential_choice  # imports Numba
 
                 lane.ledger(self.name).spend(query)
                 index = exponential_choice(lane.generator(stream), own, query.scale)
@@ -419,9 +428,9 @@ class Door:
     def sample(
         self, population: int, size: int, *, stream: str = "sample", shared: Streams | None = None
     ) -> list[Array]:
-        """Return positions of a secret sample in random order: who is in it is told to nobody.
+        """Return the positions of a secret sample in random order; the sample is never published.
 
-        ``shared``: streams of a sample that runs of a kept seed share.
+        ``shared``: streams of a sample that all runs under one kept seed share.
         """
         released = []
         for lane in self.lanes:
@@ -439,11 +448,11 @@ class Door:
         without: float,
         stream: str = "choice",
     ) -> list[Array]:
-        """Return (n, top) sorted places in each row of a lane's (n, m) ``scores``.
+        """Return (n, top) sorted column indices for each row of a replica's (n, m) ``scores``.
 
         The exponential mechanism, ``top`` times without replacement: the largest of scores plus
-        Gumbel noise (Durfee & Rogers 2019). All choices are one call. ``without``: scale of the
-        noise that breaks ties without DP.
+        Gumbel noise (Durfee & Rogers 2019). All choices count as one call. ``without``: scale of
+        the noise that breaks ties without DP.
         """
         released = []
         for own, lane, query in zip(scores, self.lanes, queries, strict=True):
@@ -465,14 +474,14 @@ class Door:
         toss: Literal["each", "count"] = "each",
         without: float = 0.0,
     ) -> Descent:
-        """Return the noisy steps of one training; ``noise`` and ``coins`` are names of streams.
+        """Return the noisy steps of one training run; ``noise`` and ``coins`` are stream names.
 
-        ``without``: standard deviation of the noise of lanes without DP, which proves nothing.
+        ``without``: noise standard deviation of replicas without DP; it gives no guarantee.
         """
         return Descent(self, list(queries), noise, coins, dtype, toss, without)
 
     def unnoised(self, reason: str, values: Sequence[Any]) -> Sequence[Any]:
-        """Return ``values``, read from private data without noise: nothing is proved then."""
+        """Return ``values``, read from private data without noise: there is no guarantee then."""
         for lane, value in zip(self.lanes, values, strict=True):
             event = Unnoised(reason)
             lane.ledger(self.name).unnoised[reason] = event
@@ -480,12 +489,12 @@ class Door:
         return values
 
     def _set_by(self, lane: Lane, *values: Any) -> None:
-        """Show a watch what a method sets of the noise beside the query: it has to be public."""
+        """Show the watch noise parameters outside the query, which must be public."""
         for value in values:
             self.watch.public(lane, "what sets the noise", np.asarray(value))
 
     def public(self, name: str, values: Sequence[Any]) -> None:
-        """Show a watch what follows from what passed: equal to the bit in a replay."""
+        """Show the watch a value computed from releases: a replay must reproduce it to the bit."""
         if self.watch.active:
             for lane, value in zip(self.lanes, values, strict=True):
                 self.watch.public(lane, name, np.asarray(value))
@@ -498,8 +507,8 @@ def _discrete_laplace(
     weights: Array | float,
     row: Array,
 ) -> Array:
-    """Discrete Laplace noise in spacings; rows of equal weight are drawn together."""
-    from private_graphs.training.exact import discrete_laplace  # numba
+    """Return discrete Laplace noise in spacings; rows of equal weight are drawn together."""
+    from private_graphs.training.exact import discrete_laplace  # imports Numba
 
     steps = round(query.scale / spacing)
     if np.ndim(weights) == 0:
@@ -514,7 +523,7 @@ def _discrete_laplace(
 
 @dataclass(eq=False)
 class Descent:
-    """The noisy steps of one training of R replicas."""
+    """Noisy steps of one training run of R replicas."""
 
     door: Door
     queries: list[Any]
@@ -526,21 +535,21 @@ class Descent:
 
     def __post_init__(self) -> None:
         self.stds = np.array([noise_std(each) if each else self.without for each in self.queries])
-        """(R,) standard deviation of the noise of a sum."""
+        """(R,) noise standard deviation of a sum."""
         self._buffer: Array | None = None
-        self._tossed = 0  # steps whose coins were tossed and whose noise was not yet added
-        self._joined: Sequence[Array] | None = None  # those whom the last coins chose
-        self._shown = 0  # compiled steps that a watch saw
+        self._tossed = 0  # steps whose coins were tossed and whose noise is not added yet
+        self._joined: Sequence[Array] | None = None  # positions that the last coins selected
+        self._shown = 0  # compiled steps that the watch has seen
 
     @property
     def _counts_on_coins(self) -> bool:
-        """Whether a plan has a lower price because terms join by secret coins."""
+        """Return whether a plan's privacy cost relies on secret sampling of the terms."""
         return any(_rate(query) < 1 for query in self.queries if query is not None)
 
     def check_clip(self, norm: float) -> None:
-        """ReleaseMismatch where terms clipped to ``norm`` (infinity: not at all) are not planned.
+        """Raise ReleaseMismatch if the plan does not allow terms clipped to ``norm``.
 
-        A Gaussian query says its sensitivity itself.
+        Infinity means no clipping. A Gaussian query states its own sensitivity.
         """
         for query in self.queries:
             planned = getattr(query, "clip_norm", norm)
@@ -550,10 +559,10 @@ class Descent:
                 raise ReleaseMismatch(f"terms are clipped to {norm}; planned {query}")
 
     def join(self, population: int, rate: float = 1.0) -> list[Array]:
-        """Toss the coins of one step: positions of those of ``population`` who join it.
+        """Toss the coins of one step; return the positions in ``population`` that join it.
 
-        The rate is that of each query; ``rate`` is that of lanes without DP. Coins belong to public
-        positions, whether or not somebody with a label stands there.
+        Each query has its own sampling rate; ``rate`` is for replicas without DP. Coins belong to
+        public positions, whether or not a labelled unit has that position.
         """
         found = []
         self._tossed += 1
@@ -568,7 +577,7 @@ class Descent:
         return found
 
     def join_steps(self, steps: int, population: int) -> list[list[Array]]:
-        """Toss the coins of all ``steps`` in advance: as many lists of positions for each lane."""
+        """Toss the coins of all ``steps`` in advance; return each replica's positions by step."""
         found = []
         self._tossed += steps
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
@@ -579,9 +588,10 @@ class Descent:
         return found
 
     def orders(self) -> list[np.random.Generator]:
-        """Return a generator for each lane: of orders and lots that amplify nothing.
+        """Return a generator per replica, for orders and minibatches without amplification.
 
-        ReleaseMismatch where a plan counts on coins, which ``join`` tosses.
+        Raises:
+            ReleaseMismatch: a plan relies on secret sampling, which ``join`` performs.
         """
         if self._counts_on_coins:
             raise ReleaseMismatch("the plan counts on the coins of the door; expected join")
@@ -590,7 +600,7 @@ class Descent:
     def step(
         self, clipped: Callable[[Sequence[Array]], Any], population: int, rate: float = 1.0
     ) -> Any:
-        """Return the noisy sum of one step; ``clipped(positions)`` gives (R, P) exact sums.
+        """Return the noisy sum of one step; ``clipped(positions)`` computes (R, P) exact sums.
 
         ``population`` and ``rate`` as in ``join``.
         """
@@ -599,9 +609,10 @@ class Descent:
     def take(
         self, clipped: Callable[[Sequence[Array]], Any], joined: Sequence[Array], population: int
     ) -> Any:
-        """Return the noisy sum of a step of those who ``joined``, by coins or by a public order.
+        """Return the noisy sum over the units at ``joined``, chosen by coins or a public order.
 
-        ReleaseMismatch where the plan counts on coins and these are not whom the last ones chose.
+        Raises:
+            ReleaseMismatch: the plan relies on coins, and the last ones selected other positions.
         """
         if self._counts_on_coins and joined is not self._joined:
             raise ReleaseMismatch("a step of others than its coins chose; expected those of join")
@@ -611,9 +622,10 @@ class Descent:
         return self.add(total)
 
     def add(self, sums: Any) -> Any:
-        """Add the noise of one step to (R, P) float64 ``sums``, NumPy or PyTorch, in place.
+        """Add the noise of one step to (R, P) float64 ``sums`` (NumPy or PyTorch) in place.
 
-        ReleaseMismatch where the plan counts on coins and none were tossed for this step.
+        Raises:
+            ReleaseMismatch: the plan relies on coins, and none were tossed for this step.
         """
         if self._tossed:
             self._tossed -= 1
@@ -638,11 +650,11 @@ class Descent:
         return sums
 
     def public(self, name: str, values: Sequence[Any]) -> None:
-        """As ``Door.public``."""
+        """See ``Door.public``."""
         self.door.public(name, values)
 
     def of_lanes(self, places: Sequence[int]) -> Descent:
-        """Return the steps of some replicas, which one thread takes."""
+        """Return the steps of the replicas at ``places``, for one thread."""
         return Descent(
             self.door.of_lanes(places), [self.queries[place] for place in places], self.noise,
             self.coins, self.dtype, self.toss, self.without,
@@ -655,24 +667,25 @@ class Descent:
         return np.stack([lane.key(self.noise) for lane in self.door.lanes])
 
     def may_stop(self) -> None:
-        """Allow fewer steps than planned, where something public ends the training early.
+        """Allow fewer steps than planned, if a public rule ends training early.
 
-        All planned steps are paid.
+        The privacy cost covers all planned steps.
         """
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
             if query is not None:
                 lane.ledger(self.door.name).capped.add(query)
 
     def passed(self, place: int, kind: str, exact: Array, after: Array) -> Array:
-        """Show a watch a step of compiled code: its exact sum, and the state ``after`` it."""
+        """Show the watch a step of compiled code: its exact sum, and the state ``after`` it."""
         lane = self.door.lanes[place]
         self._shown += self.queries[place] is not None
         return self.door.watch.passed(lane, self.door.name, kind, self.queries[place], exact, after)
 
     def taken(self, places: Sequence[int], count: int = 1) -> None:
-        """Count ``count`` noisy steps that compiled code took of the lanes at ``places``.
+        """Count ``count`` noisy steps that compiled code took for the replicas at ``places``.
 
-        ReleaseMismatch where a watch is there and was not shown all of them (GPU steps).
+        Raises:
+            ReleaseMismatch: a watch is active and did not see all of them (GPU steps).
         """
         if self.door.watch.active:
             self._shown -= count * sum(self.queries[place] is not None for place in places)
@@ -685,12 +698,12 @@ class Descent:
 
 
 def noise_std(query: PoissonSums | NoisyGradients | GaussianQuery) -> float:
-    """Return the standard deviation of the noise of one sum."""
+    """Return the noise standard deviation of one sum."""
     if isinstance(query, GaussianQuery):
         return query.noise_std
     return query.noise_multiplier * query.clip_norm
 
 
 def _rate(query: PoissonSums | NoisyGradients | GaussianQuery | None) -> float:
-    """Probability with which a term joins a step."""
+    """Return the probability with which a term joins a step."""
     return float(getattr(getattr(query, "sampling", query), "rate", 1.0))

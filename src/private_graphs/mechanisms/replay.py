@@ -1,13 +1,15 @@
-"""Replay: does anything but the noisy values depend on one unit? Tested on neighbours, to the bit.
+"""Replay: a test, to the bit, that only noisy values depend on one unit.
 
 A run is recorded: its *tape* holds the noisy values that left the door. The same run on a
-neighbouring task gets the tape's values in place of its own. Then every exact value may have moved
-by its sensitivity at most, and whatever else is released has to be the same to the bit, for it is a
-function of public data, public draws and the tape. If that holds for **all** neighbours, tapes and
-secret coins, the run is as private as its plan says (docs/privacy.md §10; a sufficient condition).
-A violation that is seen is certain; that none is seen says nothing of what was not tried.
+neighbouring task gets the tape's values in place of its own. Then every exact value may differ by
+at most its sensitivity, and everything else that is released must be equal to the bit, because it
+is a function of public data, public draws and the tape. If that holds for **all** neighbours, tapes
+and secret coins, the run is as private as its plan says (docs/privacy.md §10; a sufficient
+condition). A violation that is found is certain; finding none says nothing about neighbours that
+were not tried.
 
-Noise itself is not seen here: ``tape_noise`` gives what was drawn, for tests of its size and law.
+Replay does not test the noise itself: ``tape_noise`` returns what was drawn, for tests of its scale
+and distribution.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ from private_graphs.privacy.events import (
 )
 
 SLACK = 1e-9
-"""Relative excess of a distance that rounding of the comparison itself may cause."""
+"""Relative excess of a distance that rounding in the comparison itself may cause."""
 _TERM_REPLICAS = 4
-"""Replicas whose single terms are looked at."""
+"""Number of replicas whose individual terms are compared."""
 _MOVED = 1e-6
-"""In clip norms: a term that moves by less moves by rounding."""
+"""Change of a term, in clip norms, that is attributed to rounding."""
 _ROUNDED = 1e-4
-"""In clip norms: how far a sum may be from that of its terms, whose gradients are float32."""
+"""Largest difference, in clip norms, between a sum and its terms, whose gradients are float32."""
 
 Coins = Literal["drawn", "all", "none"]
 
@@ -59,9 +61,9 @@ class Taped:
 
 
 class Recording(Watch):
-    """Keeps what passes. ``coins``: as drawn, or all units join every step, or none does.
+    """Watch that records what passes. ``coins``: as drawn, or all units join, or none does.
 
-    ``term_steps`` are the steps whose single terms are looked at, counted from 1.
+    ``term_steps``: steps whose individual terms are recorded, counted from 1.
     """
 
     active = True
@@ -82,13 +84,13 @@ class Recording(Watch):
         self._steps = 0
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
-        """Keep a value."""
+        """Record a value."""
         taped = Taped(kind, part, query, _copy(exact), _copy(noisy))
         self.tapes[lane.streams.public_id].append(taped)
         return noisy
 
     def joined(self, lane: Lane, positions: np.ndarray, population: int) -> np.ndarray:
-        """Let all join, or none, or who tossed heads; with ``redrawn`` coins others."""
+        """Select all positions, none, or those with heads; with ``redrawn`` coins others."""
         if self.redrawn is not None:
             rate = len(positions) / max(1, population)
             return np.flatnonzero(self.redrawn.random(population) < (rate or 0.5))
@@ -97,7 +99,7 @@ class Recording(Watch):
         return np.arange(population if self.coins == "all" else 0)
 
     def sampled(self, lane: Lane, order: np.ndarray, size: int) -> np.ndarray:
-        """Put the unit into a place of the sample, or outside, by the coins that are asked."""
+        """Put the unit inside or outside the sample, as ``coins`` asks."""
         order = order.copy()
         for position in self.unit if self.coins != "drawn" else ():
             at, inside = int(np.flatnonzero(order == position)[0]), self.coins == "all"
@@ -107,14 +109,14 @@ class Recording(Watch):
         return order[:size]
 
     def public(self, lane: Lane, name: str, value: np.ndarray) -> None:
-        """Keep a value that follows from the tape."""
+        """Record a value that follows from the tape."""
         self.values[f"{lane.streams.public_id}/{name}"].append(np.array(value))
 
     def terms(
         self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
         total: Any, population: int,
     ) -> None:  # fmt: skip
-        """Keep the single terms of the ``term_steps``; look at their norms and their sum."""
+        """Record the individual terms of the ``term_steps``; check their norms and their sum."""
         self._steps += 1
         unclipped = all(_clip(query) is None for query in descent.queries)
         if self._steps not in self.term_steps or self.coins == "none" or unclipped:
@@ -140,7 +142,7 @@ class Recording(Watch):
 
 
 def _clip(query: Any) -> float | None:
-    """Norm of a term of a step; None where nothing is clipped, or nothing said."""
+    """Return the norm bound of a step's term; None without clipping or without a statement."""
     if isinstance(query, PoissonSums):
         return query.clip_norm
     if isinstance(query, NoisyGradients) and query.clipping != "none":
@@ -157,10 +159,10 @@ def _copy(value: Any) -> Any:
 
 
 class Replaying(Recording):
-    """Gives the values of a tape back, whatever it is given, and measures what it is given.
+    """Watch that returns the taped values and measures the exact values of the present run.
 
-    ``largest`` is the largest distance of two exact values in sensitivities, and that of all calls
-    of a query composed in the counts that its plan has.
+    ``largest`` is the largest distance between two exact values, in sensitivities, and the largest
+    distance of all calls of one query, composed over the counts in its plan.
     """
 
     def __init__(self, first: Recording, relation: str) -> None:
@@ -174,7 +176,7 @@ class Replaying(Recording):
         self.parts: dict[str, set[str]] = defaultdict(set)
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
-        """Return the taped value; measure how far the exact one moved."""
+        """Return the taped value; measure the distance between the exact ones."""
         name = lane.streams.public_id
         at, tape = self.position[name], self.first.tapes[name]
         self.position[name] += 1
@@ -192,7 +194,7 @@ class Replaying(Recording):
                 for line in differences(_plain(was.exact), _plain(exact))
             ]
             return was.noisy
-        if query is None:  # nothing is promised
+        if query is None:  # no guarantee is claimed
             return was.noisy
         if kind != "flip" and np.shape(exact) != np.shape(was.exact):
             self.findings.append(
@@ -227,7 +229,7 @@ class Replaying(Recording):
         self, descent: Descent, clipped: Callable[..., Any], joined: Sequence[np.ndarray],
         total: Any, population: int,
     ) -> None:  # fmt: skip
-        """Compare the single terms of these steps."""
+        """Compare the individual terms of these steps."""
         super().terms(descent, clipped, joined, total, population)
         now, was = self.singles.get(self._steps), self.first.singles.get(self._steps)
         if now is None or was is None:
@@ -247,7 +249,7 @@ class Replaying(Recording):
                 self.findings.append(f"{changed} terms move; {query_terms(query)} are priced")
 
     def finished(self) -> None:
-        """Add what the first run did and this one did not."""
+        """Report values that the first run released and this one did not."""
         for name, tape in self.first.tapes.items():
             if self.position[name] != len(tape):
                 self.findings.append(f"{self.position[name]} calls, {len(tape)} in the first run")
@@ -256,20 +258,20 @@ class Replaying(Recording):
 
 
 class Redrawn(Replaying):
-    """Gives the tape under other secret coins: only what else is released is compared."""
+    """Replays a tape under other secret coins: only derived releases are compared."""
 
     def __init__(self, first: Recording, relation: str) -> None:
         super().__init__(first, relation)
         self.redrawn = np.random.default_rng(1)
 
     def _note(self, ratio: float, kind: str, at: int) -> None:
-        """Exact values are of others."""
+        """Ignore the distance: other coins select other units."""
 
     def terms(self, *_: Any) -> None:
-        """Terms are of others."""
+        """Ignore the terms: other coins select other units."""
 
     def sampled(self, lane: Lane, order: np.ndarray, size: int) -> np.ndarray:
-        """Another sample."""
+        """Return another sample."""
         return self.redrawn.permutation(len(order))[:size]
 
 
@@ -277,10 +279,10 @@ MADE_UP = ("huge", "negative", "zero", "equal")
 
 
 class MadeUp(Recording):
-    """Records a run whose noisy values are not noise: what branches on them is looked into.
+    """Watch that records a run with made-up noisy values, to reach rare branches on them.
 
-    ``kinds`` go round the lanes. ``spared``: public ids of the lanes whose values stay, so that
-    nothing of these may change.
+    ``kinds`` cycle over the replicas. ``spared``: public ids of replicas that keep their values,
+    whose results must not change.
     """
 
     def __init__(self, kinds: Sequence[str] = MADE_UP, spared: Container[str] = ()) -> None:
@@ -301,18 +303,18 @@ class MadeUp(Recording):
 
 
 def query_terms(query: PoissonSums | NoisyGradients) -> int:
-    """Return how many terms of a step one unit may move."""
+    """Return how many terms of a step one unit may change."""
     return query.terms if isinstance(query, PoissonSums) else query.relabel_touches
 
 
 def query_uses(query: Any) -> int:
-    """Return how often one unit may move one call: more than once where calls are fewer."""
+    """Return how often one unit may affect one call: several times if calls are fewer."""
     calls = getattr(query, "calls", 0)
     return math.ceil(query.count / calls) if calls else 1
 
 
 def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> float:
-    """Return how far two exact values are apart, in what one unit may move once."""
+    """Return the distance of two exact values, in multiples of what one unit may change once."""
     if kind == "flip":
         return float(len(np.setxor1d(first, second)))
     if kind == "respond":
@@ -321,7 +323,7 @@ def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> 
         gap = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     if np.isnan(gap).any():
         return math.nan
-    if isinstance(query, PureQuery):  # the door gives it in the sensitivity that sets the noise
+    if isinstance(query, PureQuery):  # the door passes it in units of the sensitivity
         return float(np.abs(gap).sum())
     if isinstance(query, LaplaceQuery):
         return float(np.abs(gap).sum()) / query.sensitivity
@@ -403,7 +405,7 @@ def said():
 
 @dataclass
 class Replay:
-    """What replays of one run showed."""
+    """Findings from the replays of one run."""
 
     neighbours: int = 0
     calls: int = 0
@@ -411,27 +413,27 @@ class Replay:
     """Largest distance of exact values, in sensitivities."""
     worst: str = ""
     differs: list[str] = field(default_factory=list)
-    """What else differs: field and first difference."""
+    """Other differences: field and first difference."""
 
     @property
     def rest_equal(self) -> bool:
-        """Whether nothing else differs."""
+        """Return whether everything else is equal."""
         return not self.differs
 
     @property
     def passed(self) -> bool:
-        """Whether nothing contradicts the plan."""
+        """Return whether no finding contradicts the plan."""
         return self.rest_equal and self.largest_ratio <= 1 + SLACK
 
     def join(self, other: Replay) -> None:
-        """Take in replays of another run."""
+        """Merge the replays of another run."""
         self.neighbours, self.calls = self.neighbours + other.neighbours, self.calls + other.calls
         if not other.largest_ratio <= self.largest_ratio:
             self.largest_ratio, self.worst = other.largest_ratio, other.worst
         self.differs += [line for line in other.differs if line not in self.differs]
 
     def add(self, watch: Replaying, differs: Iterable[str]) -> None:
-        """Take in one neighbour."""
+        """Add the findings from one neighbour."""
         watch.finished()
         self.calls += watch.calls
         if not watch.largest <= self.largest_ratio:
@@ -454,13 +456,14 @@ def replay(
 ) -> Replay:
     """Run ``run(data, watch)`` on ``first``, and replay it on neighbouring data.
 
-    ``run`` makes its door with the watch (``Door.of(streams, watch)``) and returns all that it
-    releases; ``released`` picks what is covered. The first replay is on ``first`` itself: what
-    differs there is no function of the tape (threads, a clock, global state).
+    ``run`` makes its door with the watch (``Door.of(streams, watch)``) and returns everything it
+    releases; ``released`` selects the part that the guarantee covers. The first replay uses
+    ``first`` itself: a difference there is not a function of the tape (threads, a clock, global
+    state).
 
-    ``redrawn``: also with other secret coins under the same tape, where exact values are not
-    compared, so that coins that are released are found. ``made_up``: the tape also holds values
-    that noise hardly ever takes (huge, tiny, equal), so that branches on these are found.
+    ``redrawn``: also replay under other secret coins with the same tape, without comparing exact
+    values, to detect a release of the coins. ``made_up``: also use tapes of values that noise
+    hardly ever takes (huge, tiny, equal), to reach branches on them.
     """
     found, others = Replay(), list(neighbours)
     for policy in coins:

@@ -40,7 +40,7 @@ def module_of(name: str) -> str:
 
 
 def method_named(name: str) -> Method:
-    """Return a method; UsageError for a name that there is not."""
+    """Return the method ``name``; UsageError if there is none."""
     module = _module(name)
     for method in _defined(module) if module else ():
         if method.name == name:
@@ -52,7 +52,7 @@ def method_named(name: str) -> Method:
 
 
 def data_view(job: Job) -> DataView:
-    """Return how the raw files of a job's dataset are read, where they leave a choice."""
+    """Return how the raw files of a job's dataset are read, if there are several ways."""
     own = method_named(job.method).protocols[job.protocol].data
     dropped = job.view == "with_label" and own.label_column == "dropped"
     return SOUND_WITH_LABEL if dropped else own
@@ -68,7 +68,7 @@ def _defined(module: str) -> tuple[Method, ...]:
 
 
 def _module(name: str) -> str | None:
-    """Return the module whose name is the longest beginning of a method's name, in whole words."""
+    """Return the module with the longest name that begins a method's name, in whole words."""
     modules, words = modules_of(__name__), name.split("_")
     stems = ("_".join(words[:count]) for count in range(len(words), 0, -1))
     return next((modules[stem] for stem in stems if stem in modules), None)

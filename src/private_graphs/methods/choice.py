@@ -1,4 +1,4 @@
-"""The choice among settings that several methods share: free on public labels, else paid for."""
+"""Choice of settings that several methods share: free on public labels, else with a cost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CONSTANTS = (
 
 
 def _choice_scale(epsilon: float) -> float:
-    """Return the least scale whose exponential choice of sensitivity 1 keeps ``epsilon``.
+    """Return the smallest scale whose exponential choice of sensitivity 1 keeps ``epsilon``.
 
-    2/ε, raised where rounding would leave its inverse above, exactly or in float64.
+    2/ε, raised if rounding would leave its inverse above, exactly or in float64.
     """
     scale = 2.0 / epsilon
     while 2.0 / scale > epsilon or Fraction(2) / Fraction(scale) > Fraction(epsilon):
@@ -30,12 +30,12 @@ def _choice_scale(epsilon: float) -> float:
 
 
 def choice_of(task: GraphTask, request: Request) -> tuple[tuple[Event, ...], str]:
-    """Return the events of ``choose``, and in words what it reads.
+    """Return the events of ``choose``, and a description of what it reads.
 
     With public validation labels: the most hits on them; free. Without any, all V validation labels
-    are private: the exponential mechanism on the hits, with the request's ε. It reads no training
-    node but through what was released of them, so it protects other people than that release: a
-    node is in one of the two.
+    are private: the exponential mechanism on the hits, with the request's ε. It reads training
+    nodes only through what was released about them, so it protects other people than that release:
+    a node is in one of the two sets.
     """
     if len(request.known):
         return (), f"hits on {len(request.known)} public validation labels"
@@ -60,8 +60,8 @@ def choice_of(task: GraphTask, request: Request) -> tuple[tuple[Event, ...], str
 def choose(task: GraphTask, request: Request, predictions: np.ndarray, door: Door) -> int:
     """Choose among C candidates by their (C, V) predictions of the validation nodes.
 
-    What it reads is said by ``choice_of``; ``door`` is that of the request. Ties go to the first
-    where the choice is free: order candidates from the most to the least likely.
+    ``choice_of`` describes what is read; ``door`` is that of the request. Ties go to the first
+    candidate if the choice is free: order candidates from the most to the least likely.
     """
     if len(predictions) == 1:
         return 0

@@ -2,12 +2,12 @@
 
 Each training node adds one matrix z (e_y - 1/K)^T to a sum S, with a row z of norm at most 1 that
 is a function of its own text (under ``graph``: and of its own edges to public nodes), rounded to a
-public lattice; S plus discrete Gaussian noise is all that is ever released of training nodes.
-Everything that fixes z is public (:mod:`private_graphs.methods.public_text`) or a rule of n, K and
-the budget. From the noisy sum follow the posterior mean of a linear model under the known noise,
-and under ``graph`` scores that are averaged over public neighbours: post-processing, chosen among
-on public validation labels. docs/privacy.md §0.1 and §0.6 price the release; :func:`sensitivity`
-holds the proof of its sensitivity.
+public lattice. S plus discrete Gaussian noise is the only release about training nodes. Everything
+that determines z is public (:mod:`private_graphs.methods.public_text`) or a rule of n, K and the
+budget. The noisy sum yields the posterior mean of a linear model under the known noise, and under
+``graph`` scores that are averaged over public neighbours: post-processing, chosen among on public
+validation labels. docs/privacy.md §0.1 and §0.6 give the privacy cost; :func:`sensitivity` proves
+the sensitivity.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask, Records
 
 PRIOR_VARIANCES = (0.1, 0.03, 0.3)
-"""Prior variances of the weights that are compared, from the most to the least likely."""
+"""Candidate prior variances of the weights, from the most to the least likely."""
 PROPAGATIONS = (2, 0, 10)
-"""Steps of averaging over public neighbours that are compared under ``graph``."""
+"""Candidate numbers of averaging steps over public neighbours, under ``graph``."""
 RESTART = 0.2
-"""Weight of the scores before averaging, in every step (Gasteiger et al. 2019, personalised
+"""Weight of the initial scores in every averaging step (Gasteiger et al. 2019, personalised
 propagation)."""
 _BLOCK = 4096
 _BATCH = 10
@@ -84,10 +84,10 @@ def with_constant(unit: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def fixed_rank(task: GraphTask, epsilon: float, available: int) -> int:
-    """Return how many axes are released: n μ / (2K), at least K, as many as there are.
+    """Return the number of released axes: n μ / (2K), at least K, at most those available.
 
-    The rule of the largest rank whose axes hold more signal than noise, if rows were spread
-    evenly: a class then has n/K rows with 1/r of their square norm on each axis.
+    The rule is the largest rank whose axes hold more signal than noise if rows were spread evenly:
+    a class then has n/K rows with 1/r of their squared norm on each axis.
     """
     if math.isinf(epsilon):
         return available
@@ -111,7 +111,7 @@ def calibrated(task: GraphTask, epsilon: float, rank: int) -> LatticeGaussian:
 
 @dataclass(frozen=True, eq=False)
 class SumQuery:
-    """What is asked of the training nodes, all of it public: the sum of their rounded terms."""
+    """Query of the training nodes, all of it public: the sum of their rounded terms."""
 
     text: PublicText
     rank: int
@@ -121,7 +121,7 @@ class SumQuery:
     READS: ClassVar[str] = "documents"
 
     def zeros(self) -> np.ndarray:
-        """Return the (rank + 1, K) sum over nobody."""
+        """Return the (rank + 1, K) sum of no nodes."""
         return np.zeros((self.rank + 1, self.n_classes), np.int64)
 
     def add(self, total: np.ndarray, some: Records) -> None:
@@ -142,9 +142,9 @@ class SumQuery:
 def class_sums(
     task: GraphTask, text: PublicText, rank: int, lattice: LatticeGaussian
 ) -> np.ndarray:
-    """Return the (rank + 1, K) int64 sum over training nodes of their rounded terms, in spacings.
+    """Return the (rank + 1, K) int64 sum of training nodes' rounded terms, in spacings.
 
-    Never released as it is.
+    It is never released without noise.
     """
     lattice.check_total(task.n_units)
     query = SumQuery(text.for_training(), rank, task.n_classes, lattice)
@@ -187,7 +187,7 @@ def propagated(
 ) -> np.ndarray:
     """Return scores (P, columns) after ``steps`` of (1-RESTART) averaging + RESTART · scores.
 
-    ``current`` is what some steps have made of ``scores`` already; further ones then follow.
+    ``current``: the result of earlier steps on ``scores``, to which ``steps`` more are applied.
     """
     current = scores if current is None else current
     restart = RESTART * scores if steps else scores
@@ -210,7 +210,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The noisy sums of several requests at one ε, and what is computed from them."""
+    """Noisy sums of several requests at one ε, and results computed from them."""
 
     rank: int
     candidates: list[Candidate]
@@ -218,22 +218,23 @@ class Released:
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What all requests at one ε, hence at one rank, share."""
+    """Data shared by all requests at one ε, hence at one rank."""
 
     lattice: LatticeGaussian
     sums: np.ndarray
-    """(rank + 1, K) int64 without noise: private."""
+    """(rank + 1, K) int64 sums without noise: private."""
     rows: np.ndarray
-    """(V + M, rank + 1): validation and test nodes."""
+    """(V + M, rank + 1) rows of validation and test nodes."""
     second_moment: np.ndarray
-    """(rank + 1, rank + 1): of the public rows, scaled to n."""
+    """(rank + 1, rank + 1) second moments of the public rows, scaled to n."""
     code_variance: float
     """Variance of an entry of the codes, (1-1/K)/K, times 1 + n/P: the second moment of P public
-    rows misses that of n training rows by about what n/P as much noise in the codes would do."""
+    rows deviates from that of n training rows by about as much as n/P as much noise in the codes
+    would."""
 
     @classmethod
     def of(cls, task: GraphTask, text: PublicText, epsilon: float) -> Ranked:
-        """Compute it at ``epsilon``, which fixes the rank."""
+        """Compute the shared data at ``epsilon``, which determines the rank."""
         n_classes, rank = task.n_classes, fixed_rank(task, epsilon, text.axes.rank)
         rows = with_constant(text.axes.unit(text.evaluated_rows(task), rank), n_classes)
         public = rows[: text.public.shape[0]]
@@ -245,7 +246,7 @@ class Ranked:
 
 
 def noisy_sums(task: GraphTask, shared: Ranked, door: Door) -> np.ndarray:
-    """Return (R, rank + 1, K): one release for each lane, all that is ever released."""
+    """Return (R, rank + 1, K): one release per replica, and nothing else is ever released."""
     query = _query(task, shared.lattice)
     queries = [query] * len(door.lanes)
     door.plan([(each,) if each else () for each in queries])
@@ -254,7 +255,7 @@ def noisy_sums(task: GraphTask, shared: Ranked, door: Door) -> np.ndarray:
 
 
 def release(task: GraphTask, text: PublicText, shared: Ranked, door: Door) -> Released:
-    """Release the sums once for each lane, all at one ε, and score nodes."""
+    """Release the sums once per replica, all at one ε, and score nodes."""
     noisy = np.hstack(list(noisy_sums(task, shared, door)))
     candidates = []
     for prior in PRIOR_VARIANCES:
@@ -271,7 +272,7 @@ def release(task: GraphTask, text: PublicText, shared: Ranked, door: Door) -> Re
 
 
 Finish = Callable[[Request, Released, int, Outcome], Outcome]
-"""What becomes of the outcome of the row of a release that answers a request."""
+"""Callable: (request, release, row of the request in it, outcome) → outcome."""
 
 
 def run(
@@ -283,9 +284,10 @@ def run(
     neighbours: bool,
     finish: Finish = lambda request, released, row, outcome: outcome,
 ) -> list[Outcome]:
-    """Answer every request, in order. Raises UserError for fewer than two classes.
+    """Answer every request, in order; UserError for fewer than two classes.
 
-    ``neighbours``, under ``graph``: rows hold the texts of a training node's public neighbours too.
+    ``neighbours``, under ``graph``: rows also contain the texts of a training node's public
+    neighbours.
     """
     if task.n_classes < 2:
         raise UserError(f"class sums of {task.n_classes} class; expected at least two classes")

@@ -1,9 +1,9 @@
-"""Class sums added to what the known validation labels give: what a practitioner would do.
+"""Class sums combined with a classifier on the known validation labels, as in practice.
 
 The scores of public data alone (:mod:`private_graphs.methods.public_only`) and those of the noisy
 class sums (:mod:`private_graphs.methods.class_sums`) are added with a weight that cross-validation
 on the known labels chooses. Everything after the release is post-processing, so ε is that of the
-class sums. It fits parameters on the known validation labels, which other private methods do not.
+class sums. The method fits parameters on the known validation labels, unlike other private methods.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from private_graphs.methods.public_only import PublicFit, cross_validation_words
 from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 WEIGHTS = (1.0, 2.0, 0.5, 4.0, 0.25, 0.0)
-"""Weights of the private scores that are compared, both kinds of scores being of mean size 1."""
+"""Candidate weights of the private scores; both kinds of scores have mean magnitude 1."""
 
 
 def chosen_weight(private: np.ndarray, public: np.ndarray, labels: np.ndarray) -> float:
@@ -76,9 +76,9 @@ def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping)
 def run(
     task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Answer every request, in order. Raises UserError for fewer than two classes.
+    """Answer every request, in order; UserError for fewer than two classes.
 
-    Without a known validation label it is the class sums.
+    Without a known validation label the method is ``class_sums``.
     """
     fits = public_fits(task)
 

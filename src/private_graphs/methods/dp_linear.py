@@ -1,8 +1,8 @@
 """Softmax regression on node texts, by DP gradient descent from zero.
 
-Every node takes part in every step with its gradient clipped to C; the average of the last half of
-the iterates is kept, which is post-processing (Abadi et al., CCS 2016). Under ``text`` no edge is
-read; under ``graph`` those to public nodes are, in a node's own row (``public_text``).
+Every node takes part in every step with its gradient clipped to C; the last half of the iterates is
+averaged, which is post-processing (Abadi et al., CCS 2016). Under ``text`` no edge is read; under
+``graph`` a node's own row includes its edges to public nodes (``public_text``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from private_graphs.tasks import UNIT_ROWS
 
 
 def rule(signal: float) -> Configuration:
-    """Return the settings that a signal n·μ/K calls for."""
+    """Return the settings for a signal n·μ/K."""
     return configuration(signal, 3.7, (10.0, 220.0))
 
 

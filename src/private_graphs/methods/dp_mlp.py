@@ -1,9 +1,9 @@
 """Two-layer perceptron on node texts, by DP gradient descent.
 
 Every node takes part in every step with the norm of its whole gradient, both layers and biases,
-clipped to C; the average of the last half of the iterates is kept, which is post-processing
-(Abadi et al., CCS 2016). Under ``text`` no edge is read; under ``graph`` those to public nodes are,
-in a node's own row (``public_text``).
+clipped to C; the last half of the iterates is averaged, which is post-processing (Abadi et al., CCS
+2016). Under ``text`` no edge is read; under ``graph`` a node's own row includes its edges to public
+nodes (``public_text``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _UNITS = 32
 
 
 def model(rank: int, n_classes: int) -> TwoLayers:
-    """Return the perceptron: one unit for each of the first 32 directions at most."""
+    """Return the perceptron, with one unit for each of at most the first 32 directions."""
     return TwoLayers(rank, n_classes, hidden=min(rank, _UNITS))
 
 
 def rule(signal: float) -> Configuration:
-    """Return the settings that a signal n·μ/K calls for."""
+    """Return the settings for a signal n·μ/K."""
     return configuration(signal, 1.7, (5.0, 200.0))
 
 
@@ -37,7 +37,7 @@ METHODS = (
         stated=TRAINER.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
-        # Many axes: the first unit is wide awake, so that the canary's gradient is clipped.
+        # Many axes: the first unit starts with a large weight, so that the canary is clipped.
         canary=Canary(words=16, units=50_000),
     ),
 )

@@ -1,12 +1,12 @@
-"""Noisy votes along edges, bent towards what each receiver still has to learn: edge-level DP.
+"""Noisy votes along edges, directed to what each receiver still has to learn: edge-level DP.
 
 Class probabilities from texts and training labels, both public, are the first beliefs. In each of
-three rounds an edge sends its two ends one message each, the two together clipped to one norm;
-every row of sums of messages, rounded to a public lattice, gets discrete Gaussian noise; and a
-logistic regression on training nodes, whose labels are public, weighs text and noisy votes into the
-beliefs of the next round. Who receives, and the proof: docs/methods.md. The design follows
-aggregation perturbation (Sajadmanesh et al., USENIX Security 2023, Section 4.2), with messages in
-place of node embeddings; docs/privacy.md §6.
+three rounds an edge sends one message to each of its two ends, the two together clipped to one
+norm; every row of sums of messages, rounded to a public lattice, gets discrete Gaussian noise; and
+a logistic regression on training nodes, whose labels are public, combines text and noisy votes into
+the beliefs of the next round. docs/methods.md names the receivers and has the proof. The design
+follows aggregation perturbation (Sajadmanesh et al., USENIX Security 2023, Section 4.2), with
+messages in place of node embeddings; docs/privacy.md §6.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from private_graphs.tasks import UNIT_ROWS, GraphTask, Shards
 
 ROUNDS = 3
 CLIP = 0.05
-"""Norm that the two messages of an edge are clipped to; they are then divided by it."""
+"""Norm to which the two messages of an edge are clipped; they are then divided by it."""
 _ASKED_SHARE = 0.2
 _ASKED_AT_MOST = 2000
 _BLOCK = 2**18
-"""Edges at a time."""
+"""Edges that are processed at a time."""
 _REASON = (
     "the rows of sums change by the two messages of the edge that appears or vanishes, and by "
     "nothing else: a message depends on public texts and labels and on earlier noisy releases, "
@@ -44,16 +44,16 @@ _REASON = (
 
 @dataclass(frozen=True, eq=False)
 class Voters:
-    """Who is asked and what is sent, all public."""
+    """Receivers and labels of senders, all public."""
 
     asked: np.ndarray
     """(N,) bool: nodes that receive messages."""
     labels: np.ndarray
-    """(N,) classes; of nodes that are not asked alone."""
+    """(N,) classes; only those of nodes outside ``asked`` are read."""
 
 
 def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
-    """Ask all validation and test nodes and a fifth of the training nodes, at most 2,000."""
+    """Select receivers: all evaluated nodes, and a fifth of the training nodes, at most 2,000."""
     n = task.n_train
     n_nodes = n + len(task.validation_labels) + task.test_features.shape[0]
     n_asked = min(int(np.ceil(_ASKED_SHARE * n)), _ASKED_AT_MOST)
@@ -68,8 +68,8 @@ def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
 def messages(receiving: np.ndarray, sending: np.ndarray) -> np.ndarray:
     """Return q·p - q·<q, p> of each row: (E, K) beliefs q of receivers and (E, K) p of senders.
 
-    The step that q takes when p is evidence for the same class: d/dt of q(1 + t·p) / Σ q(1 + t·p)
-    at t = 0. It has no part in classes that the receiver excludes.
+    This is the derivative of q's update if p is evidence for the same class: d/dt of q(1 + t·p) / Σ
+    q(1 + t·p) at t = 0. It is zero for classes that the receiver excludes.
     """
     agreement = receiving * sending
     return agreement - receiving * agreement.sum(axis=1, keepdims=True)
@@ -77,19 +77,19 @@ def messages(receiving: np.ndarray, sending: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class VoteQuery:
-    """What one round asks of the edges, all of it public or released before."""
+    """Query of one round on the edges, all of it public or released before."""
 
     place: np.ndarray
-    """(N,) int32: row of ``beliefs`` of a node that is asked, A + class of one that votes."""
+    """(N,) int32: row of ``beliefs`` of a receiver, A + class of a node that votes by its label."""
     beliefs: np.ndarray
-    """(A, K): rows of probabilities of the A nodes that are asked."""
+    """(A, K): probabilities of the A receivers."""
     lattice: LatticeGaussian
     ROUNDS: ClassVar[int] = ROUNDS
     READS: ClassVar[str] = "edges"
 
     @classmethod
     def of(cls, voters: Voters, beliefs: np.ndarray, lattice: LatticeGaussian) -> VoteQuery:
-        """Ask for the messages that follow from ``beliefs``."""
+        """Query the messages that follow from ``beliefs``."""
         place = len(beliefs) + voters.labels.astype(np.int32)
         place[voters.asked] = np.arange(len(beliefs))
         return cls(place, beliefs, lattice)
@@ -101,7 +101,7 @@ class VoteQuery:
     def add(self, total: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]) -> None:
         """Add the clipped and rounded messages of some edges to ``total``, in spacings.
 
-        ``pairs`` (E,), (E,) are the ends of undirected edges, each of them there once.
+        ``pairs`` (E,), (E,) are the ends of undirected edges, each edge once.
         """
         n_asked, n_classes = self.beliefs.shape
         first, second = (self.place[ends] for ends in pairs)
@@ -126,14 +126,14 @@ def vote_sums(
     beliefs: np.ndarray,
     lattice: LatticeGaussian,
 ) -> np.ndarray:
-    """Return (A, K) int64 sums of clipped and rounded messages, in spacings of the lattice.
+    """Return (A, K) int64 sums of clipped and rounded messages, in lattice spacings.
 
-    ``edges`` (N, N) is symmetric 0/1, or lies in shards; ``beliefs`` (A, K) are rows of
-    probabilities of the A nodes that are asked. One undirected edge moves the sums by at most the
-    norm 1, and what rounding adds.
+    ``edges`` (N, N) is symmetric 0/1, or is stored in shards; ``beliefs`` (A, K) are the
+    probabilities of the A receivers. One undirected edge changes the sums by a norm of at most 1,
+    plus rounding.
     """
     query = VoteQuery.of(voters, beliefs, lattice)
-    lattice.check_total(len(voters.asked))  # a node receives from each other one at most once
+    lattice.check_total(len(voters.asked))  # at most one message from each other node
     if isinstance(edges, Shards):
         return edges.total(query)
     total, pairs = query.zeros(), scipy.sparse.triu(edges, k=1).tocoo()
@@ -144,7 +144,7 @@ def vote_sums(
 
 
 def calibrated(task: GraphTask, epsilon: float, n_asked: int) -> LatticeGaussian:
-    """Return the noise of each round, where ``n_asked`` nodes receive messages."""
+    """Return the noise of each round, with ``n_asked`` receivers."""
     return LatticeGaussian.calibrate(
         epsilon,
         task.delta,
@@ -164,7 +164,7 @@ def release(
     door: Door,
     query: GaussianQuery | None,
 ) -> np.ndarray:
-    """Return (A, K): noisy sums of the A nodes that are asked. The only reader of the edges."""
+    """Return (A, K): noisy sums of the A receivers. The only reader of the edges."""
     sums = vote_sums(edges, voters, beliefs, lattice)
     return door.gaussian(sums[None], [query])[0]
 
@@ -183,20 +183,20 @@ def run(
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """What one request released, and what followed from it."""
+    """Releases of one request, and beliefs computed from them."""
 
     voters: Voters
     lattice: LatticeGaussian
     beliefs: list[np.ndarray]
-    """(A, K) before each round."""
+    """(A, K) beliefs before each round."""
     noisy: list[np.ndarray]
-    """(A, K) of each round: all that is released of the edges."""
+    """(A, K) noisy sums of each round: the only release about the edges."""
     scores: np.ndarray
-    """(A, K) after the last round."""
+    """(A, K) scores after the last round."""
 
 
 def collect_votes(task: GraphTask, request: Request, text: TextModel, door: Door) -> Votes:
-    """Ask in ROUNDS rounds, each with the beliefs that follow from those before."""
+    """Run ROUNDS rounds, each with the beliefs after the one before."""
     voters = draw_voters(task, request.streams.generator("voters"))
     lattice = calibrated(task, request.epsilon, int(voters.asked.sum()))
     query = _query(task, lattice)
@@ -231,7 +231,7 @@ def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> O
 
 
 def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; ``chosen`` has the number of training nodes that are asked."""
+    """See ``Method.stated``; ``chosen`` has the number of training nodes that receive."""
     n_public = len(task.validation_labels) + task.test_features.shape[0]
     n_asked = chosen["asked_training_nodes"] + n_public
     query = _query(task, calibrated(task, request.epsilon, n_asked))

@@ -11,9 +11,9 @@ _PENALTY = 1e-3
 def fit_weights(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Fit one non-negative weight for each of F score matrices (F, m, K) by logistic regression.
 
-    The class of node i has probability softmax(Σ_f w_f scores[f, i]). The penalty is 1e-3 times
-    the squared weights of the scores in units of their root mean square, so that scores that
-    tell nothing get a weight near 0. Without nodes the first score has weight 1, the others 0.
+    The class of node i has probability softmax(Σ_f w_f scores[f, i]). The penalty is 1e-3 times the
+    squared weights of the scores in units of their root mean square, so that uninformative scores
+    get a weight near 0. Without nodes the first score has weight 1, the others 0.
     """
     start = np.zeros(len(scores))
     start[0] = 1
@@ -27,7 +27,7 @@ def fit_weights(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         total = np.tensordot(weights, units, axes=1)
-        total -= total.max(axis=1, keepdims=True)  # scipy's log_softmax costs as much as all else
+        total -= total.max(axis=1, keepdims=True)  # scipy's log_softmax takes as long as the rest
         total -= np.log(np.exp(total).sum(axis=1, keepdims=True))
         expected = (units * np.exp(total)).sum(axis=2)
         value = -total[np.arange(n), labels].mean() + _PENALTY * weights @ weights

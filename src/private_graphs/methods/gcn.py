@@ -1,8 +1,7 @@
 """Two-layer GCN with SGD or Adam, non-private or with clipped, noisy gradients.
 
 Source: Igamberdiev & Habernal, LREC 2022, Sections 3-5; Kipf & Welling, ICLR 2017. All replicas of
-a job train as two batches: those without DP and those with it, which differ in clipping and
-stopping.
+a job train as two batches, with and without DP, which differ in clipping and stopping.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.tasks import NodeTask
 
 _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
-"""Settings that, beside those of the job, noise, learning rate and seed, tell replicas apart."""
+"""Settings that identify a replica's streams, in addition to job, noise, learning rate and seed."""
 
 
 def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Context) -> list[Outcome]:
-    """Train every request, in order; those that differ in noise, rate and seed as one batch.
+    """Train every request, in order; those that differ only in noise, rate and seed as one batch.
 
-    Raises UserError for more splits than training nodes and a budget that cannot be calibrated.
+    Raises:
+        UserError: there are more splits than training nodes, or a budget cannot be calibrated.
     """
     answer, epochs = partial(_train, task), lambda request: request.settings.epochs
     return in_batches(requests, door, context, but_rate, answer, epochs)
@@ -66,7 +66,7 @@ def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) 
 def _train(
     task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Train requests that are all private or all not, as one batch."""
+    """Train requests that are all private, or all non-private, as one batch."""
     from private_graphs.training import engine
     from private_graphs.training.blocks import build_structure
 
@@ -145,7 +145,7 @@ def _train(
 
 
 def _curves(losses: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the learning curve of a run, where its epochs were scored."""
+    """Return the learning curve of a run, if its epochs were scored."""
     scored = losses[~np.isnan(losses)]
     return {"validation_loss": scored} if len(scored) > 1 else {}
 
@@ -161,7 +161,7 @@ def _chosen_by(protocol: GcnProtocol, private: bool) -> str:
 
 
 def _public_facts(settings: GcnSettings, protocol: GcnProtocol, task: NodeTask) -> tuple[str, ...]:
-    """What the dataset declares public, then what the run itself needs to be so."""
+    """Return the dataset's public facts, then those that the run itself requires."""
     info = task.graph.info
     facts = [*info.public_facts]
     if info.features == "bow":
@@ -174,7 +174,7 @@ def _public_facts(settings: GcnSettings, protocol: GcnProtocol, task: NodeTask) 
 
 
 def _identity(fields: dict[str, Any], job: Any, request: Request) -> dict[str, Any]:
-    """What the draws depend on: the words of the first version, so that its draws stay."""
+    """Stream identity in the key names of version 0.1, so that recorded results reproduce."""
     settings: GcnSettings = request.settings
     protocol = protocol_of(settings, PROTOCOLS[job.protocol])
     cell = {

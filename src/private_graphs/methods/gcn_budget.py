@@ -1,4 +1,4 @@
-"""Noise, events and claims of the LREC 2022 GCN, as the fields of its protocol say.
+"""Noise, events and claims of the LREC 2022 GCN, by the fields of its protocol.
 
 Source: Igamberdiev & Habernal, LREC 2022, Table 3 (noise) and Section 4 (accounting). Section
 numbers refer to ``docs/privacy.md``.
@@ -20,9 +20,9 @@ from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sa
 
 UNIT, RELATION = "node", "replace"
 PRINTED_EPOCHS = {"sgd": 2000, "adam": 500}
-"""Epochs of the paper by optimizer."""
+"""Number of epochs in the paper, by optimizer."""
 LEARNING_RATES = {"sgd": (0.01,), "adam": (0.01, 0.1, 1.0, 10.0, 50.0, 100.0)}
-"""Grids of the paper for private training; validation nodes choose."""
+"""The paper's grids for private training; validation nodes choose."""
 PRINTED_NOISE = {
     "sgd": {2: 112, 5: 48, 10: 26, 137: 4},
     "adam": {2: 56, 5: 24, 10: 13, 137: 2},
@@ -30,7 +30,7 @@ PRINTED_NOISE = {
 """Noise printed in Table 3 of the paper (full graph, delta 1e-5), by nominal ε."""
 PRINTED_DELTA = 1e-5
 NOMINAL = {137: 136.51}
-"""ε that the paper prints rounded, with the value that noise is calibrated for."""
+"""Rounded ε in the paper, with the value for which noise is calibrated."""
 _DIFFERS = 1e-6
 _RELABEL_TOUCHES = (1, 3, 4)
 """Parts that one relabelled node can touch after 0, 1 or 2 draws per class (§3)."""
@@ -41,17 +41,17 @@ class GcnSettings(Settings):
 
     optimizer: Literal["sgd", "adam"] = "adam"
     splits: int = Field(default=1, ge=1)
-    """Random parts of the training graph."""
+    """Number of random parts of the training graph."""
     train_fraction: float = Field(default=1.0, gt=0, le=1)
     visits: Literal["protocol", "epoch_sum", "poisson"] = "protocol"
-    """``protocol``: its own; the others are the two choices of ``sound`` with splits."""
+    """``protocol``: the protocol's own; the others are the two choices of ``sound`` with splits."""
     learning_rate: float = Field(default=0.01, gt=0)
     epochs: int = Field(default=500, ge=1)
     noise_multiplier: float | None = Field(default=None, gt=0)
-    """Given noise in place of a calibrated one."""
+    """Given noise, which replaces calibration."""
     clip_norm: float = Field(default=1.0, gt=0)
     weight_decay: float = Field(default=0.01, ge=0)
-    """Non-private runs only."""
+    """Weight decay, in non-private runs only."""
     hidden: int = Field(default=32, ge=1)
     dropout: float = Field(default=0.5, ge=0, lt=1)
     patience: int | None = Field(default=20, ge=1)
@@ -63,7 +63,7 @@ class GcnSettings(Settings):
 
 
 def protocol_of(settings: GcnSettings, protocol: GcnProtocol) -> GcnProtocol:
-    """Return the protocol with the visits of the settings; UsageError where it leaves no choice."""
+    """Return the protocol with the visits of the settings; UsageError if it allows no choice."""
     if settings.visits != "protocol" and protocol.calibration != "proved":
         raise UsageError(
             f"visits: {settings.visits!r} asked of the protocol {protocol.name!r}, whose own are "
@@ -75,12 +75,12 @@ def protocol_of(settings: GcnSettings, protocol: GcnProtocol) -> GcnProtocol:
 
 
 def calibrated_for(epsilon: float) -> float:
-    """Return the ε that noise is calibrated for: 136.51 for the nominal 137, else itself."""
+    """Return the ε for which noise is calibrated: 136.51 for the nominal 137, else ``epsilon``."""
     return NOMINAL.get(epsilon, epsilon)
 
 
 def printed_noise(epsilon: float, settings: GcnSettings, delta: float) -> float | None:
-    """Return the noise that Table 3 prints for these settings on the full graph, if it does."""
+    """Return the noise of Table 3 for these settings on the full graph; None without one."""
     whole = settings.splits == 1 and delta == PRINTED_DELTA
     if not whole or settings.epochs != PRINTED_EPOCHS[settings.optimizer]:
         return None
@@ -91,10 +91,10 @@ def printed_noise(epsilon: float, settings: GcnSettings, delta: float) -> float 
 def noise_multiplier(
     epsilon: float, settings: GcnSettings, protocol: GcnProtocol, delta: float
 ) -> float:
-    """Return the noise of one step in units of the clip norm; 0 without DP.
+    """Return the noise multiplier of one step, in units of the clip norm; 0 without DP.
 
-    Published protocols take what Table 3 prints where it does, else the moments formula with
-    q = 1/s and T = s·E.
+    Published protocols use the value in Table 3 if there is one, else the moments formula with q =
+    1/s and T = s·E.
     """
     if math.isinf(epsilon):
         return 0.0
@@ -114,7 +114,7 @@ def noise_multiplier(
 def training_event(
     settings: GcnSettings, protocol: GcnProtocol, noise: float, node_sample: str | None = None
 ) -> NoisyGradients:
-    """Describe what a private run releases: noisy gradients, one release per step.
+    """Return the event of a private run: noisy gradients, one release per step.
 
     ``node_sample`` is how the training nodes of the dataset itself were sampled, if they were
     (``DatasetInfo.node_sample``).
@@ -142,7 +142,7 @@ def training_event(
 
 
 def completed(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return settings with the epochs of the paper, and the learning rates to choose among."""
+    """Return settings with the paper's epochs, and the learning rates to choose among."""
     optimizer = GcnSettings.model_validate(settings).optimizer
     rates = LEARNING_RATES[optimizer]
     several = len(rates) > 1 and "learning_rate" not in settings
@@ -151,7 +151,7 @@ def completed(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def epsilon_of_noise(settings: GcnSettings, protocol: GcnProtocol, delta: float) -> float:
-    """Return the ε that the protocol attaches to the noise of ``settings``: published or proved."""
+    """Return the ε that the protocol assigns to the noise of ``settings``: published or proved."""
     protocol, noise = protocol_of(settings, protocol), settings.noise_multiplier
     if protocol.calibration == "published":
         rate, steps = 1 / settings.splits, settings.splits * settings.epochs
@@ -160,9 +160,9 @@ def epsilon_of_noise(settings: GcnSettings, protocol: GcnProtocol, delta: float)
 
 
 def claim(settings: GcnSettings, protocol: GcnProtocol, noise: float, delta: float) -> Claim | None:
-    """Return the published ε of a noise; for unclipped training also what the authors' code prints.
+    """Return the published ε of a noise; for unclipped training also the ε of the authors' code.
 
-    None where the protocol claims nothing but what is proved.
+    None if the protocol claims only what is proved.
     """
     if protocol.calibration != "published":
         return None

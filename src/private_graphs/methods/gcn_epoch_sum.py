@@ -14,17 +14,19 @@ from private_graphs.tasks import UNIT_ROWS
 
 
 def _every_node_alone(n: int, size: float) -> Tuning:
-    """As many parts as nodes: a sum costs the same for any number of parts and grows with it.
+    """Return the tuning with every node as its own part.
 
-    10 epochs where the signal ``size`` of a class is little at this budget; else 20 up to 10,000
-    nodes and 10 from 20,000 on.
+    A sum has the same privacy cost for any number of parts, and grows with it.
+
+    10 epochs if the signal ``size`` of a class is small at this budget; else 20 up to 10,000 nodes
+    and 10 from 20,000 nodes.
     """
     epochs = 10 if size < LITTLE_SIGNAL else int(np.clip(200_000 // n, 10, 20))
     return Tuning(n, epochs, "adam", 0.1)
 
 
 def _identity(fields: dict[str, Any], job: Any, request: Request) -> dict[str, Any]:
-    """Draws keep the name that the method had before there were two GCNs."""
+    """Stream identity under the method's name in earlier versions, when there was one GCN."""
     return fields | {"cell": fields["cell"] | {"method": "gcn"}}
 
 

@@ -1,9 +1,9 @@
-"""Two-layer GCN with splits, tuned: Poisson-sampled splits, and what per-epoch sums share.
+"""Two-layer GCN with splits, tuned: Poisson-sampled splits, and the code shared with epoch sums.
 
-Engine, clipping and price are those of the ``sound`` protocol (Igamberdiev & Habernal, LREC 2022,
-Section 3; docs/privacy.md §3): each part is the graph that its training nodes induce, no edge joins
-training and public nodes, and predictions are made on the graph of all public nodes. Settings
-follow from public numbers by a fixed rule; no label of a public node is read.
+Engine, clipping and privacy cost are those of the ``sound`` protocol (Igamberdiev & Habernal, LREC
+2022, Section 3; docs/privacy.md §3): each part is the graph that its training nodes induce, no edge
+joins training and public nodes, and predictions use the graph of all public nodes. A fixed rule
+derives the settings from public numbers; no label of a public node is read.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _HIDDEN = 32
 _TYPE: Literal["float32"] = "float32"
 _CLIP_NORM = 1.0
 LITTLE_SIGNAL = 120.0
-"""n·μ/K below which more epochs only ask for more noise."""
+"""Signal n·μ/K below which more epochs only require more noise."""
 _CHOSEN_BY = "nothing: the settings follow from the public sizes and the budget by a fixed rule"
 _PARTITION = "the partition into parts, drawn without looking at the graph"
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the replicas of one method train; no dropout, one clip norm of 1."""
+    """Training settings of one method's replicas; no dropout, clip norm 1."""
 
     splits: int
     epochs: int
@@ -50,16 +50,16 @@ class Tuning:
 
 @dataclass(frozen=True)
 class ProvedGcn:
-    """Trains the GCN of one protocol with the settings of ``rule``; ``run`` is that of a method."""
+    """Trainer of the GCN of one protocol with the settings of ``rule``."""
 
     protocol: GcnProtocol
     rule: Callable[[int, float], Tuning]
-    """Settings by the number of training nodes and the signal n·μ/K (``text_gradients``)."""
+    """Callable: (number of training nodes, signal n·μ/K of ``text_gradients``) → settings."""
 
     def run(
         self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
-        """Answer every request, in order; those with equal settings train as one batch."""
+        """Answer every request, in order; requests with equal settings train as one batch."""
         return in_batches(
             requests, door, context, partial(self._tuning, task), partial(self._train, task),
             lambda request: self._tuning(task, request).epochs,
@@ -83,7 +83,7 @@ class ProvedGcn:
         batch = engine.Settings(
             optimizer=tuning.optimizer,
             epochs=tuning.epochs,
-            private=True,  # clipped at every epsilon, also where no noise is added
+            private=True,  # clipped at every epsilon, also without noise
             clip_norm=_CLIP_NORM,
             hidden=_HIDDEN,
             dropout=0.0,
@@ -112,7 +112,7 @@ class ProvedGcn:
         }
 
     def structure(self, task: GraphTask, tuning: Tuning, requests: Sequence[Request]) -> Structure:
-        """Blocks of all replicas; where every node is a part of its own they share them."""
+        """Return the blocks of all replicas; replicas share them if every node is its own part."""
         from private_graphs.training.blocks import build_structure
 
         alone = tuning.splits == task.n_units
@@ -137,7 +137,7 @@ class ProvedGcn:
         )
 
     def _event(self, tuning: Tuning, request: Request, delta: float) -> NoisyGradients | None:
-        """What a request is to release; None without DP."""
+        """Return the planned event of a request; None without DP."""
         if not request.private:
             return None
         splits, epochs = tuning.splits, tuning.epochs
@@ -160,9 +160,9 @@ class ProvedGcn:
 def as_dataset(task: GraphTask) -> GraphDataset:
     """Return training, then validation and test nodes as one graph; no edge joins the two sides.
 
-    Training nodes without a label are there too, without words and edges, so that the number of
-    parts does not tell how many there are. Public nodes are the ``test`` nodes, all of them, so
-    that predictions see the whole public graph; their labels read 0 and enter no training.
+    Training nodes without a label are included, without words and edges, so that the number of
+    parts does not reveal how many there are. All public nodes are ``test`` nodes, so that
+    predictions use the whole public graph; their labels are 0 and enter no training.
     """
     missing = task.n_units - task.n_train
     blank = scipy.sparse.csr_matrix((missing, task.n_features))
@@ -184,12 +184,15 @@ def as_dataset(task: GraphTask) -> GraphDataset:
 
 
 def _few_nodes_sampled(n: int, size: float) -> Tuning:
-    """Parts of 12 nodes, at most 300 of them: with more, noise no longer falls with the rate."""
+    """Return the tuning with parts of 12 nodes, at most 300 parts.
+
+    With more parts, noise no longer falls with the rate.
+    """
     return Tuning(min(300, -(-n // 12)), 5, "sgd", 0.03)
 
 
 POISSON = ProvedGcn(SOUND_POISSON, _few_nodes_sampled)
-"""Parts that join a step with probability 1/s (docs/privacy.md §3 B)."""
+"""Parts that join each step with probability 1/s (docs/privacy.md §3 B)."""
 METHODS = (
     Method(
         "gcn_poisson",

@@ -1,7 +1,7 @@
-"""The three protocols of the LREC 2022 GCN as values: what is clipped, what sees which graph.
+"""The three protocols of the LREC 2022 GCN as values: what is clipped, which graph is read.
 
-The trainer and its budget read the fields; nothing asks for a protocol by name. Section numbers
-refer to ``docs/privacy.md``.
+The trainer and its budget read the fields, never a protocol's name. Section numbers refer to
+``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ class GcnProtocol(Protocol):
     """How a GCN of the paper was trained and scored."""
 
     clipping: Literal["none", "global_norm"]
-    """``none``: the gradient is used as it is (§4.1). ``global_norm``: one joint clip."""
+    """``none``: the gradient is not clipped (§4.1). ``global_norm``: one clip of all parameters."""
 
     message_passing: Literal["whole_graph", "induced"]
-    """Graph of the training forward pass: everything, or the subgraph induced by the training
-    nodes and, with splits, by each part (§3)."""
+    """Graph of the training forward pass: the whole graph, or the subgraph induced by the
+    training nodes and, with splits, by each part (§3)."""
 
     visits: Literal["shuffled", "epoch_sum", "poisson"]
-    """With splits: one step per part in a fresh random order; one step per epoch that adds the
-    clipped gradients of all parts (§3 A′); or steps that each part joins with probability 1/s
-    (§3 B)."""
+    """With splits: one step per part in a fresh random order; one step per epoch on the sum of
+    the clipped gradients of all parts (§3 A′); or steps that each part joins with probability
+    1/s (§3 B)."""
 
     test_graph: Literal["whole_graph", "evaluated_mask"]
-    """Graph of a forward pass that scores: everything, or the evaluated nodes alone."""
+    """Graph of a scoring forward pass: the whole graph, or the evaluated nodes alone."""
 
     private_selection_graph: Literal["whole_graph", "evaluated_mask"]
-    """The same for the validation scores that choose a learning rate under DP."""
+    """The same, for the validation scores that choose a learning rate under DP."""
 
     dropout: Literal["first_epoch", "every_epoch"]
-    """``first_epoch``: evaluation mode is never left again after the first epoch (§4.0)."""
+    """``first_epoch``: evaluation mode stays on after the first epoch (§4.0)."""
 
     stopped_weights: Literal["last", "best_validation"]
-    """Weights kept by an early-stopped (non-private) run."""
+    """Weights that an early-stopped (non-private) run keeps."""
 
     subsampling: Literal["stratified", "keyed_coin"]
-    """How a train fraction is drawn: per class, or by an independent coin per node (§3)."""
+    """Sampling of a train fraction: per class, or by an independent coin per node (§3)."""
 
 
 RELEASED = GcnProtocol(

@@ -1,11 +1,11 @@
-"""Noisy counts of neighbours' labels: who is asked for a class is told how its neighbours voted.
+"""Noisy counts of neighbours' labels as features of each node: edge-level DP.
 
-Labels of training nodes are public where edges are the private unit, so that an edge between a
-training node and one that is asked adds 1 to one count of one row: L1 distance 1, which Laplace
-noise of scale 1/ε hides with δ = 0. Rows of training nodes, on which the weights are fitted, are
-counted too; an edge between two of them adds 1 to one count of two rows, and these have noise of
-scale 2/ε. No edge is in both, so that one ε pays for all rows. Gaussian noise, which hides L2
-distances, is several times as large here: one edge is all in one number. docs/methods.md.
+Labels of training nodes are public if edges are the private unit, so an edge between a training
+node and an asked node adds 1 to one count of one row: L1 distance 1, which Laplace noise of scale
+1/ε hides with δ = 0. Rows of training nodes, on which the weights are fitted, are counted too; an
+edge between two of them adds 1 to one count in two rows, and these get noise of scale 2/ε. No edge
+is in both kinds, so one ε covers all rows. Gaussian noise, which hides L2 distances, would be
+several times as large here, because one edge changes a single number. docs/methods.md.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from private_graphs.training.exact import LARGEST_STEPS
 NOISE_GENERATOR = "discrete_laplace"
 """Key of ``privacy.assumptions.NOISE_GENERATORS``."""
 STEPS_OF_ONE = 2**16
-"""Steps of the lattice that counts and noise lie on, in one neighbour."""
+"""Lattice steps per neighbour, for counts and noise."""
 _INVERSE_PENALTY = 0.1
-"""Of the logistic regression: the loss is Σ cross-entropy + |weights|² / (2 · this)."""
+"""Inverse penalty of the logistic regression: the loss is Σ cross-entropy + |weights|² / (2 ·
+this)."""
 _PRIOR = 3.0
-"""Votes that are added to the number of votes before shares are taken of it."""
+"""Number added to the votes before shares are computed."""
 _REASON = (
     "an edge between a training node and one that is asked adds 1 to one count of the latter's "
     "row; one between two training nodes adds 1 to one count of each of their rows, whose noise "
@@ -47,7 +48,7 @@ CONSTANTS = (
 
 
 def label_counts(task: GraphTask) -> np.ndarray:
-    """Return (N, K) int64: how many training neighbours of each class a node has.
+    """Return (N, K) int64: number of training neighbours of each class, for every node.
 
     The only reader of the edges; rows are in the order of ``GraphTask.adjacency``.
     """
@@ -58,9 +59,10 @@ def label_counts(task: GraphTask) -> np.ndarray:
 
 
 def steps_of(epsilon: float) -> int:
-    """Return the scale of the noise of a row that is asked, in steps: the least one that keeps ε.
+    """Return the noise scale of an asked row, in steps: the smallest one that keeps ε.
 
-    Raises UserError where ε is so small that the noise of training rows leaves exact sampling.
+    Raises:
+        UserError: ε is so small that the noise of training rows exceeds exact sampling.
     """
     steps = math.ceil(STEPS_OF_ONE / Fraction(epsilon))
     if 2 * steps > LARGEST_STEPS:
@@ -74,17 +76,19 @@ def steps_of(epsilon: float) -> int:
 def noisy_counts(
     counts: np.ndarray, n_train: int, door: Door, queries: Sequence[LaplaceQuery | None]
 ) -> np.ndarray:
-    """Return (R, N, K) float64 ``counts`` (N, K) with discrete Laplace noise of each query, of
-    twice the scale in the first ``n_train`` rows."""
+    """Return (R, N, K) float64: ``counts`` (N, K) with discrete Laplace noise of each query.
+
+    The first ``n_train`` rows have twice the scale.
+    """
     total = np.broadcast_to(counts * STEPS_OF_ONE, (len(queries), *counts.shape))
     weights = np.where(np.arange(len(counts)) < n_train, 2, 1)[:, None]
     return door.laplace(total, queries, spacing=1 / STEPS_OF_ONE, weights=weights)
 
 
 def evidence(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return (N, 3K): centred log-probabilities of the text, shares of votes, and logs of votes.
+    """Return (N, 3K): centred log-probabilities of the text, vote shares, and logarithms of votes.
 
-    ``probabilities`` (N, K) are positive, ``counts`` (N, K) may be negative through their noise.
+    ``probabilities`` (N, K) are positive; noise may make ``counts`` (N, K) negative.
     """
     logs = np.log(probabilities)
     votes = np.maximum(counts, 0)
@@ -95,7 +99,7 @@ def evidence(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def run(
     task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Answer every request; the text model is fitted and edges are counted once for all."""
+    """Answer every request; the text model is fitted, and edges are counted, once for all."""
     text, counts = fit_text_model(task), label_counts(task)
     outcomes = []
     queries = [_query(task, request) for request in requests]
@@ -141,7 +145,7 @@ def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping)
 
 
 def _predict(task: GraphTask, rows: np.ndarray) -> np.ndarray:
-    """Return classes (V+M,) by a logistic regression that training rows are fitted with."""
+    """Return classes (V+M,) by a logistic regression fitted on the training rows."""
     n = task.n_train
     if not n:
         return np.zeros(len(rows), np.int64)

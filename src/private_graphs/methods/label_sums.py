@@ -1,9 +1,10 @@
 """Noisy sums of neighbours' labels, then a small network on them and on features by DP-SGD.
 
-Each training node sends its label, as a one-hot row, to the at most D receivers on its own list;
-the sums are released once, with noise. They are not negative, so that a replaced node moves them by
-sqrt(2D) and not by 2·sqrt D as unit rows of any sign do. A network that starts as "the class of
-most neighbours" then learns what features add; sums and steps share one budget. docs/methods.md.
+Each training node sends its label, as a one-hot row, to at most D receivers on its own list; the
+sums are released once, with noise. One-hot rows are non-negative, so a replaced node changes the
+sums by sqrt(2D), not by the 2·sqrt D of unit rows with any sign. A network that starts as "the
+class of most neighbours" then learns what features add; sums and steps share one budget.
+docs/methods.md.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
     from private_graphs.training import stacks
 
 RATIO = 0.25
-"""Noise of the sums in units of their sensitivity, by the noise multiplier of a step."""
+"""Noise of the sums, in units of their sensitivity, divided by the noise multiplier of a step."""
 _START = 1.0
-"""What a sum counts for its class at first, in units of the noise."""
+"""Initial weight of a sum for its class, in units of the noise."""
 _WITHOUT_NOISE = 0.6
 """Divisor of the sums without DP, in units of the sensitivity."""
 
 
 class LabelSettings(SumsSettings):
-    """Settings of the network: one sum, large lots, few epochs."""
+    """Settings of the network: one sum, large minibatches, few epochs."""
 
     hops: int = Field(default=1, ge=1, le=1)
     epochs: int = Field(default=10, ge=1)
@@ -57,19 +58,19 @@ class LabelSettings(SumsSettings):
 
 @dataclass(frozen=True)
 class _LabelBudget(Budget):
-    """One sum of labels, and the steps of one training."""
+    """Budget of one sum of labels and the steps of one training run."""
 
     @property
     def sensitivity(self) -> float:
-        """Of the sum: each of D receivers loses one unit of a class, or gains one, or both."""
+        """Sensitivity of the sum: D receivers each lose one unit of a class, gain one, or both."""
         return math.sqrt(2 * self.degree)
 
     def noise_std(self, scale: float) -> float:
-        """Standard deviation of the noise of the sum."""
+        """Noise standard deviation of the sum."""
         return scale * RATIO * self.sensitivity
 
     def events(self, scale: float) -> tuple[Event, ...]:
-        """As in ``Budget``."""
+        """See ``Budget``."""
         words = {"unit": self.unit, "relation": "replace"}
         return (
             GaussianQuery(
@@ -97,14 +98,14 @@ class _LabelBudget(Budget):
 
 @dataclass(frozen=True)
 class Network:
-    """A hidden layer on features, joined with the sums, and a linear layer on both."""
+    """A hidden layer on features, concatenated with the sums, and a linear layer on both."""
 
     n_features: int
     n_classes: int
     norm: stacks.Norm = "layer"
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the parameters of one replica."""
+        """Parameter shapes of one replica."""
         classes = self.n_classes
         shapes = layer("first", self.n_features, WIDTH) | norms(["first"], 1, WIDTH)
         return shapes | layer("head", 1, WIDTH + classes, classes)
@@ -133,7 +134,7 @@ def _budget(task: NodeTask, settings: LabelSettings) -> _LabelBudget:
 
 
 def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
-    """Train requests with the same settings but for ε, learning rate and seed."""
+    """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
     from private_graphs.training import stacks

@@ -1,8 +1,8 @@
-"""Gaussian noise on a public lattice, for releases of sums in one shot (docs/privacy.md §0).
+"""Gaussian noise on a public lattice, for one-shot releases of sums (docs/privacy.md §0).
 
-Every contribution is rounded to whole multiples of a public spacing before it is summed, sums are
-integers, and the noise is an exactly sampled discrete Gaussian: nothing that is released depends on
-how floating-point numbers are added or on how a computer draws a continuous number.
+Every contribution is rounded to multiples of a public spacing before summation, sums are integers,
+and the noise is an exactly sampled discrete Gaussian: no release depends on floating-point
+summation order or on the computation of a continuous random number.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from private_graphs.privacy.events import LATTICE_RATIO, Bounding, GaussianQuery
 NOISE_GENERATOR = "discrete_gaussian"
 """Key of ``privacy.statements.NOISE_GENERATORS``."""
 _SMALLEST_SPACING = 2.0**-44
-"""Below it, float64 would not compute contributions to within half a spacing."""
+"""Smallest spacing: below it, float64 contributions would be off by more than half a spacing."""
 _LARGEST_SUM = 2.0**62
 
 
 @dataclass(frozen=True)
 class LatticeGaussian:
-    """The noise of releases that share one budget."""
+    """Noise of releases that share one budget."""
 
     spacing: float
     """g, a power of two; at most the standard deviation times ``LATTICE_RATIO``."""
     steps: int
-    """Standard deviation of the noise in spacings; 0 without DP."""
+    """Noise standard deviation in spacings; 0 without DP."""
     sensitivity: float
-    """Farthest that one unit moves a release (L2), what rounding adds included."""
+    """L2 sensitivity of a release, including the effect of rounding."""
     dimension: int
-    """Numbers of one release."""
+    """Number of entries of one release."""
 
     @classmethod
     def calibrate(
@@ -49,12 +49,12 @@ class LatticeGaussian:
         contributions: int,
         releases: int = 1,
     ) -> LatticeGaussian:
-        """Return the least noise with which ``releases`` adaptive releases keep (epsilon, delta).
+        """Return the smallest noise with which ``releases`` adaptive releases keep (ε, δ).
 
-        One unit changes at most ``contributions`` terms (2: one is replaced by another) of at most
-        ``entries`` numbers each, by at most ``sensitivity`` (L2) before they are rounded. A rounded
-        number is within g/2 of the computed one, and that within g/2 of the exact one, so that
-        rounding adds at most contributions · g · sqrt(entries). Infinite ``epsilon``: no noise.
+        One unit changes at most ``contributions`` terms (2: replacement) of at most ``entries``
+        numbers each, by at most ``sensitivity`` (L2) before rounding. A rounded number is within
+        g/2 of the computed one, and that within g/2 of the exact one, so rounding adds at most
+        contributions · g · sqrt(entries). Infinite ``epsilon``: no noise.
         """
         if math.isinf(epsilon):
             return cls(WITHOUT_NOISE, 0, sensitivity, dimension)
@@ -72,18 +72,18 @@ class LatticeGaussian:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise, in the units of the sums."""
+        """Noise standard deviation, in the units of the sums."""
         return self.steps * self.spacing
 
     def rounded(self, contributions: np.ndarray) -> np.ndarray:
-        """Return float64 contributions of any shape in whole spacings, as int64.
+        """Round float64 contributions of any shape to spacings; return int64.
 
         Multiplication by a power of two is exact; ties go to the even number.
         """
         return np.rint(contributions * (1 / self.spacing)).astype(np.int64)
 
     def check_total(self, terms: int) -> None:
-        """Raise UserError where ``terms`` contributions of size 1 could exceed 64-bit integers.
+        """Raise UserError if ``terms`` contributions of size 1 could overflow 64-bit integers.
 
         ``terms`` is a public number: the message shows it.
         """
@@ -96,7 +96,7 @@ class LatticeGaussian:
     def query(
         self, *, unit: str, relation: str, reason: str, clipping: Bounding, count: int = 1
     ) -> GaussianQuery | None:
-        """Return what ``count`` releases are priced for; None without DP."""
+        """Return the query of ``count`` releases; None without DP."""
         if not self.steps:
             return None
         return GaussianQuery(

@@ -1,4 +1,4 @@
-"""What a method is: the one interface of every trainer, baseline and proved method.
+"""The interface of every method: trainer, baseline and proved method.
 
 A module of ``methods`` ends with ``METHODS``, a tuple of these; no list elsewhere names them
 (``methods.all_methods`` imports every module of the package). Heavy imports stay inside ``run``.
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from private_graphs.training.streams import Streams
 
 VALIDATION_LABELS = "validation labels"
-"""Name of the part of the units that choices of settings read (``Door.part``)."""
+"""Name of the part of the units that the choice of settings reads (``Door.part``)."""
 Progress = Callable[[int, int], None]
 """Called with (work done, all work)."""
 
 
 class Settings(BaseModel):
-    """Settings of a method; its own are a subclass with typed, documented fields."""
+    """Settings of a method; subclasses add typed, documented fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One run (a *replica*): a budget, the settings, and its own random streams."""
+    """One run (a *replica*): a budget, settings, and its own random streams."""
 
     epsilon: float
-    """Infinity: without DP. 0 where the method reads nothing private."""
+    """Infinity: without DP. 0 if the method reads no private data."""
     seed: int
     known: np.ndarray
     """(k,) validation records whose labels are public, indices into the validation side, sorted."""
     streams: Streams
     settings: Any = None
-    """Of ``Method.settings``."""
+    """Instance of ``Method.settings``."""
 
     @property
     def private(self) -> bool:
@@ -55,91 +55,90 @@ class Request:
 
 @dataclass(frozen=True)
 class Context:
-    """What a run has beside its task."""
+    """Inputs of a run in addition to its task."""
 
     progress: Progress | None = None
     device: str = "cpu"
     threads: int = 1
     artifacts: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """Of the jobs that this one ``needs``, by their names in the study file."""
+    """Artifacts of the jobs that this one ``needs``, by their names in the study file."""
     clock: Callable[[], float] = time.perf_counter
-    """Seconds; a replay has one that counts how often it is read."""
+    """Time in seconds; a replay's clock counts its reads."""
 
     def report(self, done: int, total: int) -> None:
-        """Pass progress on, if anybody looks."""
+        """Pass progress on, if there is a callback."""
         if self.progress is not None:
             self.progress(done, total)
 
     def after(self, done: int, total: int) -> Context:
-        """Return the context of a part of the work: that after ``done``, of ``total``."""
+        """Return the context of a part of the work: ``done`` of ``total`` came before it."""
         progress = self.progress and (lambda more, _: self.report(done + more, total))
         return replace(self, progress=progress)
 
 
 ALONE = Context()
-"""Of a run that nobody looks at, on one thread of the CPU."""
+"""Default context: CPU, one thread, no progress callback."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper prints for the noise of a run, where a protocol repeats it."""
+    """The ε that a paper prints for the noise of a run, if a protocol reproduces it."""
 
     epsilon: float
     formula: str
     authors_epsilon: float | None = None
-    """What the authors' own accountant prints, where it differs."""
+    """The ε of the authors' own accountant, if it differs."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to one request. The runner scores: a task has no test labels, but where its
-    protocol stops on them. A run leaves out what ``Method.stated`` says: ``Method.answers`` adds
-    it."""
+    """Answer to one request. The runner computes scores: a task has no test labels, unless its
+    protocol stops on them. A run leaves out the fields of ``Method.stated``; ``Method.answers``
+    adds them."""
 
     test_predictions: np.ndarray
     """(M,) classes."""
     validation_predictions: np.ndarray
-    """(V,) classes of the validation records by the same model."""
+    """(V,) predicted classes of the validation records by the same model."""
     events: tuple[Event, ...] | None = None
-    """What ``Method.stated`` says was released; the runner holds it against what passed the door,
-    which is what counts. None: the method cannot say it apart from a run."""
+    """Releases according to ``Method.stated``; the runner compares them with the door's count,
+    which is authoritative. None: the method cannot state them without a run."""
     validation_events: tuple[Event, ...] = ()
-    """The same of validation labels that are private. No training record is among them."""
+    """The same for private validation labels, which include no training record."""
     claim: Claim | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that the method chose itself: JSON-able values, added to those of the request."""
+    """Settings that the method chose itself: JSON-able values, added to the request's."""
     n_configurations: int = 1
-    """How many of them the method compared."""
+    """Number of configurations that the method compared."""
     chosen_by: str = "nothing: the settings are fixed in advance"
-    """On what they were compared, in words."""
+    """Criterion of the comparison, in words."""
     measured: Mapping[str, Any] = field(default_factory=dict)
     """Further columns of the row: epochs, validation loss, reconstruction distance."""
     evaluated: Mapping[str, Any] = field(default_factory=dict)
-    """Further columns that read private data to describe a benchmark. Nothing prices them: the
-    runner keeps those of seeded runs on built-in data alone."""
+    """Further columns that read private data to describe a benchmark. They are not covered by ε:
+    the runner keeps them only for seeded runs on built-in data."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Kept beside the rows: pictures, embeddings, parameters."""
+    """Arrays stored with the rows: pictures, embeddings, parameters."""
     curves: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Learning curves by name (``report.curves``): a value after every epoch. Nothing prices them:
-    the runner keeps those of seeded runs on built-in data alone."""
+    """Learning curves by name (``report.curves``): a value after every epoch. They are not
+    covered by ε: the runner keeps them only for seeded runs on built-in data."""
     public_facts: tuple[str, ...] = ()
-    """What this method takes to be public beyond its scenario."""
+    """Facts that this method assumes public beyond its scenario."""
     assumptions: tuple[str, ...] = ()
     noise_generator: str = "numpy"
     """Key of ``privacy.assumptions.NOISE_GENERATORS``."""
     n_units: int | None = None
-    """Private units, where the settings say how many there are; None: those of the task."""
+    """Number of private units, if the settings determine it; None: the task's."""
     majority: int | None = None
-    """Most frequent class of the private labels that the run saw (baseline of seeded runs)."""
+    """Most frequent class of the private labels that the run read (baseline of seeded runs)."""
     calibrated_for: float | Literal["asked"] | None = "asked"
-    """ε that the noise was calibrated for, where it is not the one asked for; None: noise was
-    given."""
+    """ε for which the noise was calibrated, if not the requested one; None: noise was given."""
     chosen_on_public: bool = True
-    """Whether what settings were compared on is public, a graph without private nodes included."""
+    """Whether settings were compared on public data, including a graph without private nodes."""
 
     @classmethod
     def of(cls, task: Any, classes: np.ndarray, **more: Any) -> Outcome:
-        """Make one of the (V + M,) classes of validation, then test records."""
+        """Build an outcome from (V + M,) classes of the validation, then test records."""
         n_validation = len(task.validation_labels)
         return cls(classes[n_validation:], classes[:n_validation], **more)
 
@@ -152,9 +151,9 @@ def in_batches(
     answer: Callable[[list[Request], Door, Context], list[Outcome]],
     work: Callable[[Request], int] = lambda request: 1,
 ) -> list[Outcome]:
-    """Answer every request, in order; those with an equal ``key`` together.
+    """Answer every request, in order; requests with an equal ``key`` are answered together.
 
-    ``answer`` gets the door of their lanes, and reports progress in the units of ``work``.
+    ``answer`` gets the door of their replicas, and reports progress in units of ``work``.
     """
     batches: dict[Hashable, list[int]] = {}
     for index, request in enumerate(requests):
@@ -171,7 +170,7 @@ def in_batches(
 
 
 def but_rate(request: Request) -> Hashable:
-    """Key of requests that differ in ε, seed and learning rate alone."""
+    """Key of requests that differ only in ε, seed and learning rate."""
     return request.private, request.settings.model_copy(update={"learning_rate": 1.0})
 
 
@@ -183,77 +182,78 @@ def _nothing_stated(
 
 @dataclass(frozen=True)
 class Canary:
-    """Sizes of the tiny task on which an audit sees most of a method."""
+    """Sizes of the tiny task on which a method's audit is most sensitive."""
 
     words: int
-    """Public axes at most; the canary's is the first."""
+    """Maximum number of public axes; the canary's is the first."""
     units: int
-    """Public number of private nodes, of which all but a few have no label."""
+    """Public number of private nodes, all but a few of which have no label."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method: what it is called, where it can run, and the function that runs it."""
+    """One method: its names, its scenarios, and the function that runs it."""
 
     name: str
-    """As in a study file and in rows."""
+    """Name in study files and rows."""
     title: str
-    """As in tables and legends."""
+    """Name in tables and legends."""
     run: Callable[..., list[Outcome]]
     """``run(task, requests, door, context)``: all replicas of a job together, answered in order;
-    what is private leaves through the door alone. Others call ``answers``."""
+    private data leave only through the door. Callers use ``answers``."""
     scenarios: tuple[str, ...]
-    """What may be private and public (``tasks.SCENARIOS``); the first is the default."""
+    """Supported scenarios, which say what is private and public (``tasks.SCENARIOS``); the first
+    is the default."""
     settings: type[Settings] = Settings
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: {"sound": SOUND})
     """Protocols by name, with the fields that this method reads."""
     data: Literal["graph", "images"] = "graph"
     reads_private: bool = True
-    """False for rows that need no private data: their ε is 0."""
+    """False for methods that read no private data: their ε is 0."""
     fits_validation_labels: bool = False
-    """Whether parameters are fitted on public validation labels, not only settings chosen."""
+    """Whether public validation labels fit parameters, not only choose settings."""
     one_run: bool = True
-    """Whether the method trains its released configuration alone, so that a run costs itself only;
-    False where the runner compares trained configurations (``Job.choose``)."""
+    """Whether the method trains only its released configuration, so that a run's privacy cost is
+    its own; False if the runner compares trained configurations (``Job.choose``)."""
     named: tuple[str, ...] = ()
-    """Settings that the names of jobs always tell."""
+    """Settings that job names always include."""
     noise_is_given: bool = False
-    """Whether settings give the noise: then the ε of a request is a printed one, and its statement
+    """Whether settings give the noise: then the request's ε is a printed one, and the statement
     says what is proved."""
     prepares: str = ""
-    """What it does to features, in words, for the privacy statement."""
+    """Feature preprocessing in words, for the privacy statement."""
     assumptions: tuple[str, ...] = ()
-    """Of every private run."""
+    """Assumptions of every private run."""
     canary: Canary | Literal["training"] | None = None
-    """The task of its audit; ``training``: the attack is on the training code of the GCN
+    """Task of the method's audit; ``training``: the attack is on the training code of the GCN
     (``attacks.canary``); None: there is no audit."""
     identity: Callable[..., dict[str, Any]] | None = None
-    """``identity(fields, job, request)``: what the draws of a request depend on, made of the job's
-    own ``fields`` (``run.identity``), where draws of earlier versions are to stay."""
+    """``identity(fields, job, request)``: stream identity of a request, made from the job's own
+    ``fields`` (``run.identity``), so that recorded results of earlier versions reproduce."""
     completed: Callable[[dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]] | None = None
-    """``completed(settings)``: the settings of a single job as the method's source has them where
-    ``settings`` leave them open, and what its private runs choose among (``Job.choose``); None: the
+    """``completed(settings)``: settings of a single job, with the source's values for those left
+    open, and the alternatives that its private runs choose among (``Job.choose``); None: the
     defaults, and no choice."""
     epsilon_of: Callable[..., float] | None = None
-    """``epsilon_of(settings, protocol, delta)``: what the protocol attaches to the noise that is
-    given in ``settings``; None where somebody has to say for what ε a run stands."""
+    """``epsilon_of(settings, protocol, delta)``: the ε that the protocol assigns to the noise
+    given in ``settings``; None if the user must state the ε."""
     query: type | None = None
-    """What its run asks of the private part, where that is ``ROUNDS`` exact sums over records,
-    which may then lie in shards (``sharded``)."""
+    """Query of the private records, if a run is ``ROUNDS`` exact sums over records, which may
+    then be in shards (``sharded``)."""
     names_majority: bool = False
-    """Whether its outcomes name the most frequent class of the private labels."""
+    """Whether outcomes contain the most frequent class of the private labels."""
     stated: Callable[..., dict[str, Any]] = _nothing_stated
-    """``stated(task, request, context, chosen)``: those fields of the outcome that its statement
-    follows from, ``n_configurations`` only where the settings say it. They are made of the sizes of
-    the task and other public numbers, and of ``chosen``, the settings that the run has in the end
-    (``Outcome.settings`` among them) with its ``noise_multiplier``, which is calibrated where it is
-    not there: so a statement can be made anew from the row of a run, with the noise that it had,
-    without its data. Its ``events`` are the plan of the run's door."""
+    """``stated(task, request, context, chosen)``: the outcome fields on which the statement
+    depends; ``n_configurations`` only if the settings determine it. They follow from the task's
+    sizes and other public numbers, and from ``chosen``, the final settings of the run (including
+    ``Outcome.settings``) with its ``noise_multiplier``, which is calibrated if missing: so a
+    statement can be computed again from the row of a run, with its noise, without its data. The
+    ``events`` are the plan of the run's door."""
 
     def answers(
         self, task: Any, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
-        """Run, and add what is ``stated`` of each run to its outcome."""
+        """Run, and add the fields of ``stated`` to each outcome."""
         outcomes = self.run(task, requests, door, context)
         return [
             self._with_stated(task, *each, context) for each in zip(requests, outcomes, strict=True)

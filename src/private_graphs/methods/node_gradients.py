@@ -1,13 +1,13 @@
 """DP gradient descent with one clipped gradient per node, for a batch of models at once.
 
-Each step takes the gradient of every node, clips its global norm to C, adds one Gaussian noise to
-the sum and divides by a public number (Abadi et al., CCS 2016, Algorithm 1, with every example in
-every step). A replaced node moves each sum by at most 2C. Per-node norms
-have a closed form, so that no per-node gradient is ever stored (Goodfellow 2015).
+Each step clips the global norm of every node's gradient to C, adds one Gaussian noise to the sum,
+and divides by a public number (Abadi et al., CCS 2016, Algorithm 1, with every example in every
+step). A replaced node changes each sum by at most 2C. Per-node norms have a closed form, so that no
+per-node gradient is ever stored (Goodfellow 2015).
 
-Sums are taken in float64 whatever the parameters are: a product of two float32 numbers is exact
-there, so that a node that is replaced moves the computed sum by what it moves the exact one, but
-for n² units of rounding of 1e-16 C; in float32 sums of many nodes it would not.
+Sums are float64 whatever the type of the parameters: a product of two float32 numbers is exact
+there, so that a replaced node changes the computed sum as much as the exact one, up to n² rounding
+units of 1e-16 C; float32 sums of many nodes would not have this property.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from private_graphs.training import dpsgd
 from private_graphs.training.dpsgd import Sgd, clip_factors
 
 _BLOCK = 500_000
-"""Entries of the largest array of one block of rows."""
+"""Maximum number of entries of the largest array of one block of rows."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How every model of a batch is trained."""
+    """Training settings of all models of a batch."""
 
     count: int
     learning_rate: float
@@ -39,19 +39,19 @@ class Steps:
 
     @property
     def average_from(self) -> int:
-        """Number of steps before the first iterate that is averaged: the last half is."""
+        """Number of steps before the first averaged iterate: the last half is averaged."""
         return self.count // 2
 
 
 class Model(Protocol):
-    """A classifier with R sets of parameters, one row of (R, P) each."""
+    """Classifier with R sets of parameters, one row of (R, P) each."""
 
     def width(self) -> int:
-        """Numbers that one node and one set of parameters need in the widest array."""
+        """Entries of the widest array, per node and set of parameters."""
         ...
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
-        """Return (P,) parameters before the first step."""
+        """Return initial parameters (P,)."""
         ...
 
     def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -66,9 +66,9 @@ class Model(Protocol):
 
 
 def errors_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return (b, R, K) gradients of the cross-entropy by the logits: softmax less one-hot.
+    """Return (b, R, K) gradients of the cross-entropy by the logits: softmax minus one-hot.
 
-    Where the logits are not finite the gradient is zero. ``logits`` is overwritten.
+    The gradient is zero if the logits are not finite. ``logits`` is overwritten.
     """
     usable = np.isfinite(logits).all(axis=-1, keepdims=True)
     if not usable.all():
@@ -111,7 +111,7 @@ def descend(
 def full_batches(
     task: GraphTask | ImageTask, request: Request, steps: int, clip_norm: float
 ) -> NoisyGradients | None:
-    """One noisy sum per step, in which each unit is a part of its own; None without DP."""
+    """Return the query of one noisy sum per step, each unit a part of its own; None without DP."""
     if not request.private:
         return None
     return NoisyGradients(
@@ -127,7 +127,7 @@ def full_batches(
 def clipped_total(
     model: Model, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
 ) -> np.ndarray:
-    """Sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
+    """Return the sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
     total = np.zeros(parameters.shape)
     for block in _blocks(len(rows), len(parameters) * model.width()):
         total += model.clipped_sum(parameters, rows[block], labels[block], clip_norm)
@@ -149,7 +149,7 @@ def predict(model: Model, parameters: np.ndarray, rows: np.ndarray) -> np.ndarra
 
 
 def _outer_sum(rows: np.ndarray, errors: np.ndarray, bias: float) -> np.ndarray:
-    """Sum over nodes of [x, bias] ⊗ error: (b, d) and (b, e) give (d + 1, e), in float64."""
+    """Return the float64 sum of [x, bias] ⊗ error over nodes: (b, d), (b, e) give (d + 1, e)."""
     rows, errors = rows.astype(np.float64), errors.astype(np.float64)
     return np.concatenate([rows.T @ errors, bias * errors.sum(axis=0, keepdims=True)])
 
@@ -167,7 +167,7 @@ class Linear:
         return self.n_classes
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
-        """See :class:`Model`. Zeros, (d + 1) x K of them; the last row is the constant's."""
+        """See :class:`Model`. (d + 1) x K zeros; the last row is the constant's."""
         return np.zeros((self.n_columns + 1) * self.n_classes)
 
     def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -194,37 +194,37 @@ class Linear:
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """K logits from H tanh units of d columns; both layers have a constant column ``bias``."""
+    """Perceptron: K logits from H tanh units of d columns; both layers have a ``bias`` column."""
 
     n_columns: int
     n_classes: int
     hidden: int
     bias: float = 0.3
     gain: float = 0.3
-    """First weight of a unit, in units of the square root of d."""
+    """Initial weight of a unit, in units of the square root of d."""
 
     def width(self) -> int:
         """See :class:`Model`."""
         return max(self.hidden, self.n_classes)
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
-        """See :class:`Model`. Each unit reads one of the first columns, and drives nothing yet.
+        """See :class:`Model`. Each unit reads one of the first columns; output weights are 0.
 
-        Nothing is drawn: rows of norm 1 in principal coordinates have their spread in the first
-        columns, so that random directions in their place only lose some of it.
+        Nothing is random: rows of norm 1 in principal coordinates have most of their variance in
+        the first columns, and random directions would lose some of it.
         """
         first = np.zeros((self.n_columns + 1, self.hidden))
         np.fill_diagonal(first, self.gain * np.sqrt(self.n_columns))
         return np.concatenate([first.ravel(), np.zeros((self.hidden + 1) * self.n_classes)])
 
     def _layers(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First weights (R, d + 1, H), second (R, H + 1, K)."""
+        """Return first weights (R, d + 1, H) and second weights (R, H + 1, K)."""
         cut = (self.n_columns + 1) * self.hidden
         first = parameters[:, :cut].reshape(len(parameters), -1, self.hidden)
         return first, parameters[:, cut:].reshape(len(parameters), -1, self.n_classes)
 
     def _units(self, first: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """(R, b, H) units."""
+        """Return (b, R, H) hidden units."""
         flat = first.transpose(1, 0, 2).reshape(first.shape[1], -1)
         found = rows @ flat[:-1]
         found += self.bias * flat[-1]
@@ -255,7 +255,7 @@ class TwoLayers:
         scale = clip_factors(squared, clip_norm)[:, :, None]
         inner *= scale
         outer *= scale
-        if not scale.all():  # what is not finite stays so times 0
+        if not scale.all():  # 0 times a non-finite value stays non-finite
             inner, units = np.where(scale > 0, inner, 0.0), np.where(scale > 0, units, 0.0)
         count = len(parameters)
         top = _outer_sum(rows, inner.transpose(1, 0, 2).reshape(len(rows), -1), self.bias)

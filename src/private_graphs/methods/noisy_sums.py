@@ -1,10 +1,10 @@
-"""Noisy sums of unit rows over neighbours: who receives, what it costs, and what papers print.
+"""Noisy sums of unit rows over neighbours: message direction, privacy cost, and published claims.
 
-Aggregation perturbation (Sajadmanesh et al., USENIX Security 2023, Section 4.2) as ProGAP and GAP
-use it: rows are scaled to norm 1 before they are added, so that one directed edge moves one row of
-the sums by 1, and noise is added to every row. Under ``links`` an undirected edge is stored both
-ways and moves two rows: sqrt 2. Under ``lists`` each node sends to at most D receivers on a list
-that it draws itself: it moves D rows, under replace by 2 each: 2·sqrt D. docs/privacy.md §6.
+Aggregation perturbation (Sajadmanesh et al., USENIX Security 2023, Section 4.2) as in ProGAP and
+GAP: rows are scaled to norm 1 before summation, so that one directed edge changes one row of the
+sums by 1, and every row gets noise. Under ``links`` an undirected edge is stored in both directions
+and changes two rows: sqrt 2. Under ``lists`` each node sends to at most D receivers on a list that
+it draws itself: it changes D rows, by 2 each under replacement: 2·sqrt D. docs/privacy.md §6.
 """
 
 from __future__ import annotations
@@ -49,32 +49,33 @@ if TYPE_CHECKING:
     from private_graphs.training import stacks
 
 WIDTH = 16
-"""Hidden channels of all networks of the two papers."""
+"""Number of hidden channels in all networks of the two papers."""
 _ACTIVATIONS = 2**22
-"""Numbers of one layer's outputs that are trained together, at most, in full batches."""
+"""Maximum number of one layer's outputs that are trained together in full batches."""
 
 
 class SumsSettings(Settings):
     """Settings that methods with noisy sums share; the defaults are ProGAP's at edge level."""
 
     hops: int = Field(default=5, ge=0)
-    """Noisy sums along edges, K."""
+    """Number K of noisy sums along edges."""
     learning_rate: float = Field(default=0.01, gt=0)
     epochs: int = Field(default=100, ge=1)
-    """Of each stage of training."""
+    """Epochs of each training stage."""
     lot: int = Field(default=256, ge=1)
-    """Training nodes of a step on average; ``lists`` alone."""
+    """Average number of training nodes of a step; only under ``lists``."""
     degree: int = Field(default=100, ge=1)
-    """Most receivers on the list of a node, D; ``lists`` alone."""
+    """Maximum number D of receivers on a node's list; only under ``lists``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SumsProtocol(Protocol):
-    """How noise was calibrated and what was read beside the releases."""
+    """Calibration of the noise, and non-released private values that were read."""
 
     accountant: Literal["tight", "theorems", "proved"]
     """``tight``: exact Gaussian DP of a directed edge; at node level Rényi DP with the best
-    conversion. ``theorems``: Theorems 4.1 and 4.2 of ProGAP. ``proved``: as statements have it."""
+    conversion. ``theorems``: Theorems 4.1 and 4.2 of ProGAP. ``proved``: as in privacy
+    statements."""
     unit_rows: bool
     """Whether rows are scaled to norm 1 before the last layer."""
     epoch_of_lists: Literal["best_validation", "last"]
@@ -138,25 +139,25 @@ _STEP_REASON = (
 
 @dataclass(frozen=True)
 class Budget:
-    """What the runs of a job with the same settings release, up to the scale of the noise."""
+    """Releases of the runs of a job with equal settings, up to the scale of the noise."""
 
     hops: int
     steps: int
-    """DP-SGD steps that are taken; 0 under ``links``."""
+    """Number of DP-SGD steps; 0 under ``links``."""
     accounted: int
-    """Steps that the authors' accountant composes."""
+    """Number of steps that the authors' accountant composes."""
     rate: float
     degree: int
     delta: float
     unit: Literal["edge_undirected", "node_out_list"]
 
     def releases(self, scale: float) -> tuple[Releases, ...]:
-        """What the papers' accountants compose: one unit moves a sum by 1, or by sqrt D."""
+        """Return what the papers' accountants compose: one unit changes a sum by 1 or sqrt D."""
         sums = (Releases(scale, self.hops),) if self.hops else ()
         return (*sums, Releases(scale, self.accounted, self.rate))
 
     def events(self, scale: float) -> tuple[Event, ...]:
-        """The plan: what the runner prices."""
+        """Return the plan: the events that enter the privacy cost."""
         edge = self.unit == "edge_undirected"
         words: dict[str, Any] = {"unit": self.unit}
         words["relation"] = "add_remove" if edge else "replace"
@@ -187,7 +188,7 @@ class Budget:
         return tuple(found)
 
     def noise_std(self, scale: float) -> float:
-        """Standard deviation of the noise of a sum."""
+        """Return the noise standard deviation of a sum."""
         return scale if self.unit == "edge_undirected" else scale * math.sqrt(self.degree)
 
 
@@ -218,7 +219,7 @@ def scales_of(budget: Budget, protocol: SumsProtocol, requests: Sequence[Request
 def stated_by(
     budget_of_settings: Callable[[NodeTask, Any], Budget],
 ) -> Callable[..., dict[str, Any]]:
-    """Return ``Method.stated`` of runs with such a budget."""
+    """Return ``Method.stated`` for runs with such a budget."""
 
     def stated(
         task: NodeTask, request: Request, context: Context, chosen: Mapping
@@ -244,7 +245,7 @@ def stated_by(
 
 
 def claim(budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float) -> Claim | None:
-    """Return what the protocol prints; None where it claims nothing but what is proved."""
+    """Return the published claim of the protocol; None if it claims only what is proved."""
     if protocol.accountant == "proved" or not budget.events(1.0):
         return None
     if budget.unit == "edge_undirected":
@@ -271,7 +272,7 @@ def adjacency_of(graph: GraphDataset) -> scipy.sparse.csr_matrix:
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    """SplitMix64 of uint64 values: a fixed function that looks random."""
+    """Apply SplitMix64 to uint64 values: a fixed pseudo-random function."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -280,10 +281,10 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 def owned_lists(
     adjacency: scipy.sparse.csr_matrix, degree: int, streams: Streams
 ) -> scipy.sparse.csr_matrix:
-    """Return (N, N) 0/1 with at most ``degree`` receivers in the row of each sender.
+    """Return (N, N) 0/1 with at most ``degree`` receivers in each sender's row.
 
-    A node keeps the neighbours with the smallest random numbers; these depend on the run's key and
-    on the two ids alone, so that no other node's edges change its list.
+    A node keeps the neighbours with the smallest random numbers; these depend only on the run's key
+    and the two ids, so that other nodes' edges do not change its list.
     """
     owner = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
     pair = owner.astype(np.uint64) * np.uint64(adjacency.shape[0]) + adjacency.indices.astype(
@@ -298,14 +299,14 @@ def owned_lists(
 
 
 def places_of(mask: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return (population,) the place in ``nodes`` of each node of a ``mask``; -1 for others."""
+    """Return (population,) the index in ``nodes`` of each node of a ``mask``; -1 for others."""
     place = np.full(len(mask), -1)
     place[nodes] = np.arange(len(nodes))
     return place[mask]
 
 
 class NoisySums:
-    """The only reader of the edges: each stage is released once."""
+    """Noisy sums along edges; the only reader of the edges. Each stage is released once."""
 
     def __init__(
         self,
@@ -313,14 +314,15 @@ class NoisySums:
         door: Door,
         queries: Sequence[GaussianQuery | None],
     ):
-        """``receiving`` (N, N) for each run: row i holds who sends to i; one for all is shared."""
+        """``receiving`` (N, N) for each run, or shared: row i marks the senders of i."""
         self.receiving, self.door, self.queries, self.count = receiving, door, queries, 0
 
     def release(self, stage: int, rows: np.ndarray) -> np.ndarray:
         """Return (R, N, h): noisy sums of the (R, N, h) ``rows``, scaled to norm 1.
 
-        Raises ReleaseMismatch for a stage that was released before: two sums under the same noise
-        would differ by none.
+        Raises:
+            ReleaseMismatch: the stage was released before; the difference of two sums under the
+                same noise would have none.
         """
         if stage != self.count + 1:
             raise ReleaseMismatch(
@@ -328,7 +330,7 @@ class NoisySums:
                 "once, in order: the price does not hold"
             )
         self.count += 1
-        rows = rows.astype(np.float64)  # in float32 one row could move how others are rounded
+        rows = rows.astype(np.float64)  # in float32 one row could change how others are rounded
         norms = np.sqrt(np.square(rows).sum(-1, keepdims=True))
         unit = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
         if len(self.receiving) == 1:
@@ -345,7 +347,7 @@ def budget_of(task: NodeTask, settings: SumsSettings, stages: int) -> Budget:
     """Return the budget of runs that train ``stages`` networks one after the other."""
     unit = task.scenario.unit
     lists = unit == "node_out_list"
-    n = int(task.graph.train_mask.sum())  # whether a node has a label is private under lists
+    n = int(task.graph.train_mask.sum())  # under lists, whether a node has a label is private
     steps = settings.epochs * max(1, n // settings.lot)
     return Budget(
         hops=settings.hops,
@@ -360,25 +362,25 @@ def budget_of(task: NodeTask, settings: SumsSettings, stages: int) -> Budget:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A task as arrays that training reads."""
+    """Arrays of a task, as training reads them."""
 
     task: NodeTask
     rows: stacks.Rows
     """Features of all N nodes."""
     adjacency: scipy.sparse.csr_matrix
     train: np.ndarray
-    """Nodes with a label, as those of ``validation`` and ``test``."""
+    """Indices of labelled training nodes, in the form of ``validation`` and ``test``."""
     validation: np.ndarray
     test: np.ndarray
 
     @property
     def places(self) -> np.ndarray:
-        """(population,) place of each training node in ``train``; -1 for one without a label."""
+        """(population,) index of each training node in ``train``; -1 for one without a label."""
         return places_of(self.task.graph.train_mask, self.train)
 
     @classmethod
     def of(cls, task: NodeTask) -> Data:
-        """Read the task."""
+        """Convert a task."""
         from private_graphs.training.stacks import Rows
 
         graph, features = task.graph, task.graph.features
@@ -395,7 +397,7 @@ class Data:
     def sums(
         self, door: Door, plans: Sequence[Sequence[Event]], requests: Sequence[Request]
     ) -> NoisySums:
-        """Return the reader of the edges: all of them, or the lists of each run."""
+        """Return the reader of the edges: all edges, or the lists of each run."""
         queries = of_kind(GaussianQuery, plans)
         if self.task.scenario.unit == "edge_undirected":
             return NoisySums([self.adjacency], door, queries)
@@ -406,23 +408,23 @@ class Data:
 
 @dataclass(eq=False)
 class Trainer:
-    """Trains the networks of some requests."""
+    """Trainer of the networks of some requests."""
 
     data: Data
     requests: Sequence[Request]
     scales: Sequence[float]
     door: Door
     queries: Sequence[PoissonSums | None]
-    """Of the steps of each run, where nodes are private."""
+    """Query of each run's steps, if nodes are private."""
     watches: bool = False
-    """Whether accuracies of every epoch are kept, where validation nodes choose the epoch: where
-    they do not, nodes are private and nothing may be told of them."""
+    """Whether accuracies of every epoch are recorded. Only where validation nodes choose the
+    epoch: otherwise nodes are private, and nothing about them may be published."""
     best: np.ndarray | None = None
     """(R,) validation scores of the epochs that the last training kept, if it chose."""
     told: list[np.ndarray] = field(default_factory=list)
-    """(epochs, R) validation scores of every training, if it chose."""
+    """(epochs, R) validation scores of every training run, if it chose."""
     learned: list[np.ndarray] = field(default_factory=list)
-    """(epochs, R) scores on the training nodes, where they are watched."""
+    """(epochs, R) scores on the training nodes, if recorded."""
 
     def __post_init__(self) -> None:
         self.watches = self.watches and self.chooses
@@ -468,7 +470,7 @@ class Trainer:
             self.learned.append(np.stack(learned))
 
     def outcomes(self, predicted: np.ndarray) -> list[Outcome]:
-        """Return the answers."""
+        """Return the outcomes."""
         data, settings = self.data, self.requests[0].settings
         # of all networks, one after the other
         curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
@@ -499,7 +501,7 @@ Answer = Callable[[Data, Sequence[Request], Door], list[Outcome]]
 
 
 def of_kind(kind: type, plans: Sequence[Sequence[Event]]) -> list[Any]:
-    """Return the one event of a kind in each plan; None where it has none."""
+    """Return the event of one kind in each plan; None for a plan without it."""
     return [next((each for each in plan if isinstance(each, kind)), None) for plan in plans]
 
 
@@ -523,12 +525,12 @@ def layer(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
 
 
 def norms(names: Sequence[str], *shape: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the normalisations of some layers: (branches, channels)."""
+    """Return the normalisation shapes of some layers: (branches, channels)."""
     return {f"{name}.norm.{part}": shape for name in names for part in ("weight", "bias")}
 
 
 def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.Stack:
-    """Return the parameters that a network with ``shapes()`` and ``norm`` starts with."""
+    """Return the initial parameters of a network with ``shapes()`` and ``norm``."""
     from private_graphs.training.stacks import Stack, initial, running
 
     shapes = network.shapes()
@@ -539,8 +541,10 @@ def started(network: Any, streams: Sequence[Streams], stage: int = 0) -> stacks.
 def answer_alike(
     answer: Answer, task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Answer every request: ``answer`` gets those that train together, in parts that fit into
-    memory. These differ in ε, learning rate and seed alone."""
+    """Answer every request, in chunks that train together and fit into memory.
+
+    The requests of a chunk differ only in ε, learning rate and seed.
+    """
     import torch
 
     torch.set_num_threads(context.threads)

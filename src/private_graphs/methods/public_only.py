@@ -1,10 +1,10 @@
-"""What public data alone gives: ridge regression on the known validation labels.
+"""Public data alone: ridge regression on the known validation labels.
 
-The competitor of every private method that takes a validation set to be public: no training node is
-read, so ε is 0. Settings come from cross-validation on the same known labels. Representations:
+This is the baseline of every private method that assumes a public validation set: no training node
+is read, so ε is 0. Cross-validation on the same known labels chooses the settings. Representations:
 principal coordinates of the public texts, under ``graph`` averaged over public neighbours (Wu et
-al. 2019, simplified graph convolutions), where scores may be propagated too, with the known labels
-put in (Huang et al. 2021, correct and smooth).
+al. 2019, simplified graph convolutions), where scores may also be propagated, with the known labels
+inserted (Huang et al. 2021, correct and smooth).
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ RIDGES = (1.0, 0.1, 10.0)
 RANKS = (512, 64, 16)
 HOPS = (2, 1, 0)
 PROPAGATIONS = ((0, False), (2, False), (10, False), (2, True), (10, True))
-"""(steps, whether the known labels take the place of the scores of their nodes)."""
+"""(steps, whether known labels replace the scores of their nodes)."""
 ENSEMBLE = 8
-"""The best candidates vote together: cross-validation on few labels cannot tell them apart."""
+"""Number of best candidates that vote together: cross-validation on few labels cannot
+distinguish them."""
 _FOLDS = 5
 _CONSTANT = 0.5
 
 
 def ridge_weights(rows: np.ndarray, targets: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
-    """Return (r, strengths · K): for each strength the minimum of |ZW - Y|² + strength |W|².
+    """Return (r, strengths · K): for each strength the minimiser of |ZW - Y|² + strength |W|².
 
     ``rows`` Z is (k, r), ``targets`` Y (k, K). One decomposition of the smaller Gram matrix.
     """
@@ -57,7 +58,7 @@ def ridge_weights(rows: np.ndarray, targets: np.ndarray, strengths: Sequence[flo
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """Rows of the validation then the test nodes, the last column constant."""
+    """Rows of the validation, then the test nodes; the last column is constant."""
 
     hops: int
     rank: int
@@ -67,7 +68,7 @@ class Representation:
 
 @dataclass(frozen=True)
 class Choice:
-    """One setting of the candidates."""
+    """One candidate setting."""
 
     representation: int
     hops: int
@@ -89,12 +90,12 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class PublicSide:
-    """The representations of a task, and its public graph."""
+    """Representations of a task, and its public graph."""
 
     representations: list[Representation]
     smoothing: scipy.sparse.csr_matrix | None
     codes: np.ndarray
-    """(V, K): of all validation nodes; only rows of known labels are read."""
+    """(V, K): codes of all validation nodes; only rows with known labels are read."""
 
     @classmethod
     def of(cls, task: GraphTask) -> PublicSide:
@@ -131,9 +132,9 @@ class PublicSide:
         ]
 
     def scores(self, known: np.ndarray, choices: Sequence[Choice]) -> Iterator[np.ndarray]:
-        """Yield (V + M, K) scores of each choice, fitted on the labels of ``known`` alone.
+        """Yield (V + M, K) scores of each choice, fitted only on the labels of ``known``.
 
-        A representation is fitted once, and scores of all of them are propagated together.
+        Each representation is fitted once, and all scores are propagated together.
         """
         n_classes, targets = self.codes.shape[1], self.codes[known]
         used = sorted({choice.representation for choice in choices})
@@ -153,7 +154,7 @@ class PublicSide:
     def _propagated(
         self, scores: np.ndarray, known: np.ndarray, propagations: Set[tuple[int, bool]]
     ) -> dict[tuple[int, bool], np.ndarray]:
-        """Average (V + M, columns) over neighbours, maybe with known labels put in before."""
+        """Average (V + M, columns) over neighbours, optionally with known labels inserted first."""
         found = {}
         for put_in in {each for _, each in propagations}:
             start = scores
@@ -167,13 +168,13 @@ class PublicSide:
         return found
 
     def levelled(self, scores: np.ndarray) -> np.ndarray:
-        """Return the scores divided by their mean size on the validation nodes."""
+        """Return the scores divided by their mean magnitude on the validation nodes."""
         return scores / max(np.abs(scores[: len(self.codes)]).mean(), 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicFit:
-    """The candidates that cross-validation on the known labels liked best, and their scores."""
+    """The best candidates by cross-validation on the known labels, and their scores."""
 
     best: list[Choice]
     n_choices: int
@@ -184,7 +185,7 @@ class PublicFit:
 
     @classmethod
     def of(cls, side: PublicSide, known: np.ndarray) -> PublicFit:
-        """Rank all choices by hits on left-out known labels and keep the first ENSEMBLE."""
+        """Rank all choices by hits on held-out known labels; keep the first ENSEMBLE."""
         choices = side.choices()
         ranked = cross_validated(side, known, lambda some: side.scores(some, choices))
         best = [choices[i] for i in sorted(ranked[:ENSEMBLE])]
@@ -192,7 +193,7 @@ class PublicFit:
 
     @cached_property
     def held_out(self) -> np.ndarray:
-        """(k, K) scores at each known node, fitted without the labels of its fold."""
+        """Return (k, K) scores at each known node, fitted without the labels of its fold."""
         found = np.zeros((len(self.known), self.side.codes.shape[1]))
         for held, rest in _folds(self.known):
             found[held] = _added(self.side, rest, self.best)[self.known[held]]
@@ -200,12 +201,12 @@ class PublicFit:
 
 
 def _added(side: PublicSide, known: np.ndarray, choices: Sequence[Choice]) -> np.ndarray:
-    """Sum of the levelled scores of ``choices``, fitted on ``known``."""
+    """Return the sum of the levelled scores of ``choices``, fitted on ``known``."""
     return np.sum([side.levelled(each) for each in side.scores(known, choices)], axis=0)
 
 
 def _folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (positions held out, nodes left to fit on), five times; not for a single label."""
+    """Yield up to five pairs (held-out positions, nodes to fit on); none for a single label."""
     fold_of = np.arange(len(known)) % _FOLDS
     for fold in range(min(_FOLDS, len(known)) if len(known) > 1 else 0):
         yield np.flatnonzero(fold_of == fold), known[fold_of != fold]
@@ -214,11 +215,11 @@ def _folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def cross_validated(
     side: PublicSide, known: np.ndarray, scores: Callable[[np.ndarray], Iterator[np.ndarray]]
 ) -> list[int]:
-    """Return the candidates by falling hits on left-out known labels.
+    """Return the candidates by decreasing hits on held-out known labels.
 
     ``scores`` yields the (V + M, K) scores of every candidate fitted on some of ``known``. Five
-    folds by position, as many as labels where they are fewer; ties go to the smaller squared error,
-    then to the first. A single known label leaves nothing to compare: the order stays.
+    folds by position, or as many as labels if fewer; ties go to the smaller squared error, then to
+    the first. With a single known label nothing is compared and the order stays.
     """
     codes = side.codes[known]
     hits: dict[int, int] = {}
@@ -237,7 +238,7 @@ def cross_validated(
 def run(
     task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Answer every request, in order; one fit for each set of known labels."""
+    """Answer every request, in order, with one fit per set of known labels."""
     fits = public_fits(task)
     outcomes = []
     for done, request in enumerate(requests, start=1):
@@ -264,7 +265,7 @@ def public_fits(task: GraphTask) -> Callable[[np.ndarray], PublicFit]:
 
 
 def _uniform(task: GraphTask, request: Request) -> Outcome:
-    """Guess: without a known label nothing public tells the classes apart."""
+    """Guess uniformly: without a known label, public data do not distinguish the classes."""
     draw = request.streams.generator("guess").integers
     return Outcome(
         test_predictions=draw(task.n_classes, size=task.test_features.shape[0]),
@@ -289,7 +290,7 @@ def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping)
 
 
 def cross_validation_words(request: Request) -> str:
-    """Say on what the settings were compared."""
+    """Describe the data on which the settings were compared."""
     return f"cross-validation on {len(request.known)} public validation labels"
 
 

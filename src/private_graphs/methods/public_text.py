@@ -1,6 +1,7 @@
-"""Representations of texts that are learned from public texts alone: weights, averages, axes.
+"""Representations of texts learned from public texts alone: weights, averages, axes.
 
-Every map here is fixed by public rows; applied to a private row it reads that row and nothing else.
+Public rows determine every map here; applied to a private row, a map reads that row and nothing
+else.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import scipy.sparse
 from private_graphs.tasks import GraphTask, Records, unit_rows
 
 MAX_ROWS = 2000
-"""Principal axes come from at most this many public rows, evenly spaced."""
+"""Maximum number of public rows, evenly spaced, from which principal axes are computed."""
 MAX_RANK = 512
 _EQUAL = 1e-9
 _NO_VARIANCE = 1e-12
-"""Rows of norm 1 that vary by less are equal but for rounding."""
+"""Variance of rows of norm 1 below which they are equal up to rounding."""
 
 
 def public_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
@@ -30,7 +31,7 @@ def public_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
 
 
 def mean_of_neighbours(adjacency: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
-    """Return the (P, P) matrix that replaces each row by the mean over itself and neighbours."""
+    """Return the (P, P) matrix that averages each row over itself and its neighbours."""
     looped = adjacency + scipy.sparse.eye(adjacency.shape[0], format="csr")
     return scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / looped.sum(axis=1).A1) @ looped)
 
@@ -38,9 +39,10 @@ def mean_of_neighbours(adjacency: scipy.sparse.csr_matrix) -> scipy.sparse.csr_m
 def inverse_document_weights(public: scipy.sparse.csr_matrix) -> np.ndarray:
     """Return (d,) weights log((P+1)/(df+1)) of the columns, df counted on P public rows.
 
-    Rows that are weighted already (entries differ within some public row) get ones: the rule that
-    makes presence vectors and TF-IDF vectors alike. A column that no public row has gets the
-    largest weight. Source: Sparck Jones 1972; smoothed as in scikit-learn, without the added 1.
+    If rows are weighted already (entries differ within some public row), all weights are 1: the
+    rule treats presence vectors and TF-IDF vectors alike. A column that occurs in no public row
+    gets the largest weight. Source: Sparck Jones 1972; smoothed as in scikit-learn, without the
+    added 1.
     """
     counts = np.diff(public.indptr)
     filled = np.flatnonzero(counts)
@@ -55,13 +57,13 @@ def inverse_document_weights(public: scipy.sparse.csr_matrix) -> np.ndarray:
 
 
 def reweighted(rows: scipy.sparse.csr_matrix, weights: np.ndarray) -> scipy.sparse.csr_matrix:
-    """Return the rows with columns times ``weights``, scaled to norm 1 again."""
+    """Return the rows with columns times ``weights``, rescaled to norm 1."""
     return unit_rows(rows @ scipy.sparse.diags(weights))
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """A centre and orthonormal principal axes of public rows, by falling variance."""
+    """Centre and orthonormal principal axes of public rows, by decreasing variance."""
 
     centre: np.ndarray
     """(d,)"""
@@ -85,7 +87,7 @@ class Axes:
 def principal_axes(public: scipy.sparse.csr_matrix) -> Axes:
     """Return up to MAX_RANK axes along which the public rows vary.
 
-    Where they do not vary, as one row alone does not, the first column is the only axis.
+    If they do not vary (a single row, for example), the first column is the only axis.
     """
     step = -(-public.shape[0] // MAX_ROWS)
     dense = public[::step].toarray()
@@ -106,24 +108,24 @@ def principal_axes(public: scipy.sparse.csr_matrix) -> Axes:
 
 @dataclass(frozen=True, eq=False)
 class PublicText:
-    """Rows that stand for nodes, and what was learned from public texts to express them in.
+    """Rows that represent nodes, and the maps learned from public texts.
 
-    A training node's row is made of its own record (text and edges to public nodes) and of public
-    texts, so that one replaced node changes one row. Edges among training nodes are not read.
+    A training node's row depends on its own record (text and edges to public nodes) and on public
+    texts, so that a replaced node changes one row. Edges among training nodes are not read.
     """
 
     weights: np.ndarray
-    """(d,) of the columns."""
+    """(d,) weights of the columns."""
     axes: Axes
-    """Of ``public``."""
+    """Principal axes of ``public``."""
     public: scipy.sparse.csr_matrix
     """(P, d): weighted public texts after ``hops`` averages over neighbours, of norm 1."""
     met: scipy.sparse.csr_matrix | None
-    """(P, d): the same after one average less; None without averages."""
+    """(P, d): the same after one average fewer; None without averages."""
     smoothing: scipy.sparse.csr_matrix | None
     """(P, P) means over public neighbours; only under ``graph``."""
     hops: int
-    """Averages over public neighbours; 0 but under ``graph``."""
+    """Number of averages over public neighbours; 0 except under ``graph``."""
 
     @classmethod
     def of(cls, task: GraphTask, hops: int) -> PublicText:
@@ -144,13 +146,14 @@ class PublicText:
         return cls(weights, principal_axes(public), public, met, smoothing, hops)
 
     def for_training(self) -> PublicText:
-        """Return the part that ``training_rows`` reads."""
+        """Return the part that ``training_rows`` needs."""
         return replace(self, public=self.public[:0], smoothing=None)
 
     def training_rows(self, task: GraphTask | Records, nodes: slice) -> scipy.sparse.csr_matrix:
         """Return the (nodes, d) rows of some training nodes, of norm 1 or zero.
 
-        Each is the mean of the node's own weighted text and ``met`` of its public neighbours.
+        Each is the mean of the node's own weighted text and the rows ``met`` of its public
+        neighbours.
         """
         rows = reweighted(task.train_features[nodes], self.weights)
         if self.met is None:

@@ -1,10 +1,10 @@
-"""Softmax regression on scattering, by a few noisy steps along axes of the public images.
+"""Softmax regression on scattering features, by a few noisy Newton steps with public curvature.
 
-Each step takes the gradient of every private image, clips its norm, adds one Gaussian noise to the
-sum (Abadi et al., CCS 2016, with every record in every step), and multiplies it by the inverse of
-the second moments of the public images: a Newton step whose curvature costs nothing. Features:
+Each step clips the gradient of every private image, adds one Gaussian noise to the sum (Abadi et
+al., CCS 2016, with every record in every step), and multiplies it by the inverse second moments of
+the public images: a Newton step whose curvature has no privacy cost. Features:
 ``training.scattering``, in principal coordinates of the public images, partly whitened and scaled
-to norm 1. Labels of public images are read where the method says so.
+to norm 1. Labels of public images are read only by methods that say so.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ STEPS = 8
 CLIP_NORM = 0.5
 RATE = 15.0
 RANK = 800
-"""Principal coordinates at most."""
+"""Maximum number of principal coordinates."""
 _WHITENING = 0.35
 """Coordinates are divided by their variance to this power; 0.5 would whiten."""
 _SMALLEST = 1e-2
-"""Added to variances, of features whose channels have a mean square of 1."""
+"""Number added to variances, of features whose channels have a mean square of 1."""
 _RIDGE = 120.0
-"""Added to second moments: this over n·μ, so that noise moves weak directions little."""
+"""Ridge added to second moments, divided by n·μ, so that noise changes weak directions little."""
 _LEAST_RIDGE = 1e-3
-"""At least, also without DP."""
+"""Smallest ridge, also without DP."""
 _LOT = 100
 _PUBLIC_STEPS = 30
 CONSTANTS = (
@@ -50,14 +50,14 @@ CONSTANTS = (
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Coordinates that public images define."""
+    """Coordinates that public images determine."""
 
     scale: np.ndarray
-    """(d,) factors of features: one for each channel."""
+    """(d,) factors of features, equal within a channel."""
     mean: np.ndarray
-    """(d,) of the scaled features."""
+    """(d,) mean of the scaled features."""
     directions: np.ndarray
-    """(d, r), partly whitened."""
+    """(d, r) directions, partly whitened."""
     moments: np.ndarray
     """(r, r) second moments of the public rows."""
     rows: np.ndarray
@@ -65,7 +65,7 @@ class Axes:
 
     @classmethod
     def of(cls, task: ImageTask) -> Axes:
-        """Learn them from the public images of a task."""
+        """Compute the coordinates from the public images of a task."""
         features = np.concatenate(list(_features(task, task.validation_pixels)))  # (V, c, s)
         size = np.square(features, dtype=np.float64).mean(axis=(0, 2))
         scale = np.repeat(1 / np.sqrt(size + 1e-12), features.shape[2]).astype(np.float32)
@@ -99,7 +99,7 @@ class Axes:
 
 
 def _features(task: ImageTask, pixels: np.ndarray):
-    """Yield (b, channels, places) scattering of images, part by part."""
+    """Yield (b, channels, places) scattering of images, chunk by chunk."""
     from private_graphs.training.image_nets import images_of
     from private_graphs.training.scattering import scattered
 
@@ -109,7 +109,7 @@ def _features(task: ImageTask, pixels: np.ndarray):
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    """Return rows of norm 1; rows of zeros stay."""
+    """Return rows of norm 1; zero rows stay zero."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
@@ -123,10 +123,10 @@ def run(
     private: bool = True,
     labels: bool = False,
 ) -> list[Outcome]:
-    """Answer every request; features are computed once for all, and those with the same public
-    labels train as one batch.
+    """Answer every request; features are computed once for all.
 
-    ``private``: whether private images are read, ``labels``: whether known public labels are.
+    Requests with the same public labels train as one batch. ``private``: whether private images are
+    read; ``labels``: whether known public labels are read.
     """
     import torch
 
@@ -167,7 +167,7 @@ def run(
 
 
 def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarray:
-    """Inverse of the (r, r) second moments, with the ridge that the budget calls for."""
+    """Return the inverse of the (r, r) second moments, with the ridge for the budget."""
     signal = task.n_units * gdp_mu(request.epsilon, task.delta) if request.private else np.inf
     return np.linalg.inv(moments + max(_LEAST_RIDGE, _RIDGE / signal) * np.eye(len(moments)))
 
@@ -181,9 +181,9 @@ def _descend(
     public: tuple[np.ndarray, np.ndarray],
     descent: Descent | None,
 ) -> np.ndarray:
-    """Return (R, P) weights after all steps; the constant column of the model has none.
+    """Return (R, P) weights after all steps; the model has no constant column.
 
-    ``descent`` adds the noise of every step; None where nothing private is read.
+    ``descent`` adds the noise of every step; None if no private data are read.
     """
     inverses = [_inverse(task, request, axes.moments) for request in requests]
     divisor = (task.n_units if descent else 0) + len(public[0])

@@ -1,8 +1,8 @@
-"""What the gradient methods on node texts share: settings, training in batches, events.
+"""Common code of the gradient methods on node texts: settings, training in batches, events.
 
 Rows are principal coordinates of public texts (``public_text``), under ``graph`` of texts averaged
-twice. Settings follow from public numbers by a fixed rule, whatever validation labels are known: no
-label but those of training nodes is read, and those through the noisy steps alone.
+twice. A fixed rule derives settings from public numbers, whatever validation labels are known: the
+only labels that are read are those of training nodes, through the noisy steps alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from private_graphs.tasks import GraphTask
 
 _HOPS = 2
 _MORE_DIRECTIONS = 1.4
-"""Directions of rows averaged over public neighbours, in those of rows that are not."""
+"""Number of directions of rows averaged over public neighbours, relative to rows that are not."""
 _CLIP_NORM = 0.5
 _RANKS = (6, 512)
 _STEPS = (6, 48)
@@ -40,15 +40,15 @@ _OWN_EDGES = (
 
 @dataclass(frozen=True)
 class Configuration:
-    """How one request is answered."""
+    """Settings with which one request is answered."""
 
     rank: int
-    """Principal coordinates that stand for a text."""
+    """Number of principal coordinates that represent a text."""
     steps: Steps
 
 
 def configuration(signal: float, rate: float, rates: tuple[float, float]) -> Configuration:
-    """Return the settings that a signal n·μ/K calls for: more of it, more directions and steps.
+    """Return the settings for a signal n·μ/K: a larger signal gets more directions and steps.
 
     The learning rate is ``rate`` times the square root of the signal, within ``rates``.
     """
@@ -62,7 +62,7 @@ def configuration(signal: float, rate: float, rates: tuple[float, float]) -> Con
 
 @lru_cache(maxsize=256)
 def signal(n_units: int, n_classes: int, epsilon: float, delta: float) -> float:
-    """Return n·μ/K, the size of a class times the noise's inverse scale; at most 20,000."""
+    """Return n·μ/K, the size of a class times the inverse noise scale; at most 20,000."""
     if math.isinf(epsilon):
         return _LARGEST_SIGNAL
     return min(_LARGEST_SIGNAL, n_units * gdp_mu(epsilon, delta) / n_classes)
@@ -70,17 +70,17 @@ def signal(n_units: int, n_classes: int, epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class TextGradients:
-    """Trains one kind of model on node texts; ``run`` is that of a method."""
+    """Trainer of one kind of model on node texts; ``run`` is a method's ``run``."""
 
     model: Callable[[int, int], Model]
-    """Makes the model of (rank, number of classes)."""
+    """Callable: (rank, number of classes) → model."""
     rule: Callable[[float], Configuration]
-    """Settings by the signal n·μ/K, before the rank is cut to the public directions."""
+    """Callable: signal n·μ/K → settings, before the rank is cut to the public directions."""
 
     def run(
         self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
-        """Answer every request, in order; those with equal settings train as one batch."""
+        """Answer every request, in order; requests with equal settings train as one batch."""
         text = PublicText.of(task, _HOPS)
         alike, answer = (partial(each, task, text) for each in (self._configuration, self._answer))
         return in_batches(requests, door, context, alike, answer)
@@ -89,7 +89,7 @@ class TextGradients:
         return self.rule(signal(task.n_units, task.n_classes, request.epsilon, task.delta))
 
     def _configuration(self, task: GraphTask, text: PublicText, request: Request) -> Configuration:
-        """Settings of a request, from public numbers alone."""
+        """Return the settings of a request, from public numbers alone."""
         chosen = self._rule(task, request)
         rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(task) else chosen.rank
         return Configuration(max(1, min(rank, text.axes.rank)), chosen.steps)
@@ -132,7 +132,7 @@ class TextGradients:
 
 
 def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:
-    """(rows, rank) float32 coordinates on the first axes, each row of norm 1 or zero."""
+    """Return (rows, rank) float32 coordinates on the first axes, each row of norm 1 or zero."""
     return text.axes.unit(rows, rank).astype(np.float32)
 
 

@@ -1,11 +1,10 @@
-"""The best classifier that reads texts and training labels alone: no edge, hence edge-level ε = 0.
+"""The best classifier on texts and training labels alone: no edge, hence edge-level ε = 0.
 
 A multinomial logistic regression on damped TF-IDF rows, then votes of the nodes with the most
-similar texts: their label where it is known, else the classes that the regression finds likely. A
-second logistic regression weighs the two. Everything is public where edges are the private unit:
-the texts of all nodes and the training labels, on which all settings are chosen by
-cross-validation. The class probabilities are also what ``edge_votes`` starts from, out of fold on
-training nodes.
+similar texts: their label if known, else the classes that the regression finds likely. A second
+logistic regression combines the two. Everything is public if edges are the private unit: the texts
+of all nodes and the training labels, on which cross-validation chooses all settings. The class
+probabilities are also the initial beliefs of ``edge_votes``, out of fold on training nodes.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from private_graphs.tasks import UNIT_ROWS, GraphTask, unit_rows
 INVERSE_PENALTIES = (1.0, 3.0, 10.0)
 """Candidates C of the regularisation: the loss is Σ cross-entropy + |weights|² / (2 C)."""
 NEIGHBOURHOODS = (3, 5, 10)
-"""Candidates of the number of similar texts that vote."""
+"""Candidate numbers of similar texts that vote."""
 N_CONFIGURATIONS = len(INVERSE_PENALTIES) + len(NEIGHBOURHOODS)
 _FOLDS = 5
 _FLOOR = 1e-6
 _ITERATIONS = 200
 CHOSEN_BY = "hits on the public training labels, by five-fold cross-validation"
-"""On what the settings of ``TextModel`` were compared."""
+"""Data on which the settings of ``TextModel`` were compared."""
 _CHUNK = 512
 
 
@@ -42,10 +41,10 @@ class TextModel:
     """Class probabilities of every node from public data."""
 
     probabilities: np.ndarray
-    """(n+V+M, K) in the order of ``GraphTask.adjacency``: of a training node without the labels of
-    its fold, its own among them, of the others with all training labels."""
+    """(n+V+M, K) in the order of ``GraphTask.adjacency``: a training node's are computed without
+    the labels of its fold (including its own), other nodes' with all training labels."""
     configuration: dict[str, float]
-    """The settings that were chosen."""
+    """The chosen settings."""
     n_configurations: int = N_CONFIGURATIONS
     chosen_by: str = CHOSEN_BY
 
@@ -53,9 +52,9 @@ class TextModel:
 def text_rows(task: GraphTask) -> scipy.sparse.csr_matrix:
     """Return (n+V+M, d) unit rows: signed square roots of the features times sqrt(idf).
 
-    idf is log((1 + N) / (1 + nodes with the word)) + 1 over all N nodes, whose texts are public;
-    a column that no node lacks keeps its weight. Binary words, counts and TF-IDF all come out as
-    damped TF-IDF.
+    idf is log((1 + N) / (1 + nodes with the word)) + 1 over all N nodes, whose texts are public; a
+    column that every node has keeps its weight. Binary words, counts and TF-IDF all become damped
+    TF-IDF.
     """
     parts = (task.train_features, task.validation_features, task.test_features)
     rows = scipy.sparse.csr_matrix(scipy.sparse.vstack(parts))
@@ -124,7 +123,7 @@ def fit_probabilities(
 def similar_texts(rows: scipy.sparse.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes (N, k) of the most similar other texts, nearest first, and their cosines.
 
-    k is ``count``, or N - 1 where that is less. Cosines that are not positive are returned as 0.
+    k is ``count``, or N - 1 if smaller. Non-positive cosines are returned as 0.
     """
     rows = rows.astype(np.float32)
     n_nodes = rows.shape[0]
@@ -151,10 +150,10 @@ def text_votes(nodes: np.ndarray, cosines: np.ndarray, beliefs: np.ndarray) -> n
 
 
 def _folds(n_train: int, n_nodes: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pairs (nodes whose labels are known, nodes that are asked) of the passes, all (N,) bool.
+    """Return pairs (nodes whose labels are known, nodes that are predicted), all (N,) bool.
 
-    Training node i is asked in pass i mod 5, without the labels of that fold; the last pass knows
-    all training labels and asks all other nodes.
+    Training node i is predicted in pass i mod 5, without the labels of that fold; the last pass
+    knows all training labels and predicts all other nodes.
     """
     everyone = np.arange(n_nodes)
     training = everyone < n_train
@@ -177,11 +176,11 @@ def first_beliefs(
 
 
 def fit_text_model(task: GraphTask) -> TextModel:
-    """Fit the classifier: the penalty, then the neighbourhood, of the most out-of-fold hits.
+    """Fit the classifier: first the penalty, then the neighbourhood with the most out-of-fold hits.
 
     Ties go to the first candidate. Texts and training labels are read, no validation labels and no
-    edges. The label of a training node enters its own probabilities through what is chosen by
-    cross-validation (the two settings and the two weights) and by no other way.
+    edges. The label of a training node affects its own probabilities only through what
+    cross-validation chooses (the two settings and the two weights).
     """
     rows, labels, n = text_rows(task), task.train_labels, task.n_train
     n_nodes, n_classes = rows.shape[0], task.n_classes
@@ -221,7 +220,7 @@ def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping)
 def run(
     task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Answer every request alike: nothing is drawn and no budget is spent."""
+    """Answer every request alike: nothing is random and no budget is spent."""
     model = fit_text_model(task)
     predictions = model.probabilities.argmax(axis=1)[task.n_train :]
     outcome = Outcome.of(

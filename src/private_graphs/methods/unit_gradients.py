@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from private_graphs.training.unit_sgd import Steps
 
 _PUBLIC_SEED = 20216
-"""Of public rules: hashed parts, and where k-means starts."""
+"""Seed of public rules: hashed parts, and initial centroids of k-means."""
 _LLOYD = 30
-"""Rounds of k-means at most."""
+"""Maximum number of k-means rounds."""
 _PRIVATE = "the pictures of parts are means of private images: no guarantee covers them"
 
 
@@ -46,27 +46,29 @@ class UnitSettings(Settings):
     rate: float = Field(default=0.2, gt=0, le=1)
     """Probability with which a unit joins a private step."""
     steps: int = Field(default=100, ge=1)
-    """Private steps, where no printed noise says how many."""
+    """Private steps, if no printed noise determines their number."""
     plain_steps: int = Field(default=1500, ge=1)
-    """Steps without DP."""
+    """Number of steps without DP."""
     plain_lot: int = Field(default=256, ge=1)
-    """Records of a step without DP, on average."""
+    """Average number of records of a step without DP."""
     printed: dict[str, tuple[float, int] | tuple[float, int, Literal["undoubled"]]] = {}
-    """Printed ε: noise multiplier, and the steps at which the thesis' accountant gives this ε;
-    ``undoubled`` where it is read without the doubled shift of its Lemma 3."""
+    """Printed ε → noise multiplier, and the steps at which the thesis' accountant gives this ε;
+    ``undoubled``: computed without the doubled shift of the thesis' Lemma 3."""
     draws: int = Field(default=0, ge=0)
-    """Records drawn from each class or part that joins a step; 0: all of them."""
+    """Number of records drawn from each class or part that joins a step; 0: all of them."""
     parts: int = Field(default=50, ge=1)
-    """Parts of a class (subclasses)."""
+    """Number of parts of a class (subclasses)."""
     cells: Literal["centroids", "hash"] = "centroids"
-    """Where parts are public: nearest public centroid, or a keyed hash of the record's number."""
+    """Rule of public parts: nearest public centroid, or a keyed hash of the record's number."""
     copies: int = Field(default=1, ge=1)
-    """Of each photograph, itself among them, where the data hold photographs alone."""
+    """Number of copies of each photograph, including itself, if the data contain photographs
+    only."""
     replaced: bool = False
-    """Whether the images of one class, the seed modulo their number, are public ones of the next
-    class: the neighbour that audits class level (``docs/studies/inversion.md``)."""
+    """Whether the images of one class (the seed modulo the number of classes) are replaced by
+    public ones of the next class: the neighbour that audits class level
+    (``docs/studies/inversion.md``)."""
     examples: bool = False
-    """Whether a picture of each part is kept: its k-means centroid."""
+    """Whether a picture of each part is stored: its k-means centroid."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +76,10 @@ class UnitProtocol(Protocol):
     """How a model was trained."""
 
     standardise: bool
-    """Whether the network sees pictures less their own mean and scaled to norm 1."""
+    """Whether the network sees centred pictures scaled to norm 1."""
     makes_copies: bool
-    """Whether varied copies are made of training photographs, and a record is a photograph with its
-    copies; else the data hold copies already."""
+    """Whether varied copies are made of training photographs, a record being a photograph with
+    its copies; otherwise the data contain copies already."""
     parts: Literal["fitted", "public"]
     """Parts of classes by k-means on private images, or by a public rule."""
 
@@ -115,7 +117,7 @@ def n_units(task: ImageTask, settings: UnitSettings) -> int:
 
 
 def _unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray) -> np.ndarray:
-    """(n,) the unit of each record; -1 for one without a label at class level.
+    """Return (n,) the unit of each record; -1 for one without a label at class level.
 
     ``known`` are the validation records whose labels are public.
     """
@@ -141,7 +143,7 @@ def _hashed(task: ImageTask, settings: UnitSettings) -> bool:
 def _centroids_of(
     task: ImageTask, settings: UnitSettings, known: np.ndarray
 ) -> dict[int, np.ndarray]:
-    """(at most parts, d) centroids of each class: of private images, or of public ones."""
+    """Return (at most parts, d) centroids of each class, of private or of public images."""
     pixels, labels = task.train_pixels, task.train_labels
     if task.protocol.parts == "public":
         pixels, labels = task.validation_pixels[known], task.validation_labels[known]
@@ -152,12 +154,12 @@ def _centroids_of(
 
 
 def hashed_parts(count: int, parts: int) -> np.ndarray:
-    """(count,) number of the part that a record belongs to by its own number alone."""
+    """Return (count,) the part of each record, which depends on the record's number alone."""
     return np.random.RandomState(_PUBLIC_SEED).randint(0, parts, size=count)
 
 
 def _centroids(pixels: np.ndarray, parts: int) -> np.ndarray:
-    """(at most parts, d) centroids of k-means on some images (Lloyd), from images at random."""
+    """Return (at most parts, d) k-means centroids (Lloyd), initialised with random images."""
     from sklearn.cluster import KMeans
 
     means = KMeans(
@@ -167,7 +169,7 @@ def _centroids(pixels: np.ndarray, parts: int) -> np.ndarray:
 
 
 def _nearest(pixels: np.ndarray, centroids: np.ndarray) -> np.ndarray:
-    """(n,) number of the nearest centroid."""
+    """Return (n,) the number of the nearest centroid."""
     distances = np.square(centroids).sum(axis=1) - 2 * _grey(pixels) @ centroids.T
     return distances.argmin(axis=1)
 
@@ -180,7 +182,7 @@ def _grey(pixels: np.ndarray) -> np.ndarray:
 
 
 def _plan(task: ImageTask, request: Request) -> Steps:
-    """How the replica of a request trains."""
+    """Return how the replica of a request trains."""
     from private_graphs.training.unit_sgd import Steps
 
     settings: UnitSettings = request.settings
@@ -194,9 +196,9 @@ def _plan(task: ImageTask, request: Request) -> Steps:
 
 
 def _noise(task: ImageTask, request: Request, noise: float | None = None) -> tuple[float, int]:
-    """Noise multiplier and steps: of what is printed, or for the ε that is asked.
+    """Return noise multiplier and steps: the printed ones, or calibrated for the requested ε.
 
-    ``noise`` is that of a run which was calibrated before.
+    ``noise`` is the multiplier of a run that was calibrated before.
     """
     settings: UnitSettings = request.settings
     if task.protocol.calibration == "proved":
@@ -215,7 +217,7 @@ def _noise(task: ImageTask, request: Request, noise: float | None = None) -> tup
 
 
 def _event(task: ImageTask, settings: UnitSettings, noise: float, steps: int) -> Event:
-    """What private training releases."""
+    """Return the event of private training."""
     unit = task.scenario.unit
     if unit == "record":
         return NoisyGradients(
@@ -241,7 +243,7 @@ def _event(task: ImageTask, settings: UnitSettings, noise: float, steps: int) ->
 
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; ``artifacts`` are what an attack is told beside the parameters."""
+    """See ``Method.stated``; ``artifacts`` are what an attack gets besides the parameters."""
     settings, private = request.settings, request.private
     published = task.protocol.calibration == "published"
     noise, steps = 0.0, settings.plain_steps
@@ -287,7 +289,7 @@ def _copies(task: ImageTask, settings: UnitSettings) -> int:
 
 
 def network(task: ImageTask, settings: UnitSettings) -> Net:
-    """Return the network for the pictures of a task; UserError where they have colours."""
+    """Return the network for the pictures of a task; UserError for colour pictures."""
     from private_graphs.training.picture_nets import NETS
 
     channels, height, width = task.shape
@@ -300,7 +302,7 @@ def network(task: ImageTask, settings: UnitSettings) -> Net:
 def run(
     task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Train every request by itself; what does not depend on it is prepared once."""
+    """Train every request separately; data that all requests share are prepared once."""
     from private_graphs.training.unit_sgd import Units, train
 
     prepared: dict[tuple[str, bytes], _Prepared] = {}
@@ -344,17 +346,17 @@ def _key(request: Request) -> tuple[str, bytes]:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What does not depend on a replica. Where a class is to be replaced, public records follow the
-    n private ones: of no unit, and with labels below -1."""
+    """Data that all replicas share. If a class is to be replaced, public records follow the n
+    private ones, in no unit and with labels below -1."""
 
     net: Net
     rows: np.ndarray
-    """(n, d) as the network sees them."""
+    """(n, d) rows as the network sees them."""
     labels: np.ndarray
     unit: np.ndarray
-    """(n,) the private unit of each record; -1: of none."""
+    """(n,) the private unit of each record; -1: in no unit."""
     examples: np.ndarray | None
-    """(K, parts, h, w) uint8 centroids of the parts; black where there are fewer."""
+    """(K, parts, h, w) uint8 centroids of the parts, padded with black pictures."""
 
 
 def _prepared(task: ImageTask, request: Request) -> _Prepared:
@@ -394,9 +396,9 @@ def _prepared(task: ImageTask, request: Request) -> _Prepared:
 def with_replaced(
     labels: np.ndarray, unit: np.ndarray, n_classes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n,) labels and units after class ``seed`` modulo K got others' records.
+    """Return (n,) labels and units after the records of class ``seed`` modulo K were replaced.
 
-    These are the public records of the class after it, whose label k is given as -2 - k.
+    The new ones are the public records of the next class, whose label k is given as -2 - k.
     """
     place = seed % n_classes
     ours = labels == -2 - (place + 1) % n_classes
@@ -427,11 +429,11 @@ _UNDOUBLED = ", its shift not doubled"
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model as its artifacts tell it: what an attack gets."""
+    """A trained model as its artifacts describe it: what an attack gets."""
 
     net: Net
     parameters: np.ndarray
-    """(P,)."""
+    """(P,) parameters."""
     epsilon: float
     seed: int
     noise_multiplier: float
@@ -441,8 +443,10 @@ class Model:
 
 
 def models(artifacts: Mapping[str, np.ndarray]) -> list[Model]:
-    """Return the models among the artifacts of a job of this method; without parameters where only
-    what is ``stated`` is there."""
+    """Return the models among the artifacts of a job of this method.
+
+    They have no parameters if only the artifacts of ``stated`` exist.
+    """
     none = np.empty(0, np.float32)
     return [
         _model(json.loads(bytes(array)), artifacts.get(name.replace("/about", "/parameters"), none))

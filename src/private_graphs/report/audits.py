@@ -18,7 +18,8 @@ from private_graphs.privacy.statements import Audit, PrivacyStatement, with_audi
 def audit_row(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a finished audit (``attacks.audit.Audit.document``).
 
-    Raises UserError for a document that lacks a field.
+    Raises:
+        UserError: the document lacks a field.
     """
     try:
         settings = {**job.settings, "epochs": document["epochs"]}
@@ -47,15 +48,18 @@ def audit_row(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
 def audited(
     rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the statements with the audits among ``rows`` that speak of their claims.
+    """Return the statements with those audits among ``rows`` that test their claims.
 
-    An audit attacks a tiny task of its own. What it shows may be set against the claim of another
-    run where both claims are one: the same code (method, scenario, protocol, visits, splits), the
-    same ε asked for, the same unit and δ, and an equal or stronger relation. A claim is about
-    every dataset and about all noisy gradients, which an optimizer only processes further, so that
-    dataset, train fraction and optimizer may differ; another number of steps, and with it another
-    noise, is another mechanism under the same rule, so that ``design`` names what was attacked
-    (docs/privacy.md §11). Identifiers stay. Raises UserError where an audit breaks a proof.
+    An audit attacks a tiny task of its own. Its result can be compared with the claim of another
+    run if both claims are the same: the same code (method, scenario, protocol, visits, splits), the
+    same requested ε, the same unit and δ, and an equal or stronger relation. A claim is about every
+    dataset and about all noisy gradients, which an optimizer only post-processes, so dataset, train
+    fraction and optimizer may differ; another number of steps, and with it another noise, is
+    another mechanism under the same rule, so ``design`` names what was attacked (docs/privacy.md
+    §11). Identifiers do not change.
+
+    Raises:
+        UserError: an audit breaks a proof.
     """
     audits = rows[rows["source"] == "audit"].to_dict("records")
     joined = dict(statements)
@@ -94,9 +98,9 @@ def _same_claim(
 
 
 def _falls_alike(audit: Mapping[str, Any], theirs: float, ours: float | None) -> bool:
-    """Return whether the bound is on one side of both values of a budget.
+    """Return whether the bound is on the same side of both values of a budget.
 
-    The same ε asked for gives slightly different budgets at different steps: between the two an
+    The same requested ε gives slightly different budgets for different steps: between the two, an
     audit would refute a claim that was not attacked.
     """
     lower = audit["verdict_epsilon_lower"]

@@ -4,9 +4,9 @@ seaborn draws lines, markers and heatmaps inside panels; Matplotlib writes one d
 and PDF, offline, and equal values give equal bytes. The panels are placed here, in inches.
 
 Pictures are narrow and tall: a phone shows them at full width with text of 12 px, a paper sets them
-in one column. Titles and legends are stacked above and below the panels, so nothing shrinks for
-them. The SVG is what Matplotlib writes, with real text, no background, and a style sheet of other
-colours where the reader prefers dark pages.
+in one column. Titles and legends are stacked above and below the panels, so that they take no space
+from them. The SVG is what Matplotlib writes, with real text, no background, and a style sheet with
+other colours for dark mode.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from private_graphs.report.exhibit import Chart, Heatmap, Pictures
 from private_graphs.report.words import number
 
 WIDTH, LINE, TEXT = 3.5, 0.17, 9.0
-"""Width of every picture and height of a line of text, in inches; size of text in points."""
+"""Width of every picture and height of a line of text, in inches; text size in points."""
 _GAP, _HANDLE = 0.12, 0.34
-"""Space between things, and width of a sample in a legend, in inches."""
+"""Space between elements, and width of a legend sample, in inches."""
 
 _INK, _SOFT, _GRID, _PAPER = "#1b1d22", "#5c6370", "#d9dce1", "#fefefe"
 _SEEN = [sns.color_palette("colorblind")[place] for place in (0, 3, 2, 4, 1, 5, 7)]
-"""The colour-blind palette without the colours that are too light for lines."""
+"""The colour-blind palette without colours that are too light for lines."""
 _NAMED = tuple(mpl.colors.to_hex(0.88 * np.array(colour)) for colour in _SEEN)
-"""Colours of lines with names, darker than the palette for contrast with white; shapes and dashes
+"""Colours of named lines, darker than the palette for contrast with white; markers and dashes
 differ too, for grey print and for every eye."""
 _RANKED = ("#440154", "#414487", "#2a788e", "#1f9a78", "#5f9a1c", "#9a8a00", "#8a8f98")
-"""Colours of lines with numbers, from the largest number down."""
+"""Colours of numeric lines, from the largest number down."""
 _DARK = dict(
     zip(
         (_INK, _SOFT, _GRID, _PAPER, *_NAMED, *_RANKED),
@@ -57,16 +57,17 @@ _DARK = dict(
         strict=True,
     )
 )  # fmt: skip
-"""The colour on a dark page for each colour on a light one."""
+"""Colour in dark mode for each colour in light mode."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
-"""Their number has no divisor with that of the colours: an eighth line is no copy of the first."""
+"""Markers: their number has no divisor in common with that of the colours, so that an eighth
+line differs from the first."""
 _DASHES = ("", (5, 1.5), (3, 1.2, 1, 1.2), (1, 1), (7, 1, 1, 1, 1, 1), (2, 2), (9, 2),
            (4, 1, 4, 1, 1, 1))  # fmt: skip
-"""Dashes of lines, as seaborn takes them."""
+"""Dashes of lines, in seaborn's format."""
 _ACROSS = ((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 4)))
 """Dashes of reference lines."""
 _PLACES = {"paper": 0, "released": 1, "sound": 2}
-"""Protocols look alike in all pictures."""
+"""Style index of protocols, the same in all pictures."""
 _UNPROVED = ("published_only", "refuted")
 _SPREADS = {"std": "one standard deviation", "ci95": "95 % confidence interval"}
 
@@ -74,26 +75,28 @@ _STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "font.size": TEXT, "text.parse_math": False, "text.hinting": "none", "svg.fonttype": "none",
     "pdf.fonttype": 42, "xtick.color": _SOFT, "ytick.color": _SOFT, "axes.facecolor": "none",
-    "image.composite_image": False,  # pixels stay what they are
+    "image.composite_image": False,  # keeps pixels unchanged
     "lines.linewidth": 1.4, "lines.markersize": 4.8, "lines.markeredgewidth": 1.2,
 }  # fmt: skip
 
 _MOST_MARKERS = 40
-"""Of a line: the markers of a curve of hundreds of epochs would hide it."""
+"""Maximum number of markers of a line: those of hundreds of epochs would hide the curve."""
 _Block = tuple[float, Callable[[Figure, float], None]]
-"""A part of a picture: its height in inches, and what draws it below a height of the figure."""
+"""A part of a picture: its height in inches, and a function that draws it below a given height."""
 _Entry = tuple[Mapping[str, Any], str]
-"""A sample of a legend and its words."""
+"""A legend sample and its text."""
 
 
 def draw_chart(chart: Chart) -> Figure:
-    """Return the picture of ``chart``: facets below and beside each other, then what they mean.
+    """Draw ``chart``: facets below and beside each other, then the legend.
 
-    A reference line is the mean of its column, or a line over ``x`` where that varies. Markers are
-    hollow where the status of a point says that no finite ε is proved. Printed numbers are bars
-    across, in the colour of a line where they belong to one alone. ∞ stands apart, at the right.
+    A reference line is the mean of its column, or a line over ``x`` if the column varies. Markers
+    are hollow if the status of a point says that no finite ε is proved. Printed numbers are
+    horizontal bars, in the colour of a line if they belong to exactly one. ∞ is separate, at the
+    right.
 
-    Raises ValueError for a number that a logarithmic axis cannot have.
+    Raises:
+        ValueError: a logarithmic axis gets a number that is not positive.
     """
     with mpl.rc_context(_STYLE):
         frame = chart.drawn if chart.frame.empty else chart.drawn.dropna(subset=[chart.x])
@@ -116,7 +119,7 @@ def draw_chart(chart: Chart) -> Figure:
 
 
 def draw_heatmap(heatmap: Heatmap) -> Figure:
-    """Return a matrix of coloured cells with their numbers, rows from the top."""
+    """Draw a matrix of coloured cells with their numbers, rows from the top."""
     values = np.asarray(heatmap.values, dtype=float)
     n_rows, n_columns = values.shape
     left = _margin(heatmap.rows)
@@ -131,7 +134,7 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
     def paint(figure: Figure, top: float) -> None:
         axis = _axes(figure, left, top - n_rows * side, n_columns * side, n_rows * side)
         sns.heatmap(values, ax=axis, cmap="Blues", vmin=0, vmax=peak, cbar=False,
-                    linewidths=0.3, linecolor="face",  # cells without a gap
+                    linewidths=0.3, linecolor="face",  # no gap between cells
                     annot=np.array(words), fmt="",
                     annot_kws={"size": TEXT * min(1.0, 0.9 * side / widest)},
                     xticklabels=heatmap.columns, yticklabels=heatmap.rows)  # fmt: skip
@@ -144,7 +147,7 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
 
 
 def draw_pictures(pictures: Pictures) -> Figure:
-    """Return a grid of images, with the names of rows and columns; in grey 1 is white."""
+    """Draw a grid of images, with row and column names; in grey images 1 is white."""
     n_rows, n_columns, height, width = pictures.images.shape[:4]
     left = _margin(pictures.rows)
     side = min(0.8, (WIDTH - left) / max(n_columns, 1))
@@ -171,10 +174,10 @@ def draw_pictures(pictures: Pictures) -> Figure:
 
 
 def save(figure: Figure, stem: Path, forms: Collection[str] = ("svg", "png", "pdf")) -> list[Path]:
-    """Write those of ``<stem>.svg``, ``.png`` and ``.pdf`` that are asked for; return the paths.
+    """Write the requested forms ``<stem>.svg``, ``.png`` and ``.pdf``; return the paths.
 
-    Equal figures give equal bytes: there is no date and no version in them, and the identifiers of
-    shapes depend on the name of the file and on what is drawn alone.
+    Equal figures give equal bytes: the files contain no date and no version, and the identifiers of
+    shapes depend only on the file's name and the drawing.
     """
     written = []
     for suffix in _NOTHING:
@@ -190,11 +193,11 @@ _NOTHING = {
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-"""Metadata that Matplotlib writes into files of a kind, and that is left out."""
+"""Matplotlib metadata of each file kind that is left out."""
 
 
 def drawn(figure: Figure, name: str, suffix: str = "svg") -> bytes:
-    """Return the file of a figure; the identifiers of shapes in an SVG depend on ``name``."""
+    """Return the file of a figure; ``name`` determines the identifiers of shapes in an SVG."""
     stream = BytesIO()
     about = {"Title": figure.get_label(), **dict.fromkeys(_NOTHING[suffix])}
     with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
@@ -203,7 +206,7 @@ def drawn(figure: Figure, name: str, suffix: str = "svg") -> bytes:
 
 
 def _for_pages(data: bytes) -> bytes:
-    """Return an SVG as an image that screen readers name by its title, with dark colours."""
+    """Return an SVG as an image with dark colours, whose title screen readers announce."""
     text = data.decode()
     dark = "".join(
         f'[style*="{paint}: {colour}"]{{{paint}:{_DARK[colour]}!important}}'
@@ -217,7 +220,7 @@ def _for_pages(data: bytes) -> bytes:
 
 
 def _stack(title: str, blocks: Sequence[_Block]) -> Figure:
-    """Return a figure of ``title`` and the blocks below each other, as high as they are."""
+    """Return a figure of ``title`` and the blocks below each other, with their total height."""
     blocks = [_text(title, color=_INK, weight="bold", size=10.0), *blocks]
     figure = Figure(figsize=(WIDTH, sum(tall for tall, _ in blocks) + 0.1), label=title)
     top = figure.get_figheight() - 0.05
@@ -249,7 +252,7 @@ def _text(words: str, **style: Any) -> _Block:
 
 
 def _axis_words(*parts: str) -> list[_Block]:
-    """Return what the axes mean, as a paragraph above the panels: arrow, words, arrow, words."""
+    """Return the meaning of the axes, as a paragraph above the panels: arrow, text, arrow, text."""
     words = [f"{arrow} {name}" for arrow, name in zip(parts[::2], parts[1::2], strict=True) if name]
     return [_text("    ".join(words))] if words else []
 
@@ -261,7 +264,7 @@ def _width(words: str, **font: Any) -> float:
 
 
 def _wrap(words: str, width: float, **font: Any) -> list[str]:
-    """Return ``words`` in lines of at most ``width`` inches."""
+    """Wrap ``words`` to lines of at most ``width`` inches."""
     lines = [words]
     for size in range(len(words), 0, -1):
         if all(_width(line, **font) <= width for line in lines):
@@ -275,7 +278,7 @@ def _margin(names: Sequence[str]) -> float:
 
 
 def _legend(entries: Sequence[_Entry], title: str = "") -> _Block:
-    """Return samples with their words, as many in a line as there is room for."""
+    """Return legend samples with their texts, as many per line as fit."""
     places, y = [], 0.0
     x = 0.02 + (_width(title) + _GAP if title else 0.0)
     for style, words in entries:
@@ -344,7 +347,7 @@ def _hollow(rows: pd.DataFrame) -> pd.Series:
 
 
 def _order(values: pd.Series) -> list[Any]:
-    """Return the values in the order of their categories, by size, or as they first come."""
+    """Return the values in the order of their categories, by size, or by first occurrence."""
     values = values.dropna()
     if isinstance(values.dtype, pd.CategoricalDtype):
         return [name for name in values.cat.categories if (values == name).any()]
@@ -362,11 +365,11 @@ def _name(value: Any) -> str:
 
 
 def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
-    """Return how every line looks: numbers have a rank from the largest down, names a place."""
+    """Return the style of every line: numbers by rank (largest first), names by position."""
     lines = chart.frame[chart.line] if chart.line else pd.Series([""])
     order = _order(lines)
     if isinstance(lines.dtype, pd.CategoricalDtype):
-        order = list(lines.cat.categories)  # the same in charts that lack some
+        order = list(lines.cat.categories)  # the same in charts that lack some lines
     ranked = not any(isinstance(line, str) for line in order)
     colours = _RANKED if ranked else _NAMED
     styles = {}
@@ -379,7 +382,7 @@ def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
 
 
 def _places(chart: Chart) -> dict[Any, float]:
-    """Return where every value of ``x`` stands; infinity stands apart from the largest."""
+    """Return the position of every value of ``x``; infinity is separate from the largest."""
     values = _order(chart.frame[chart.x])
     if chart.steps or chart.categories:
         return {value: float(place) for place, value in enumerate(values)}
@@ -397,7 +400,7 @@ def _places(chart: Chart) -> dict[Any, float]:
 
 
 def _ticks(chart: Chart) -> tuple[tuple[float, float], list[float]]:
-    """Return the ends of the axis of values, and the ticks between them."""
+    """Return the limits and ticks of the value axis."""
     frame = chart.frame
     spread = frame[chart.spread].fillna(0) if chart.spread else 0.0
     others = [frame[name] for name in (chart.printed, *chart.references.values()) if name]
@@ -407,7 +410,7 @@ def _ticks(chart: Chart) -> tuple[tuple[float, float], list[float]]:
         low, high = low - 0.5 * abs(low or 1), high + 0.5 * abs(high or 1)
     margin = 0.05 * (high - low)
     scores = pd.concat([frame[chart.y], *others]).dropna()
-    zero = low < 0.25 * high and scores.min() >= 0  # a deviation reaches below it, no score does
+    zero = low < 0.25 * high and scores.min() >= 0  # the spread reaches below zero, no score does
     ends = (0.0 if zero else low - margin, high + margin)
     ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
     return ends, [float(tick) for tick in ticks if ends[0] <= tick <= ends[1]]
@@ -459,7 +462,7 @@ def _points(
     """Draw the marks of one panel, from the back: references, spreads, lines, printed, points."""
     _references(axis, chart, rows, places)
     lines = rows[chart.line] if chart.line else pd.Series("", index=rows.index)
-    lines = lines.astype(object).map(str, na_action="ignore")  # seaborn puts numbers on a scale
+    lines = lines.astype(object).map(str, na_action="ignore")  # else a numeric scale
     styles = {str(line): style for line, style in styles.items()}
     points = pd.DataFrame({
         "line": lines, "value": rows[chart.x].astype(object),
@@ -495,7 +498,7 @@ def _points(
 
 
 def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:
-    """Draw the mean of each reference column across the panel, or over ``x`` where it varies."""
+    """Draw the mean of each reference column across the panel, or over ``x`` if it varies."""
     for dashes, column in zip(cycle(_ACROSS), chart.references.values(), strict=False):
         means = rows.groupby(chart.x, observed=True)[column].mean().dropna()
         style = {"color": _SOFT, "linestyle": dashes, "linewidth": 1.2, "zorder": 1}
@@ -508,7 +511,7 @@ def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[An
 def _shifts(
     chart: Chart, points: pd.DataFrame, places: Mapping[Any, float], order: Sequence[str]
 ) -> pd.Series:
-    """Return how far each point is moved aside, so that the bars of lines can be told apart."""
+    """Return the horizontal shift of each point that separates the error bars of lines."""
     ends = sorted(places.values())
     nearest = min((b - a for a, b in pairwise(ends)), default=1.0)
     most = 0.75 * nearest if chart.categories else min(0.4 * nearest, 0.05 * (ends[-1] - ends[0]))
@@ -520,7 +523,7 @@ def _shifts(
 def _printed(
     chart: Chart, rows: pd.DataFrame, lines: pd.Series
 ) -> dict[tuple[Any, float], str | None]:
-    """Return the line of each printed (x, score), or None where it belongs to no line or many."""
+    """Return the line of each printed (x, score); None if it belongs to no line or to several."""
     if not chart.printed:
         return {}
     owners = lines.groupby([rows[chart.x], rows[chart.printed]], observed=True)
@@ -549,7 +552,7 @@ def _scales(
         axis.axhline(ends[0], color=_SOFT, linewidth=0.8, zorder=0)
     axis.grid(axis="both" if chart.categories else "y", color=_GRID, linewidth=0.8, zorder=0)
     axis.set_axisbelow(True)
-    # Names that would touch their neighbours are left out, never the last one.
+    # Names that would touch their neighbours are left out, except the last one.
     for every in range(1, len(names) + 1):
         kept = list(names.items())[::-1][::every][::-1]
         sides = [(place / (span or 1) * width, _width(name) / 2 + 0.03) for name, place in kept]

@@ -1,8 +1,8 @@
-"""Claims of a source in words: a rule reads rows and says whether each claim holds.
+"""Claims of a source: a rule reads rows and decides whether each claim holds.
 
-What a source says stands in the CSV that its study file lists as ``published: {claims: …}``: an
-``id``, the claim, and the printed value, if it has one. ``studies/<study>/claims.py`` ends with
-``CLAIMS``, a rule for every id.
+The claims are in the CSV that the study file lists as ``published: {claims: …}``: an ``id``, the
+claim, and the printed value, if it has one. ``studies/<study>/claims.py`` ends with ``CLAIMS``, a
+rule for every id.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS = ("id", "claim", "printed", "protocol", "measured", "low", "high", "ver
 
 @dataclass(frozen=True)
 class Measured:
-    """What rows say about a claim, and the interval that it lies in."""
+    """Measurement of a claim, with its interval."""
 
     value: float
     low: float
@@ -43,45 +43,44 @@ class Measured:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a claim is looked at."""
+    """Graph and protocol under which a claim is tested."""
 
     said: dict[str, Any]
-    """Its published row: dataset, value, and what else it names."""
+    """Published row of the claim: dataset, value, and other columns."""
     dataset: str
     protocol: str
-    """Nothing for a claim that no run decides."""
+    """Protocol; empty for a claim that no run decides."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a source: what is measured, and between which values the claim holds."""
+    """A claim of a source: the measurement, and the bounds within which the claim holds."""
 
     id: str
-    """Of its published row."""
+    """Identifier of its published row."""
     measure: Callable[[Results, Place], Measured | None]
-    """Reads the runs on one graph under one protocol; None where none that decides it was run."""
+    """Callable: runs on one graph under one protocol → measurement; None if no run decides it."""
     least: float = -math.inf
     most: float = math.inf
     within: float | None = None
-    """In place of both: it holds this near to the printed value."""
+    """Alternative to both bounds: the largest distance from the printed value."""
     exhibit: str = ""
-    """That shows it: makes the command."""
+    """Exhibit that shows it and makes the command."""
     protocols: Sequence[str] = tuple(PROTOCOLS)
     per_graph: bool = True
-    """Whether it is looked at on every graph, where the claim names none."""
+    """Whether it is tested on every graph, if the claim names none."""
     because: str = ""
-    """Why it is an artefact, or was not run: a sentence, with a link to what shows it."""
+    """Why it is an artefact, or was not run: a sentence, with a link to the evidence."""
 
     def bounds(self, printed: float | None) -> tuple[float, float]:
-        """Return the values between which the claim holds."""
+        """Return the bounds within which the claim holds."""
         if self.within is None:
             return self.least, self.most
         return printed - self.within, printed + self.within
 
 
 def interval(values: Iterable[float], level: float = 1 - CONFIDENCE) -> Measured | None:
-    """Return the mean over runs with Student's interval at a level; of one run it is all
-    numbers."""
+    """Return the mean over runs with Student's interval; all numbers for a single run."""
     known = np.array([value for value in values if not math.isnan(value)])
     if not len(known):
         return None
@@ -96,8 +95,9 @@ def interval(values: Iterable[float], level: float = 1 - CONFIDENCE) -> Measured
 def correlation(values: Iterable[float], n: int) -> Measured | None:
     """Return the mean of correlations of ``n`` points each, with an interval inside [-1, 1].
 
-    It is Student's 95 % interval on Fisher's scale, arctanh, where a correlation beyond 1 - 1/n
-    counts as that: of few points, order alone proves little. Of one correlation it is [-1, 1].
+    This is Student's 95 % interval on Fisher's scale, arctanh, where a correlation beyond 1 - 1/n
+    is set to that: for few points, order alone proves little. A single correlation has the interval
+    [-1, 1].
     """
     known = np.array([value for value in values if not math.isnan(value)])
     if not len(known):
@@ -108,8 +108,7 @@ def correlation(values: Iterable[float], n: int) -> Measured | None:
 
 
 def choice(value: float, of_seeds: Iterable[float]) -> Measured:
-    """Return a chosen setting and the range of what single seeds choose; of one it is all
-    numbers."""
+    """Return a chosen setting and the range of single seeds' choices; all numbers for one seed."""
     found = [value, *of_seeds]
     if len(found) < 3:
         return Measured(value, -math.inf, math.inf)
@@ -117,10 +116,10 @@ def choice(value: float, of_seeds: Iterable[float]) -> Measured:
 
 
 def lowest(parts: Sequence[Iterable[float]], level: float = 1 - CONFIDENCE) -> Measured | None:
-    """Return the interval of the lowest of several differences, each of values by run.
+    """Return the interval of the lowest of several differences, each given as values by run.
 
-    For a claim that all are positive: that all are needs no correction, that one is below has one
-    for their number (Bonferroni). None where a part has no value.
+    For a claim that all are positive: that all are needs no correction; that one is below needs a
+    correction for their number (Bonferroni). None if a part has no value.
     """
     return highest([parts], level) if parts else None
 
@@ -128,11 +127,10 @@ def lowest(parts: Sequence[Iterable[float]], level: float = 1 - CONFIDENCE) -> M
 def highest(
     panels: Sequence[Sequence[Iterable[float]]], level: float = 1 - CONFIDENCE
 ) -> Measured | None:
-    """Return the interval of the panel that is highest, each of which is as high as its lowest
-    part (``lowest``).
+    """Return the interval of the highest panel; a panel is as high as its lowest part.
 
-    For a claim that all parts of some panel are positive: that one panel is has a correction for
-    the number of panels (Bonferroni), that none is needs none.
+    For a claim that all parts of some panel are positive: that one panel is needs a correction for
+    the number of panels (Bonferroni); that none is needs no correction.
     """
     found = [
         [(interval(part, level / len(panels)), interval(part, level / len(parts)))
@@ -149,39 +147,39 @@ def highest(
 
 
 def provided(measured: Measured | None, premise: bool) -> Measured | None:
-    """Return what was measured if the premise of its claim is met, else all numbers.
+    """Return the measurement if the premise of its claim is met, else all numbers.
 
-    A claim about models of equal accuracy says nothing of others, and that nothing changes is true
+    A claim about models of equal accuracy does not apply to others, and "nothing changes" is true
     of any two models that learned nothing.
     """
     return Measured(measured.value, -math.inf, math.inf) if measured and not premise else measured
 
 
 def alike(one: pd.Series, other: pd.Series, within: float) -> bool:
-    """Whether values by seed differ by ``within`` at most: the whole interval has to say so."""
+    """Return whether values by seed differ by at most ``within``, for the whole interval."""
     return verdict(interval((one - other).dropna()), -within, within) == "holds"
 
 
 def learned(*runs: pd.DataFrame) -> bool:
-    """Whether some runs score above the majority class."""
+    """Return whether some runs score above the majority class."""
     above = (interval(each["test_micro_f1"] - each["majority_micro_f1"]) for each in runs)
     return any(each is not None and each.low > 0 for each in above)
 
 
 def exact(value: float | None) -> Measured | None:
-    """Return a value that is no estimate: of one run it would be."""
+    """Return a measurement with an interval of width zero."""
     return None if missing(value) else Measured(float(value), float(value), float(value))
 
 
 def shown_to_proved(statement: Mapping[str, Any]) -> Measured:
-    """Return the ε of a statement: from what an attack shows to what is proved."""
+    """Return the interval of a statement's ε: from the attack's lower bound to the proved ε."""
     shown = (statement["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
     proved = math.inf if statement["epsilon_proved"] is None else statement["epsilon_proved"]
     return Measured(shown if math.isinf(proved) else proved, shown, proved)
 
 
 def verdict(measured: Measured | None, least: float, most: float) -> str:
-    """Return one of ``VERDICTS``: whether all, none or some of the interval is in the claim."""
+    """Return one of ``VERDICTS``: whether all, none or part of the interval is in bounds."""
     if measured is None:
         return "not_run"
     if least <= measured.low and measured.high <= most:
@@ -190,10 +188,12 @@ def verdict(measured: Measured | None, least: float, most: float) -> str:
 
 
 def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
-    """Return ``COLUMNS`` and ``because``: a row per claim, graph and protocol.
+    """Return ``COLUMNS`` and ``because``: one row per claim, graph and protocol.
 
-    A claim that names no graph is looked at on each that is at hand: its id is ``<id>.<graph>``.
-    Raises UserError where rules and published claims do not belong together.
+    A claim that names no graph is tested on each available graph, with the id ``<id>.<graph>``.
+
+    Raises:
+        UserError: rules and published claims do not match.
     """
     said = {row["id"]: row for row in results.published(PUBLISHED).to_dict("records")}
     alone = sorted(set(said) ^ {claim.id for claim in claims})
@@ -208,8 +208,10 @@ def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
 
 
 def _at_places(results: Results) -> Callable[[str, str], Results]:
-    """Return what gives the runs on one graph under one protocol alone; without a graph, on all;
-    without runs, what is printed."""
+    """Return a function that selects the runs on one graph under one protocol.
+
+    Without a graph it selects those on all graphs; without runs, the printed values.
+    """
     runs, printed = results.runs, results.rows[results.rows["source"] == "published"]
     parts = dict(iter(runs.groupby(["dataset", "protocol"])))
     parts |= {("", name): part for name, part in runs.groupby("protocol")}
@@ -226,7 +228,7 @@ def _rows(
         for dataset in ([named or ""] if named or not claim.per_graph else results.datasets)
         for name in claim.protocols
     ]
-    if not named:  # graphs without the runs that decide it are not named
+    if not named:  # only graphs with runs that decide it are named
         nowhere = [("", name, None) for name in claim.protocols]
         found = [each for each in found if each[2]] or nowhere
     for dataset, protocol, measured in found:
@@ -248,14 +250,14 @@ def _scale(results: Results) -> str:
 
 
 def write_claims(claims: Sequence[Claim], results: Results, folder: Path) -> Path:
-    """Write the verdicts as ``<study>.csv`` of a folder; return its path."""
+    """Write the verdicts as ``<study>.csv`` in a folder; return its path."""
     path = Path(folder) / f"{results.study.id}.csv"
     write_text(path, csv(judged(claims, results)[list(COLUMNS)]))
     return path
 
 
 def read_claims(claims: Sequence[Claim], path: Path) -> pd.DataFrame:
-    """Return what ``judged`` did when ``write_claims`` wrote ``path``."""
+    """Read the result of ``judged`` that ``write_claims`` wrote to ``path``."""
     numbers = dict.fromkeys(("printed", "measured", "low", "high"), [""])
     frame = pd.read_csv(path, keep_default_na=False, na_values=numbers)
     because = {claim.id: claim.because for claim in claims}
@@ -263,7 +265,7 @@ def read_claims(claims: Sequence[Claim], path: Path) -> pd.DataFrame:
 
 
 def claims_table(frame: pd.DataFrame, title: str) -> Table:
-    """Return verdicts for people: a row per claim, a column per protocol; the CSV has commands."""
+    """Return verdicts for display: a row per claim, a column per protocol."""
     at = {(row["id"], row["protocol"]): row for row in frame.to_dict("records")}
     protocols = [name for name in (*PROTOCOLS, "") if name in set(frame["protocol"])]
     columns = [
@@ -284,12 +286,12 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
         "runs that do not meet the premise of the claim: models that learned nothing, or that are "
         "not of equal accuracy."
     )
-    lines = frame.drop_duplicates("id").drop(columns="protocol")  # each is of all protocols
+    lines = frame.drop_duplicates("id").drop(columns="protocol")  # a row covers all protocols
     return Table(title, frame[list(COLUMNS)], columns, (note,), lines=lines, stacked=True)
 
 
 def reasons(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yield (claim, why it is an artefact or was not run, with links as seen from docs/)."""
+    """Yield (claim, why it is an artefact or was not run), with links relative to docs/."""
     for row in frame[frame["because"] != ""].drop_duplicates("claim").itertuples():
         yield row.claim, row.because
 
@@ -300,7 +302,7 @@ def _graph(row: dict[str, Any]) -> str:
 
 
 def _found(row: dict[str, Any] | None) -> Cell:
-    """Return verdict and measurement."""
+    """Format verdict and measurement."""
     if row is None or missing(row["measured"]):
         return Cell() if row is None else Cell(row["verdict"].replace("_", " "))
     value, low, high = (_short(row[name]) for name in ("measured", "low", "high"))
@@ -313,7 +315,7 @@ def _found(row: dict[str, Any] | None) -> Cell:
 
 
 def _short(value: float) -> str:
-    """Return at most three decimals, fewer of large numbers."""
+    """Format with at most three decimals, fewer for large numbers."""
     whole = math.isinf(value) or value == round(value)
     text = number(value) if whole else number(value, 1 if abs(value) > 10 else 3)
     return "0.000" if text == "-0.000" else text

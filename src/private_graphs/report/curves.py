@@ -1,7 +1,7 @@
-"""Learning curves of a method: what its runs scored after every epoch.
+"""Learning curves of a method: scores of its runs after every epoch.
 
-They are kept of seeded runs on built-in data alone (``run.execute``) and are not recorded, so that
-they are of the reader's own runs.
+They are kept only for seeded runs on built-in data (``run.execute``) and not recorded, so they are
+those of the reader's own runs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from private_graphs.report.results import Results
 from private_graphs.result import CURVE
 
 CURVES = {"validation_micro_f1": "validation micro-F1", "validation_loss": "validation loss"}
-"""Names of curves, with the words for them."""
+"""Curve names and their displayed names."""
 _PLACE = ["dataset", "scenario", "protocol", "epsilon"]
 _JOB = ["study", "group", "job", "settings", "validation_labels"]
 _POINTS = 12
-"""Of a line: what a picture of this size can show."""
+"""Maximum number of points of a line at this picture size."""
 NOTES = (
     "Of several settings, those with the highest mean validation micro-F1. Networks that are "
     "trained one after the other stand one after the other.",
@@ -30,7 +30,7 @@ NOTES = (
 
 
 def learning_curves(results: Results, method: str) -> Iterator[Chart]:
-    """Yield a chart for every kind of curve that runs of ``method`` keep: a line for each ε."""
+    """Yield a chart for every kind of curve of ``method``'s runs, with one line per ε."""
     runs = results.runs
     runs = runs[(runs["method"] == method) & runs["selected"].fillna(True).astype(bool)]
     runs = runs[runs["validation_micro_f1"].notna()]
@@ -52,7 +52,7 @@ def learning_curves(results: Results, method: str) -> Iterator[Chart]:
 
 
 def _points(results: Results, rows: pd.DataFrame, name: str) -> Iterator[dict[str, object]]:
-    """Yield mean and deviation over the seeds of one place, at some of the epochs."""
+    """Yield mean and deviation over the seeds at some of the epochs."""
     kept = results.artifacts(rows, f"{CURVE}{name}")
     curves = [curve for curve in kept if curve is not None]
     if not curves:
@@ -69,6 +69,6 @@ def _points(results: Results, rows: pd.DataFrame, name: str) -> Iterator[dict[st
 
 
 def _whole(curves: Sequence[np.ndarray]) -> np.ndarray:
-    """Return (epochs, R) curves, the shorter ones with their last value to the end."""
+    """Return (epochs, R) curves; the last value of a shorter one is repeated."""
     most = max(map(len, curves))
     return np.stack([np.pad(each, (0, most - len(each)), "edge") for each in curves], axis=1)

@@ -1,6 +1,6 @@
-"""Exhibits: a table or figure is a value over a tidy frame; one function draws any of a kind.
+"""Exhibits: a table or figure is a value over a tidy frame; one function draws all of a kind.
 
-A file ``studies/<study>/<name>.py`` ends with ``EXHIBIT``; nothing else names it.
+A file ``studies/<study>/<name>.py`` ends with ``EXHIBIT``; no list elsewhere names it.
 """
 
 from __future__ import annotations
@@ -18,59 +18,60 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Cell:
-    """What people see of a value: text, a link to its statement, and how it is to be taken."""
+    """Displayed value of a cell: text, link to its statement, and tone."""
 
     text: str = NOTHING
     statement: str = ""
-    """Identifier of the privacy statement behind it."""
+    """Identifier of the value's privacy statement."""
     tone: str = ""
-    """A class of the page: ``published``, ``words.strength`` of a proved ε, ``refuted``."""
+    """CSS class on the page: ``published``, ``words.strength`` of a proved ε, ``refuted``."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, how a row is shown there, and the group that it stands in."""
+    """Column of a table: head, display of a row, and column group."""
 
     head: str
     show: Callable[[dict[str, Any]], Cell | str]
     group: str = ""
     under: bool = False
-    """On a page it stands below the column before it, in one cell."""
+    """On a page: displayed below the previous column, in the same cell."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people over a frame for programs (``data`` is what the CSV holds)."""
+    """A displayed table over a machine-readable frame (``data`` is the content of the CSV)."""
 
     title: str
     frame: pd.DataFrame
     columns: Sequence[Column]
     notes: Sequence[str] = ()
     panel: str = ""
-    """Column of the rows that starts a new table on the page: ``dataset``."""
+    """Column whose values split the page's table into several: ``dataset``."""
     lines: pd.DataFrame | None = None
-    """What people see, where one of their rows stands for several of ``frame``."""
+    """Displayed rows, if one of them represents several rows of ``frame``."""
     stacked: bool = False
-    """On a narrow screen a row is a card: cells of words, which nobody compares down a column."""
+    """On a narrow screen each row becomes a card: for cells of words, which are not compared by
+    column."""
 
     @property
     def data(self) -> pd.DataFrame:
-        """``frame`` without words for people, which other columns have as names."""
+        """``frame`` without display columns, which other columns duplicate as names."""
         return self.frame.drop(columns=["heading", "title"], errors="ignore")
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The rows that people see."""
+        """Displayed rows."""
         return self.frame if self.lines is None else self.lines
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The same, as every writer reads them."""
+        """Displayed rows as dictionaries, as every writer reads them."""
         return self.shown.to_dict("records")
 
 
 _OF_A_POINT = ("dataset", "protocol", "epsilon", "status", "statement_id")
-"""Columns that say where a point of a chart comes from."""
+"""Columns with the provenance of a chart's point."""
 
 
 @dataclass(frozen=True)
@@ -81,39 +82,40 @@ class Chart:
     frame: pd.DataFrame
     """One row per point: ``x``, ``y``, ``spread``, ``line``, facets, ``status``, ``statement_id``.
 
-    Names of lines, facets and categories stand in the order of a categorical column, else as they
-    first come; a line that is a number has a rank among the numbers. A row without ``line`` and
-    ``y`` can hold a printed number of no line.
+    Names of lines, facets and categories are in the order of a categorical column, else of first
+    occurrence; a numeric line has a rank among the numbers. A row without ``line`` and ``y`` can
+    hold a printed number that belongs to no line.
     """
     x: str
     y: str = "mean"
     spread: str = "std"
     line: str = ""
-    """Column with the name of the line or marker that a point belongs to."""
+    """Column with the name of the point's line or marker."""
     line_label: str = ""
-    """Words before the lines in the legend."""
+    """Legend title."""
     words: str = ""
-    """Column with words about a line in one row of facets: what is proved there. Every row of
-    facets then has a legend of its own."""
+    """Column with a description of a line in one row of facets: its proved guarantee. Every row
+    of facets then has its own legend."""
     row: str = ""
-    """Column of the rows of facets; further lines of a name are explanations of it."""
+    """Column of the rows of facets; further lines of text in a name explain it."""
     column: str = ""
     printed: str = ""
-    """Column with the number that the paper prints at a point, drawn beside it."""
+    """Column with the paper's printed number at a point, drawn next to it."""
     references: Mapping[str, str] = field(default_factory=dict)
-    """Horizontal lines of a facet: label -> column of the frame (majority class, public data)."""
+    """Horizontal reference lines of a facet: label → column of the frame (majority class, public
+    data)."""
     x_label: str = ""
     y_label: str = ""
     log_x: bool = False
     steps: bool = False
-    """Values of x stand at equal distances, whatever they are."""
+    """Values of x are equally spaced, whatever they are."""
     categories: bool = False
-    """The x values are names: markers without lines, names from top to bottom."""
+    """x values are names: markers without lines, names from top to bottom."""
     notes: Sequence[str] = ()
 
     @property
     def drawn(self) -> pd.DataFrame:
-        """The columns of ``frame`` that the picture reads, and where its points come from."""
+        """The columns of ``frame`` that the picture reads, and the provenance of its points."""
         read = {self.x, self.y, self.spread, self.line, self.words, self.row, self.column,
                 self.printed, *self.references.values(), *_OF_A_POINT}  # fmt: skip
         return self.frame[[name for name in self.frame if name in read]]
@@ -130,18 +132,18 @@ class Heatmap:
     row_label: str = ""
     column_label: str = ""
     most: float | None = None
-    """Value of the darkest colour, by default the largest."""
+    """Value of the darkest colour; by default the maximum."""
     notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """A grid of images, such as digits that an attack reconstructs."""
+    """A grid of images, for example digits that an attack reconstructs."""
 
     title: str
     images: np.ndarray
-    """(rows, columns, height, width) in 0..1, of colours with a last axis of red, green, blue and
-    how opaque."""
+    """(rows, columns, height, width) in 0..1; colour images have a last axis of red, green, blue
+    and opacity."""
     rows: Sequence[str]
     columns: Sequence[str]
     notes: Sequence[str] = ()
@@ -153,36 +155,36 @@ Block = Table | Chart | Heatmap | Pictures | str
 
 @dataclass(frozen=True)
 class Bar:
-    """A score in the picture of the overview."""
+    """A score in the overview's picture."""
 
     label: str
     value: float
     tone: str = ""
-    """As ``Cell.tone``; nothing where no private data are read."""
+    """As ``Cell.tone``; empty if no private data are read."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the overview says of a study: a question, sentences, a picture, what is best."""
+    """The overview's entry of a study: question, sentences, picture, best result."""
 
     question: str
     verdict: str
-    """The answer to it, in one sentence."""
+    """The answer, in one sentence."""
     sentences: Sequence[tuple[str, str]]
-    """(first word, the rest), such as ("Printed", "scores of …")."""
+    """(first word, rest), for example ("Printed", "scores of …")."""
     bars: Mapping[str, Sequence[Bar]]
     """By dataset: scores from 0 to 1."""
     caption: str
     best: str
-    """The scores of the best proved methods, in a few words."""
+    """Short text with the scores of the best proved methods."""
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure of a paper, or one of ours."""
+    """A table or figure of a paper, or an additional one of this project."""
 
     name: str
-    """Such as table1: also the name of its files and page."""
+    """Name of the exhibit, its files and its page, for example table1."""
     title: str
     groups: Sequence[str]
     """Run groups that it reads: of its own study, or of another one as ``lrec2022.B``."""
@@ -191,16 +193,16 @@ class Exhibit:
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
     answer: Callable[[Any], Answer | None] | None = None
-    """``answer(results)``: what the overview says of its study; None where runs are missing."""
+    """``answer(results)``: the overview's entry of its study; None if runs are missing."""
     statistics: bool = False
-    """Whether it shows the sizes of the study's datasets, which are built for it then."""
+    """Whether it shows dataset sizes, for which the study's datasets are then built."""
 
     def reads(self, study_id: str) -> list[tuple[str, str]]:
-        """Return (study, run group) of what it reads as an exhibit of ``study_id``."""
+        """Return the (study, run group) pairs that it reads as an exhibit of ``study_id``."""
         parts = (group.rpartition(".") for group in self.groups)
         return [(owner or study_id, group) for owner, _, group in parts]
 
     def rows_of(self, rows: pd.DataFrame, study_id: str) -> pd.Series:
-        """Return which of some tidy rows are of the run groups that it reads."""
+        """Return which tidy rows belong to the run groups that it reads."""
         names = [".".join(pair) for pair in self.reads(study_id)]
         return (rows["study"] + "." + rows["group"]).isin(names)

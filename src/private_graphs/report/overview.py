@@ -1,4 +1,4 @@
-"""What can be said of many rows at once: verdicts, guarantees, and how numbers were made."""
+"""Summaries of many rows: verdicts, guarantees, and how numbers were made."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ NOISE_SOURCES = {
     "were secret",
     "os_entropy": "from the operating system",
 }
-"""Words for where the noise comes from."""
+"""Descriptions of noise sources."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is true of the printed numbers of an exhibit, under one protocol."""
+    """Verdict on the printed numbers of an exhibit, under one protocol."""
 
     protocol: str
     scores: int
-    """Printed scores whose setting was run."""
+    """Number of printed scores whose setting was run."""
     met: int
-    """Of these: how many lie within two standard deviations of the seeds, as they are rounded."""
+    """Number of these within two standard deviations of the seeds, as rounded in print."""
     budgets: int
-    """Printed ε whose setting was run."""
+    """Number of printed ε whose setting was run."""
     hold: int
     refuted: int
     shown: float | None
-    """The largest ε that attacks show where the printed one is refuted."""
+    """Largest ε that an attack shows where the printed one is refuted."""
     larger: float | None
-    """The largest ε that is proved where the printed one is not."""
+    """Largest proved ε where the printed one is not proved."""
 
     @property
     def unproved(self) -> int:
-        """Printed ε that neither hold nor are refuted."""
+        """Number of printed ε that neither hold nor are refuted."""
         return self.budgets - self.hold - self.refuted
 
     @property
     def answer(self) -> Cell:
-        """Whether the printed ε are true, in words."""
+        """Return whether the printed ε are true, in words."""
         if not self.budgets:
             return Cell("no ε is printed")
         if self.hold == self.budgets:
@@ -66,13 +66,13 @@ class Verdict:
 
 
 VERDICT_WORDS = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
-"""Words for the verdicts on claims that runs can give, in the plural."""
+"""Plural verbs for the verdicts on claims."""
 
 
 def finding(shelf: Shelf, claims: pd.DataFrame | None = None) -> str:
-    """Return one line on what the runs of a study say of the ε and the claims of its paper.
+    """Return one line on the verdicts of a study's runs on its paper's ε and claims.
 
-    A claimed ε holds where at most that is proved; ``claims`` are the verdicts of
+    A claimed ε holds if the proved ε is not larger; ``claims`` are the verdicts of
     ``claims.judged``, if the study has any.
     """
     study = shelf.results.study.id
@@ -98,18 +98,18 @@ def finding(shelf: Shelf, claims: pd.DataFrame | None = None) -> str:
 
 
 def _holds(statement: PrivacyStatement) -> bool:
-    """Whether the published ε is proved."""
+    """Return whether the published ε is proved."""
     proved, published = statement.epsilon_proved, statement.epsilon_published
     held = proved is not None and proved <= published * (1 + 1e-9)
     return held and statement.status != "refuted"
 
 
 _PRINTED = {"protocol", "published", "mean", "std", "epsilon", "status", "epsilon_proved"}
-"""Columns of the frame of a table that holds printed scores against ours."""
+"""Columns of a table's frame that compares printed scores with ours."""
 
 
 def verdicts(blocks: Iterable[Block]) -> list[Verdict]:
-    """Return what is true of the numbers that the tables of an exhibit print, by protocol."""
+    """Return verdicts, by protocol, on the numbers that the tables of an exhibit print."""
     frames = [block.frame for block in blocks
               if isinstance(block, Table) and set(block.frame) >= _PRINTED]  # fmt: skip
     if not frames:
@@ -135,7 +135,7 @@ def _verdict(protocol: str, rows: pd.DataFrame) -> Verdict:
 
 
 def truth(found: Sequence[Verdict]) -> Table:
-    """Return verdicts as a table: is the printed ε true, and are the printed scores met."""
+    """Return verdicts as a table: whether the printed ε is true, and the printed scores are met."""
     columns = [
         Column("as in", lambda row: PROTOCOLS[row["protocol"]].name),
         Column("printed scores met", lambda row: f"{row['met']} of {row['scores']}"),
@@ -155,10 +155,10 @@ def _private(epsilon: pd.Series) -> pd.Series:
 
 
 def guarantees(shelf: Shelf, method: str = "") -> Table:
-    """Return score and privacy of every ε that was asked for: claimed, proved, and attacked.
+    """Return score and privacy of every requested ε: claimed, proved, and attacked.
 
-    One row per dataset, method, scenario, protocol and ε, of one method or of all; where
-    statements differ the weakest counts.
+    One row per dataset, method, scenario, protocol and ε, of one method or of all; if statements
+    differ, the weakest counts.
     """
     keys, runs = ["dataset", "method", "scenario", "protocol", "epsilon"], shelf.own.runs
     if method:
@@ -251,7 +251,7 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
 
 
 def command(shelf: Shelf, exhibit: Exhibit) -> str:
-    """Return the command that makes an exhibit with what a shelf has of it."""
+    """Return the command that makes an exhibit from the runs that a set of results has."""
     study, rows = shelf.results.study, shelf.rows_of(exhibit)
     scale = study.recorded_scale if shelf.made else shelf.name
     keys = {"scale": scale, "exhibits": f"{study.id}.{exhibit.name}"}
@@ -267,7 +267,7 @@ def command(shelf: Shelf, exhibit: Exhibit) -> str:
 
 
 def _settings(rows: pd.DataFrame) -> str:
-    """Say which values the settings of a method have; the chosen ones, where some were chosen."""
+    """Describe the values of a method's settings; of chosen settings, the chosen values."""
     values: dict[str, set[str]] = {}
     for text in rows.loc[rows["selected"].fillna(True).astype(bool), "settings"].dropna().unique():
         for name, value in json.loads(text).items():

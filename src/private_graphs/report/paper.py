@@ -29,8 +29,10 @@ _HEAD = r"""\documentclass[a4paper,landscape]{article}
 def write_paper(results: Path, recorded: Path, out: Path) -> list[Path]:
     """Write ``<out>/<shelf>/<study>/main.tex`` with its tables and pictures; return the paths.
 
-    ``pdflatex main.tex`` in such a folder makes the document. Raises UserError where there is
-    nothing to show.
+    ``pdflatex main.tex`` in such a folder makes the document.
+
+    Raises:
+        UserError: there is nothing to show.
     """
     shelves = read_shelves(Path(results), Path(recorded))
     if not shelves:
@@ -39,7 +41,7 @@ def write_paper(results: Path, recorded: Path, out: Path) -> list[Path]:
 
 
 def paper_of(shelf: Shelf, out: Path) -> list[Path]:
-    """Write the folder of one shelf, named after its study; return the paths."""
+    """Write the folder of one set of results, named after its study; return the paths."""
     folder = out / shelf.results.study.id
     files = write_all(folder, shelf, ("tex", "pdf"))
     body = "\n".join(_parts(shelf, files))
@@ -62,7 +64,7 @@ def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
 
 
 def _place(exhibit: Exhibit) -> tuple[int, ...]:
-    """Order of a paper: tables by number, figures by number, then what is ours."""
+    """Sort key: tables by number, figures by number, then exhibits of this project."""
     found = re.fullmatch(r"(table|figure)(\d+(?:_\d+)*)", exhibit.name)
     if found is None:
         return (2,)

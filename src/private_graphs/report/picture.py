@@ -1,7 +1,7 @@
-"""The picture of the overview: scores by dataset as one SVG, for a page and for the README.
+"""The overview's picture: scores by dataset as one SVG, for a page and for the README.
 
-Text is as large as that of the page beside it, colours follow dark mode, and every number stands
-beside its mark, so that the picture can be read aloud.
+Text has the size of the surrounding page, colours follow dark mode, and every number is next to its
+mark, so that the picture can be read aloud.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ COLOURS = {
     "e20": ("#95650a", "#e3b04b"), "vacuous": ("#5f656e", "#9aa2af"),
     "none": ("#a1361b", "#ffab8f"), "refuted": ("#b3261e", "#ff8a80"),
 }  # fmt: skip
-"""Light and dark colours of pages and pictures, the scale of ε (``words.SCALE``) among them."""
+"""Light and dark colours of pages and pictures, including the scale of ε (``words.SCALE``)."""
 
 
 def variables(dark: bool) -> str:
-    """Return the colours as properties of a style sheet."""
+    """Return the colours as CSS properties."""
     return "".join(f"--{name}:{values[dark]};" for name, values in COLOURS.items())
 
 
 def picture(bars: Mapping[str, Sequence[Bar]], *, alone: bool = False) -> str:
-    """Return an SVG with the bars of every dataset beside each other.
+    """Return an SVG with the bars of all datasets side by side.
 
-    ``alone``: a file of its own, which brings its colours; else those of the page hold.
+    ``alone``: a separate file, which includes its colours; otherwise the page's colours apply.
     """
     rows = max(map(len, bars.values()))
     width, height = _WIDTH * len(bars) + 20 * (len(bars) - 1), _HEAD + rows * _ROW + 6

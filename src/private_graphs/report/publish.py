@@ -1,7 +1,7 @@
 """Files of recorded results: for the site, and for ``docs/results``.
 
-Both are made of recorded rows by the exhibits that show a run's own; nothing reads a table that
-was written before.
+The same exhibits that show a user's own runs make both from recorded rows; nothing reads a table
+that was written before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DOCS = ("csv", "md", "svg", "png")
 
 
 def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> list[Path]:
-    """Write all exhibits of a shelf to ``folder``, and remove other files; return the paths."""
+    """Write a set of results' exhibits; remove other files in ``folder``; return the paths."""
     written, drawings = write_all_texts(folder, shelf, forms)
     wait(draw(drawings, -1))
     return written
@@ -30,7 +30,7 @@ def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> lis
 def write_all_texts(
     folder: Path, shelf: Shelf, forms: Collection[str]
 ) -> tuple[list[Path], list[Drawing]]:
-    """As ``write_all``, but for the pictures: they are returned, still to be drawn."""
+    """``write_all`` without drawing: the pictures to draw are returned."""
     written, drawings = [], []
     for exhibit in shelf.exhibits:
         blocks, missing = shelf.blocks(exhibit), shelf.missing.get(exhibit.name, ())
@@ -43,8 +43,7 @@ def write_all_texts(
 
 
 def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results") -> list[Path]:
-    """Write ``docs/<study>/`` of every recorded study: exhibits, picture, and a list; and
-    ``docs/claims/<study>.csv``."""
+    """Write ``docs/<study>/`` of every recorded study, and ``docs/claims/<study>.csv``."""
     written = []
     for shelf in recorded_shelves(recorded):
         folder = Path(docs) / shelf.results.study.id
@@ -60,7 +59,7 @@ def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results"
 
 
 def _page(shelf: Shelf) -> Iterator[str]:
-    """Yield the parts of the page of a study."""
+    """Yield the parts of a study's page."""
     study, made = shelf.results.study, shelf.made
     yield f"# {markdown_text(study.title)}"
     scale = "" if study.recorded_scale == "full" else f" at scale {study.recorded_scale}"

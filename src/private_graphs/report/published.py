@@ -18,12 +18,14 @@ from private_graphs.study import Study
 
 
 def published_rows(study: Study, folder: Path | None = None) -> pd.DataFrame:
-    """Return what a study's sources print as tidy rows: ``group`` is the name in the study file.
+    """Return the printed numbers of a study's sources as tidy rows.
 
-    Columns of a CSV are renamed as the study file says, and must then be columns of rows or
-    settings of the method; others have to be renamed too, if only to themselves. ``folder`` is
-    another one than ``studies/<id>/published``. Raises UserError for a file or column that there is
-    not, and for a setting that the method does not take.
+    ``group`` is the name in the study file. Columns of a CSV are renamed as the study file says,
+    and must then be columns of rows or settings of the method; every other column must be renamed
+    too, if only to itself. ``folder`` replaces ``studies/<id>/published``.
+
+    Raises:
+        UserError: a file or column is missing, or the method has no such setting.
     """
     folder = folder or STUDIES / study.id / "published"
     return tidy(
@@ -63,7 +65,7 @@ def _published(
 
 
 def _settings(where: str, fields: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """Return printed settings as text, in the types that the method gives them."""
+    """Return printed settings as text, in the types that the method declares."""
     typed = {}
     for name, value in values.items():
         if pd.isna(value):

@@ -39,8 +39,8 @@ def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     """Return ``rows`` with a column for every setting.
 
-    A setting whose name a column has already is called ``<name>_setting``: ``epochs`` are those
-    that were trained, ``epochs_setting`` the most that were allowed.
+    A setting whose name is already a column is called ``<name>_setting``: ``epochs`` is the trained
+    number, ``epochs_setting`` the allowed maximum.
     """
     texts = rows["settings"].fillna("{}")
     values = {text: json.loads(text) for text in texts.unique()}
@@ -62,10 +62,12 @@ def collect(
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
     """Read the finished jobs below a folder such as ``results/full``: tidy rows, and statements.
 
-    ``jobs`` are the identifiers of those that count, by default all. Runs (``source`` is own) come
-    before audits. Statements are as they were written, without audits (``audits.audited``). With
-    the folder of built datasets, ``data/processed``, scores are computed again where the dataset is
-    there. Raises UserError for a file that is damaged: which one, what is wrong, what to do.
+    ``jobs`` are the identifiers of the jobs to read, by default all. Runs (``source`` is own) come
+    before audits. Statements are as written, without audits (``audits.audited``). With the folder
+    of built datasets, ``data/processed``, scores are recomputed if the dataset is there.
+
+    Raises:
+        UserError: a file is damaged: which one, what is wrong, what to do.
     """
     runs, audits, statements = [], [], {}
     labels = labels_in(processed)
@@ -85,8 +87,8 @@ def read_job_folder(
 ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]], dict[str, Any] | None]:
     """Return rows, statements and audit of the finished job ``name`` after all checks.
 
-    Raises UserError for a damaged file, for files of another job, and for rows that are not those
-    that were planned.
+    Raises:
+        UserError: a file is damaged or belongs to another job, or rows differ from the plan.
     """
     with readable(folder / JOB_FILE) as path:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
@@ -106,7 +108,7 @@ def read_job_folder(
 
 
 def labels_in(processed: Path | None) -> Labels:
-    """Return the labels of built datasets, of those alone that rows were made with."""
+    """Return the labels of built datasets, only of those with which the rows were made."""
 
     @cache
     def read(folder: Path) -> tuple[str, np.ndarray] | None:
@@ -123,7 +125,7 @@ def labels_in(processed: Path | None) -> Labels:
         if not missing(row["view"]):
             folder = folder / row["features"] / row["view"]
         fingerprint, values = read(folder) or (None, None)
-        # with fresh noise a row has a keyed hash of its data, which nothing can be compared with
+        # under fresh noise a row has a keyed hash of its data, which cannot be compared
         told = row["noise_source"] == "os_entropy" or fingerprint == row["data_fingerprint"]
         return values if told else None
 
@@ -142,7 +144,7 @@ def _check_plan(folder: Path, job: Job, rows: pd.DataFrame) -> None:
     if not rows["replica_id"].is_unique:
         raise UserError(f"{folder / 'runs.parquet'}: two rows of one run; expected each run once")
     if not method_named(job.method).reads_private:
-        return  # public data with all labels leave nothing to draw: one seed
+        return  # public data with all labels: nothing is random, one seed
     budgets = {*job.epsilons, *(job.validation_epsilons if job.validation_labels else ())}
     made = set(zip(rows["epsilon"], rows["seed"], strict=True))
     if made - set(product(budgets, job.seeds)) or set(product(job.epsilons, job.seeds)) - made:

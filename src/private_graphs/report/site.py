@@ -1,8 +1,8 @@
-"""The site: ``results/index.html`` and the pages behind it in ``results/site``.
+"""The site: ``results/index.html`` and its pages in ``results/site``.
 
-A page per exhibit, dataset, method and privacy statement, and for each study one of every ε. All
-are static and need no network. A page shows one thing from every shelf that has it, so that
-recorded results stand beside the reader's own.
+There is one page per exhibit, dataset, method and privacy statement, and per study one of every ε.
+All are static and need no network. A page shows every set of results (*shelf*) that has its
+subject, so that recorded results are next to the reader's own.
 """
 
 from __future__ import annotations
@@ -66,37 +66,37 @@ _UNSAFE = re.compile(r"[^-.\w]")
 _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _FORMS = ("csv", "md", "tex")
-"""Files of recorded exhibits, whose pictures stand in the pages alone."""
+"""Files of recorded exhibits, whose pictures are embedded in the pages only."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A study with its shelves: what the overview lists and the navigation leads to."""
+    """A study with its sets of results: an entry of the overview and of the navigation."""
 
     shelves: Sequence[Shelf]
     verdicts: Mapping[str, pd.DataFrame]
-    """On the claims of the paper's text, by the name of a shelf; all others are judged here."""
+    """Verdicts on the text's claims, by name of the set of results; others are judged here."""
 
     @property
     def study(self) -> Any:
-        """The study that all shelves are of."""
+        """The study of all sets of results."""
         return self.shelves[0].results.study
 
     @cached_property
     def exhibits(self) -> dict[str, Exhibit]:
-        """Every exhibit that a shelf has, by name."""
+        """Every exhibit of any set of results, by name."""
         return {each.name: each for shelf in self.shelves for each in shelf.exhibits}
 
     @cached_property
     def pages(self) -> list[tuple[str, str]]:
-        """(address, label) of its pages, in their order."""
+        """Return (address, label) of its pages, in order."""
         exhibits = [(self.address(name), name_of(each)) for name, each in self.exhibits.items()]
         claims = [(self.address(CLAIMS), "Claims of the text")] if self.claims else []
         return [*exhibits, *claims, (self.address(PRIVACY), "Every ε")]
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
-        """Verdicts on the claims of the paper's text, by the name of a shelf; nothing of none."""
+        """Verdicts on the text's claims, by name of the set of results; empty without claims."""
         claims = claims_of(self.study.id)
         return {
             shelf.name: self.verdicts[shelf.name] if shelf.name in self.verdicts
@@ -112,11 +112,11 @@ class Entry:
         return f"snakemake --cores all --config scale=full studies={self.study.id}"
 
     def address(self, name: str) -> str:
-        """Address of a page from the folder of ``index.html``."""
+        """Return the address of a page relative to the folder of ``index.html``."""
         return f"{SITE}/{self.study.id}/{name}.html"
 
     def beside(self, address: str) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
-        """Return (address, label) of the pages before and after one of its pages."""
+        """Return (address, label) of the previous and the next page of one of its pages."""
         ends = [("index.html", "Overview"), *self.pages, None]
         place = [page[0] for page in ends[:-1]].index(address)
         return ends[place - 1], ends[place + 1]
@@ -128,12 +128,15 @@ def write_site(
     processes: int = 1,
     verdicts: Iterable[Path] = (),
 ) -> list[Path]:
-    """Write ``index.html`` and the pages behind it; return their paths.
+    """Write ``index.html`` and its pages; return their paths.
 
-    Shows the exhibits that are below ``<scale>/exhibits``, and those of ``recorded``, whose tables
-    are written to ``recorded/exhibits`` and whose pictures are drawn by so many processes.
-    ``verdicts`` are files ``results/<shelf>/claims/<study>.csv`` that were written for what is
-    there now; all other claims are judged. Raises UserError where there is nothing to show.
+    The site shows the exhibits below ``<scale>/exhibits``, and those of ``recorded``, whose tables
+    are written to ``recorded/exhibits`` and whose pictures are drawn by ``processes`` processes.
+    ``verdicts`` are files ``results/<shelf>/claims/<study>.csv`` that match the present results;
+    other claims are judged here.
+
+    Raises:
+        UserError: there is nothing to show.
     """
     root = Path(results_root)
     shelves = read_shelves(root, Path(recorded))
@@ -150,7 +153,7 @@ def write_site(
 
 
 def findings(scale_folder: str | Path) -> list[str]:
-    """Return a line on each study of a finished scale: what its exhibits and claims found."""
+    """Return one line on each study of a finished scale: findings of its exhibits and claims."""
     folder = Path(scale_folder)
     judgements = by_study(sorted((folder / CLAIMS).glob("*.csv")))
     return [
@@ -160,7 +163,7 @@ def findings(scale_folder: str | Path) -> list[str]:
 
 
 def by_study(paths: Iterable[Path]) -> dict[str, dict[str, pd.DataFrame]]:
-    """Read verdicts: by study, then by the name of a shelf."""
+    """Read verdicts: by study, then by name of the set of results."""
     verdicts: dict[str, dict[str, pd.DataFrame]] = {}
     for path in paths:
         frame = read_claims(claims_of(path.stem), path)
@@ -175,16 +178,18 @@ def write_pages(
     recorded_pictures: Path | None = None,
     verdicts: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> list[Path]:
-    """Write the pages of shelves whose exhibits are written; return their paths.
+    """Write the pages of sets of results whose exhibits are written; return their paths.
 
     Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
-    ``<study>/claims.html`` with the claims of the text,
-    ``methods/<method>.html``, ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph
-    of the reader's own), ``statements/<shelf>/<study>-<method>-….html`` with statements of like
-    runs. Files to download and pictures are those of ``<shelf>/exhibits/<study>``, pictures of
-    recorded exhibits those of ``<recorded_pictures>/<study>``, once those that are ``being_drawn``
-    are there. ``verdicts`` by study are as in ``Entry``. Pages that nothing is made of any more are
-    removed. Raises UserError where there is nothing to show, and where a picture is missing.
+    ``<study>/claims.html`` with the claims of the text, ``methods/<method>.html``,
+    ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph of the reader's own),
+    ``statements/<shelf>/<study>-<method>-….html`` with statements of similar runs. Downloads and
+    pictures are those of ``<shelf>/exhibits/<study>``; pictures of recorded exhibits are those of
+    ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. ``verdicts`` by
+    study are as in ``Entry``. Pages without content any more are removed.
+
+    Raises:
+        UserError: there is nothing to show, or a picture is missing.
     """
     studies: dict[str, list[Shelf]] = {}
     for shelf in shelves:
@@ -245,12 +250,12 @@ class _Site:
         }  # fmt: skip
 
     def dataset(self, name: str) -> str:
-        """Address of the page of a dataset."""
+        """Return the address of a dataset's page."""
         folder = "private" if name in self.private else "datasets"
         return f"{SITE}/{folder}/{_UNSAFE.sub('_', name)}.html"
 
     def method(self, name: str) -> str:
-        """Address of the page of a method."""
+        """Return the address of a method's page."""
         return f"{SITE}/methods/{name}.html"
 
     def page(
@@ -264,7 +269,7 @@ class _Site:
         return self.root / address, text
 
     def pages(self) -> Iterator[tuple[Path, str]]:
-        """Yield path and text of every page but those of exhibits, which have pictures."""
+        """Yield path and text of every page, except those of exhibits, which have pictures."""
         cards = [self.card(entry, shelf) for entry in self.entries for shelf in entry.shelves]
         first = next((card for card in cards if card["answer"]), None)
         yield self.page("index.html", "index", self.shelves, cards=cards, first=first)
@@ -307,7 +312,7 @@ class _Site:
                 yield self.exhibit(entry, exhibit)
 
     def card(self, entry: Entry, shelf: Shelf) -> dict[str, Any]:
-        """Return what the overview shows of a shelf."""
+        """Return the overview's card of a set of results."""
         printed = [each for each in shelf.exhibits if each.name in entry.study.published]
         found = verdicts([block for each in printed for block in shelf.blocks(each)])
         answer = shelf.answer
@@ -320,7 +325,7 @@ class _Site:
         }  # fmt: skip
 
     def exhibit(self, entry: Entry, exhibit: Exhibit) -> tuple[Path, str]:
-        """Return the page of an exhibit: a section of each shelf that has it."""
+        """Return the page of an exhibit, with one section per set of results that has it."""
         shelves = [shelf for shelf in entry.shelves if exhibit.name in
                    {each.name for each in shelf.exhibits}]  # fmt: skip
         sections = [self.section(shelf, exhibit) for shelf in shelves]
@@ -331,7 +336,7 @@ class _Site:
         )  # fmt: skip
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
-        """Return what the page of an exhibit shows of one shelf."""
+        """Return the section of an exhibit's page for one set of results."""
         blocks, statements = shelf.blocks(exhibit), self.link(shelf, "../")
         files = exhibit_files(self.root, shelf, exhibit)
         numbered = [block for block in blocks if hasattr(block, "frame")]
@@ -343,7 +348,7 @@ class _Site:
         parts = [_part(truth(found), statements)] if found else []
         for block in blocks:
             part = _part(block, statements)
-            whole = (".md", ".tex") if id(block) in tables else ()  # of all its tables
+            whole = (".md", ".tex") if id(block) in tables else ()  # files of all tables together
             keys = {(exhibit.name, suffix) for suffix in whole}
             for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png"])):
                 place = next((i for i, each in enumerate(group, 1) if each is block), 0)
@@ -360,7 +365,7 @@ class _Site:
         }  # fmt: skip
 
     def picture(self, shelf: Shelf, stem: str) -> Markup:
-        """Return a picture of a shelf for a page. Raises UserError where it is missing."""
+        """Return a set's picture for a page; UserError if it is missing."""
         folder = self.root / shelf.name / "exhibits"
         if shelf.made and self.recorded_pictures is not None:
             folder = self.recorded_pictures
@@ -370,12 +375,12 @@ class _Site:
         return _for_page(path.read_text(encoding="utf-8"), f"{shelf.name}-{stem}")
 
     def with_runs(self, **of: str) -> list[Shelf]:
-        """Return the shelves with runs that have a value ``of`` a column."""
+        """Return the sets of results that have runs with a given value in a column."""
         [(column, value)] = of.items()
         return [shelf for shelf in self.shelves if (shelf.own.runs[column] == value).any()]
 
     def public(self, dataset: str) -> dict[str, list[str]]:
-        """Return, for each scenario, what all statements about a dataset take to be public."""
+        """Return, for each scenario, what all statements about a dataset assume public."""
         facts: dict[str, list[str]] = {}
         for shelf in self.with_runs(dataset=dataset):
             for each in shelf.statements.values():
@@ -385,14 +390,14 @@ class _Site:
         return {scenario: known for scenario, known in sorted(facts.items()) if known}
 
     def sections(self, method: str) -> list[dict[str, Any]]:
-        """Return every ε of the runs of a method, a section for each shelf."""
+        """Return every ε of a method's runs, with one section per set of results."""
         return [{"shelf": shelf, "study": shelf.results.study,
                  "part": self.every(shelf, self.method(method), guarantees(shelf, method=method)),
                  "curves": _curves(shelf, method)}
                 for shelf in self.with_runs(method=method)]  # fmt: skip
 
     def every(self, shelf: Shelf, address: str, table: Table) -> dict[str, Any]:
-        """Return a table that is of no exhibit, with files of its own beside the page."""
+        """Return a table outside any exhibit, with its own files next to the page."""
         stem = f"{address.removesuffix('.html')}-{shelf.results.study.id}-{shelf.name}"
         texts = {"csv": csv(table.frame), "md": markdown(table), "tex": tex(table)}
         files = {f"{stem}.{form}": text for form, text in texts.items()}
@@ -403,7 +408,7 @@ class _Site:
     def appendix(
         self, entry: Entry, name: str, meaning: str, table: Callable[[Shelf], Table]
     ) -> tuple[Path, str]:
-        """Return a page of a study that is of no exhibit: a table of every shelf."""
+        """Return a page of a study outside any exhibit, with one table per set of results."""
         sections, address = [], entry.address(name)
         for shelf in entry.shelves:
             parts = [self.every(shelf, address, table(shelf))]
@@ -415,7 +420,7 @@ class _Site:
         )  # fmt: skip
 
     def statements(self, entry: Entry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
-        """Yield the pages of the privacy statements of a shelf: one for each kind of runs."""
+        """Yield the pages of a set's privacy statements, one per kind of runs."""
         keys = ("study", *says.RUN_KEYS, "selected")
         runs = shelf.runs[[each for each in keys if each in shelf.runs]]
         rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
@@ -443,14 +448,14 @@ class _Site:
             )  # fmt: skip
 
     def link(self, shelf: Shelf, up: str) -> Link:
-        """Return what gives the address of a statement of a shelf, as seen from ``up``."""
+        """Return a function from a set's statements to their addresses relative to ``up``."""
         return lambda name: f"{up}{self.places[shelf.name, name][1]}#{name}"
 
 
 def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return (study, page below ``site``) that tell of a statement, by shelf and identifier.
+    """Return the (study, page below ``site``) of each statement, by set of results and identifier.
 
-    A statement of runs that two studies read is told by the study that they belong to.
+    A statement of runs that two studies read is on the pages of the study to which they belong.
     """
     shelves = [(entry.study.id, shelf) for entry in entries for shelf in entry.shelves]
     here = {(shelf.name, study) for study, shelf in shelves}
@@ -463,7 +468,7 @@ def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
                 continue
             like = (teller, held.dataset, "without-dp")
             if held.status != "not_private":
-                # another number of units stands in most sentences: little would be common
+                # most sentences contain the number of units: with others, little would be common
                 like = (teller, held.method, held.dataset, held.scenario, held.protocol,
                         held.n_units)  # fmt: skip
             page = "-".join(map(str, like))
@@ -473,16 +478,17 @@ def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 _Part = tuple[bool, str, str, str]
-"""Of what a statement tells: whether it is a field, its heading, and a sentence with nothing or
-with a thing that it lists (of a field: its name with one of its values)."""
+"""Part of a statement: whether it is a field, its heading, its sentence or field name, and an
+item that the sentence lists or a value of the field (empty if none)."""
 
 
 _IN_WORDS = ("Several runs together", "What it rests on")
-"""Sections of fields that the words hold in full, where a statement claims or proves anything."""
+"""Sections of fields that the sentences repeat in full, if a statement claims or proves
+anything."""
 
 
 def _told(statement: PrivacyStatement) -> list[_Part]:
-    """Return all that a statement tells in words and in fields."""
+    """Return all parts of a statement, sentences and fields."""
     parts: list[_Part] = []
     paragraphs = says.paragraphs(statement)
     for heading, told in paragraphs:
@@ -502,7 +508,7 @@ def _told(statement: PrivacyStatement) -> list[_Part]:
 
 
 def _said(statement: PrivacyStatement, words: str) -> set[str]:
-    """Return the names of fields that the headline or the words hold under another form."""
+    """Return the names of fields that the headline or the sentences already express."""
     proved = says.SECTIONS["What is proved"]
     said = {proved["epsilon_proved"], proved["vacuous"]}
     if statement.epsilon_published is None or not statement.reads_nothing:
@@ -513,13 +519,13 @@ def _said(statement: PrivacyStatement, words: str) -> set[str]:
 
 
 def _is_in(value: str, words: str) -> bool:
-    """Whether the words hold a long field word for word."""
+    """Return whether the sentences contain a long field word for word."""
     text = value.removeprefix("none: ")
     return len(text) > _LONG and text in words
 
 
 def _alike(lines: Sequence[Sequence[str]]) -> tuple[str, list[list[str]]]:
-    """Return what all lines about runs say, and the lines without it."""
+    """Return the words that all lines about runs share, and the lines without them."""
     parts = [[line.split(", ") for line in own] for own in lines]
     every = [set(line) for own in parts for line in own]
     shared = set.intersection(*every) if len(every) > 1 else set()
@@ -535,7 +541,7 @@ _Fields = dict[bool, dict[str, dict[str, list[str]]]]
 
 
 def _shared(told: Sequence[Sequence[_Part]]) -> list[_Part]:
-    """Return the parts that several statements tell alike, in the order of the first."""
+    """Return the parts that several statements share, in the order of the first one."""
     if len(told) < 2:
         return []
     by_all = set.intersection(*map(set, told))
@@ -545,10 +551,10 @@ def _shared(told: Sequence[Sequence[_Part]]) -> list[_Part]:
 def _groups(
     members: Iterable[tuple[PrivacyStatement, list[_Part], list[str]]], common: Collection[_Part]
 ) -> list[dict[str, Any]]:
-    """Return statements of a method by what they say in one line: what they share, and the rest.
+    """Group statements of a method by their headline; return common and different parts.
 
-    ``members`` are statements with all that they tell and lines about their runs; ``common`` is
-    what all of the page tell.
+    ``members`` are statements with all their parts and lines about their runs; ``common`` are the
+    parts that all statements of the page share.
     """
     alike: dict[tuple[says.Headline, str], list[dict[str, Any]]] = {}
     for statement, told, runs in members:
@@ -585,7 +591,7 @@ def _grouped(parts: Iterable[_Part], rest: bool) -> _Fields:
 
 
 def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:
-    """Return counts by names such as ``2 to 3`` and ``1,024 to 2,047`` in the order of these."""
+    """Sort counts by names such as ``2 to 3`` and ``1,024 to 2,047``."""
     if counts is None:
         return None
     first = {name: int(name.partition(" ")[0].replace(",", "")) for name in counts}
@@ -593,7 +599,7 @@ def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:
 
 
 def _verdicts(claims: pd.DataFrame) -> Table:
-    """Return verdicts as a table, with the reasons of artefacts below, less links to docs/."""
+    """Return verdicts as a table, with the reasons of artefacts below, without links to docs/."""
     table = claims_table(claims, "Claims")
     why = (f"{claim}: {_DOCS_LINK.sub('', reason)}" for claim, reason in reasons(claims))
     columns = [replace(each, group=each.head, head="verdict") if each.head in PROTOCOLS else each
@@ -605,11 +611,11 @@ def _verdicts(claims: pd.DataFrame) -> Table:
 
 
 _LONG = 40
-"""A field of more characters is not said again."""
+"""Length from which a field is not repeated."""
 
 
 def _counted(claims: pd.DataFrame | None) -> list[str]:
-    """Return how many claims that were run have which verdict, a text for every protocol."""
+    """Return the number of claims by verdict, as one text per protocol."""
     if claims is None:
         return []
     numbers = claims.groupby(["protocol", "verdict"]).size()
@@ -634,18 +640,18 @@ def _reasons(statements: Iterable[PrivacyStatement]) -> list[tuple[str, list[str
 
 
 def _part(block: Block, statements: Link = str) -> dict[str, Any]:
-    """Return a block as the templates draw it; with ``text``, ``tables`` or ``picture``."""
+    """Return a block for the templates; with ``text``, ``tables`` or ``picture``."""
     if isinstance(block, str):
         return {"text": block, "files": ()}
     part = {"title": block.title, "notes": block.notes, "files": ()}
-    if isinstance(block, Table):  # each panel scrolls by itself
+    if isinstance(block, Table):  # each panel scrolls separately
         part["tables"] = [Markup(text) for text in html(block, statements)]
     return part
 
 
 def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
     """Return the learning curves of a method as parts of its page."""
-    if shelf.made:  # they are not recorded
+    if shelf.made:  # recorded results have no curves
         return []
     from private_graphs.report.chart import draw_chart, drawn
 
@@ -658,5 +664,5 @@ def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
 
 
 def _for_page(text: str, name: str) -> Markup:
-    """Return an SVG without its head; ``name`` makes its identifiers unique in a page."""
+    """Return an SVG without its XML head; ``name`` makes its identifiers unique in a page."""
     return Markup(_IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :]))

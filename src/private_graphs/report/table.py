@@ -1,4 +1,4 @@
-"""Four writers for any table: CSV for programs; Markdown, LaTeX and HTML for people."""
+"""Table writers: CSV for programs; Markdown, LaTeX and HTML for people."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from private_graphs.report.exhibit import Cell, Column, Table
 from private_graphs.report.words import missing
 
 FILTERS = ("dataset", "protocol")
-"""Columns of rows that a reader of a page can filter by."""
+"""Row columns by which a page can be filtered."""
 
 _LONG = 28
-"""Letters of a first cell that may be broken: it stays in sight while the others scroll."""
+"""Length in letters from which a first cell may be broken: it stays visible during scrolling."""
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -36,7 +36,7 @@ def cells(table: Table) -> Iterator[list[Cell]]:
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """Return a frame as CSV: numbers of seven digits, ``inf`` without DP, nothing if missing."""
+    """Return a frame as CSV: seven significant digits, ``inf`` without DP, empty if missing."""
     plain = frame.astype("object").where(frame.notna(), None)
     return plain.map(_plain).to_csv(index=False, lineterminator="\n")
 
@@ -64,7 +64,7 @@ def markdown_titled(title: str, lines: Sequence[str], notes: Sequence[str]) -> s
 
 
 def markdown_text(text: str) -> str:
-    """Return ``text`` as it stands in Markdown, on one line."""
+    """Return ``text`` escaped for Markdown, on one line."""
     return _escaped(text, _MARKDOWN)
 
 
@@ -91,7 +91,7 @@ def tex(table: Table) -> str:
 
 
 def tex_text(text: str) -> str:
-    """Return ``text`` as it stands in LaTeX, on one line."""
+    """Return ``text`` escaped for LaTeX, on one line."""
     return _escaped(text, _TEX)
 
 
@@ -107,20 +107,20 @@ def _tex_groups(columns: Sequence[Column]) -> list[str]:
 
 
 def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    """(group, number of columns) of neighbouring columns of one group."""
+    """Return (group, number of columns) for adjacent columns of one group."""
     runs = groupby(column.group for column in columns)
     return [(group, len(list(members))) for group, members in runs]
 
 
 Link = Callable[[str], str]
-"""Gives the address of a statement."""
+"""Callable: statement identifier → address."""
 
 
 def html(table: Table, statements: Link = str) -> list[str]:
     """Return tables that a script can sort and filter; cells link to their ``statements``.
 
-    Every value of ``Table.panel`` has a table of its own, without that column. Columns that stand
-    ``under`` another share its cells. All text is escaped.
+    Every value of ``Table.panel`` has its own table, without that column. Columns with ``under``
+    share the cells of the previous column. All text is escaped.
     """
     rows = list(zip(table.rows, cells(table), strict=True))
     if not table.panel or not rows:
@@ -165,7 +165,7 @@ def _html(
 
 
 def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
-    """Return the cells of one or two rows of heads; a group of one column is one head."""
+    """Return the cells of one or two header rows; a group of one column has one header."""
     first, second = "", ""
     for group, members in groupby(stacks, key=lambda stack: table.columns[stack[0]].group):
         heads = [", ".join(table.columns[place].head for place in stack) for stack in members]

@@ -1,6 +1,6 @@
-"""Numbers in words, for terminal, Markdown, LaTeX and page alike.
+"""Formatting of numbers as text, for terminal, Markdown, LaTeX and page alike.
 
-A proved ε is rounded up and what an attack shows is rounded down, so that no words promise more
+A proved ε is rounded up and an attack's lower bound is rounded down, so that no text promises more
 than a statement does.
 """
 
@@ -22,11 +22,11 @@ from private_graphs.report.exhibit import NOTHING, Cell
 
 FEATURES = {"raw": "raw", "bow": "bag of words", "fasttext": "fastText", "bert": "BERT",
             "sbert": "Sentence-BERT"}  # fmt: skip
-"""Words for kinds of features, in the order of tables."""
+"""Names of feature kinds, in the order of tables."""
 RANDOM_MODEL = "tiny, random"
-"""Words for a model that has learnt nothing, which stands in for a trained one."""
+"""Name of a model with random weights, which stands in for a trained one."""
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
-"""Words for optimizers, in the order of tables."""
+"""Names of optimizers, in the order of tables."""
 
 SCALE = {
     "e1": "ε ≤ 1: strong", "e3": "ε ≤ 3: good", "e10": "ε ≤ 10: weak", "e20": "ε ≤ 20: very weak",
@@ -34,7 +34,7 @@ SCALE = {
     "none": "none: no finite ε is proved",
     "refuted": "refuted: an attack shows more than is claimed (99.9 %)",
 }  # fmt: skip
-"""What ``strength`` and ``tone`` mean, from the strongest promise to a broken one."""
+"""Meaning of ``strength`` and ``tone``, from the strongest guarantee to a refuted one."""
 _ENDS = {1: "e1", 3: "e3", 10: "e10", VACUOUS_EPSILON: "e20"}
 
 PROVED_NOTE = (
@@ -62,18 +62,18 @@ _LARGE = 1e6
 
 
 def unit(name: str) -> str:
-    """Return the unit of a guarantee in words."""
+    """Return the name of a guarantee's unit."""
     return {"edge_undirected": "edge"}.get(name, name.replace("_", " "))
 
 
 def features(kind: str, dataset: str) -> str:
-    """Return the words for the features of a dataset: ``BERT (tiny, random)``."""
+    """Return the name of a dataset's features: ``BERT (tiny, random)``."""
     words = FEATURES.get(kind, kind)
     return f"{words} ({RANDOM_MODEL})" if random_features(kind, dataset) else words
 
 
 def random_features(kind: str, dataset: str) -> bool:
-    """Whether these features come from a model with random weights; not of a graph that is gone."""
+    """Return whether the features come from a random model; False for a deleted graph."""
     try:
         return random_model(dataset_spec(dataset), kind)
     except UserError:
@@ -86,7 +86,7 @@ def missing(value: Any) -> bool:
 
 
 def number(value: Any, decimals: int | None = None) -> str:
-    """Return a number for people: infinity as ∞, at most ``decimals`` decimals, none as a dash."""
+    """Format a number: infinity as ∞, at most ``decimals`` decimals, missing as a dash."""
     if missing(value):
         return NOTHING
     if math.isinf(value):
@@ -96,12 +96,12 @@ def number(value: Any, decimals: int | None = None) -> str:
 
 
 def budget(epsilon: float) -> str:
-    """Return an ε that holds, rounded up to two decimals; four digits from a million."""
+    """Format a valid ε, rounded up to two decimals; four digits from a million."""
     return at_most(epsilon) if epsilon >= _LARGE else _rounded(epsilon, ROUND_CEILING)
 
 
 def bound(epsilon: float) -> str:
-    """Return a lower bound on ε, rounded down likewise."""
+    """Format a lower bound on ε, rounded down in the same way."""
     return at_least(epsilon) if epsilon >= _LARGE else _rounded(epsilon, ROUND_FLOOR)
 
 
@@ -110,9 +110,9 @@ def _rounded(value: float, rounding: str) -> str:
 
 
 def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) -> Cell:
-    """Return mean and spread of a point, ``0.552 ± 0.021``; without ± for one run.
+    """Format mean and spread of a point, ``0.552 ± 0.021``; without ± for one run.
 
-    ``times`` is 100 where scores are shown in per cent.
+    ``times`` is 100 for scores in per cent.
     """
     if point is None or missing(point.get("mean")):
         return Cell()
@@ -122,21 +122,21 @@ def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) 
 
 
 def printed(value: Any) -> Cell:
-    """Return a published score with the paper's digits: two decimals, or three."""
+    """Format a published score with the paper's digits: two or three decimals."""
     if missing(value):
         return Cell()
     return Cell(number(value, 2 if round(value, 2) == value else 3), tone="published")
 
 
 def strength(epsilon: Any) -> str:
-    """Return the key of ``SCALE`` for an ε that is proved, or for none."""
+    """Return the key of ``SCALE`` for a proved ε, or for none."""
     if missing(epsilon):
         return "none"
     return next((name for end, name in _ENDS.items() if epsilon <= end), "vacuous")
 
 
 def tone(point: Mapping[str, Any]) -> str:
-    """Return how the privacy of a point is to be taken (``Cell.tone``)."""
+    """Return the tone of a point, which shows its privacy (``Cell.tone``)."""
     if missing(point.get("status")) or point["status"] == "not_private":
         return ""
     if point["status"] == "refuted":
@@ -147,17 +147,17 @@ def tone(point: Mapping[str, Any]) -> str:
 def guarantee(point: Mapping[str, Any] | None) -> Cell:
     """Return what is proved, refuted or open for a point, with its statement.
 
-    ``3.39 per node, model only``; ``none`` where nothing is proved, ``refuted: ε > 3.16`` where an
-    attack shows more than the claim, ``no DP`` without DP. A point has ``status``,
-    ``epsilon_proved``, ``unit``, ``inference``, ``vacuous`` and ``statement_id`` of its statement,
-    and the ``epsilon`` that was asked for: 0 where nothing private is read.
+    ``3.39 per node, model only``; ``none`` without a proof, ``refuted: ε > 3.16`` if an attack
+    shows more than the claim, ``no DP`` without DP. A point has ``status``, ``epsilon_proved``,
+    ``unit``, ``inference``, ``vacuous`` and ``statement_id`` of its statement, and the requested
+    ``epsilon``: 0 if nothing private is read.
     """
     if point is None or missing(point.get("status")):
         return Cell()
     if point["status"] == "not_private":
         return Cell("no DP", point["statement_id"])
     proved, words = point["epsilon_proved"], []
-    if proved == point.get("epsilon") == 0:  # no budget was asked for
+    if proved == point.get("epsilon") == 0:  # no budget was requested
         return Cell("0: nothing private is read", point["statement_id"], tone(point))
     if not missing(proved):
         words.append(f"{budget(proved)} per {unit(point['unit'])}")
@@ -173,9 +173,9 @@ def _refuted(lower: Any) -> str:
 
 
 def limits(point: Mapping[str, Any]) -> list[str]:
-    """Return what limits the ε of a point: ``authors’ accountant: …``, ``model only``, ``vacuous``.
+    """Return the limits of a point's ε: ``authors’ accountant: …``, ``model only``, ``vacuous``.
 
-    The authors' own number is named where two decimals tell it from the claim.
+    The authors' own number is included if it differs from the claim in two decimals.
     """
     limits = []
     authors, claimed = (
@@ -191,9 +191,9 @@ def limits(point: Mapping[str, Any]) -> list[str]:
 
 
 def guarantees(points: pd.DataFrame) -> Cell:
-    """Return what is proved along several points: ``1.59 to 13.21 per node, model only``.
+    """Return what is proved for several points: ``1.59 to 13.21 per node, model only``.
 
-    Ranges are of what is proved; ``none for some`` says that it is not so everywhere.
+    Ranges are those of the proved ε; ``none for some`` means that some points have no proof.
     """
     private = points[points["status"].notna() & (points["status"] != "not_private")]
     if private.empty:
@@ -221,7 +221,7 @@ def guarantees(points: pd.DataFrame) -> Cell:
 
 
 def privacy_notes(points: pd.DataFrame) -> list[str]:
-    """Return what the words of ``guarantee`` mean, as far as ``points`` have them."""
+    """Return explanations of the terms that ``guarantee`` uses for ``points``."""
     private = points[points["status"].notna() & (points["status"] != "not_private")]
     proved = private["epsilon_proved"].notna()
     notes = {

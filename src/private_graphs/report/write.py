@@ -22,7 +22,7 @@ from private_graphs.study import load_study
 
 PICTURES = ("svg", "png", "pdf")
 FORMS = ("csv", "md", "tex", "svg", "png")
-"""What is written of an exhibit; ``report.paper`` alone has PDF, most of whose time are fonts."""
+"""Files of an exhibit; only ``report.paper`` writes PDF, which spends most of its time on fonts."""
 
 
 def write_exhibits(
@@ -34,14 +34,16 @@ def write_exhibits(
     processed: Path | None = None,
     processes: int = 1,
 ) -> list[Path]:
-    """Write the tidy rows of a scale, the exhibits that are named and the verdicts on the claims
-    of their studies (``claims/<study>.csv``); return the paths.
+    """Write the tidy rows of a scale, the named exhibits, and the verdicts on the claims of their
+    studies (``claims/<study>.csv``); return the paths.
 
-    ``exhibits`` are such as ``lrec2022.table1``; ``jobs`` and ``processed`` as in ``rows.collect``.
-    Pictures are drawn by so many ``processes``.
-    ``statistics`` are files of built datasets, which are kept in ``<scale_folder>/datasets``. Files
-    of exhibits that nothing writes any more are removed; ``exhibits/manifest.json`` holds the
-    sha256 of the others. Raises UserError for damaged results and for an exhibit without a run.
+    ``exhibits`` are names such as ``lrec2022.table1``; ``jobs`` and ``processed`` as in
+    ``rows.collect``. ``processes`` processes draw the pictures. ``statistics`` are files of built
+    datasets, which are copied to ``<scale_folder>/datasets``. Files of exhibits that no exhibit
+    writes any more are removed; ``exhibits/manifest.json`` holds the sha256 of the others.
+
+    Raises:
+        UserError: results are damaged, or an exhibit has no run.
     """
     scale_folder, folder = Path(scale_folder), Path(scale_folder) / "exhibits"
     for path in statistics:
@@ -92,9 +94,9 @@ def write_texts(
     forms: Collection[str] = FORMS,
     remarks: Sequence[str] = (),
 ) -> list[Path]:
-    """Write what an exhibit says without pictures, in some of ``FORMS``; return the paths.
+    """Write the texts and tables of an exhibit in some of ``FORMS``; return the paths.
 
-    ``<exhibit>.md`` holds all of it, below its meaning and ``remarks``; ``.tex`` its tables. The
+    ``<exhibit>.md`` holds all of them, below its meaning and ``remarks``; ``.tex`` its tables. The
     first frame of numbers is ``<exhibit>.csv``, the second ``<exhibit>_2.csv``.
     """
     numbered = [block for block in blocks if isinstance(block, (Table, Chart))]
@@ -117,7 +119,7 @@ def _stem(exhibit: Exhibit, index: int) -> str:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture that is still to be drawn, in those of ``forms`` that are pictures."""
+    """A picture to be drawn, in those of ``forms`` that are picture formats."""
 
     block: Chart | Heatmap | Pictures
     stem: Path
@@ -125,7 +127,7 @@ class Drawing:
 
     @property
     def paths(self) -> list[Path]:
-        """Its files: ``<stem>.svg`` and so on."""
+        """Paths of its files: ``<stem>.svg`` and so on."""
         return [self.stem.with_name(f"{self.stem.name}.{form}")
                 for form in PICTURES if form in self.forms]  # fmt: skip
 
@@ -148,9 +150,9 @@ def drawings_of(
 
 
 def draw(drawings: Iterable[Drawing], processes: int = 1) -> Iterator[None]:
-    """Draw pictures in so many processes (-1: one per core) while the caller goes on.
+    """Draw pictures in ``processes`` processes (-1: one per core) in the background.
 
-    They are there after ``wait`` for what this returns.
+    ``wait`` for the returned value until they are finished.
     """
     from joblib import Parallel, delayed
 
@@ -159,14 +161,14 @@ def draw(drawings: Iterable[Drawing], processes: int = 1) -> Iterator[None]:
 
 
 def wait(being_drawn: Iterable[None]) -> None:
-    """Return when all pictures are drawn. Raises what drawing one of them raises."""
+    """Wait until all pictures are drawn; an exception in a drawing is raised here."""
     deque(being_drawn, maxlen=0)
 
 
 def markdown(
     exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str] = (), pictures: bool = True
 ) -> str:
-    """Return an exhibit as Markdown, with or without links to the SVG of pictures beside it."""
+    """Return an exhibit as Markdown, with or without links to the SVG files of its pictures."""
     parts = _parts(exhibit, blocks, remarks, pictures)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

@@ -1,5 +1,5 @@
-"""A study is a folder: ``study.yaml``, printed numbers in ``published``, methods and readers of
-data that no other study uses, claims, and a module that ends with ``EXHIBIT`` per exhibit."""
+"""Studies: one folder per paper, with ``study.yaml``, printed numbers in ``published``, methods
+and readers that no other study uses, claims, and one module ending with ``EXHIBIT`` per exhibit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
 
 
 def modules_of(study_ids: Iterable[str]) -> list[str]:
-    """Return the modules of studies: exhibits, rules of claims, what these share."""
+    """Return the modules of studies: exhibits, rules of claims, and their shared code."""
     names = []
     for package in (f"{__name__}.{study_id}" for study_id in study_ids):
         spec = importlib.util.find_spec(package)
@@ -69,7 +69,7 @@ def named(words: tuple[str, ...], study_ids: list[str]) -> list[tuple[str, str]]
 
 
 def _unknown(word: str, pairs: list[tuple[str, str]], study_ids: list[str]) -> str:
-    """What is wrong with the name of an exhibit, and what names there are."""
+    """Return the error text for an unknown exhibit, with the names that exist."""
     study, _, name = word.rpartition(".")
     if study and study not in study_ids:
         full = [".".join(pair) for pair in pairs]

@@ -17,18 +17,18 @@ from private_graphs.errors import UserError
 
 
 def _places(name: str) -> Iterator[Path]:
-    """Yield where compiled code may be kept: beside the sources, or in the user's cache."""
+    """Yield candidate folders for compiled code: next to the sources, then the user's cache."""
     yield Path(__file__).parent / "__pycache__" / name
     cache = os.environ.get("XDG_CACHE_HOME")
     try:
         base = Path(cache) if cache else Path.home() / ".cache"
-    except RuntimeError:  # a user without a home
+    except RuntimeError:  # a user without a home directory
         return
     yield base / "private-graphs" / name
 
 
 def _writable(folder: Path) -> bool:
-    """Whether a file can be written to ``folder``, which is made: rights alone do not tell."""
+    """Create ``folder`` and return whether it is writable; permission bits do not tell."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -38,14 +38,14 @@ def _writable(folder: Path) -> bool:
 
 
 def _compiled_code_folder() -> Path:
-    """Folder of Numba's cache, named after every file that holds compiled code.
+    """Return the folder of Numba's cache, named by a hash of every file with compiled code.
 
-    Numba watches only the file of the function it caches, not those of the functions that this
-    one calls; a change in any of them has to compile anew. Where no place can be written, a folder
-    of this process alone: compiled code is executed, so that nobody else may leave any there.
+    Numba checks only the file of the function that it caches, not the files of functions that it
+    calls; a change in any of them must recompile. If no candidate is writable, the folder is a
+    private one of this process: compiled code is executed, so no other user may place any there.
 
     Raises:
-        UserError: no temporary folder can be made either; names NUMBA_CACHE_DIR.
+        UserError: no temporary folder can be created either; names NUMBA_CACHE_DIR.
     """
     folder = Path(__file__).parent
     files = [
@@ -75,7 +75,7 @@ def _compiled_code_folder() -> Path:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """Remove a folder at the end of the process that made it, not of its copies."""
+    """Remove a folder when the process that created it exits, but not when its forks do."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 

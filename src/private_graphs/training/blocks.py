@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Structure:
-    """Graphs, blocks and who visits what. R replicas, s parts."""
+    """Graphs, blocks, and which replica visits which block. R replicas, s parts."""
 
     inputs: Inputs
     blocks: Blocks
@@ -225,8 +225,11 @@ def build_structure(
 def parts_of(
     dataset: GraphDataset, kept: np.ndarray, splits: int, streams: PublicStreams
 ) -> np.ndarray:
-    """Part of each kept node. All training nodes are partitioned first, whichever are kept, so
-    that a node's part depends on public facts alone (docs/privacy.md §3)."""
+    """Return the part of each kept node.
+
+    All training nodes are partitioned first, whichever are kept, so that a node's part depends on
+    public facts alone (docs/privacy.md §3).
+    """
     if splits == 1:
         return np.zeros(len(kept), dtype=np.int64)
     nodes = np.flatnonzero(dataset.train_mask)
@@ -242,7 +245,7 @@ def _whole_graph(
     train_fraction: float,
     shared: dict[str, int],
 ) -> int:
-    """Graph of every node but the training nodes that a train fraction removed."""
+    """Add the graph of all nodes except the removed training nodes; return its number."""
     if train_fraction >= 1:
         if "whole" not in shared:
             shared["whole"] = builder.add_graph(dataset.edge_index)
@@ -253,6 +256,6 @@ def _whole_graph(
 
 
 def _induced(builder: _Builder, dataset: GraphDataset, mask: str) -> int:
-    """Graph that the nodes of a mask induce alone."""
+    """Add the graph that the nodes of a mask induce; return its number."""
     group = np.where(getattr(dataset, mask), 0, -1)
     return builder.add_graph(edges_within(dataset.edge_index, group))

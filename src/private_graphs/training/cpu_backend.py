@@ -1,4 +1,4 @@
-"""The compiled kernels behind the contract that the engine calls."""
+"""CPU back end of the engine: the compiled kernels behind the engine's interface."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
 
 
 class CpuBackend:
-    """State and work space of one thread's replicas."""
+    """State and work space of the replicas of one thread."""
 
     def __init__(
         self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State, descent: Descent
@@ -38,17 +38,17 @@ class CpuBackend:
         self.steps = 0
 
     def _catch_up(self, replicas: np.ndarray) -> None:
-        """Apply the noise that rows of W1 still owe."""
+        """Apply the noise that rows of W1 have not received yet."""
         if self.rule.lazy:
             updates.catch_up_all(
                 self.inputs, replicas, self.steps, self.rule, self.state, self.scratch
             )
 
     def begin(self, steps: Sequence[Step]) -> None:
-        """Nothing to send ahead of the coming steps."""
+        """Do nothing: no data have to be sent ahead."""
 
     def train_step(self, step: Step) -> np.ndarray:
-        """One step of every replica of ``step``; returns the loss (A,) of rows scored only."""
+        """Take one step of every replica of ``step``; return the loss (A,) of scored-only rows."""
         scored = np.zeros(len(step.replicas))
         parts = (self.inputs, self.blocks, step, self.rule, self.state, self.scratch)
         if self.descent.door.watch.active and len(step.replicas):
@@ -59,9 +59,10 @@ class CpuBackend:
         return scored
 
     def _watched_step(self, parts: tuple, scored: np.ndarray) -> None:
-        """Take a step by the same two compiled functions, with a look at the sum between them.
+        """Take a step with the same two compiled functions, and show the watch the sum between.
 
-        What is taped is the state after the step, which follows from that before and the noisy sum.
+        The tape gets the state after the step, which is a function of the state before and the
+        noisy sum.
         """
         step, state, s = parts[2], self.state, self.scratch
         for a, r in enumerate(step.replicas):
@@ -77,7 +78,7 @@ class CpuBackend:
                 own[:] = new
 
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
+        """Return mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
         self._catch_up(replicas)
         starts = self.blocks.rows2_start
         scored = starts[block_of + 1] - starts[block_of]
@@ -90,18 +91,18 @@ class CpuBackend:
         return loss, predictions
 
     def keep_best(self, replicas: np.ndarray) -> None:
-        """Remember the present parameters of ``replicas``."""
+        """Store the current parameters of ``replicas``."""
         if self.best is None:
             self.best = self.state.parameters.copy()
         self.best[replicas] = self.state.parameters[replicas]
 
     def restore_best(self) -> None:
-        """Go back to the remembered parameters."""
+        """Restore the stored parameters."""
         if self.best is not None:
             self.state.parameters[:] = self.best
 
     def parameters(self) -> np.ndarray:
-        """Return (R, P) without the unused ends of the rows."""
+        """Return (R, P) without the padding of the rows."""
         self._catch_up(np.arange(len(self.state.parameters)))
         inputs = self.inputs
         used = kernels.n_parameters(inputs.n_features, inputs.n_hidden, inputs.n_classes)

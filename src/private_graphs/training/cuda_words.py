@@ -1,6 +1,6 @@
-"""The words of ``torch_noise`` on a GPU, each draw in one kernel in place of hundreds.
+"""The random words of ``torch_noise`` on a GPU, each draw in one kernel instead of hundreds.
 
-Triton compiles the kernels when they are first used; it comes with PyTorch for CUDA.
+Triton compiles the kernels on first use; it comes with PyTorch for CUDA.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 _UNITS = 256
-"""Units of one program."""
+"""Units that one Triton program computes."""
 
 
 def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
@@ -56,7 +56,7 @@ def _philox(keys, step, units, by_row, by_unit, out, count, size, UNITS: tl.cons
 
 @triton.jit
 def _quarter(a, b, c, d):
-    """A quarter round (RFC 8439 §2.1)."""
+    """Apply one quarter round (RFC 8439 §2.1)."""
     a = a + b
     d = d ^ a
     d = (d << 16) | (d >> 16)

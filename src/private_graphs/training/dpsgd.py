@@ -1,10 +1,10 @@
-"""The frame of DP-SGD (Abadi et al., CCS 2016, Algorithm 1).
+"""The DP-SGD loop (Abadi et al., CCS 2016, Algorithm 1).
 
-Every step takes a minibatch of units, adds their clipped gradients up, lets the door add the noise
-of the plan (``mechanisms.door.Descent``), and moves the parameters. An engine gives the sum of the
+Every step takes a minibatch of units, sums their clipped gradients, lets the door add the planned
+noise (``mechanisms.door.Descent``), and updates the parameters. An engine provides the sum of the
 clipped gradients of some units; minibatches, clip factors, optimizers and early stopping are here.
-Steps on a GPU (``torch_dpsgd``) follow the same order with the parts that are here. Compiled steps
-have their own: ``roots`` shares the safe clip norm, the GCN (``kernels``, ``engine``) nothing.
+Steps on a GPU (``torch_dpsgd``) use these parts in the same order. Compiled steps have their own:
+``roots`` shares the safe clip norm, the GCN (``kernels``, ``engine``) nothing.
 
 Arrays are NumPy's or PyTorch's; R is the number of replicas, P that of parameters.
 """
@@ -21,23 +21,24 @@ import numpy as np
 from private_graphs.mechanisms.door import Descent
 
 ROUNDING = 64
-"""Clipped norms stay this many units of rounding below the bound, whatever rounding does."""
+"""Safety margin of clipped norms below the bound, in rounding units of the floating-point type."""
 
 Order = Literal["full", "poisson", "shuffled", "whole", "fixed"]
-"""How minibatches are drawn: all units; independent coins; parts of one random order of all units
-in an epoch, the last one smaller, or those that are whole alone; so many units without replacement,
-anew in every step."""
+"""Sampling of minibatches. ``full``: all units. ``poisson``: an independent coin per unit and
+step. ``shuffled``: consecutive parts of a random order per epoch, the last part smaller.
+``whole``: the same without a smaller last part. ``fixed``: a fixed number of units without
+replacement in each step."""
 
 
 def safe_norm(clip_norm: float, dtype: Any) -> float:
-    """Return the bound to which norms are clipped that are computed in ``dtype``."""
+    """Return the bound for clipping norms that are computed in ``dtype``."""
     return clip_norm * (1 - ROUNDING * float(np.finfo(dtype).eps))
 
 
 def clip_factors(squared_norms: Any, clip_norm: float, margin: float | None = None) -> Any:
     """Return min(1, C / norm) for squared norms of any shape; 0 where they are not finite.
 
-    ``margin`` is the relative safety margin of the norm; None: ``ROUNDING`` units of its type.
+    ``margin`` is the relative safety margin of the norm; None: ``ROUNDING`` units of the type.
     """
     array = isinstance(squared_norms, np.ndarray)
     if margin is None:
@@ -56,8 +57,8 @@ def minibatches(
 ) -> Iterator[list[np.ndarray]]:
     """Yield the positions of each replica's units in every step, without end.
 
-    ``size`` is public; under Poisson sampling the rates are those of the queries (``rate`` without
-    DP). Only coins are tossed in secret: what the other orders draw amplifies nothing.
+    ``size`` is public; Poisson sampling uses the rates of the queries (``rate`` without DP). Only
+    its coins are secret: the other orders give no privacy amplification.
     """
     while order == "poisson":
         yield descent.join(population, rate)
@@ -81,26 +82,26 @@ def _of_type(values: Any, like: Any) -> Any:
 
 @dataclass
 class Sgd:
-    """Plain steps against a noisy sum: float64 until the parameters are moved."""
+    """Plain SGD on noisy sums, computed in float64 up to the parameter update."""
 
     rate: float
-    """Learning rate divided by the public number that stands for the size of a minibatch."""
+    """Learning rate divided by the public divisor that stands for the minibatch size."""
 
     def step(self, parameters: Any, total: Any) -> None:
-        """Move ``parameters`` (…, P) in place against ``total`` of the same shape."""
+        """Update ``parameters`` (…, P) in place, against ``total`` of the same shape."""
         parameters -= _of_type(self.rate * total, parameters)
 
 
 class Adam:
-    """Adam (Kingma & Ba 2015) on (R, P) tensors, a learning rate for each replica."""
+    """Adam (Kingma & Ba 2015) on (R, P) tensors, with one learning rate per replica."""
 
     def __init__(self, rates: Sequence[float], divisor: float = 1.0) -> None:
-        """``divisor`` is the public number by which sums are divided."""
+        """``divisor`` is the public divisor of the sums."""
         self.rates, self.divisor, self.steps = rates, divisor, 0
         self._moments: tuple[Any, Any] | None = None
 
     def step(self, parameters: Any, total: Any) -> None:
-        """Move ``parameters`` (R, P) in place against ``total`` of the same shape."""
+        """Update ``parameters`` (R, P) in place, against ``total`` of the same shape."""
         import torch
 
         if self._moments is None:
@@ -126,11 +127,12 @@ def descend(
     *,
     public: Callable[[Any], Any] = lambda total: total,
 ) -> Iterator[int]:
-    """Take ``steps`` noisy steps that move ``parameters`` (R, P) in place; yield after each.
+    """Take ``steps`` noisy steps that update ``parameters`` (R, P) in place; yield after each.
 
-    ``clipped_sum`` gives (R, P) float64 sums of the clipped gradients of the units at the positions
-    of a minibatch, of ``population`` positions in all; without ``lots`` every step takes all units,
-    and ``clipped_sum`` gets no positions. ``public``: what public data make of a noisy sum.
+    ``clipped_sum`` returns (R, P) float64 sums of the clipped gradients of the units at a
+    minibatch's positions, out of ``population`` positions. Without ``lots`` every step takes all
+    units, and ``clipped_sum`` gets no positions. ``public`` post-processes a noisy sum with public
+    data.
     """
     for step in range(steps):
         if lots is None:
@@ -144,19 +146,18 @@ def descend(
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """Labelled records whose loss ends the training of a replica early.
+    """Public labelled records whose loss stops the training of a replica early.
 
-    As the code of LREC 2022 has it: after every epoch the records are cut into batches of a
-    minibatch's size in a fresh random order, and the mean cross-entropy of the *last* batch is
-    looked at.
+    As in the code of LREC 2022: after every epoch the records are cut into batches of the minibatch
+    size in a fresh random order, and the rule reads the mean cross-entropy of the *last* batch.
     """
 
     rows: np.ndarray
-    """(V, d) as those that train."""
+    """(V, d), in the form of the training rows."""
     labels: np.ndarray
-    """(V,) int64, -1 where there is none."""
+    """(V,) int64, -1 for a record without a label."""
     patience: int
-    """Epochs in a row with a higher loss than the lowest so far, after which training ends."""
+    """Consecutive epochs with a loss above the minimum so far, after which training ends."""
 
 
 @dataclass
@@ -166,14 +167,14 @@ class Stopping:
     patience: int
     n_records: int
     first: int
-    """Place of the first record of the last batch."""
+    """Index of the first record of the last batch."""
     generator: np.random.Generator
     best: float = math.inf
     stale: int = 0
 
     @classmethod
     def of(cls, watched: Watched | None, size: int, streams: Any) -> Stopping | None:
-        """Return the rule of a replica with minibatches of ``size``; None where nothing ends it."""
+        """Return the rule of a replica with minibatches of ``size``; None without a rule."""
         if watched is None:
             return None
         n_records = len(watched.labels)
@@ -181,11 +182,11 @@ class Stopping:
         return cls(watched.patience, n_records, first, streams.generator("stopping"))
 
     def batch(self) -> np.ndarray:
-        """Draw the last batch of an epoch: numbers of records."""
+        """Draw the last batch of an epoch: record indices."""
         return np.sort(self.generator.permutation(self.n_records)[self.first :])
 
     def stops(self, loss: float) -> bool:
-        """Take in the loss of an epoch: whether it is the last. An equal loss counts as lower."""
+        """Take the loss of an epoch (equal counts as lower); return whether training ends."""
         if loss > self.best:
             self.stale += 1
         else:

@@ -1,6 +1,6 @@
-"""Trains a batch of replicas of one job: schedules visits, stops early, keeps the right weights.
+"""Training of a batch of replicas of one job: schedule of visits, early stopping, kept weights.
 
-Replicas never interact, so threads take whole replicas; the compiled kernels release the
+Replicas never interact, so each thread trains whole replicas; the compiled kernels release the
 interpreter lock.
 """
 
@@ -32,12 +32,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """How the replicas of a batch train; all of them alike."""
+    """Training settings that all replicas of a batch share."""
 
     optimizer: Literal["sgd", "adam"]
     epochs: int
     private: bool
-    """Whether noise is added and gradients are clipped as the protocol says."""
+    """Whether gradients are clipped and noise is added, as the protocol says."""
     clip_norm: float = 1.0
     weight_decay: float = 0.0
     hidden: int = 32
@@ -45,18 +45,18 @@ class Settings:
     patience: int | None = None
     """Epochs without a better validation loss before a replica stops; None: never."""
     validate_every_epoch: bool = False
-    """Score the validation nodes after each epoch even where nothing depends on it."""
+    """Score the validation nodes after each epoch even if nothing depends on the score."""
     lazy_noise: bool = True
-    """Draw the noise of a weight row when it is read, on the CPU, where that is exact (plain SGD
-    without weight decay): the same distribution from fewer draws."""
+    """Draw the noise of a row of W1 only when the row is read next. CPU only, and only where
+    that is exact (plain SGD without weight decay): the same distribution from fewer draws."""
     dtype: Literal["float32", "float64"] = "float32"
     device: Literal["cpu", "cuda", "torch-cpu"] = "cpu"
-    """``torch-cpu`` runs what a GPU runs, on the CPU."""
+    """``torch-cpu`` runs the GPU's code on the CPU."""
 
 
 @dataclass(frozen=True)
 class ReplicaSpec:
-    """One replica of a batch."""
+    """Random streams and start of one replica."""
 
     streams: PublicStreams
     learning_rate: float
@@ -66,21 +66,21 @@ class ReplicaSpec:
 
 @dataclass(frozen=True)
 class Trained:
-    """Outcome of R replicas."""
+    """Results of R replicas."""
 
     parameters: np.ndarray
     """(R, P) flat parameters: W1 (features, hidden), b1, W2 (hidden, classes), b2."""
     epochs: np.ndarray
-    """(R,) epochs run."""
+    """(R,) number of epochs run."""
     validation_loss: np.ndarray
-    """(R,) mean cross-entropy on the validation nodes of the kept weights."""
+    """(R,) mean cross-entropy of the kept weights on the validation nodes."""
     validation_predictions: np.ndarray
     """(R, validation nodes) predicted classes."""
     test_predictions: np.ndarray
     """(R, test nodes) predicted classes."""
     validation_losses: np.ndarray
-    """(epochs, R) the same after every epoch, NaN where it was not computed: nothing depended on
-    it, or a replica had stopped."""
+    """(epochs, R) validation loss after every epoch; NaN where it was not computed, because
+    nothing depended on it or the replica had stopped."""
     majority: np.ndarray
     """(R,) most frequent class of the labelled training nodes."""
     seconds: float
@@ -89,11 +89,11 @@ class Trained:
 def joins_validation(
     protocol: GcnProtocol, settings: Settings, splits: int, train_fraction: float
 ) -> bool:
-    """Whether an epoch's forward pass can score the validation nodes on the way, exactly.
+    """Return whether an epoch's forward pass can also score the validation nodes, exactly.
 
-    It sees the weights of the epoch before, on the graph of validation: so it can where training
-    and validation share one graph, there is one step per epoch, dropout is over after the first
-    epoch, and the last weights are kept (not those of an earlier epoch).
+    The pass has the weights of the epoch before. So training and validation must share one graph,
+    an epoch must have one step, dropout must end after the first epoch, and the last weights must
+    be the kept ones (not those of an earlier epoch).
     """
     watched = settings.patience is not None or settings.validate_every_epoch
     return (
@@ -111,7 +111,7 @@ def joins_validation(
 def initial_parameters(
     streams: PublicStreams, n_features: int, hidden: int, n_classes: int
 ) -> np.ndarray:
-    """Glorot-uniform weights and zero biases, as ``torch_geometric.nn.GCNConv`` starts; (P,)."""
+    """Return (P,) Glorot-uniform weights and zero biases, like ``torch_geometric.nn.GCNConv``."""
     generator = streams.generator("initial")
 
     def glorot(rows: int, columns: int) -> np.ndarray:
@@ -133,12 +133,12 @@ def train(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Trained:
-    """Train ``replicas``, whose rows ``structure`` holds in the same order.
+    """Train ``replicas``; ``structure`` has their rows in the same order.
 
-    ``descent`` has the noise of every step, its coins, and counts the noisy steps; it was made with
-    ``coins="order"``. The result of a replica does not depend on the others nor on ``threads``.
+    ``descent`` adds the noise of every step, tosses coins and counts noisy steps; it was made with
+    ``coins="order"``. A replica's result depends neither on the others nor on ``threads``.
     """
-    threads = 1 if settings.device == "cuda" else max(1, threads)  # which cuts what does not fit
+    threads = 1 if settings.device == "cuda" else max(1, threads)  # the GPU cuts its own batches
     chunks = [c for c in np.array_split(np.arange(len(replicas)), threads) if len(c)]
     total = len(replicas) * settings.epochs
     done = [0] * len(chunks)
@@ -184,14 +184,14 @@ class _Patience:
         return self.patience is not None
 
     def limits(self, active: np.ndarray, deciding: bool) -> np.ndarray:
-        """Loss (A,) that stops a replica if it is not below; NaN where patience lasts longer."""
+        """Return the loss (A,) at which a replica stops unless lower; NaN while patience lasts."""
         if not deciding:
             return np.full(len(active), np.nan)
         last = self.stale[active] + 1 >= self.patience
         return np.where(last, self.best[active], np.nan)
 
     def update(self, active: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take in the losses of ``active``; return which improved and which are to stop."""
+        """Record the losses of ``active``; return which improved and which must stop."""
         improved = active[loss < self.best[active]]
         self.best[active] = np.fmin(self.best[active], loss)
         self.stale[active] += 1
@@ -213,7 +213,7 @@ class _Batch:
     ) -> None:
         self.descent = descent.of_lanes(rows)
         self.structure, self.protocol, self.settings = structure, protocol, settings
-        self.rows = rows  # rows of the structure
+        self.rows = rows  # row numbers in the structure
         self.replicas = [replicas[row] for row in rows]
         self.splits = structure.parts.shape[1]
         self.visits = protocol.visits if self.splits > 1 else "epoch_sum"
@@ -221,13 +221,13 @@ class _Batch:
         self.losses = np.full((settings.epochs, len(rows)), np.nan, dtype=np.float32)
         self.steps = 0
         self.taken = np.zeros(len(rows), dtype=np.int64)
-        """(R,) steps of each replica."""
+        """(R,) number of steps that each replica has taken."""
         self.rule, state = self._rule(), self._state()
         self._check_plan()
         self.backend = self._backend(state)
 
     def _backend(self, state: State):
-        """Compiled kernels on the CPU, PyTorch elsewhere."""
+        """Return the back end: compiled kernels on the CPU, PyTorch elsewhere."""
         structure, settings = self.structure, self.settings
         common = (structure.inputs, structure.blocks, self.rule, state)
         if settings.device == "cpu":
@@ -258,7 +258,7 @@ class _Batch:
         )
 
     def _check_plan(self) -> None:
-        """ReleaseMismatch where steps are not those that a replica's plan describes."""
+        """Raise ReleaseMismatch if the steps are not those of a replica's plan."""
         kinds = {"epoch_sum": FullBatch, "shuffled": Shuffled, "poisson": Poisson}
         alike = kinds.values() if self.splits == 1 else [kinds[self.visits]]
         samplings = [kind(1 / self.splits if kind is Poisson else self.splits) for kind in alike]
@@ -274,17 +274,17 @@ class _Batch:
                 )
 
     def _lazy(self) -> bool:
-        """Whether noise waits until it is read (``Rule``)."""
+        """Return whether noise is drawn only when a row is read (``Rule.lazy``)."""
         settings = self.settings
         plain_sgd = settings.optimizer == "sgd" and settings.weight_decay == 0
         by_parts = self.visits != "epoch_sum"
-        # a replica that stops early owes no noise of the steps that others go on to take
+        # a replica that stops early must not receive noise of steps that only others take
         runs_through = settings.patience is None
         possible = plain_sgd and by_parts and runs_through and settings.device == "cpu"
-        # Weights that a step has moved are rounded to float32 before noise that waits arrives; that
-        # has no price, so that under secret randomness, where the price counts, no noise waits.
+        # Weights that a step has updated are rounded to float32 before delayed noise arrives. No
+        # privacy cost covers that, so runs under secret randomness do not delay it.
         secret = any(replica.streams.secret for replica in self.replicas)
-        watched = self.descent.door.watch.active  # who looks at every step
+        watched = self.descent.door.watch.active  # a watch sees every step
         return settings.lazy_noise and possible and not secret and not watched
 
     def _rule(self) -> Rule:
@@ -303,7 +303,7 @@ class _Batch:
         )
 
     def run(self, report: Callable[[int], None]) -> None:
-        """Run all epochs; early-stopped replicas leave the batch."""
+        """Run all epochs; replicas that stop early leave the batch."""
         settings = self.settings
         count = len(self.rows)
         active = np.arange(count)
@@ -311,7 +311,7 @@ class _Batch:
         keeps_best = watch.on and self.protocol.stopped_weights == "best_validation"
         for epoch in range(settings.epochs):
             joined = self.structure.joined
-            # where blocks are joined, an epoch scores the weights before it, and decides on them
+            # with joined blocks, an epoch scores the previous weights and decides on them
             judged = watch.on and not (joined and epoch == 0)
             loss = self._epoch(active, epoch, watch.limits(active, judged and joined))
             if not joined:
@@ -337,9 +337,9 @@ class _Batch:
             self.descent.taken([place], int(count))
 
     def _epoch(self, active: np.ndarray, epoch: int, stop_at: np.ndarray) -> np.ndarray:
-        """One epoch; returns the validation loss (A,) before it where blocks are joined.
+        """Run one epoch; with joined blocks, return the validation loss (A,) before it.
 
-        There, replicas whose loss is not below ``stop_at`` (A,) do not step.
+        With joined blocks, replicas whose loss is not below ``stop_at`` (A,) take no step.
         """
         dropout = self.settings.dropout > 0 and (
             self.protocol.dropout == "every_epoch" or epoch == 0
@@ -357,7 +357,7 @@ class _Batch:
         return loss
 
     def _schedule(self, active: np.ndarray) -> list[list[np.ndarray]]:
-        """Blocks to visit: one list of replicas' blocks for each step of an epoch."""
+        """Return the blocks to visit: for each step of an epoch, the list of replicas' blocks."""
         parts = self.structure.parts[self.rows[active]]
         if self.visits == "epoch_sum":
             return [list(parts)]
@@ -376,7 +376,7 @@ class _Batch:
         ]
 
     def score(self, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean loss (R,) and predictions (R, nodes) of all replicas of the batch."""
+        """Return the mean loss (R,) and predictions (R, nodes) of all replicas of the batch."""
         return self._score(np.arange(len(self.rows)), block_of)
 
     def _score(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Exact sampling from random bits: discrete Gaussian and Laplace noise, the exponential mechanism.
 
-All use uniform integers and comparisons of integers alone, so that no rounding of a floating-point
-number enters a distribution that a proof names. The bits come from any NumPy bit generator
+All samplers use only uniform integers and comparisons of integers, so that no floating-point
+rounding enters a distribution that a proof relies on. The bits come from any NumPy bit generator
 (``Streams.generator``): ChaCha20 under secret randomness, PCG64 under a seed.
 """
 
@@ -16,16 +16,16 @@ LARGEST_STEPS = 2**32
 """Largest standard deviation of :func:`discrete_gaussian` and scale of :func:`discrete_laplace`, in
 steps."""
 _WORDS_PER_DRAW = 24
-"""Random words that a draw takes on average, a little too many."""
+"""Average number of random words per draw, slightly overestimated."""
 
 _w = np.uint64
 _SHARES = np.array([0, *(2**32 // count for count in range(1, 64))], np.uint64)
-"""The number of words in one of ``count`` equal shares of all words, by ``count``."""
+"""Number of words in one of ``count`` equal shares of all words, indexed by ``count``."""
 
 
 @njit(inline="always")
 def _below(words, at, bound, bits):
-    """Return (uniform integer below ``bound``, next word); ``bits`` is the bit length of it - 1."""
+    """Return (uniform integer below ``bound``, next word); ``bits``: bit length of bound - 1."""
     shift = _w(32 - bits)
     while at < words.shape[0]:
         value = _w(words[at]) >> shift
@@ -42,7 +42,7 @@ def _one_in(words, at, count):
     while at < words.shape[0]:
         value = _w(words[at])
         at += 1
-        if value < share * _w(count):  # else the word belongs to none of the equal shares
+        if value < share * _w(count):  # else the word lies outside the equal shares
             return value < share, at
     return False, words.shape[0] + 1
 
@@ -51,9 +51,9 @@ def _one_in(words, at, count):
 def _exp_minus(words, at, place, steps, bits, powers, halves):
     """Return (True with probability exp(-x^powers / halves), next word), x = place/steps < 1.
 
-    The alternating series of von Neumann: the number of coins in a row, the k-th of which shows
-    heads with probability x^powers / (halves · k), is even with that probability. ``powers`` is 0,
-    1 or 2.
+    Von Neumann's alternating series: toss coins, the k-th of which shows heads with probability
+    x^powers / (halves · k), until the first tails; the number of heads is even with that
+    probability. ``powers`` is 0, 1 or 2.
     """
     length = 0
     while True:
@@ -71,9 +71,9 @@ def _exp_minus(words, at, place, steps, bits, powers, halves):
 
 @njit(cache=True, nogil=True)
 def _draw(words, at, steps, bits):
-    """Return (one discrete Gaussian, next word); the next word is behind all where they run out.
+    """Return (one discrete Gaussian, next word); the next word is past the end if they run out.
 
-    Karney (2016), Algorithm D, for the mean 0 and a whole number of steps: k·steps + j with a sign,
+    Karney (2016), Algorithm D, for mean 0 and an integer number of steps: k·steps + j with a sign,
     where k has probability proportional to exp(-k²/2) and j < steps is accepted with probability
     exp(-x(2k + x)/2), x = j/steps.
     """
@@ -92,7 +92,7 @@ def _draw(words, at, steps, bits):
         if accepted and at <= words.shape[0]:
             negative, at = _one_in(words, at, 2)
             place, at = _below(words, at, steps, bits)
-            accepted = not (negative and k == 0 and place == zero)  # zero has one sign
+            accepted = not (negative and k == 0 and place == zero)  # zero has one sign only
             for _ in range(k):
                 if accepted:
                     accepted, at = _exp_minus(words, at, place, steps, bits, 1, 1)
@@ -107,7 +107,7 @@ def _draw(words, at, steps, bits):
 
 @njit(cache=True, nogil=True)
 def _draw_laplace(words, at, steps, bits):
-    """Return (one discrete Laplace number, next word); as :func:`_draw` where words run out.
+    """Return (one discrete Laplace number, next word); words run out as in :func:`_draw`.
 
     Canonne, Kamath & Steinke (2020), Algorithm 2: k·steps + j with a sign, where j < steps is
     accepted with probability exp(-j/steps) and k has probability proportional to exp(-k).
@@ -131,7 +131,7 @@ def _draw_laplace(words, at, steps, bits):
 
 @njit(cache=True, nogil=True)
 def _fill(words, steps, bits, laplace, out):
-    """Fill ``out`` from ``words``; return how many were drawn and the first word not used."""
+    """Fill ``out`` from ``words``; return the number of draws and the first unused word."""
     at = 0
     for i in range(out.shape[0]):
         if laplace:
@@ -150,10 +150,10 @@ def discrete_gaussian(
 ) -> np.ndarray:
     """Return int64 draws of the discrete Gaussian: P[i] proportional to exp(-i²/(2 steps²)).
 
-    ``steps`` is a whole number from 1 to ``LARGEST_STEPS``. Exact: integers alone are compared
-    (Karney 2016, "Sampling exactly from the normal distribution", Algorithm D; the distribution is
-    that of Canonne, Kamath & Steinke 2020). What a call draws first does not depend on how
-    much it draws; words that are left over are thrown away.
+    ``steps`` is an integer from 1 to ``LARGEST_STEPS``. Exact: only integers are compared (Karney
+    2016, "Sampling exactly from the normal distribution", Algorithm D; the distribution is that of
+    Canonne, Kamath & Steinke 2020). The first draws of a call do not depend on how many it draws;
+    left-over words are discarded.
     """
     return _draws(generator, steps, shape, laplace=False)
 
@@ -163,7 +163,7 @@ def discrete_laplace(
 ) -> np.ndarray:
     """Return int64 draws of the discrete Laplace: P[i] proportional to exp(-|i|/steps).
 
-    ``steps`` is a whole number from 1 to ``LARGEST_STEPS``. Exact as :func:`discrete_gaussian` is
+    ``steps`` is an integer from 1 to ``LARGEST_STEPS``. Exact like :func:`discrete_gaussian`
     (Canonne, Kamath & Steinke 2020, Algorithm 2).
     """
     return _draws(generator, steps, shape, laplace=True)
@@ -211,9 +211,9 @@ def _happens(generator: np.random.Generator, exponent: Fraction) -> bool:
 def exponential_choice(generator: np.random.Generator, scores: np.ndarray, scale: float) -> int:
     """Return index i with probability proportional to exp(scores[i] / scale), exactly.
 
-    ``scores`` (C,) are whole numbers, ``scale`` is positive; the distribution is that of the
-    largest of scores + Gumbel(scale) noise (McSherry & Talwar 2007). By rejection: a uniform index
-    is kept with probability exp((score - highest) / scale).
+    ``scores`` (C,) are integers, ``scale`` is positive; the distribution is that of the argmax of
+    scores + Gumbel(scale) noise (McSherry & Talwar 2007). Rejection sampling: a uniform index is
+    kept with probability exp((score - highest) / scale).
     """
     gaps = [int(value) for value in scores.max() - scores]
     exact = Fraction(scale)

@@ -24,16 +24,17 @@ Shape = tuple[int, int, int]
 """Channels, height and width."""
 
 _NUMBERS = 2**25
-"""Parameters of teachers that train together, at most."""
+"""Maximum number of parameters of teachers that train together."""
 _DEEP = ((96, 3, 1), (96, 3, 1), (96, 3, 2), (192, 3, 1), (192, 3, 1), (192, 3, 2), (192, 5, 1))
 """(channels, kernel, stride) of the convolutions of the deep network."""
 _SMALL = ((16, 5, 2), (32, 5, 2))
 
 
 class _Product(torch.autograd.Function):
-    """x Wᵀ + b, whose gradient by W is made as W lies in memory.
+    """x Wᵀ + b, whose weight gradient is computed in the memory layout of W.
 
-    Of stacked weights autograd makes it transposed, and copies it then: a third of a step.
+    For stacked weights autograd computes the transpose and copies it, which takes a third of a
+    step.
     """
 
     generate_vmap_rule = True
@@ -59,7 +60,7 @@ class _Linear(nn.Linear):
 
 
 class Classifier(nn.Module):
-    """Hidden layers, then K class scores."""
+    """Network with hidden layers and K class scores."""
 
     def __init__(self, hidden: nn.Module, width: int, n_classes: int):
         super().__init__()
@@ -77,7 +78,7 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
 
 
 def _convolutions(shape: Shape, layers: Sequence[tuple[int, int, int]]) -> tuple[list, int]:
-    """Convolutions with ReLU that keep sizes but for the stride, and how many numbers they give."""
+    """Return convolutions with ReLU (same size up to the stride), and their number of outputs."""
     channels, height, width = shape
     found: list[nn.Module] = []
     for out, kernel, stride in layers:
@@ -87,7 +88,7 @@ def _convolutions(shape: Shape, layers: Sequence[tuple[int, int, int]]) -> tuple
 
 
 def network(kind: Kind, shape: Shape, n_classes: int, seed: int) -> Classifier:
-    """Return a network with the first weights that follow from ``seed``."""
+    """Return a network whose initial weights are determined by ``seed``."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if kind == "softmax":
@@ -101,10 +102,10 @@ def network(kind: Kind, shape: Shape, n_classes: int, seed: int) -> Classifier:
 
 
 class Adam:
-    """Adam (Kingma & Ba 2015); ``torch.optim`` itself takes a second to be imported."""
+    """Adam (Kingma & Ba 2015), because importing ``torch.optim`` takes a second."""
 
     def __init__(self, weights: Iterable[torch.Tensor], rate: float, decay: float = 0.9):
-        """``decay`` is that of the mean gradient, β1."""
+        """``decay`` is β1, the decay of the mean gradient."""
         self.weights, self.rate, self.decay = list(weights), rate, decay
         self.first, self.second = (
             [torch.zeros_like(each) for each in self.weights] for _ in range(2)
@@ -112,7 +113,7 @@ class Adam:
         self.steps = [torch.zeros((), device=each.device) for each in self.weights]
 
     def step(self, loss: torch.Tensor) -> None:
-        """Move the weights against the gradient of ``loss``; no others."""
+        """Update the weights, and no other tensors, against the gradient of ``loss``."""
         # The fused step reads memory in order, whatever the strides say.
         gradients = [each.contiguous() for each in torch.autograd.grad(loss, self.weights)]
         with torch.no_grad():
@@ -129,21 +130,21 @@ def images_of(pixels: np.ndarray, shape: Shape, device: str = "cpu") -> torch.Te
 
 
 def predicted(net: Classifier, images: torch.Tensor, lot: int = 1000) -> torch.Tensor:
-    """Return the (n,) classes with the largest scores."""
+    """Return the (n,) classes with the highest scores."""
     with torch.no_grad():
         return torch.cat([net(part)[0].argmax(-1) for part in images.split(lot)])
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """How teachers are trained: each by Adam on its own records alone."""
+    """Training settings of teachers: each is trained by Adam on its own records only."""
 
     kind: Kind
     shape: Shape
     n_classes: int
     epochs: int
     batch: int
-    """Records of a step; at most those of a teacher."""
+    """Records of a step; at most the number of a teacher's records."""
     learning_rate: float
 
     def votes(
@@ -156,10 +157,10 @@ class Ensemble:
         device: str = "cpu",
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> np.ndarray:
-        """Return the (Q, K) numbers of votes of T teachers on the Q images ``asked``.
+        """Return the (Q, K) vote counts of T teachers on the Q images ``asked``.
 
-        ``parts`` (T, m) are the records of each teacher, rows of ``pixels`` (n, c·h·w) and
-        ``labels`` (n,); a record without a label takes part in no loss. ``generator`` gives first
+        ``parts`` (T, m): each teacher's records, as indices into ``pixels`` (n, c·h·w) and
+        ``labels`` (n,); a record without a label enters no loss. ``generator`` draws initial
         weights and orders.
         """
         seeds = generator.integers(2**62, size=len(parts))
@@ -189,7 +190,7 @@ class Ensemble:
         self, images: torch.Tensor, labels: torch.Tensor, seeds: np.ndarray,
         generator: np.random.Generator,
     ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """Return stacked weights of teachers with (T, m, c, h, w) images and (T, m) labels."""
+        """Return stacked weights of teachers trained on (T, m, c, h, w) images, (T, m) labels."""
         nets = [network(self.kind, self.shape, self.n_classes, int(seed)) for seed in seeds]
         weights, _ = stack_module_state(nets)
         weights = {
@@ -213,7 +214,7 @@ class Ensemble:
         return {name: value.detach() for name, value in weights.items()}
 
     def _counts(self, weights: dict[str, torch.Tensor], images: torch.Tensor) -> np.ndarray:
-        """Return (Q, K) numbers of teachers by the class that they answer."""
+        """Return (Q, K) numbers of teachers that predict each class."""
         forward = vmap(self._forward(), in_dims=(0, None))
         with torch.no_grad():
             answers = forward(weights, images).argmax(-1)  # (T, Q)

@@ -28,13 +28,13 @@ from private_graphs.training.updates import catch_up, draw, lazy_update, update
 
 _i = np.int32
 _CHUNK = 256
-"""Hidden rows that are computed together while they are in the first-level cache."""
+"""Hidden rows that are computed together while they fit in the first-level cache."""
 _CLIP_MARGIN32, _CLIP_MARGIN64 = 1e-5, 1e-12
 """Relative safety margins, so that rounding never leaves a clipped norm above the bound."""
 
 
 class Inputs(NamedTuple):
-    """What all visits read. N nodes, G propagation graphs stored one after the other."""
+    """Data that all visits read. N nodes; G propagation graphs are stored one after the other."""
 
     x_pointers: np.ndarray  # (N + 1,) int64, CSR features
     x_indices: np.ndarray  # (nnz,) int32
@@ -47,9 +47,10 @@ class Inputs(NamedTuple):
     n_classes: int
     n_hidden: int
     hidden_lanes: tuple[bool, ...]
-    """Any n_hidden values: the length, unlike a number, is known to the compiler."""
+    """SIMD width of hidden rows: a tuple of length n_hidden with any values, so that Numba
+    specialises on the length."""
     class_lanes: tuple[bool, ...]
-    """The same for the padded number of classes."""
+    """SIMD width of class rows: the same for the padded number of classes."""
 
 
 class Blocks(NamedTuple):
@@ -62,8 +63,8 @@ class Blocks(NamedTuple):
     rows1: np.ndarray
     rows2_start: np.ndarray
     rows2: np.ndarray
-    n_loss: np.ndarray  # (B,) int64, leading rows2 that enter the loss; the others are scored only
-    closed: np.ndarray  # (B,) bool, whether rows0 are rows1: no edge of Â leaves the block
+    n_loss: np.ndarray  # (B,) int64, leading rows2 that enter the loss; the others are only scored
+    closed: np.ndarray  # (B,) bool, whether rows0 equals rows1: no edge of Â leaves the block
     words_start: np.ndarray
     words: np.ndarray  # int32 columns of X with a non-zero in rows0
 
@@ -76,37 +77,39 @@ class Step(NamedTuple):
     visits: np.ndarray  # int64 block numbers
     number: int  # 0, 1, … within the run; the counter of noise and dropout
     dropout: bool
-    stop_at: np.ndarray  # (A,) a replica whose scored-only loss is not below does not step; or NaN
+    stop_at: np.ndarray  # (A,) a replica steps only if its scored-only loss is below; NaN: always
 
 
 class Rule(NamedTuple):
-    """What happens to gradients, the same for all replicas of a batch."""
+    """Clipping, noise and update settings, the same for all replicas of a batch."""
 
     clip: float  # bound of each visit's gradient norm; infinity means no clipping
     divisor: float  # public constant that divides the noisy sum
     weight_decay: float
     adam: bool
     lazy: bool
-    """Plain SGD without weight decay only: a row of W1 that a step does not read gets its noise
-    when it is read next, all missed draws in one of their summed variance."""
-    keep_threshold: int  # a hidden unit is dropped if its random byte is below
+    """Whether noise is delayed (plain SGD without weight decay only): a row of W1 that a step
+    does not read gets its noise when it is read next, all missed draws as one draw of their
+    summed variance."""
+    keep_threshold: int  # a hidden unit is dropped if its random byte is smaller
     keep_scale: float
 
 
 class State(NamedTuple):
-    """Everything that belongs to replicas. R replicas, rows of ``row_length`` P."""
+    """State of R replicas, in rows of ``row_length`` P."""
 
     parameters: np.ndarray  # (R, P)
     first_moment: np.ndarray  # (R, P) for Adam, else (R, 0)
     second_moment: np.ndarray
     learning_rate: np.ndarray  # (R,) float64
-    noise_std: np.ndarray  # (R,) float64, of the sum: noise multiplier times clip norm
+    noise_std: np.ndarray  # (R,) float64, noise of the sum: noise multiplier times clip norm
     noise_key: np.ndarray  # (R, 4) uint32, or (R, 8) under a secret (``Streams.key``)
     dropout_key: np.ndarray  # like ``noise_key``
     noised: np.ndarray
-    """(R, features) int64 if lazy, else (R, 0): steps whose noise a row of W1 has taken in."""
+    """(R, features) int64 if lazy, else (R, 0): number of steps whose noise a row of W1 has
+    received."""
     drawn: np.ndarray
-    """(R,) int64: counters of the step to come that ``catch_up_all`` has used already."""
+    """(R,) int64: noise counters of the next step that ``catch_up_all`` has used already."""
 
 
 class Scratch(NamedTuple):
@@ -135,22 +138,22 @@ class Scratch(NamedTuple):
 
 
 def padded(n_classes: int) -> int:
-    """Row width that the vector unit likes: ``n_classes`` rounded up to a multiple of 8."""
+    """Return the row width for SIMD: ``n_classes`` rounded up to a multiple of 8."""
     return -(-n_classes // 8) * 8
 
 
 def n_parameters(n_features: int, hidden: int, n_classes: int) -> int:
-    """Number of parameters of one replica."""
+    """Return the number of parameters of one replica."""
     return n_features * hidden + hidden + hidden * n_classes + n_classes
 
 
 def row_length(n_features: int, hidden: int, n_classes: int) -> int:
-    """Length of a replica's row: its parameters, rounded up to a whole cache line."""
+    """Return the length of a replica's row: its parameters, rounded up to a whole cache line."""
     return -(-n_parameters(n_features, hidden, n_classes) // 16) * 16
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """Zeros that start at a cache line (64 bytes)."""
+    """Return zeros whose memory starts at a cache line (64 bytes)."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.zeros(size + 64, np.uint8)
     start = -memory.ctypes.data % 64
@@ -192,10 +195,10 @@ def make_scratch(n_nodes: int, n_features: int, hidden: int, n_classes: int, dty
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _exponentials(x, powers):
-    """exp of every number of the flat array ``x`` (all <= 0), in place.
+    """Replace every number of the flat array ``x`` (all <= 0) by its exponential, in place.
 
-    In float32, results below 2^-40 become 0, far below the rounding of the sums they enter;
-    squares of such numbers are subnormal and slow everything after them down tenfold.
+    In float32, results below 2^-40 become 0, far below the rounding of the sums that they enter;
+    squares of such numbers would be subnormal and slow down all later operations tenfold.
     """
     if x.itemsize == 8:
         for i in range(x.shape[0]):
@@ -220,13 +223,13 @@ def _exponentials(x, powers):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _activate(begin, end, rule, dropout, key, number, first, s):
-    """ReLU, and dropout by one random byte per unit, of the rows begin … end - 1 of ``h1``."""
+    """Apply ReLU and dropout (one random byte per unit) to the rows begin … end - 1 of ``h1``."""
     hidden = s.h1.shape[1]
     h1 = s.h1.reshape(s.h1.size)[begin * hidden : end * hidden]
     zero = h1.dtype.type(0)
     if not dropout:
         for i in range(h1.shape[0]):
-            h1[i] = zero if h1[i] <= zero else h1[i]  # lets NaN through, to be noticed later
+            h1[i] = zero if h1[i] <= zero else h1[i]  # lets NaN pass, which is detected later
         return
     scale = h1.dtype.type(rule.keep_scale)
     threshold = np.uint8(rule.keep_threshold)
@@ -240,7 +243,7 @@ def _activate(begin, end, rule, dropout, key, number, first, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
-    """Logits of block ``b`` into ``s.logits``; hidden units into ``s.h1``."""
+    """Compute the logits of block ``b`` into ``s.logits`` and its hidden units into ``s.h1``."""
     hidden = inputs.n_hidden
     n_features = inputs.n_features
     w1 = theta[: n_features * hidden].reshape(n_features, hidden)
@@ -256,7 +259,7 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
     xp, xi, xv = inputs.x_pointers, inputs.x_indices, inputs.x_values
     ap, ai, av = inputs.a_pointers[blocks.graph[b]], inputs.a_indices, inputs.a_values
     wide, narrow = inputs.hidden_lanes, inputs.class_lanes
-    # local names: a field of a tuple that is read in a loop is counted, atomically, each time
+    # local names: each read of a tuple's field in a loop costs an atomic reference count
     zeros, z0, h1, y, y_compact, logits = s.zeros, s.z0, s.h1, s.y, s.y_compact, s.logits
     for node in rows0:
         gather_row(wide, xp[node], xp[node + 1], xi, xv, w1, zeros, z0, np.int64(node))
@@ -276,7 +279,7 @@ def _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _probabilities(n, n_classes, s):
-    """Softmax of the first ``n`` rows of ``s.logits``, in place."""
+    """Replace the first ``n`` rows of ``s.logits`` by their softmax, in place."""
     logits, width = s.logits, s.logits.shape[1]
     for i in range(n):
         row = logits[i]
@@ -300,7 +303,7 @@ def _probabilities(n, n_classes, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _cross_entropy(begin, rows2, inputs, s):
-    """Mean cross-entropy of the logits from row ``begin`` on, which it overwrites."""
+    """Return the mean cross-entropy of the logits from row ``begin`` on, which it overwrites."""
     end, width = rows2.shape[0], s.logits.shape[1]
     logits, labels = s.logits, inputs.labels
     total = 0.0
@@ -325,9 +328,9 @@ def _cross_entropy(begin, rows2, inputs, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s):
-    """From the gradient of H·W2 (``s.y``, row = node) to those of W2, b1 and the hidden units.
+    """Compute the gradients of W2, b1 and the hidden units from that of H·W2 (``s.y``, row = node).
 
-    Writes ``s.g2``, ``g_bias1`` and ``s.z0`` (row = node).
+    The results are ``s.g2``, ``g_bias1`` and ``s.z0`` (row = node).
     """
     hidden = s.h1.shape[1]
     zero = theta.dtype.type(0)
@@ -345,7 +348,7 @@ def _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s):
         np.dot(y_compact[begin:end], s.w2.T, chunk[: end - begin])
         active = h1.reshape(h1.size)[begin * hidden : end * hidden]
         passed = chunk.reshape(chunk.size)[: active.shape[0]]
-        for i in range(active.shape[0]):  # a unit that ReLU or dropout silenced passes nothing
+        for i in range(active.shape[0]):  # a unit that ReLU or dropout set to zero has no gradient
             passed[i] = passed[i] * scale if active[i] > 0 else zero
         for i in range(end - begin):
             for h in range(hidden):
@@ -355,10 +358,10 @@ def _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient, s):
-    """Mean cross-entropy gradient of block ``b`` into ``gradient`` (P,); return its squared norm.
+    """Compute block ``b``'s gradient into ``gradient`` (P,); return its squared norm.
 
-    ``gradient`` is zero on the block's words before, and is written there and behind W1 only.
-    Second result: the mean cross-entropy of the rows that are scored only.
+    ``gradient`` must be zero on the block's words; it is written there and behind W1 only. Second
+    result: the mean cross-entropy of the rows that are only scored.
     """
     hidden = inputs.n_hidden
     _forward(inputs, blocks, b, theta, rule, dropout, key, number, first, s)
@@ -393,7 +396,7 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
         scatter_row(narrow, ap[node], ap[node + 1], ai, av, logits, i, y)
     _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s)
     # z0 now holds the gradient of the hidden units, row = node
-    if blocks.closed[b]:  # Â is symmetric: what a scatter would collect can be gathered
+    if blocks.closed[b]:  # Â is symmetric: gather replaces scatter
         for node in rows0:
             gather_row(wide, ap[node], ap[node + 1], ai, av, z0, zeros, chunk, np.int64(0))
             scatter_row(wide, xp[node], xp[node + 1], xi, xv, chunk, np.int64(0), g1)
@@ -421,9 +424,9 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _scale(words, n_weights, hidden, factor, total):
-    """total = factor * total on the rows of ``words`` and behind W1.
+    """Set total = factor * total on the rows of ``words`` and behind W1.
 
-    A factor of 0 also clears what is not finite.
+    A factor of 0 also clears non-finite values.
     """
     factor, zero = total.dtype.type(factor), total.dtype.type(0)
     rows, behind = total[:n_weights].reshape(n_weights // hidden, hidden), total[n_weights:]
@@ -437,9 +440,9 @@ def _scale(words, n_weights, hidden, factor, total):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _add(words, inputs, factor, visit, sums):
-    """sums += factor * visit on the rows of ``words`` and behind W1; ``sums`` is float64.
+    """Add factor * visit to ``sums`` (float64) on the rows of ``words`` and behind W1.
 
-    A factor of 0 leaves out what it would multiply, which may not be finite.
+    A factor of 0 skips the product, whose other factor may not be finite.
     """
     if factor == 0:
         return
@@ -456,9 +459,9 @@ def _add(words, inputs, factor, visit, sums):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _clip_factor(square, clip, margin):
-    """What a gradient of this squared norm is multiplied by: at most clip / norm.
+    """Return the clip factor of a gradient with this squared norm: at most clip / norm.
 
-    0 for one that is not finite, which counts as the zero vector (docs/privacy.md §2).
+    The factor is 0 for a non-finite gradient, which counts as the zero vector (docs/privacy.md §2).
     """
     if not np.isfinite(square):
         return 0.0
@@ -468,10 +471,10 @@ def _clip_factor(square, clip, margin):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def train_step(inputs, blocks, step, rule, state, s, scored):
-    """One step of every replica of ``step``.
+    """Take one step of every replica of ``step``.
 
-    ``scored`` (A,) receives the mean cross-entropy of the rows that a replica's last block scores
-    only, with the parameters and the dropout of before the update.
+    ``scored`` (A,) receives the mean cross-entropy of the rows that a replica's last block only
+    scores, with the parameters and the dropout before the update.
     """
     for a in range(step.replicas.shape[0]):
         stops, several, drawn = accumulate(a, inputs, blocks, step, rule, state, s, scored)
@@ -481,7 +484,7 @@ def train_step(inputs, blocks, step, rule, state, s, scored):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def accumulate(a, inputs, blocks, step, rule, state, s, scored):
-    """Sum the clipped gradients of the ``a``-th replica of ``step``: all that is read privately.
+    """Sum the clipped gradients of the ``a``-th replica of ``step``: the only read of private data.
 
     The sum is in ``s.sums`` after several visits, else in ``s.total``. Returns whether the replica
     stops before this step, whether there were several visits, and the next free noise counter.
@@ -518,15 +521,15 @@ def accumulate(a, inputs, blocks, step, rule, state, s, scored):
         elif factor != 1.0:
             _scale(words, n_weights, hidden, factor, s.total)
         n1 = blocks.rows1_start[b + 1] - blocks.rows1_start[b]
-        first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bit
+        first += (n1 * hidden + 15) // 16  # visits of one step share no dropout bits
     return stops, several, drawn
 
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def finish(a, several, drawn, inputs, blocks, step, rule, state, s):
-    """Add the noise of the ``a``-th replica of ``step`` to its sum, and update its parameters.
+    """Add noise to the sum of the ``a``-th replica of ``step``, and update its parameters.
 
-    The noise of ``mechanisms.door``: its standard deviation and its key come from there.
+    The noise's standard deviation and key come from ``mechanisms.door``.
     """
     r = step.replicas[a]
     state.drawn[r] = 0
@@ -540,12 +543,12 @@ def finish(a, several, drawn, inputs, blocks, step, rule, state, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def evaluate(inputs, blocks, replicas, block_of, rule, state, s, loss, predictions):
-    """Score replicas on their evaluation block.
+    """Score replicas on their evaluation blocks.
 
-    ``block_of`` (A,) block of each of ``replicas`` (A,). Writes the mean cross-entropy (A,) and
-    the predicted classes (A, M); a tie goes to the smaller class.
+    ``block_of`` (A,): block of each of ``replicas`` (A,). Writes the mean cross-entropy (A,) and
+    the predicted classes (A, M); ties go to the smaller class.
     """
-    start = 0 * replicas.shape[0]  # no literal: Numba would compile everything once more for it
+    start = 0 * replicas.shape[0]  # a literal 0 would make Numba compile everything once more
     dropout = start > 0
     for a in range(replicas.shape[0]):
         r, b = replicas[a], block_of[a]

@@ -1,9 +1,9 @@
-"""Compiled passes over the rows of small networks, forward and backward, each in one sweep.
+"""Compiled forward and backward passes over the rows of small networks, each in one sweep.
 
-Rows are float32, those of a replica and branch lie together, and each such part is finished before
-the next one begins: it stays in the cache, and a replica is the same bits alone and in company.
-Rows as wide as the tuple ``lanes`` is long fit into vector registers. Nothing here makes an array
-of the size of its arguments: results go where the caller says.
+Rows are float32. The rows of one replica and branch are contiguous, and each such part is finished
+before the next one begins: it stays in the cache, and a replica's results are the same bits alone
+and in a batch. Rows with the width that ``lanes`` encodes fit into SIMD registers. No function
+allocates an array of the size of its arguments: results go to the given output.
 
 Shapes: B parts (replicas, or branches of replicas), n rows each, h channels.
 """
@@ -31,12 +31,12 @@ _f, _i = np.float32, np.int32
 _BLOCK = 64
 """Rows whose sums are added in float32; sums of blocks are added in float64."""
 SCALE, ALPHA = _f(1.0507009873554805), _f(1.0507009873554805 * 1.6732632423543772)
-"""Of SELU (Klambauer et al., NeurIPS 2017): its slope above 0, and minus its limit below."""
+"""SELU (Klambauer et al., NeurIPS 2017): slope above 0, and minus the limit below 0."""
 
 
 @intrinsic
 def _float_of(typing_context, bits):
-    """Return the float32 of the bits of an int32."""
+    """Reinterpret the bits of an int32 as float32."""
 
     def generate(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.FloatType())
@@ -46,7 +46,7 @@ def _float_of(typing_context, bits):
 
 @njit(fastmath={"contract"}, forceinline=True)
 def _exp(x):
-    """e^x for x at most 0, in float32 (Cephes library); e^-64 below, which is far from denormal."""
+    """Return e^x for x <= 0 in float32 (Cephes library); at least e^-64, far from denormal."""
     x = max(x, _f(-64))
     n = _i(x * _f(1.44269504088896341) - _f(0.5))
     x = x - _f(n) * _f(0.693359375)
@@ -81,7 +81,7 @@ def scatter(lanes, start, columns, values, index, grad, out):
 
 @njit(nogil=True, cache=True)
 def scatter_exactly(start, columns, values, index, grad, out):
-    """As ``scatter``, of float64: in float32 one row could move how others are rounded."""
+    """``scatter`` in float64: in float32 one row could change how others are rounded."""
     for r in range(grad.shape[0]):
         rows, g, o = index[r % index.shape[0]], grad[r], out[r]
         for i in range(grad.shape[1]):
@@ -93,7 +93,7 @@ def scatter_exactly(start, columns, values, index, grad, out):
 
 @njit(nogil=True, cache=True)
 def column_sums_exactly(values, factors, is_product, out):
-    """As ``column_sums``, of float64 ``values``, row by row."""
+    """``column_sums`` of float64 ``values``, row by row."""
     out[:] = 0
     for r in range(values.shape[0]):
         for b in range(values.shape[1]):
@@ -105,10 +105,9 @@ def column_sums_exactly(values, factors, is_product, out):
 
 @njit(nogil=True, cache=True)
 def scatter_squares(start, columns, values, index, grad, total, out):
-    """Set ``out`` (R, e) to squared norms of what ``scatter_exactly`` would add up for each of e
-    examples.
+    """Set ``out`` (R, e) to the squared norms of the ``scatter_exactly`` sums of e examples.
 
-    The rows of an example are neighbours among the n; ``total`` (d, h) is zero, and so it is left.
+    The rows of an example are adjacent among the n; ``total`` (d, h) is zero before and after.
     """
     width = grad.shape[1] // out.shape[1]
     for r in range(grad.shape[0]):
@@ -130,7 +129,7 @@ def scatter_squares(start, columns, values, index, grad, total, out):
 
 @njit(fastmath=FAST, forceinline=True)
 def _selu(x):
-    """Overwrite the row-contiguous ``x`` (n, h) with SELU of it."""
+    """Apply SELU in place to the row-contiguous ``x`` (n, h)."""
     y = x.reshape(-1)
     for i in range(y.shape[0]):
         low = ALPHA * (_exp(min(y[i], _f(0))) - _f(1))
@@ -139,7 +138,7 @@ def _selu(x):
 
 @njit(nogil=True, cache=True)
 def selu(values):
-    """Overwrite ``values`` (R, k, n, h) with SELU of them."""
+    """Apply SELU in place to ``values`` (R, k, n, h)."""
     for r in range(values.shape[0]):
         for b in range(values.shape[1]):
             _selu(values[r, b])
@@ -147,14 +146,14 @@ def selu(values):
 
 @njit(forceinline=True)
 def _before_selu(lanes, grad, active, i):
-    """Return the row ``grad`` times the slope of SELU where its values are row i of ``active``."""
+    """Return ``grad`` times the derivative of SELU, given its outputs in row i of ``active``."""
     y = load_row(lanes, active, i)
     return grad * where_positive(y, row_of(lanes, SCALE), y + row_of(lanes, ALPHA))
 
 
 @njit(nogil=True, cache=True)
 def selu_back(lanes, grad, active, out):
-    """Set ``out`` (R, k, n, h) to the gradient before SELU, whose values are ``active``."""
+    """Set ``out`` (R, k, n, h) to the gradient before SELU, given SELU's outputs ``active``."""
     for r in range(grad.shape[0]):
         for b in range(grad.shape[1]):
             g, y, o = grad[r, b], active[r, b], out[r, b]
@@ -166,8 +165,8 @@ def selu_back(lanes, grad, active, out):
 def layer_norm(lanes, epsilon, after_selu, values, scale, shift, standard, deviation, out):
     """Normalise each row of ``values`` (R, k, n, h) into ``standard``, then scale and shift it.
 
-    ``scale`` and ``shift`` are (R, k, h); ``deviation`` (R, k, n) gets one over standard
-    deviations. ``after_selu``: ``values`` are overwritten with SELU of them first.
+    ``scale`` and ``shift`` are (R, k, h); ``deviation`` (R, k, n) receives inverse standard
+    deviations. ``after_selu``: first apply SELU to ``values`` in place.
     """
     share = _f(1) / _f(len(lanes))
     for r in range(values.shape[0]):
@@ -187,7 +186,7 @@ def layer_norm(lanes, epsilon, after_selu, values, scale, shift, standard, devia
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def layer_norm_back(lanes, after_selu, grad, active, scale, standard, deviation, out):
-    """Set ``out`` (R, k, n, h) to the gradient before ``layer_norm``; ``active`` its values."""
+    """Set ``out`` (R, k, n, h) to the gradient before ``layer_norm`` with inputs ``active``."""
     share = _f(1) / _f(len(lanes))
     for r in range(grad.shape[0]):
         for b in range(grad.shape[1]):
@@ -212,7 +211,7 @@ def _flush(lanes, block, scratch, total, number):
 
 @njit(nogil=True, cache=True)
 def column_sums(lanes, values, factors, is_product, out):
-    """Set ``out`` (R, k, h) to sums over rows of (R, k, n, h), maybe times ``factors``."""
+    """Set ``out`` (R, k, h) to sums over the rows of (R, k, n, h), optionally times ``factors``."""
     total, scratch = np.empty((1, len(lanes))), np.empty((1, len(lanes)), np.float32)
     n = values.shape[2]
     for r in range(values.shape[0]):
@@ -231,9 +230,9 @@ def column_sums(lanes, values, factors, is_product, out):
 
 @njit(nogil=True, cache=True)
 def batch_norm(lanes, epsilon, after_selu, values, scale, shift, mean, variance, out):
-    """Normalise each channel of ``values`` (R, k, n, h) over its rows; as ``layer_norm`` otherwise.
+    """Normalise each channel of ``values`` (R, k, n, h) over its rows; else as ``layer_norm``.
 
-    ``mean`` and ``variance`` (R, k, h) get what was found.
+    ``mean`` and ``variance`` (R, k, h) receive the batch statistics.
     """
     n = values.shape[2]
     total, scratch = np.empty((1, len(lanes))), np.empty((1, len(lanes)), np.float32)
@@ -266,9 +265,9 @@ def batch_norm(lanes, epsilon, after_selu, values, scale, shift, mean, variance,
 
 @njit(nogil=True, cache=True)
 def batch_norm_back(lanes, epsilon, after_selu, grad, active, scale, mean, variance, found, out):
-    """As ``layer_norm_back`` for ``batch_norm``.
+    """``layer_norm_back`` for ``batch_norm``.
 
-    ``found`` (2, R, k, h) gets the gradients of ``scale`` and of the shift.
+    ``found`` (2, R, k, h) receives the gradients of the scale and of the shift.
     """
     n = grad.shape[2]
     total, scratch = np.empty((2, len(lanes))), np.empty((1, len(lanes)), np.float32)
@@ -304,9 +303,9 @@ def batch_norm_back(lanes, epsilon, after_selu, grad, active, scale, mean, varia
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def unit_rows(lanes, branches, out, inverse):
-    """Join the k branches (R, k, n, h) into rows ``out`` (R, n·k, h), those of each n of norm 1.
+    """Join the k branches (R, k, n, h) into ``out`` (R, n·k, h); each of n joined rows has norm 1.
 
-    ``inverse`` (R, n) gets one over the norms they had, at most 1e12.
+    ``inverse`` (R, n) receives the inverse norms before, at most 1e12.
     """
     k = branches.shape[1]
     for r in range(branches.shape[0]):
@@ -342,7 +341,7 @@ def unit_rows_back(lanes, grad, unit, inverse, out):
 def residuals(logits, labels, rows, weight, out):
     """Set ``out`` (R, N, C) to the gradient of cross-entropy in ``logits``, times ``weight``.
 
-    ``labels`` (R or 1, n) are those of the ``rows`` (n,); others get none.
+    ``labels`` (R or 1, n) belong to the ``rows`` (n,); the gradient of other rows is zero.
     """
     classes = logits.shape[2]
     out[:] = 0
@@ -365,10 +364,10 @@ def residuals(logits, labels, rows, weight, out):
 
 @njit(nogil=True, cache=True)
 def row_squares(lanes, given, grad, inputs, is_linear, is_affine, out):
-    """Set ``out`` (R, n) to squared norms of the gradients of rows, over all k branches.
+    """Set ``out`` (R, n) to the squared gradient norms of rows, summed over all k branches.
 
-    Of a linear layer and its bias |g|²(|x|² + 1), of an affine one Σ g²(x² + 1), else |g|²;
-    ``grad`` (R, k, n, o) and ``inputs`` (R, k, n, i) are as wide as ``lanes`` and ``given``.
+    A linear layer with bias has |g|²(|x|² + 1), an affine one Σ g²(x² + 1), any other |g|².
+    ``lanes`` and ``given`` encode the widths of ``grad`` (R, k, n, o) and ``inputs`` (R, k, n, i).
     """
     out[:] = 0
     for r in range(grad.shape[0]):

@@ -1,4 +1,4 @@
-"""Scores of predictions and the two baselines of the LREC 2022 paper."""
+"""Scores of predictions, and the two baselines of the LREC 2022 paper."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def random_score(
 ) -> float:
     """Return the micro-F1 of uniform random predictions.
 
-    ``without_last_class`` repeats the released code, which never draws the last class
+    ``without_last_class`` reproduces the released code, which never draws the last class
     (docs/privacy.md §4.5).
     """
     drawn = n_classes - 1 if without_last_class and n_classes > 1 else n_classes

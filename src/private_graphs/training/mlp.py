@@ -1,14 +1,14 @@
-"""Per-record DP-SGD for fully connected networks, on the frame of ``dpsgd``.
+"""Per-record DP-SGD for fully connected networks, with the loop of ``dpsgd``.
 
-The gradient of a linear layer at one record is an
-outer product, so that its norm has a closed form, |input|² |error|², and no record's gradient is
-ever stored (Goodfellow 2015). Microbatches clip the mean gradient of a fixed group of records as
-one (McMahan et al. 2018); its norm follows from the group's Gram matrices.
+The gradient of a linear layer at one record is an outer product, so its norm has a closed form,
+|input|² |error|², and no record's gradient is ever stored (Goodfellow 2015). Microbatches clip the
+mean gradient of a fixed group of records as one (McMahan et al. 2018); its norm follows from the
+group's Gram matrices.
 
 Sums of clipped gradients and norms are float64, and noise is added before anything is rounded to
-float32 (docs/privacy.md §3). What a record contributes depends on its place in the lot, by
-rounding, but on no other record. A record without a label keeps its place and contributes nothing:
-such is one that vanishes, so that no other record moves.
+float32 (docs/privacy.md §3). A record's contribution depends on its position in the minibatch (by
+rounding), but on no other record. A record without a label keeps its position and contributes
+nothing; a removed record is represented this way, so that no other record moves.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ from private_graphs.training.dpsgd import (
 from private_graphs.training.streams import PublicStreams
 
 _CHUNK = 2048
-"""Records whose arrays are held at a time, about."""
+"""Approximate number of records whose arrays are in memory at a time."""
 CANCELLED = 2.0**-40
-"""Rounding of a Gram matrix, in units of its largest possible sum; for layers of 8,000 inputs."""
+"""Rounding error of a Gram matrix, relative to its largest possible sum; for layers of 8,000
+inputs."""
 
 Array = TypeVar("Array")
-"""A NumPy array or a tensor."""
+"""NumPy array or tensor."""
 
 
 def dropout_threshold(dropout: float) -> int:
-    """Return the least random byte of a hidden unit that is kept."""
+    """Return the smallest random byte that keeps a hidden unit."""
     return min(255, round(256 * dropout))
 
 
@@ -65,7 +66,7 @@ class Net:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
     def layers(self, flat: Array) -> list[tuple[Array, Array]]:
-        """Views of flat vectors (…, P): weights (…, inputs, outputs) and biases (…, outputs)."""
+        """Return views of flat vectors (…, P): weights (…, in, out), biases (…, out)."""
         views, begin = [], 0
         for rows, columns in self._shapes():
             end = begin + rows * columns
@@ -88,38 +89,40 @@ class Net:
 
 @dataclass(frozen=True)
 class Steps:
-    """How the replicas of a batch train; all of them alike."""
+    """Training settings that all replicas of a batch share."""
 
     epochs: int
     lot_size: int
-    """Records of a lot, under Poisson sampling on average; all of them are one full lot."""
+    """Records of a minibatch, on average under Poisson sampling; all records form one full
+    batch."""
     lots: Literal["shuffled", "poisson"]
-    """Fixed lots in a fresh random order every epoch, or independent coins every step."""
+    """Fixed-size minibatches in a fresh random order every epoch, or independent coins every
+    step."""
     learning_rate: float
     clip_norm: float
-    """Of each record's or microbatch's gradient; infinity: the lot's mean gradient is taken as it
-    is, as in training without DP."""
+    """Clip norm of each record's or microbatch's gradient; infinity: the minibatch's mean
+    gradient is used without clipping, as in training without DP."""
     dropout: float = 0.0
     dropout_epochs: int | None = None
-    """The first epochs alone; None: all of them."""
+    """Number of initial epochs with dropout; None: all."""
     microbatch: int = 1
-    """Records whose mean gradient is clipped as one: record i is in group i // microbatch."""
+    """Number of records whose mean gradient is clipped as one: record i is in group i //
+    microbatch."""
 
     @property
     def divisor(self) -> float:
-        """Public number that what got the noise is divided by: a sum of clipped gradients, or the
-        mean gradient of a lot."""
+        """Return the public divisor of the noisy sum, or of the noisy mean of a minibatch."""
         return 1.0 if math.isinf(self.clip_norm) else self.lot_size / self.microbatch
 
 
 @dataclass(frozen=True)
 class Trained:
-    """One replica."""
+    """Result of one replica."""
 
     parameters: np.ndarray
     """(P,) float32."""
     epochs: int
-    """Epochs that were run."""
+    """Number of epochs run."""
 
 
 def train(
@@ -135,13 +138,12 @@ def train(
     device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trained]:
-    """Train one replica per element of ``streams`` on n records; none depends on another.
+    """Train one replica per element of ``streams`` on n records; replicas are independent.
 
-    ``rows`` (n, d) are bytes, taken in units of 255, or float32; ``labels`` (n,) int64, of which -1
-    is none: such a record contributes nothing.
-    ``watched`` ends replicas early. ``progress`` is called with (replica-epochs done, all).
-    Another ``device`` than the CPU trains all replicas at once, and draws noise and dropout where
-    it adds them (``torch_dpsgd``).
+    ``rows`` (n, d) are bytes, scaled by 1/255, or float32; ``labels`` (n,) int64, -1 for a record
+    without a label, which contributes nothing. ``watched`` stops replicas early. ``progress`` is
+    called with (replica-epochs done, all). A ``device`` other than the CPU trains all replicas at
+    once, and draws noise and dropout on the device (``torch_dpsgd``).
     """
     descent.check_clip(steps.clip_norm)
     if watched is not None:
@@ -212,7 +214,7 @@ def _descend(
 
 @dataclass(frozen=True)
 class Lots:
-    """Minibatches of some replicas: of records, or of groups of a microbatch each."""
+    """Minibatches of some replicas: of records, or of microbatch groups."""
 
     steps: Steps
     n_records: int
@@ -220,17 +222,17 @@ class Lots:
 
     @property
     def n_groups(self) -> int:
-        """Number of records, or of groups of a microbatch."""
+        """Number of records, or of microbatch groups."""
         return -(-self.n_records // self.steps.microbatch)
 
     @property
     def order(self) -> Order:
-        """How minibatches are drawn."""
+        """Sampling of minibatches."""
         return "full" if self.steps.lot_size >= self.n_records else self.steps.lots
 
     @property
     def per_epoch(self) -> int:
-        """Steps of an epoch."""
+        """Number of steps of an epoch."""
         if self.order == "shuffled":
             return -(-self.n_groups // (self.steps.lot_size // self.steps.microbatch))
         return -(-self.n_records // self.steps.lot_size)
@@ -242,13 +244,13 @@ class Lots:
         return minibatches(self.descent, self.n_groups, size, self.order, rate)
 
     def epoch(self) -> Iterator[list[np.ndarray]]:
-        """Yield those of an epoch."""
+        """Yield the minibatches of one epoch."""
         return islice(self.drawn(), self.per_epoch)
 
     def records(self, groups: np.ndarray) -> np.ndarray:
-        """Return the records of some groups, those of a microbatch together.
+        """Return the records of some groups; those of a microbatch are adjacent.
 
-        The last group may lack members: numbers from n on.
+        The last group may lack members: these have numbers from n on.
         """
         if self.steps.microbatch == 1:
             return groups
@@ -268,16 +270,16 @@ def gradient_sum(
     generator: np.random.Generator | None = None,
     microbatch: int = 1,
 ) -> np.ndarray:
-    """Return the (P,) float64 sum of the clipped cross-entropy gradients of a lot.
+    """Return the (P,) float64 sum of the clipped cross-entropy gradients of a minibatch.
 
-    ``lot`` (m,) are the records, those of a microbatch together; numbers from n on stand for
-    records that a last microbatch lacks, and contribute nothing. ``generator`` draws dropout. A
-    record (microbatch) whose gradient is not finite contributes nothing; without a clip that makes
-    the whole sum zero, since nothing else bounds it.
+    ``lot`` (m,) are the records; those of a microbatch are adjacent; numbers from n on stand for
+    members that the last microbatch lacks, and contribute nothing. ``generator`` draws dropout. A
+    record (microbatch) with a non-finite gradient contributes nothing; without clipping it makes
+    the whole sum zero, since nothing else bounds the sum.
     """
     total = np.zeros(len(parameters))
     chunk = max(1, _CHUNK // microbatch) * microbatch
-    # overflow and what follows from it is dealt with below
+    # overflow and its consequences are handled below
     with np.errstate(over="ignore", invalid="ignore"):
         for at in range(0, len(lot), chunk):
             part = _Pass(net, parameters, rows, labels, lot[at : at + chunk], dropout, generator)
@@ -298,7 +300,7 @@ def predict(net: Net, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def mean_loss(net: Net, parameters: np.ndarray, watched: Watched, records: np.ndarray) -> float:
-    """Return the mean cross-entropy of the labelled ones of some records; NaN without any."""
+    """Return the mean cross-entropy of the labelled ones among ``records``; NaN without any."""
     layers, total = net.layers(parameters), 0.0
     records = records[watched.labels[records] >= 0]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -311,7 +313,7 @@ def mean_loss(net: Net, parameters: np.ndarray, watched: Watched, records: np.nd
 
 
 def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:
-    """(m, d) float32 inputs of a lot."""
+    """Return the (m, d) float32 inputs of a minibatch."""
     if rows.dtype == np.uint8:
         return np.multiply(rows[lot], np.float32(1 / 255), dtype=np.float32)
     return rows[lot]
@@ -323,7 +325,7 @@ def _forward(
     keep: Callable[[tuple[int, int]], np.ndarray] | None = None,
     scale: float = 1.0,
 ) -> list[np.ndarray]:
-    """Inputs of all layers, then the logits; ``keep`` draws which units are kept."""
+    """Return the inputs of all layers, then the logits; ``keep`` draws which units are kept."""
     arrays = [inputs]
     for number, (weights, biases) in enumerate(layers):
         outputs = arrays[-1] @ weights
@@ -338,7 +340,7 @@ def _forward(
 
 
 class _Pass:
-    """Forward and backward pass of a chunk of a lot."""
+    """Forward and backward pass of a chunk of a minibatch."""
 
     def __init__(
         self,
@@ -351,7 +353,7 @@ class _Pass:
         generator: np.random.Generator | None,
     ) -> None:
         self.net = net
-        there = lot < len(rows)  # others are not, in a last microbatch
+        there = lot < len(rows)  # the last microbatch may lack members
         lot = np.where(there, lot, 0)
         there &= labels[lot] >= 0
         layers = net.layers(parameters)
@@ -365,7 +367,7 @@ class _Pass:
         drops = keep if threshold else None
         inputs = _inputs(rows, lot)
         if not there.all():
-            inputs[~there] = 0  # nobody is no record's inputs
+            inputs[~there] = 0  # missing and unlabelled records have no inputs
         *self.inputs, logits = _forward(layers, inputs, drops, self.scale)
         self.errors = self._backward(layers, logits, labels[lot], there)
 
@@ -376,7 +378,7 @@ class _Pass:
         labels: np.ndarray,
         there: np.ndarray,
     ) -> list[np.ndarray]:
-        """Gradients by the outputs of all layers; zero where nobody is and where not finite."""
+        """Return the gradients by all layers' outputs; zero without a label or where not finite."""
         usable = np.isfinite(logits).all(axis=1) & there
         np.copyto(logits, 0.0, where=~usable[:, None])
         logits -= logits.max(axis=1, keepdims=True)
@@ -399,7 +401,7 @@ class _Pass:
             pairs = [[array.astype(np.float64) for array in pair] for pair in pairs]
             scale = clip_factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
             scale = np.repeat(scale, microbatch)[:, None]
-            if not scale.all():  # what is not finite stays so times 0
+            if not scale.all():  # 0 times a non-finite value stays non-finite
                 pairs = [[np.where(scale > 0, array, 0.0) for array in pair] for pair in pairs]
             for _, errors in pairs:
                 errors *= scale
@@ -409,7 +411,7 @@ class _Pass:
 
 
 def _squared_norms(pairs: list[list[np.ndarray]], microbatch: int) -> np.ndarray:
-    """Squared norms of the mean gradients of groups, over all layers and biases."""
+    """Return the squared norms of groups' mean gradients, over all layers and biases."""
     alone = sum(
         (np.einsum("ij,ij->i", inputs, inputs) + 1) * np.einsum("ij,ij->i", errors, errors)
         for inputs, errors in pairs
@@ -421,6 +423,6 @@ def _squared_norms(pairs: list[list[np.ndarray]], microbatch: int) -> np.ndarray
         grouped = [array.reshape(-1, microbatch, array.shape[1]) for array in pair]
         inputs, errors = (array @ array.transpose(0, 2, 1) for array in grouped)
         squared = squared + ((inputs + 1) * errors).sum(axis=(1, 2))
-    # Gradients that cancel leave rounding errors of their own size: the norm is never too small.
+    # Gradients that cancel leave rounding errors of their own size: never underestimate the norm.
     most = np.sqrt(alone).reshape(-1, microbatch).sum(axis=1) ** 2
     return (np.maximum(squared, 0.0) + CANCELLED * most) / microbatch**2

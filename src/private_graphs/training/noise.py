@@ -1,11 +1,11 @@
-"""Counter-based Gaussian noise and dropout bits: any draw of any replica, at any time, alone.
+"""Counter-based Gaussian noise and dropout bits: each draw of each replica can be computed alone.
 
 Four 32-bit words, a *unit*, come from a key, a step and a counter. Under a key of four words they
 are one block of Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as 1, 2,
 3"); under a key of eight words, a quarter of a block of ChaCha20 (RFC 8439), which is a
 cryptographic generator. Box-Muller turns 40 bits of radius and 24 bits of angle into two normals.
-The largest normal is sqrt(2 · 41 · ln 2) = 7.54; its tail mass, 5e-14 per draw, and the rounding of
-float32 are named in every privacy statement.
+The largest normal is sqrt(2 · 41 · ln 2) = 7.54; every privacy statement names the tail mass beyond
+it, 5e-14 per draw, and the rounding of float32.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _rotate16, _rotate12, _rotate8, _rotate7 = (_rotation(bits) for bits in (16, 12,
 
 @njit(forceinline=True)
 def quarter_round(a, b, c, d):
-    """The quarter round of ChaCha (RFC 8439 §2.1) on four uint32 words."""
+    """Apply the quarter round of ChaCha (RFC 8439 §2.1) to four uint32 words."""
     a = _u(a + b)
     d = _rotate16(_u(d ^ a))
     c = _u(c + d)
@@ -72,7 +72,7 @@ def quarter_round(a, b, c, d):
 
 @njit(forceinline=True)
 def _double_round(s):
-    """Two rounds of ChaCha, columns then diagonals, on a tuple of 16 words."""
+    """Apply two rounds of ChaCha, columns then diagonals, to a tuple of 16 words."""
     x0, x4, x8, x12 = quarter_round(s[0], s[4], s[8], s[12])
     x1, x5, x9, x13 = quarter_round(s[1], s[5], s[9], s[13])
     x2, x6, x10, x14 = quarter_round(s[2], s[6], s[10], s[14])
@@ -86,7 +86,7 @@ def _double_round(s):
 
 @njit(forceinline=True)
 def _twenty_rounds(s):
-    """Written out, as the vectoriser takes no loop within the loop over blocks."""
+    """Apply 20 rounds, unrolled: the vectoriser takes no loop within the loop over blocks."""
     s = _double_round(_double_round(_double_round(_double_round(_double_round(s)))))
     return _double_round(_double_round(_double_round(_double_round(_double_round(s)))))
 
@@ -165,7 +165,7 @@ def fill_words(key, step, begin, words):
 
 @njit(fastmath=FAST, inline="always")
 def _log_near_one(x):
-    """ln x for x in [sqrt(1/2), sqrt(2)] in float32 (minimax polynomial of the Cephes library)."""
+    """Return ln x for x in [sqrt(1/2), sqrt(2)] in float32 (Cephes minimax polynomial)."""
     z = x - _f(1)
     y = _f(7.0376836292e-2)
     y = y * z + _f(-1.1514610310e-1)
@@ -182,7 +182,7 @@ def _log_near_one(x):
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def _normals32(high, low, first, second, exponent, mantissa):
-    """Box-Muller in float32, written as plain loops that vectorise (no call into libm)."""
+    """Box-Muller in float32, as plain loops that vectorise (no call into libm)."""
     n = high.shape[0]
     bits = mantissa.view(np.int32)
     for i in range(n):
@@ -217,7 +217,7 @@ def _normals32(high, low, first, second, exponent, mantissa):
 
 @njit(nogil=True, cache=True)
 def _normals64(high, low, first, second):
-    """Box-Muller on the same bits in float64 through libm; the oracle of the float32 loops."""
+    """Box-Muller on the same bits in float64 through libm: reference of the float32 loops."""
     for i in range(high.shape[0]):
         bits = (_w(high[i]) << _8) | _w(low[i] >> _24)
         radius = np.sqrt(-2.0 * np.log((np.float64(bits) + 0.5) * 2.0**-40))
@@ -231,8 +231,8 @@ def fill_normals(key, step, begin, out, words, exponent, mantissa):
     """Fill ``out`` (4n,) with standard normals: n counters of (key, step) from ``begin`` on.
 
     ``key`` (4,) or (8,) uint32; ``words`` (4, n) uint32 and, for float32, ``exponent`` and
-    ``mantissa`` (n,) float32 are scratch. float32 and float64 read the same bits and agree to 3e-6
-    but for about one draw in 100,000, whose radius is near 0, and in every draw to 4e-4.
+    ``mantissa`` (n,) float32 are scratch. float32 and float64 use the same bits. They agree to 4e-4
+    in every draw, and to 3e-6 except in about one draw in 100,000, whose radius is near 0.
     """
     n = words.shape[1]
     fill_words(key, step, begin, words)

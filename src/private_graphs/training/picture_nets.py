@@ -1,6 +1,6 @@
-"""Classifiers of pictures: softmax regression in closed form, and a small convolutional network.
+"""Image classifiers: softmax regression in closed form, and a small convolutional network.
 
-Both take rows of pixels in [0, 1] and parameters as one flat vector, and give the sum of clipped
+Both take rows of pixels in [0, 1] and parameters as one flat vector, and compute the sum of clipped
 mean gradients of groups of records: what class-level DP-SGD releases (``unit_sgd``).
 """
 
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     import torch
 
 _SMALL = 20
-"""Pixels of a side below which the network sees every pixel twice, in both directions."""
+"""Side length, in pixels, below which the network gets every pixel doubled in both directions."""
 _FLAT = 1e-4
-"""Norm of a picture less its mean below which it counts as one grey."""
+"""Norm of a centred picture below which the picture counts as uniform."""
 _TOGETHER = 512
-"""Records of a step whose arrays are held at a time, about."""
+"""Approximate number of records of a step whose arrays are in memory at a time."""
 _MARGIN = 2.0**-30
-"""Clipped norms stay that share below the clip norm, whatever rounding does."""
+"""Relative safety margin of clipped norms below the clip norm, against rounding."""
 
 
 def standardised(rows: np.ndarray) -> np.ndarray:
-    """Return (n, d) rows less their own mean, scaled to norm 1; rows of one grey are not."""
+    """Return (n, d) rows minus their own mean, scaled to norm 1; uniform rows are not scaled."""
     rows = rows - rows.mean(axis=-1, keepdims=True)
     norms = np.linalg.norm(rows, axis=-1, keepdims=True)
     return rows / np.where(norms > _FLAT, norms, 1)
 
 
 Cost = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""From (R, K, K) logits to (R, K) costs and the (R, K, K) gradients of their sum."""
+"""Callable: (R, K, K) logits → (R, K) costs and the (R, K, K) gradients of their sum."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """J groups of at most m records, as a step draws them."""
+    """J groups of at most m records, as a step samples them."""
 
     records: np.ndarray
-    """(J, m) int64; numbers without a record hold any."""
+    """(J, m) int64; padding entries hold any record."""
     weights: np.ndarray
-    """(J, m): 1 / records of the group, 0 where there is none."""
+    """(J, m): 1 / number of records of the group; 0 for padding."""
 
     def parts(self) -> Iterator[Groups]:
-        """Yield the groups again, about as many at a time as a cache holds."""
+        """Yield the groups in parts that fit into the cache."""
         each = max(1, _TOGETHER // self.records.shape[1])
         for begin in range(0, len(self.records), each):
             part = slice(begin, begin + each)
@@ -59,8 +59,8 @@ class Groups:
 
 @dataclass(frozen=True)
 class Net(ABC):
-    """What both kinds have: the size of pictures, the classes, and whether rows are standardised
-    one by one (their own mean and norm) before the network sees them."""
+    """Interface of both networks: picture size, classes, and whether each row is standardised
+    (by its own mean and norm) before the network sees it."""
 
     height: int
     width: int
@@ -70,7 +70,7 @@ class Net(ABC):
 
     @property
     def pixels(self) -> int:
-        """Of a picture."""
+        """Number of pixels of a picture."""
         return self.height * self.width
 
     @property
@@ -83,23 +83,23 @@ class Net(ABC):
         """Return (P,) float32 parameters before training."""
 
     def prepared(self, pixels: np.ndarray) -> np.ndarray:
-        """Return float rows of (n, d) bytes."""
+        """Convert (n, d) bytes to float rows."""
         rows = pixels.astype(np.float32) / np.float32(255)
         return standardised(rows) * np.float32(self.norm) if self.standardise else rows
 
     @property
     def norm(self) -> float:
-        """Of a standardised row."""
+        """Norm of a standardised row."""
         return 1.0
 
     def gradient_sum(
         self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, groups: Groups,
         clip_norm: float = math.inf,
     ) -> np.ndarray:  # fmt: skip
-        """Return (P,) float64: the sum of the groups' mean gradients, each clipped to a norm.
+        """Return (P,) float64: the sum of the groups' clipped mean gradients.
 
-        ``rows`` (n, d) are prepared; a record with label -1, and a group whose gradient is not
-        finite, contribute nothing.
+        ``rows`` (n, d) are prepared. A record with label -1 contributes nothing, nor does a group
+        with a non-finite gradient.
         """
         total = np.zeros(self.n_parameters)
         for part in groups.parts():
@@ -111,19 +111,19 @@ class Net(ABC):
         self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, part: Groups,
         clip_norm: float,
     ) -> np.ndarray:  # fmt: skip
-        """As ``gradient_sum``, of groups whose arrays are held together."""
+        """``gradient_sum`` of groups whose arrays fit into memory together."""
 
     @abstractmethod
     def logits(self, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
-        """Return (R, T, K) of (R, P) parameters and (R, T, d) pictures with pixels in [0, 1]."""
+        """Return (R, T, K) logits of (R, P) parameters on (R, T, d) pictures in [0, 1]."""
 
     @abstractmethod
     def pulled(
         self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R, K) costs of (R, K, d) pictures, one for each class, and their gradients.
+        """Return (R, K) costs of (R, K, d) pictures, one per class, and gradients by pixels.
 
-        ``cost`` maps (R, K, K) logits to costs and the gradients by logits.
+        ``cost`` maps (R, K, K) logits to costs and gradients by the logits.
         """
 
     def predict(self, parameters: np.ndarray, pixels: np.ndarray) -> np.ndarray:
@@ -137,7 +137,7 @@ class Net(ABC):
 
 @dataclass(frozen=True)
 class Softmax(Net):
-    """Multinomial logistic regression; starts at zero."""
+    """Multinomial logistic regression that starts at zero."""
 
     name = "softmax"
 
@@ -154,11 +154,11 @@ class Softmax(Net):
         self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, part: Groups,
         clip_norm: float,
     ) -> np.ndarray:  # fmt: skip
-        """Closed form: the gradient of a group is Σ w x ⊗ (p - y).
+        """Return the sum in closed form: the gradient of a group is Σ w x ⊗ (p - y).
 
-        Of few records its squared norm is Σ (x·x′ + 1)(e·e′) over their pairs, with e = w (p - y):
-        no record's (d, K) gradient is ever stored. Scores are float32; norms and sums, on which
-        the sensitivity rests, are float64.
+        For groups of few records the squared norm is Σ (x·x′ + 1)(e·e′) over pairs of records, with
+        e = w (p - y): no record's (d, K) gradient is ever stored. Scores are float32; norms and
+        sums, on which the sensitivity depends, are float64.
         """
         matrix = np.asarray(parameters, np.float32).reshape(self.pixels + 1, self.n_classes)
         inputs, errors = self._pulls(matrix, rows, labels, part)
@@ -170,7 +170,7 @@ class Softmax(Net):
     def _pulls(
         self, matrix: np.ndarray, rows: np.ndarray, labels: np.ndarray, groups: Groups
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(J, m, d) records of groups and (J, m, K) weighted errors of their scores."""
+        """Return (J, m, d) records of groups and (J, m, K) weighted errors of their scores."""
         flat = groups.records.ravel()
         inputs = rows[flat]
         errors = (inputs @ matrix[:-1] + matrix[-1]).astype(np.float64)
@@ -196,7 +196,7 @@ class Softmax(Net):
     def pulled(
         self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Closed form: the gradient by logits times the weights."""
+        """Compute the gradient in closed form: the gradient by logits times the weights."""
         matrix = self._matrix(parameters)
         costs, by_logits = cost(self.logits(parameters, pictures))
         gradient = by_logits @ matrix[:, :-1].transpose(0, 2, 1)
@@ -223,7 +223,7 @@ class Cnn(Net):
 
     @property
     def norm(self) -> float:
-        """Pixels have variance 1."""
+        """The norm that gives pixels variance 1."""
         return math.sqrt(self.pixels)
 
     @property
@@ -245,7 +245,7 @@ class Cnn(Net):
 
     @property
     def n_parameters(self) -> int:
-        """Of all tensors."""
+        """Number of entries of all tensors."""
         return sum(math.prod(shape) for shape in self._shapes().values())
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
@@ -258,10 +258,10 @@ class Cnn(Net):
         return np.concatenate(parts).astype(np.float32)
 
     def _layers(self, parameters: torch.Tensor, pictures: torch.Tensor) -> list[torch.Tensor]:
-        """Return what the four layers see and give, of (R, P) models and (R, n, d) ready pictures.
+        """Return inputs and outputs of the four layers, for (R, P) models, (R, n, d) pictures.
 
-        Input and scores in turns: (n, R, h, w), (n, R·16, …), (n, R·16, …), (n, R·32, …),
-        (R, n, flat), (R, n, 32), (R, n, 32), (R, n, K). Models are groups of a convolution.
+        Inputs and outputs alternate: (n, R, h, w), (n, R·16, …), (n, R·16, …), (n, R·32, …), (R, n,
+        flat), (R, n, 32), (R, n, 32), (R, n, K). Each model is one group of a convolution.
         """
         import torch
         from torch.nn.functional import conv2d, max_pool2d
@@ -279,7 +279,7 @@ class Cnn(Net):
         for number, padding in ((0, 3), (2, 0)):
             filters, biases = (each.flatten(0, 1) for each in tensors[number : number + 2])
             scores = conv2d(seen, filters, biases, 2, padding, groups=models)
-            scores = scores.contiguous(memory_format=torch.channels_last)  # maxima are faster
+            scores = scores.contiguous(memory_format=torch.channels_last)  # max pooling is faster
             found += [seen, scores]
             seen = max_pool2d(scores.tanh(), 2, 1)
         seen = seen.reshape(n, models, -1).transpose(0, 1)
@@ -291,12 +291,12 @@ class Cnn(Net):
         return found
 
     def _ready(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Pictures as the network sees them; differentiable."""
+        """Return pictures in the form that the network sees; differentiable."""
         if not self.standardise:
             return pictures
         centred = pictures - pictures.mean(-1, keepdim=True)
         norms = centred.detach().square().sum(-1, keepdim=True).sqrt()
-        flat = norms <= _FLAT  # of one grey: no division, and a finite gradient
+        flat = norms <= _FLAT  # uniform picture: no division, and a finite gradient
         norms = (centred.square().sum(-1, keepdim=True) + flat).sqrt()
         return self.norm * centred / norms
 
@@ -311,7 +311,7 @@ class Cnn(Net):
     def pulled(
         self, parameters: np.ndarray, pictures: np.ndarray, cost: Cost
     ) -> tuple[np.ndarray, np.ndarray]:
-        """By automatic differentiation, all models at once."""
+        """Compute the gradient by automatic differentiation, for all models at once."""
         import torch
 
         inputs = torch.from_numpy(pictures).requires_grad_()
@@ -324,10 +324,10 @@ class Cnn(Net):
         self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, part: Groups,
         clip_norm: float,
     ) -> np.ndarray:  # fmt: skip
-        """By automatic differentiation up to what each layer gives; then as products.
+        """Return the sum by autograd down to the layers' outputs, then by matrix products.
 
-        Gradients of the convolutions are one product per group, of which norms and sums are
-        float64; those of the other layers are never stored (as in ``Softmax``).
+        Gradients of the convolutions are one product per group, whose norms and sums are float64;
+        those of the other layers are never stored (as in ``Softmax``).
         """
         import torch
 
@@ -348,7 +348,7 @@ class Cnn(Net):
     def _clipped(
         self, seen: list[torch.Tensor], pulls: list[torch.Tensor], n_groups: int, clip_norm: float
     ) -> np.ndarray:
-        """(P,) sum of clipped gradients of groups: what each layer saw, and how its scores pull."""
+        """Return the (P,) sum of clipped gradients, from layer inputs and output gradients."""
         from torch.nn.functional import pad
 
         products, squared = [], 0.0
@@ -369,7 +369,7 @@ class Cnn(Net):
         ]
         squared = squared + sum(_squared(*pair) for pair in dense)
         factors = clip_factors(squared, clip_norm, _MARGIN)
-        kept = factors > 0  # what is not finite stays so times 0
+        kept = factors > 0  # 0 times a non-finite value stays non-finite
         factors, total = factors[kept], []
         for product, biases, side in products:
             summed = np.tensordot(factors, product[kept], 1).reshape(len(biases[0]), side, side, -1)
@@ -383,7 +383,7 @@ class Cnn(Net):
 
 
 def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """(J,) squared norms of Σ x ⊗ e and Σ e over the records of groups, (J, m, d) and (J, m, K)."""
+    """Return (J,) squared norms of Σ x ⊗ e and Σ e over a group, for (J, m, d) and (J, m, K)."""
     m, k = errors.shape[1:]
     if m == 1:
         norms = np.einsum("jmd,jmd->j", inputs, inputs) + 1
@@ -392,7 +392,7 @@ def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
         gradients = inputs.transpose(0, 2, 1) @ errors
         return np.square(gradients).sum(axis=(1, 2)) + np.square(errors.sum(axis=1)).sum(1)
     pairs = (inputs @ inputs.transpose(0, 2, 1) + 1) * (errors @ errors.transpose(0, 2, 1))
-    # what cancels in the sum leaves rounding errors: the norm is never too small
+    # cancellation leaves rounding errors: never underestimate the norm
     return np.maximum(pairs.sum(axis=(1, 2)), 0.0) + np.abs(pairs).sum(axis=(1, 2)) * 2.0**-40
 
 

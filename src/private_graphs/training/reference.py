@@ -1,8 +1,9 @@
-"""The GCN of LREC 2022 with PyTorch Geometric and Opacus alone, one replica after the other.
+"""Reference engine: the GCN of LREC 2022 with PyTorch Geometric and Opacus alone.
 
-What a reader who knows these libraries checks against the paper, and what the compiled engine is
-tested and timed against. The two share the partition and the first weights. Dropout is PyTorch's;
-noise is the door's (``mechanisms``), which checks that every noisy step was planned.
+It trains one replica after the other. A reader who knows these libraries can check it against the
+paper; the compiled engine is tested and timed against it. The two share the partition and the
+initial weights. Dropout is PyTorch's; noise comes from the door (``mechanisms``), which checks that
+every noisy step was planned.
 
 Source: Igamberdiev & Habernal, LREC 2022, Sections 3 to 5; Kipf & Welling, ICLR 2017.
 """
@@ -61,7 +62,7 @@ class Gcn(torch.nn.Module):
 
 
 class NoiseOfTheDoor(DPOptimizer):
-    """The optimizer of Opacus; its noise is drawn by the door, for all parameters at once."""
+    """Opacus's optimizer with noise from the door, drawn for all parameters at once."""
 
     descent: Descent
 
@@ -75,7 +76,7 @@ class NoiseOfTheDoor(DPOptimizer):
 
 
 def visible(data: Data, nodes: np.ndarray, graph: str) -> Data:
-    """Return what a pass over sorted ``nodes`` sees: the whole graph, or what they induce."""
+    """Return the graph that a pass over sorted ``nodes`` sees: the whole or the induced one."""
     own = torch.from_numpy(nodes).to(data.x.device)
     if graph != "whole_graph":
         return data.subgraph(own)
@@ -84,7 +85,7 @@ def visible(data: Data, nodes: np.ndarray, graph: str) -> Data:
 
 
 class Replica:
-    """One replica; a ``Data`` is what a pass sees, with y -1 for nodes outside of its loss."""
+    """One replica. A ``Data`` is the input of a pass; y is -1 for nodes outside its loss."""
 
     def __init__(
         self, dataset: GraphDataset, protocol: GcnProtocol, settings: engine.Settings,
@@ -129,7 +130,7 @@ class Replica:
         return loss.item(), scores[held.y >= 0].argmax(-1).cpu().numpy()
 
     def gradients(self, part: Data) -> Sequence[Tensor]:
-        """Return the gradients of one part; zero where not finite, as without a labelled node."""
+        """Return the gradients of one part; zero if not finite, or without a labelled node."""
         weights = list(self.model.parameters())
         scores = self.model(part.x, part.edge_index)
         loss = functional.cross_entropy(scores, part.y, ignore_index=-1)
@@ -149,7 +150,7 @@ class Replica:
             yield from ([parts[i] for i in joined] for joined in draws)
 
     def step(self, parts: Sequence[Data]) -> None:
-        """Take a step on some parts, each of which is an example to Opacus."""
+        """Take a step on some parts, each of which is one example for Opacus."""
         found = [self.gradients(part) for part in parts]
         for place, weight in enumerate(self.model.parameters()):
             own = [each[place] for each in found]
@@ -159,7 +160,7 @@ class Replica:
         self.descent.public("parameters", [self.model.flat()])
 
     def train(self) -> list[float]:
-        """Run all epochs; return the validation loss of each, where it may end the training."""
+        """Run all epochs; return the validation loss of each if it may stop the training."""
         settings, protocol, losses = self.settings, self.protocol, []
         lowest, best, weights = math.inf, -1, None
         for epoch in range(settings.epochs):

@@ -1,12 +1,13 @@
-"""Compiled: DP gradient descent of a network whose output for a root mixes a few nodes' outputs.
+"""Compiled DP gradient descent of a network that mixes several nodes' outputs per target (*root*).
 
-H_u = W2ᵀ relu(W1ᵀ x_u) without biases, z_i = Σ_u Π_iu H_u for root i and a fixed sparse Π, softmax
-cross-entropy (Bojchevski et al. 2020; Zhang 2021, Algorithm 9). With s_i = Σ_u Π_iu h_u,
-e_i = softmax(z_i) - y_i, b_i = W2 e_i and d_iu = Π_iu 1[a_u > 0] ∘ b_i, the gradient of root i is
+H_u = W2ᵀ relu(W1ᵀ x_u) without biases, z_i = Σ_u Π_iu H_u for target node i and a fixed sparse Π,
+softmax cross-entropy (Bojchevski et al. 2020; Zhang 2021, Algorithm 9). With s_i = Σ_u Π_iu h_u,
+e_i = softmax(z_i) - y_i, b_i = W2 e_i and d_iu = Π_iu 1[a_u > 0] ∘ b_i, the gradient of target i is
 ∂W2 = s_i e_iᵀ and ∂W1 = Σ_u x_u d_iuᵀ, of squared norm |s_i|²|e_i|² + Σ_uu' (x_u·x_u')(d_iu·d_iu').
-The products x_u·x_u' of a root never change without dropout of inputs: its Gram block is computed
-once. With dropout they would have to be computed anew in every step; the gradient of a root of
-several nodes is then added up in the features that it has, which is less work.
+
+Without input dropout the products x_u·x_u' of a target never change: its Gram block is computed
+once. With input dropout they would change in every step; the gradient of a multi-node target is
+then summed over the features that its nodes have, which is less work.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from private_graphs.training.noise import FAST, fill_normals
 from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
 
 HIDDEN = 32
-"""Hidden units, as in the authors' code."""
+"""Number of hidden units, as in the authors' code."""
 _LANES = (0,) * HIDDEN
 _CANCELLED = 2.0**-40
-"""Of the largest squared norm that the parts of a gradient could add up to: rounding errors that
-are left where they cancel, of rows with up to 8,192 features."""
+"""Rounding error of a squared gradient norm, relative to the largest value that its parts could
+add up to; it remains where they cancel. For rows with up to 8,192 features."""
 _CHUNK = 1024
-"""Counters of noise that are drawn at a time: a few pages of memory."""
+"""Noise counters that are drawn at a time: a few pages of memory."""
 _APART = 2**32
-"""Counters of dropout between two places of a batch, where these are public."""
+"""Distance of the dropout counters of two batch positions, if these must be public."""
 _DROPS = 2**16
-"""Resolution of the probability of dropout."""
+"""Resolution of the dropout probability."""
 _G0, _G1, _G2 = (
     np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
 
 class Matrix(NamedTuple):
-    """Sparse rows in one array each."""
+    """Sparse matrix, as one array each of row starts, columns and values."""
 
     start: np.ndarray  # (n + 1,) int64
     columns: np.ndarray  # int32
@@ -50,48 +51,48 @@ class Matrix(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Of each root how many nodes it mixes, with which weights; nodes in order of the roots."""
+    """Sparse Π: number and weights of the nodes that each target mixes, in order of targets."""
 
     start: np.ndarray  # (M + 1,) int64
     weights: np.ndarray
-    gram_start: np.ndarray  # (M + 1,) int64: where the products of a root's features begin
+    gram_start: np.ndarray  # (M + 1,) int64: where a target's Gram block begins
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one model is trained."""
+    """Training settings of one model."""
 
     batches: np.ndarray
-    """(T, B) int64 roots of each step, -1 where a batch is smaller."""
+    """(T, B) int64 target nodes of each step, -1 as padding."""
     divisor: float
     """Public constant that divides the noisy sum."""
     learning_rate: float
     clip_norm: float = 1.0
-    """Infinity: nothing is clipped."""
+    """Clip norm; infinity: no clipping."""
     adam: bool = True
     weight_decay: float = 0.0
-    """Of W1 alone, as in the authors' code."""
+    """Weight decay of W1 only, as in the authors' code."""
     dropout: float = 0.0
-    """Share of inputs and of hidden units that are dropped."""
+    """Probability that an input or a hidden unit is dropped."""
 
 
 @njit(inline="always")
 def _mixed(x):
-    """SplitMix64: a fixed function of a counter that looks random."""
+    """SplitMix64: a fixed pseudo-random function of a counter."""
     x = x * _G0
     x = (x ^ (x >> np.uint64(30))) * _G1
     x = (x ^ (x >> np.uint64(27))) * _G2
     return x ^ (x >> np.uint64(31))
 
 
-# For every root the functions below get whole arrays and where to begin. Numba counts who reads a
-# part of an array, atomically: for a short root that costs as much as its work. Indices are
-# unsigned, as it makes no vector code of others that do not start at 0.
+# The functions below get whole arrays and offsets for every target. Numba counts references to
+# part of an array, atomically: for a small target that costs as much as its work. Indices are
+# unsigned, as Numba vectorises no loops over signed ones that do not start at 0.
 
 
 @njit(nogil=True, cache=True)
 def _draw(seed, begin, n, words):
-    """Set the first words to the draws from ``begin`` on: ``n`` of 16 bits, four in each."""
+    """Set the first words to the draws from ``begin`` on: ``n`` draws of 16 bits, four per word."""
     first = seed + np.uint64(begin)
     for i in range(np.uint64(n + 3) // np.uint64(4)):
         words[i] = _mixed(first + np.uint64(4) * i)
@@ -99,7 +100,7 @@ def _draw(seed, begin, n, words):
 
 @njit(nogil=True, cache=True)
 def _drop(values, begin, n, draws, threshold, scale, left):
-    """Set ``n`` of ``left`` to what dropout leaves of those of ``values``, scaled."""
+    """Set ``n`` entries of ``left`` to those of ``values``, after dropout and scaling."""
     first = np.uint64(begin)
     for i in range(np.uint64(n)):
         value = values[first + i] * scale
@@ -108,7 +109,7 @@ def _drop(values, begin, n, draws, threshold, scale, left):
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def _dot(a, begin_a, b, begin_b, n):
-    """Product of ``n`` values of ``a`` and of ``b``."""
+    """Return the dot product of ``n`` values of ``a`` and of ``b``."""
     first, second, total = np.uint64(begin_a), np.uint64(begin_b), a.dtype.type(0)
     for i in range(np.uint64(n)):
         total += a[first + i] * b[second + i]
@@ -123,7 +124,7 @@ def _positive(values, n, out):
 
 @njit(nogil=True, cache=True)
 def _pass_back(values, factor, active, begin, n, out):
-    """Set ``n`` of ``out`` to ``factor`` · ``values`` where ``active`` is positive, else to 0."""
+    """Set ``n`` entries of ``out`` to ``factor`` · ``values`` where ``active`` > 0, else to 0."""
     first = np.uint64(begin)
     for i in range(np.uint64(n)):
         value = factor * values[i]
@@ -144,9 +145,9 @@ def _clear(values, n):
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def _all_grams(x, row_start, gram_start, dense, grams):
-    """Fill ``grams`` with the products of features of the nodes of every row, K x K each.
+    """Fill ``grams`` with the (K, K) Gram block of the features of every target's nodes.
 
-    ``dense`` (F,) is zero, and so it is left.
+    ``dense`` (F,) is zero before and after.
     """
     for i in range(row_start.shape[0] - 1):
         first, last = row_start[i], row_start[i + 1]
@@ -166,16 +167,16 @@ def _all_grams(x, row_start, gram_start, dense, grams):
 
 
 class Own(NamedTuple):
-    """The features that the nodes of a root have, numbered from 0 on."""
+    """Index of the features that a target's nodes have, numbered from 0."""
 
-    start: np.ndarray  # (M + 1,) int64: where the features of a root begin
+    start: np.ndarray  # (M + 1,) int64: where the features of a target begin
     features: np.ndarray  # int32
-    numbers: np.ndarray  # int32: of every value of the roots' features, its feature's number
+    numbers: np.ndarray  # int32: number of the feature, for every value of the targets' features
 
 
 @njit(nogil=True, cache=True)
 def _own(x, row_start, n_features, fresh):
-    """Return the ``Own`` of all roots of several nodes: nothing of others, or without dropout."""
+    """Index the features of every multi-node target; empty for single nodes and without dropout."""
     n = row_start.shape[0] - 1
     start, n_numbers = np.zeros(n + 1, np.int64), x.columns.shape[0] if fresh else 0
     features, numbers = np.zeros(n_numbers, np.int32), np.zeros(n_numbers, np.int32)
@@ -196,9 +197,9 @@ def _own(x, row_start, n_features, fresh):
 
 @njit(fastmath=FAST, nogil=True, cache=True)
 def _length(lanes, grams, begin, size, deltas):
-    """Return the squared norm of XᵀD, by the Gram block of X from ``begin`` on and D = ``deltas``.
+    """Return the squared norm of XᵀD, for D = ``deltas`` and X's Gram block from ``begin`` on.
 
-    And how large its root would be if no terms of the sum cancelled.
+    Second result: the largest value of the norm, if no terms of the sum cancelled.
     """
     width, first = np.uint64(len(lanes)), np.uint64(begin)
     total, longest = deltas.dtype.type(0), deltas.dtype.type(0)
@@ -222,14 +223,14 @@ def _add_roots(
     lanes, batch, x, rows, labels, theta, w2, clip, grams, fresh, drop, own, scratch, total,
     total2, squares,
 ):  # fmt: skip
-    """Add the clipped gradients of the roots ``batch`` to the totals; -1 stands for none.
+    """Add the clipped gradients of the targets ``batch`` to the totals; -1 is padding.
 
-    Their squared norms are written to ``squares``. ``theta`` and ``total`` hold W1 first, and
-    ``w2`` and ``total2`` (classes · hidden,) W2, by classes. ``fresh``: inputs are dropped anew, so
-    that the gradient of a root of several nodes is added up by itself; else ``grams`` has the
-    products of their features. ``drop`` are seed and counter of dropout, how far a node moves the
-    counter, threshold, scale, and how far apart the counters of two places of the batch begin (0:
-    one root begins where the last one ended). Returns the counter after the draws.
+    Their squared norms are written to ``squares``. ``theta`` and ``total`` hold W1 first; ``w2``
+    and ``total2`` (classes · hidden,) hold W2 by classes. ``fresh``: inputs are dropped anew, so
+    that the gradient of a multi-node target is summed by itself; otherwise ``grams`` holds the Gram
+    blocks. ``drop``: dropout seed and counter, counter increment of a node, threshold, scale, and
+    the distance between the counters of two batch positions (0: a target begins where the last one
+    ended). Returns the counter after the draws.
     """
     row_start, weights, gram_start = rows
     start, columns, inputs = x
@@ -239,7 +240,7 @@ def _add_roots(
     begun = counter
     n_classes, width, dtype = errors.shape[0], len(lanes), theta.dtype.type
     values, first_layer = inputs, hidden
-    if fresh:  # what is left of the first layer does not lie where it is computed
+    if fresh:  # the first layer after dropout needs its own memory
         values, first_layer = left, deltas
     for place in range(batch.shape[0]):
         i = batch[place]
@@ -297,11 +298,11 @@ def _add_roots(
             squared += length * _dot(deltas, 0, deltas, 0, size * width)
         else:
             length, longest = _length(lanes, grams, gram_start[i], size, deltas)
-            # Terms that cancel leave errors of this size: the norm is never too small.
+            # Terms that cancel leave errors of this size: never underestimate the norm.
             squared = max(squared + length, dtype(0)) + longest * longest * dtype(_CANCELLED)
         squares[place] = squared
         if not np.isfinite(squared):
-            continue  # a gradient that is not finite is the zero vector
+            continue  # a non-finite gradient counts as the zero vector
         factor = dtype(1)
         if squared > clip * clip:
             factor = dtype(clip / np.sqrt(squared))
@@ -321,7 +322,7 @@ def _add_roots(
 
 @njit(nogil=True, cache=True)
 def _scratch(lanes, x, row_start, own_start, n_classes, fresh):
-    """Return what ``_add_roots`` computes in; what holds (n, hidden) values is flat."""
+    """Allocate the work space of ``_add_roots``; (n, hidden) arrays are flat."""
     width, dtype = len(lanes), x.values.dtype
     longest, most, n_own = 0, 1, 0
     for k in range(x.start.shape[0] - 1):
@@ -332,16 +333,16 @@ def _scratch(lanes, x, row_start, own_start, n_classes, fresh):
     words = np.zeros((max(longest, most * width) + 3) // 4, np.uint64)
     return (
         np.zeros(most * width, dtype),  # first layer, after dropout
-        np.zeros(most * width, dtype),  # what goes back to it
+        np.zeros(most * width, dtype),  # its gradient
         np.zeros(width, dtype),  # mixed units
-        np.zeros(width, dtype),  # what goes back to them
+        np.zeros(width, dtype),  # their gradient
         np.zeros(n_classes, dtype),  # errors
         np.zeros(width, dtype),
         np.arange(n_classes),
         np.zeros(x.values.shape[0] if fresh else 0, dtype),  # features after dropout
         words,
         words.view(np.uint16),
-        np.zeros(n_own * width, dtype),  # the gradient of W1 of a root of several nodes
+        np.zeros(n_own * width, dtype),  # the gradient of W1 of a multi-node target
     )  # fmt: skip
 
 
@@ -349,8 +350,8 @@ def _scratch(lanes, x, row_start, own_start, n_classes, fresh):
 def _descend(theta, total, m, v, normals, std, divide, step, root, adam):
     """Descend along (total + std · normals) · ``divide``; clear the total. Arrays are (n,).
 
-    A function of its own: its index starts at 0, so that Numba looks out for no negative ones and
-    the loop becomes vector code.
+    This is a separate function so that its index starts at 0: Numba then checks for no negative
+    indices and vectorises the loop.
     """
     dtype = theta.dtype.type
     b1, c1, b2, c2 = dtype(0.9), dtype(1 - 0.9), dtype(0.999), dtype(1 - 0.999)
@@ -387,7 +388,7 @@ def _update(
 
 @njit(error_model="numpy", nogil=True, cache=True)
 def _started(lanes, x, row_start, theta, n_features, n_batch, adam, fresh):
-    """Return what steps compute in: own features, scratch, the sum and the moments."""
+    """Allocate the arrays of the steps: feature index, scratch, the sum and the moments."""
     width, dtype = len(lanes), theta.dtype
     n_classes = (theta.shape[0] - n_features * width) // width
     own = _own(x, row_start, n_features, fresh)
@@ -407,7 +408,7 @@ def _accumulate(
     lanes, batch, x, rows, labels, grams, theta, n_features, longest, clip, threshold, scale, seed,
     counter, apart, own, scratch, sums,
 ):  # fmt: skip
-    """Sum the clipped gradients of a batch into the first of ``sums``: all that is read privately.
+    """Sum a batch's clipped gradients into the first of ``sums``: the only private read.
 
     Returns the next dropout counter.
     """
@@ -416,7 +417,7 @@ def _accumulate(
     n_first = n_features * width
     n_classes = (theta.shape[0] - n_first) // width
     w2.reshape(n_classes, width)[:] = theta[n_first:].reshape(width, n_classes).T
-    # a node moves the counter by more than it draws
+    # a node moves the counter by more than the number of its draws
     drop = (seed, counter, longest + width + 8, threshold, scale, apart)
     counter = _add_roots(
         lanes, batch, x, rows, labels, theta, w2, clip, grams, threshold > 0, drop, own, scratch,
@@ -429,7 +430,7 @@ def _accumulate(
 
 @njit(error_model="numpy", nogil=True, cache=True)
 def _finish(theta, total, moments, t, n_first, std, divisor, rate, adam, decay, key, drawn):
-    """Add the noise of step ``t`` and descend: that of ``mechanisms.door``, by its key."""
+    """Add the noise of step ``t``, by the door's key (``mechanisms.door``), and descend."""
     m, v = moments
     normals, words, exponent, mantissa = drawn
     if decay > 0:
@@ -466,7 +467,7 @@ def _train_watched(
     descent, lanes, x, rows, labels, grams, batches, theta, n_features, longest, clip, std, divisor,
     rate, adam, decay, threshold, scale, apart, key, seed,
 ):  # fmt: skip
-    """As ``_train``, by the same compiled functions, with a look at every sum."""
+    """``_train`` with the same compiled functions, showing every sum to the watch."""
     own, scratch, sums, moments, drawn = _started(
         lanes, x, rows.start, theta, n_features, batches.shape[1], adam, threshold > 0
     )
@@ -489,7 +490,7 @@ def _train_watched(
 
 
 def initial(n_features: int, n_classes: int, generator: np.random.Generator) -> np.ndarray:
-    """Return (P,) parameters, W1 then W2, each uniform by Glorot & Bengio (2010)."""
+    """Return (P,) Glorot-uniform parameters (Glorot & Bengio 2010), W1 then W2."""
     parts = []
     for rows, columns in ((n_features, HIDDEN), (HIDDEN, n_classes)):
         bound = math.sqrt(6 / (rows + columns))
@@ -499,18 +500,18 @@ def initial(n_features: int, n_classes: int, generator: np.random.Generator) -> 
 
 @dataclass(frozen=True)
 class Roots:
-    """Roots with their rows and labels, over sparse features; shared by all replicas."""
+    """Target nodes with their rows and labels, over sparse features; shared by all replicas."""
 
     features: Matrix
-    """A row for every node of every root: what a step reads lies side by side."""
+    """One row for every node of every target: what a step reads is contiguous."""
     n_features: int
     longest: int
-    """Most features of a node."""
+    """Largest number of features of a node."""
     rows: Rows
     labels: np.ndarray
-    """(M,) int64 of the roots."""
+    """(M,) int64 labels of the target nodes."""
     grams: np.ndarray
-    """Of each root the products of the features of its nodes, (K, K)."""
+    """(K, K) Gram block of the features of each target's nodes."""
 
     @classmethod
     def of(
@@ -520,7 +521,7 @@ class Roots:
         labels: np.ndarray,
         dtype: type = np.float32,
     ) -> Roots:
-        """Read (n, F) features, (M, n) rows Π and labels (M,); compute the Gram blocks."""
+        """Build from (n, F) features, (M, n) rows Π and labels (M,); compute the Gram blocks."""
         own, start = features[rows.indices], rows.indptr.astype(np.int64)
         x = Matrix(
             own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data.astype(dtype)
@@ -536,16 +537,16 @@ class Roots:
 def train(
     roots: Roots, start: np.ndarray, plan: Plan, descent: Descent, dropout_seed: int
 ) -> np.ndarray:
-    """Train one replica from the parameters ``start`` (P,); return those at the end.
+    """Train one replica from the parameters ``start`` (P,); return the final ones.
 
-    ``descent`` has its noise; computed in the type of the features.
+    ``descent`` provides the noise. Computation is in the type of the features.
     """
     descent.check_clip(plan.clip_norm)
     dtype = roots.features.values.dtype.type
     theta = start.astype(dtype)
     clip = dtype(safe_norm(plan.clip_norm, dtype))
-    # Where the dropout bits of a root begin follows from the sizes of others, which are private.
-    # Other bits are as good (docs/privacy.md §2), but a replay compares runs with the same ones.
+    # Where a target's dropout bits begin follows from the sizes of others, which are private.
+    # Other bits are as good (docs/privacy.md §2), but a replay compares runs with equal bits.
     public = descent.door.watch.public_places
     longest, apart = (roots.n_features, _APART) if public else (roots.longest, 0)
     arguments = (

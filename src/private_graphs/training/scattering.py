@@ -1,8 +1,8 @@
-"""Scattering of images: fixed wavelets, moduli and averages, in which nothing is learned.
+"""Scattering transform of images: fixed wavelets, moduli and averages, without learned parameters.
 
-Bruna & Mallat 2013; for private learning Tramèr & Boneh, ICLR 2021. Two scales and eight
-directions of Morlet wavelets; averages of the image, of |x * ψ1| and of ||x * ψ1| * ψ2|, one for
-every four pixels of height and width: 81 channels.
+Bruna & Mallat 2013; for private learning Tramèr & Boneh, ICLR 2021. Two scales and eight directions
+of Morlet wavelets; averages of the image, of |x * ψ1| and of ||x * ψ1| * ψ2|, one for every four
+pixels of height and width: 81 channels.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch
 
 _DIRECTIONS = 8
 _STRIDE = 4
-"""Pixels from one average to the next, 2 to the power of the number of scales."""
+"""Distance between averages in pixels: 2 to the power of the number of scales."""
 _MARGIN = 2
-"""Pixels that an image is mirrored by on every side."""
+"""Pixels by which an image is mirrored on every side."""
 
 
 def _gabor(shape: tuple[int, int], sigma: float, angle: float, wave: float, slant: float):
@@ -51,9 +51,9 @@ def _wavelets(shape: tuple[int, int]) -> torch.Tensor:
 
 @lru_cache(maxsize=16)
 def _average(size: int, every: int) -> torch.Tensor:
-    """Return the (s, size / every) matrix that averages by a Gaussian around every fourth pixel.
+    """Return the (s, size / every) matrix of Gaussian averages around every fourth pixel.
 
-    It reads ``every`` first or second pixel.
+    It reads every pixel or every second one, as ``every`` says.
     """
     sigma = 0.8 * 2
     places = torch.arange(_MARGIN, size - _MARGIN, _STRIDE, dtype=torch.float32)
@@ -66,7 +66,7 @@ def _average(size: int, every: int) -> torch.Tensor:
 def _filtered(spectrum: torch.Tensor, wavelets: torch.Tensor) -> torch.Tensor:
     """Return (n, m, 8, h/2, w/2) transforms of every second pixel of filtered maps.
 
-    ``spectrum`` (n, m, h, w) are transforms of maps, ``wavelets`` (8, h, w) those of the second
+    ``spectrum`` (n, m, h, w) are transforms of maps; ``wavelets`` (8, h, w) are those of the second
     scale, which leave little above half the highest frequency. The transform of every second pixel
     is the mean of the four quarters.
     """
@@ -81,7 +81,7 @@ def _filtered(spectrum: torch.Tensor, wavelets: torch.Tensor) -> torch.Tensor:
 
 
 def scattered(images: torch.Tensor) -> torch.Tensor:
-    """Return (n, c · 81, s, t) averages of (n, c, h, w) images; each image stands for itself.
+    """Return (n, c · 81, s, t) averages of (n, c, h, w) images, each computed from its image alone.
 
     s and t are a quarter of height and width, rounded up.
     """

@@ -1,8 +1,8 @@
-"""Which labelled images two networks learn from, and which labels are thrown away.
+"""Selection of labelled images by two networks (co-teaching), and of labels to remove (cleansing).
 
-Co-teaching (Han et al. 2018): each network learns from the images on which its peer has the
-smallest losses. Co-teaching+ (Yu et al. 2019): among those alone on which the two disagree.
-Cleansing: Zhang, Emory thesis 2021, Algorithm 3.
+Co-teaching (Han et al. 2018): each network learns from the images with its peer's smallest losses.
+Co-teaching+ (Yu et al. 2019): only images on which the two disagree are candidates. Cleansing:
+Zhang, Emory thesis 2021, Algorithm 3.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def kept_share(epoch: int, beta: float, ramp: int) -> float:
 def chosen_by(losses: torch.Tensor, candidates: torch.Tensor, share: float) -> torch.Tensor:
     """Return the (b,) mask of the ⌈share · n⌉ smallest of the n candidates' (b,) losses.
 
-    The peer learns from these. Ties go to the image that comes first.
+    The peer learns from these. Ties go to the first image.
     """
     count = math.ceil(share * int(candidates.sum()) - 1e-9)
     order = torch.argsort(
@@ -34,7 +34,7 @@ def chosen_by(losses: torch.Tensor, candidates: torch.Tensor, share: float) -> t
 
 
 def mean_of(losses: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """Return the mean of the chosen losses; 0, with no gradient, where none is chosen."""
+    """Return the mean of the chosen losses; 0, without a gradient, if none is chosen."""
     return (losses * chosen).sum() / chosen.sum().clamp(min=1)
 
 
@@ -42,10 +42,10 @@ Decay = Literal["running", "literal"]
 
 
 def counted(counts: np.ndarray, flags: np.ndarray, alpha: float, decay: Decay) -> np.ndarray:
-    """Return the counts after an epoch whose suspicious images have ``flags`` (n,) True.
+    """Return the counts after an epoch; ``flags`` (n,) is True for suspicious images.
 
-    ``running``, the text: T ← α (T + flag). ``literal``, line 16 of Algorithm 3: T ← T + α flag,
-    where α only rescales.
+    ``running``, as in the text: T ← α (T + flag). ``literal``, line 16 of Algorithm 3: T ← T + α
+    flag, where α only rescales.
     """
     return alpha * (counts + flags) if decay == "running" else counts + alpha * flags
 
@@ -55,7 +55,7 @@ def cleansed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions (kept, removed): the ⌊τ n + ½⌋ largest of n counts are removed.
 
-    Ties are broken at random. Both are in rising order.
+    Ties are broken at random. Both results are sorted.
     """
     order = np.lexsort((generator.random(len(counts)), -counts))
     cut = math.floor(tau * len(counts) + 0.5)

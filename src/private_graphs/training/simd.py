@@ -1,8 +1,8 @@
-"""Vector code that Numba's own vectoriser does not find: sparse row gather and scatter, row copy.
+"""SIMD code that Numba's own vectoriser does not generate: sparse row gather and scatter, row copy.
 
-Gather and scatter keep one dense row in vector registers while they walk along the non-zeros of
-one sparse row. They are as fast as ``torch.embedding_bag`` in float32, work in float64 too, and
-can be called from compiled loops without leaving them.
+Gather and scatter keep one dense row in vector registers while they iterate over the non-zeros of
+one sparse row. They are as fast as ``torch.embedding_bag`` in float32, also support float64, and
+can be called inside compiled loops.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-_FUSE = ("contract",)  # lets multiply and add become one instruction
+_FUSE = ("contract",)  # allows fused multiply-add
 
 
 class _Emitter:
-    """Writes vector code for rows as wide as the tuple in the first argument is long."""
+    """Generates vector code; the length of the tuple in the first argument is the row width."""
 
     def __init__(self, context, builder, signature, arguments) -> None:
         self.context, self.builder = context, builder
@@ -58,9 +58,9 @@ class _Emitter:
         return self.builder.fadd(self.builder.fmul(a, b, flags=_FUSE), c, flags=_FUSE)
 
     def loop(self, begin, end, initial, body):
-        """for k in [begin, end): accumulator = body(k, accumulator); return the accumulator.
+        """Emit: for k in [begin, end): accumulator = body(k, accumulator); return the accumulator.
 
-        ``initial`` is None for a loop that accumulates nothing.
+        ``initial`` is None for a loop without an accumulator.
         """
         builder = self.builder
         before = builder.basic_block
@@ -88,8 +88,8 @@ class _Emitter:
 def gather_row(typing_context, lanes, begin, end, indices, values, dense, start, out, row):
     """Set ``out[row] = start + sum of values[k] * dense[indices[k]]`` for k in [begin, end).
 
-    ``lanes`` is any tuple whose length is the width of a row; ``dense`` and ``out`` are
-    C-contiguous (n, width), ``start`` is (width,). Nothing checks the bounds.
+    The length of the tuple ``lanes`` is the row width; ``dense`` and ``out`` are C-contiguous (n,
+    width), ``start`` is (width,). Bounds are not checked.
     """
     signature = types.void(lanes, begin, end, indices, values, dense, start, out, row)
 
@@ -115,7 +115,7 @@ def gather_row(typing_context, lanes, begin, end, indices, values, dense, start,
 def scatter_row(typing_context, lanes, begin, end, indices, values, dense, row, out):
     """Add ``values[k] * dense[row]`` to ``out[indices[k]]`` for k in [begin, end).
 
-    The transpose of ``gather_row``, with the same conditions.
+    The transpose of ``gather_row``, under the same conditions.
     """
     signature = types.void(lanes, begin, end, indices, values, dense, row, out)
 
@@ -139,7 +139,7 @@ def scatter_row(typing_context, lanes, begin, end, indices, values, dense, row, 
 
 @intrinsic
 def copy_row(typing_context, lanes, source, row, out, out_row):
-    """Set ``out[out_row] = source[row]``; both are C-contiguous with rows as wide as ``lanes``."""
+    """Set ``out[out_row] = source[row]``; both C-contiguous, row width ``len(lanes)``."""
     signature = types.void(lanes, source, row, out, out_row)
 
     def generate(context, builder, signature, arguments):
@@ -154,9 +154,10 @@ def copy_row(typing_context, lanes, source, row, out, out_row):
 
 @intrinsic
 def add_row(typing_context, lanes, factor, source, row, out, out_row):
-    """Add ``factor * source[row]`` to ``out[out_row]``; rows as wide as ``lanes``.
+    """Add ``factor * source[row]`` to ``out[out_row]``; the row width is ``len(lanes)``.
 
-    ``factor`` has the dtype of ``source``. Into a wider ``out`` the product is added once rounded.
+    ``factor`` has the dtype of ``source``. The product is rounded once before it is added to a
+    wider ``out``.
     """
     signature = types.void(lanes, factor, source, row, out, out_row)
 
@@ -179,7 +180,7 @@ def add_row(typing_context, lanes, factor, source, row, out, out_row):
 
 
 class Row(types.Type):
-    """A row of float32 in vector registers, as a value: ``+``, ``-`` and ``*`` of two are rows."""
+    """A float32 row in vector registers, as a value; ``+``, ``-`` and ``*`` give rows."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -193,7 +194,7 @@ class _RowModel(models.PrimitiveModel):
 
 
 def _of_rows(instruction: str):
-    """Return a function of two rows that compiled code may call."""
+    """Return an operation on two rows that compiled code can call."""
 
     @intrinsic
     def apply(typing_context, a, b):
@@ -216,7 +217,7 @@ for _operator, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"),
 
 @intrinsic
 def load_row(typing_context, lanes, source, number):
-    """Return row ``number`` of ``source``, C-contiguous float32, with rows as wide as ``lanes``."""
+    """Return row ``number`` of ``source``: C-contiguous float32, row width ``len(lanes)``."""
 
     def generate(context, builder, signature, arguments):
         emit = _Emitter(context, builder, signature, arguments)
@@ -228,7 +229,7 @@ def load_row(typing_context, lanes, source, number):
 
 @intrinsic
 def store_row(typing_context, lanes, value, out, number):
-    """Set row ``number`` of ``out``, as ``load_row`` reads them."""
+    """Set row ``number`` of ``out``, with the conditions of ``load_row``."""
 
     def generate(context, builder, signature, arguments):
         emit = _Emitter(context, builder, signature, arguments)
@@ -241,7 +242,7 @@ def store_row(typing_context, lanes, value, out, number):
 
 @intrinsic
 def row_of(typing_context, lanes, value):
-    """Return the float32 ``value`` as often as ``lanes`` is long."""
+    """Return a row of width ``len(lanes)`` filled with the float32 ``value``."""
 
     def generate(context, builder, signature, arguments):
         emit = _Emitter(context, builder, signature, arguments)

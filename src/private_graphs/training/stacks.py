@@ -1,11 +1,12 @@
-"""Stacks of small perceptrons, R replicas at once: full batch, or DP-SGD with clipped examples.
+"""Stacks of small perceptrons: R replicas trained at once, full batch or by per-example DP-SGD.
 
-A network is written once, as a function of ``Forward``; what it does with parameters is recorded,
-and gradients of examples follow from the gradients g of the recorded outputs and their inputs a: of
-a weight Σ cᵢ aᵢ gᵢᵀ, with the norm |gᵢ|²(|aᵢ|² + 1) of one example with its bias (Goodfellow 2015).
-No gradient of a single example is stored, and sparse features are never dense.
+A network is written once, as a function of ``Forward``, which records its operations on parameters.
+Gradients of examples follow from the gradients g of the recorded outputs and their inputs a: the
+gradient of a weight is Σ cᵢ aᵢ gᵢᵀ, and one example's has with its bias the squared norm
+|gᵢ|²(|aᵢ|² + 1) (Goodfellow 2015). No gradient of a single example is stored, and sparse features
+are never made dense.
 
-Shapes: R replicas, k branches of the same form side by side, n rows, h channels.
+Shapes: R replicas, k parallel branches of the same form, n rows, h channels.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from private_graphs.training.dpsgd import Adam, clip_factors, descend, minibatch
 from private_graphs.training.streams import PublicStreams
 
 EPSILON, MOMENTUM = 1e-5, 0.1
-"""Of batch normalisation."""
+"""Constants of batch normalisation."""
 Norm = Literal["batch", "layer", "none"]
 
 
@@ -50,11 +51,11 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What a network reads of each node: features, and sums over neighbours that were made."""
+    """Inputs of a network for each node: features, and precomputed sums over neighbours."""
 
     rows: Rows
     hops: torch.Tensor | None = None
-    """(R, s, N, h)."""
+    """(R, s, N, h) sums over neighbours of s stages."""
 
     def take(self, nodes: np.ndarray) -> Inputs:
         """Return the inputs of ``nodes``."""
@@ -62,18 +63,18 @@ class Inputs:
         return Inputs(self.rows.take(nodes), hops)
 
     def view(self, index: torch.Tensor | None = None) -> View:
-        """Return all rows, or those of the (R, n) ``index``, others in each replica."""
+        """Return all rows, or those of ``index`` (R, n), which may differ between replicas."""
         return View(self, index)
 
 
 @dataclass(frozen=True, eq=False)
 class Stars(Inputs):
-    """Examples of several rows: a node, then those that it reads, others in each replica."""
+    """Inputs of multi-row examples: a node and the neighbours it reads, by replica."""
 
     members: torch.Tensor | None = None
-    """(R, n, 1 + w) int32 rows: of each example its own, then those that it reads."""
+    """(R, n, 1 + w) int32 rows of each example: its own, then those of its neighbours."""
     present: torch.Tensor | None = None
-    """(R, n, w) 1 where an example reads so many, else 0."""
+    """(R, n, w) 1 for a neighbour, 0 for padding."""
 
     def view(self, index: torch.Tensor | None = None) -> View:
         """Return the rows of the examples of the (R, n) ``index``."""
@@ -89,11 +90,11 @@ class View:
     inputs: Inputs
     index: torch.Tensor | None
     present: torch.Tensor | None = None
-    """Of ``Stars``: (R, n, w)."""
+    """(R, n, w) as in ``Stars``; None for single-row examples."""
 
     @property
     def hops(self) -> torch.Tensor:
-        """(R, s, n, h)."""
+        """(R, s, n, h) sums over neighbours."""
         hops = self.inputs.hops
         if self.index is None:
             return hops
@@ -104,7 +105,7 @@ class View:
 
     @property
     def rows(self) -> np.ndarray:
-        """(R, n) rows of the inputs, or (1, n) of all replicas."""
+        """(R, n) row indices of the inputs, or (1, n) shared by all replicas."""
         if self.index is None:
             return np.arange(len(self.inputs.rows))[None]
         return self.index.numpy()
@@ -124,8 +125,10 @@ class View:
         return product
 
     def example_squares(self, output: torch.Tensor, examples: int) -> torch.Tensor:
-        """Return (R, examples): squared norms of the transposed features times (R, n, h), each over
-        the rows of one example."""
+        """Return (R, examples): squared norms of transposed features times (R, n, h).
+
+        Each norm is over the rows of one example.
+        """
         rows, found = self.inputs.rows, torch.empty(len(output), examples)
         total = np.zeros((rows.matrix.shape[1], output.shape[-1]))
         layers.scatter_squares(*rows.arrays, self.rows, _array(output), total, found.numpy())
@@ -144,19 +147,19 @@ class View:
 
 
 def lanes(width: int) -> tuple[int, ...]:
-    """Return what compiled code takes for the width of its rows."""
+    """Encode the row width as the length of a tuple, so that Numba specialises on it."""
     return (0,) * width
 
 
 def _array(values: torch.Tensor) -> np.ndarray:
-    """Return ``values`` for compiled code, with rows and their channels in one piece."""
+    """Return ``values`` for compiled code, with contiguous rows and channels."""
     if not values[(0,) * (values.dim() - 2)].is_contiguous():
         values = values.contiguous()
     return values.detach().numpy()
 
 
 class _Compiled(torch.autograd.Function):
-    """An operation and its derivative, functions of a tensor that autograd does not look into."""
+    """A compiled operation and its derivative, opaque to autograd."""
 
     @staticmethod
     def forward(ctx, ahead, back, inputs: torch.Tensor):
@@ -176,12 +179,12 @@ class Recorded:
     kind: str
     """``features``, ``linear``, ``affine``, or ``batch``: affine after batch normalisation."""
     inputs: torch.Tensor | None
-    """(R, k, n, i); None of features. Of ``batch``, once the gradient is known: (2, R, k, h), that
-    of the scale and that of the shift, sums over all rows."""
+    """(R, k, n, i); None for ``features``. For ``batch``, once the gradient is known: (2, R, k,
+    h), the gradients of scale and shift, summed over all rows."""
     outputs: torch.Tensor
     """(R, …, n, o)."""
     begin: int
-    """First of the branches of the outputs that are its own."""
+    """First of the output's branches that belongs to this operation."""
 
 
 class Mixed(torch.autograd.Function):
@@ -214,7 +217,7 @@ class Stack:
         self._kept: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
 
     def keep(self, name: str, shape: Sequence[int]) -> torch.Tensor:
-        """Return memory that has no content yet, the same at every step: fresh memory is slow."""
+        """Return uninitialised memory, the same at every step, because new allocations are slow."""
         key = name, tuple(shape)
         if key not in self._kept:
             self._kept[key] = torch.from_numpy(np.empty(key[1], np.float32))
@@ -222,11 +225,11 @@ class Stack:
 
     @property
     def parameters(self) -> dict[str, torch.Tensor]:
-        """Views by name."""
+        """Parameter views by name."""
         return self.named(self.flat)
 
     def named(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the views of a (R, P) tensor of the same layout."""
+        """Return the named views of a (R, P) tensor with the same layout."""
         sizes = [math.prod(shape[1:]) for shape in self.shapes.values()]
         parts = flat.split(sizes, dim=1)
         return {
@@ -241,7 +244,7 @@ class Stack:
 
 @dataclass(eq=False)
 class Forward:
-    """One forward pass: the operations that have parameters, and a record of them."""
+    """One forward pass: the operations with parameters, and a record of them."""
 
     stack: Stack
     view: View
@@ -257,9 +260,9 @@ class Forward:
         self.recorded.append(Recorded(name, kind, inputs, outputs, begin))
 
     def features(self, name: str, sums: str | None = None) -> torch.Tensor:
-        """Return (R, 1, n, h), or (R, 1 + s, n, h) with layers ``sums`` on the sums beside.
+        """Return (R, 1, n, h), or (R, 1 + s, n, h) with layers ``sums`` on sums over neighbours.
 
-        The linear layer ``name`` is that on the features.
+        ``name`` is the linear layer on the features.
         """
         product = self.view.times(self.parameters[f"{name}.weight"])
         product = product.add_(self.parameters[f"{name}.bias"][:, None, :])[:, None]
@@ -284,11 +287,11 @@ class Forward:
             torch.baddbmm(*each[:3], out=each[3])
 
     def _weight(self, name: str) -> torch.Tensor:
-        """Return a copy of a weight that begins as memory does: last bits may depend on it."""
+        """Return a contiguous copy of a weight: alignment may change last bits of results."""
         return self.parameters[f"{name}.weight"].clone(memory_format=torch.contiguous_format)
 
     def linear(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
-        """Return (R, k, n, o): of each branch its own linear layer on (R, k, n, i)."""
+        """Return (R, k, n, o): each branch's own linear layer applied to (R, k, n, i)."""
         weight = self.parameters[f"{name}.weight"]
         shape = *inputs.shape[:3], weight.shape[-1]
 
@@ -309,9 +312,10 @@ class Forward:
         return outputs
 
     def norm(self, name: str, kind: Norm, inputs: torch.Tensor, after_selu: bool = False):
-        """Return (R, k, n, h) normalised, then scaled and shifted by channel.
+        """Return (R, k, n, h), normalised, then scaled and shifted per channel.
 
-        ``after_selu``: SELU of the ``inputs``, the output of a layer that nothing else reads.
+        ``after_selu``: apply SELU first; then no other operation may read ``inputs``, which is
+        overwritten.
         """
         if not self.training:
             return self._evaluated(name, kind, functional.selu(inputs) if after_selu else inputs)
@@ -372,12 +376,12 @@ class Forward:
         return _Compiled.apply(ahead, back, inputs)
 
     def _run(self, name: str, *found: np.ndarray) -> None:
-        """Move the running statistics towards what was ``found``, mean and variance (R, k, h)."""
+        """Update the running statistics with the batch's, mean and variance (R, k, h)."""
         for part, new in zip(("mean", "variance"), found, strict=True):
             self.stack.running[f"{name}.{part}"].lerp_(torch.from_numpy(new), MOMENTUM)
 
     def _evaluated(self, name: str, kind: Norm, inputs: torch.Tensor) -> torch.Tensor:
-        """As ``norm`` where nothing is trained, in plain PyTorch."""
+        """``norm`` outside of training, in plain PyTorch."""
         if kind == "none":
             return inputs
         if kind == "layer":
@@ -391,7 +395,7 @@ class Forward:
         return standard * scale + self.parameters[f"{name}.bias"][:, :, None, :]
 
     def joined(self, branches: torch.Tensor, normalise: bool) -> torch.Tensor:
-        """Return (R, 1, n, k·h): the branches of (R, k, n, h) side by side, maybe as unit rows."""
+        """Return (R, 1, n, k·h): concatenated branches of (R, k, n, h), optionally of norm 1."""
         replicas, k, n, h = branches.shape
         if not (self.training and normalise):
             side = branches.transpose(1, 2).reshape(replicas, 1, n, k * h)
@@ -412,7 +416,7 @@ class Forward:
 
 
 Network = Callable[[Forward], torch.Tensor]
-"""Returns logits (R, n, C)."""
+"""Callable: forward pass → logits (R, n, C)."""
 
 
 def initial(
@@ -420,8 +424,8 @@ def initial(
 ) -> dict[str, torch.Tensor]:
     """Return (R, …) parameters of ``shapes``: layers uniform within ±1/sqrt(inputs), norms 1 and 0.
 
-    The shape of ``NAME.weight`` of a layer is (k, inputs, outputs), or (inputs, outputs) of the
-    features, of a norm (k, h).
+    The shape of a layer's ``NAME.weight`` is (k, inputs, outputs), of the feature layer's (inputs,
+    outputs), of a norm's (k, h).
     """
     generators = [each.generator(f"initial {stage}") for each in streams]
     made = {}
@@ -438,7 +442,7 @@ def initial(
 
 
 def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, torch.Tensor]:
-    """Return the statistics that batch normalisation starts with."""
+    """Return the initial statistics of batch normalisation."""
     norms = [name.rsplit(".", 1)[0] for name in shapes if name.endswith("norm.weight")]
     found = {}
     for name in norms:
@@ -448,11 +452,11 @@ def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, t
 
 
 CLIP_MARGIN = 1e-3
-"""Clipped norms stay this share below the norm that is priced. Norms are float32 sums of at most
-some ten thousand squares, off by less than 3e-4 of themselves; what is clipped is multiplied and
-added up in float64."""
+"""Relative safety margin of clipped norms below the planned clip norm. Norms are float32 sums of
+at most some ten thousand squares, with a relative error below 3e-4; clipped gradients are
+multiplied and added in float64."""
 Step = tuple[str, str, torch.Tensor | None, torch.Tensor]
-"""Of one layer: name, kind, inputs, and the gradient of the loss in its outputs."""
+"""One layer's name, kind, inputs, and gradient of the loss by its outputs."""
 
 
 def _steps(
@@ -463,7 +467,7 @@ def _steps(
     rows: torch.Tensor | None = None,
     weight: float = 1.0,
 ) -> tuple[list[Step], int]:
-    """Return the steps back from the loss, times ``weight``, and the number of rows."""
+    """Return the backward steps from the loss, times ``weight``, and the number of rows."""
     forward = Forward(stack, view, training=True)
     logits = network(forward)
     grad = stack.keep("residuals", logits.shape)
@@ -488,9 +492,9 @@ def _steps(
 def _added(
     stack: Stack, view: View, steps: Sequence[Step], coefficients: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return (R, P): gradients of all parameters, those of row i times ``coefficients`` (R, n).
+    """Return (R, P): gradients of all parameters, row i's multiplied by ``coefficients`` (R, n).
 
-    With coefficients, which clip, they are added up in float64 (``CLIP_MARGIN``).
+    With coefficients (clip factors) the sums are float64 (``CLIP_MARGIN``).
     """
     dtype = torch.float32 if coefficients is None else torch.float64
     flat = torch.empty_like(stack.flat, dtype=dtype)
@@ -515,7 +519,7 @@ def _added(
 
 
 def _column_sums(values: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-    """Return (R, k, h): sums over the rows of (R, k, n, h), maybe of products."""
+    """Return (R, k, h): sums over the rows of (R, k, n, h), optionally of products."""
     of = _array(values)
     out = torch.empty(*values.shape[:2], values.shape[-1], dtype=values.dtype)
     other = of if factors is None else _array(factors)
@@ -534,16 +538,16 @@ def example_gradients(
     labels: torch.Tensor,
     rows: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
-    """Return (R, n) squared gradient norms of the examples, and a function that adds them up.
+    """Return (R, n) squared gradient norms of the examples, and a function that sums the gradients.
 
-    ``labels`` (R, n) or (n,). The function takes (R, n) coefficients c and returns Σ cᵢ gradientᵢ
-    as (R, P). Norms are those of single examples where no operation mixes rows (no batch norm) but
-    those of one example, which stand side by side (``Stars``). The loss is that of all rows of the
-    view, or of ``rows`` alone, whose labels these are then.
+    ``labels`` (R, n) or (n,). The function maps (R, n) coefficients c to Σ cᵢ gradientᵢ, (R, P).
+    Norms are those of single examples if no operation mixes rows (no batch norm), except the
+    adjacent rows of one example (``Stars``). The loss is that of all rows of the view, or only of
+    ``rows``, to which the labels then belong.
     """
     steps, examples = _steps(network, stack, view, labels, rows)
     squares = sum(_squares(kind, inputs, grad, view, examples) for _, kind, inputs, grad in steps)
-    if not (finite := torch.isfinite(squares)).all():  # such an example counts as zero
+    if not (finite := torch.isfinite(squares)).all():  # a non-finite example counts as zero
         steps = [
             (name, kind, inputs if inputs is None else _without(finite, inputs),
              _without(finite, grad))
@@ -554,19 +558,19 @@ def example_gradients(
 
 
 def _by_row(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return (R, n) ``values`` of examples for each of the ``rows`` (R, …, m, h) of these."""
+    """Repeat (R, n) ``values`` of examples for each of their ``rows`` (R, …, m, h)."""
     return values.repeat_interleave(rows.shape[-2] // values.shape[1], dim=1)
 
 
 def _without(finite: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Set the rows of (R, k, m, h) to zero of examples that are not finite, (R, n)."""
+    """Set the rows of (R, k, m, h) to zero whose example is not ``finite`` (R, n)."""
     return torch.where(_by_row(finite, values)[:, None, :, None], values, 0.0)
 
 
 def _squares(
     kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View, examples: int
 ) -> torch.Tensor:
-    """Squared norms (R, n) of the gradients of one layer's weight and bias."""
+    """Return (R, n) squared norms of the gradients of one layer's weight and bias."""
     if kind == "batch":
         raise ValueError("gradients of examples behind a batch norm, which mixes them")
     if grad.shape[-2] > examples:
@@ -583,7 +587,7 @@ def _squares(
 def _star_squares(
     kind: str, inputs: torch.Tensor | None, grad: torch.Tensor, view: View, examples: int
 ) -> torch.Tensor:
-    """As ``_squares`` where the gradient of an example adds up over several rows."""
+    """``_squares`` of examples with several rows, whose gradients add up."""
 
     def by_example(values: torch.Tensor) -> torch.Tensor:
         return values.unflatten(-2, (examples, -1)).sum(-2).square().sum((1, -1)).float()
@@ -598,29 +602,29 @@ def _star_squares(
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """How a network is trained on the rows of ``train`` and chosen on those of ``validation``."""
+    """Training and validation data, and learning rates."""
 
     train: Inputs
     labels: np.ndarray
-    """(n,) of ``train``."""
+    """(n,) labels of ``train``."""
     rates: Sequence[float]
     """Learning rate of each replica."""
     epochs: int
     validation: Inputs | None = None
-    """Where the epoch of the best score is kept; None: the last one is."""
+    """Validation data: the epoch with the best score is kept; None: the last epoch."""
     validation_labels: np.ndarray | None = None
     train_rows: np.ndarray | None = None
-    """Rows of ``train`` whose labels are learned, where a network mixes rows; None: all."""
+    """Rows of ``train`` that enter the loss, if a network mixes rows; None: all."""
     validation_rows: np.ndarray | None = None
-    """The same of ``validation``."""
+    """Rows of ``validation`` that are scored, if a network mixes rows; None: all."""
     after_epoch: Callable[[], object] = lambda: None
     """Called after every epoch."""
 
 
 def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None]) -> torch.Tensor:
-    """Run ``epochs``; restore, for each replica, the first state with the best validation score.
+    """Run ``epochs``; restore each replica's first state with the best validation score.
 
-    Returns (epochs, R) validation scores, of no epoch where nothing is chosen.
+    Returns (epochs, R) validation scores, or (0, R) without validation data.
     """
     if fit.validation is None:
         for _ in epochs:
@@ -645,7 +649,7 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
 
 
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
-    """Train by ``epochs`` steps of Adam on the mean loss of all rows; scores as ``_best_kept``."""
+    """Train by ``epochs`` full-batch Adam steps on the mean loss; scores as ``_best_kept``."""
     adam, labels = Adam(fit.rates), torch.from_numpy(fit.labels)
     view, mean = fit.train.view(), 1 / max(1, len(labels))
     rows = None if fit.train_rows is None else torch.from_numpy(fit.train_rows)
@@ -662,18 +666,19 @@ def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """DP-SGD: lots of ``lot`` rows on average, clipped gradients, noise."""
+    """DP-SGD settings: minibatches of ``lot`` rows on average, clipped gradients, noise."""
 
     lot: int
     rows: np.ndarray
-    """(population,) row of the fit at each place that may join a lot; -1 where nobody with a label
-    is, who adds nothing."""
+    """(population,) row of the fit at each position that may join a minibatch; -1 for a position
+    without a labelled example, which adds nothing."""
     descent: Descent
     lots: Literal["poisson", "whole", "fixed"] = "poisson"
-    """As ``dpsgd.Order``."""
+    """Sampling of minibatches, see ``dpsgd.Order``."""
     clip_norm: float = 1.0
     clipped: Callable[[Stack, Sequence[np.ndarray]], torch.Tensor] | None = None
-    """From the rows of all lots to (R, P) sums of clipped gradients; None: rows are examples."""
+    """Callable: rows of all minibatches → (R, P) sums of clipped gradients; None: each row is an
+    example."""
 
 
 def steps(door: Door, queries: Sequence[Any]) -> Descent:
@@ -684,14 +689,14 @@ def steps(door: Door, queries: Sequence[Any]) -> Descent:
 def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch.Tensor:
     """Train by DP-SGD with Adam; return scores as ``_best_kept``.
 
-    Gradients of the rows of a lot are clipped over all parameters together, added, given noise and
+    Each example's gradient is clipped over all parameters together; the sum gets noise and is
     divided by ``lot``, whatever the number of rows that joined.
     """
     noisy.descent.check_clip(noisy.clip_norm)
     replicas = len(fit.rates)
     labels, population = torch.from_numpy(fit.labels), len(noisy.rows)
     adam = Adam(fit.rates, noisy.lot)
-    # One width for all steps: how sums are cut, and their last bits, follows from it.
+    # One width for all steps: the chunks of the sums, and so the last bits, depend on it.
     usual = min(population, noisy.lot + 6 * math.isqrt(noisy.lot))
     lots = minibatches(noisy.descent, population, min(noisy.lot, population), noisy.lots)
 
@@ -700,7 +705,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
         if noisy.clipped is not None:
             return noisy.clipped(stack, drawn)
         widest = max(usual, *map(len, drawn))
-        if not len(labels):  # which is private: noise alone moves the parameters then
+        if not len(labels):  # a private fact: noise alone updates them
             return torch.zeros_like(stack.flat, dtype=torch.float64)
         index, present = np.zeros((replicas, widest), np.int64), np.zeros((replicas, widest), bool)
         for replica, rows in enumerate(drawn):
@@ -735,7 +740,7 @@ def accuracy(
     labels: np.ndarray,
     rows: np.ndarray | None = None,
 ) -> torch.Tensor:
-    """Return (R,) shares of right classes among all rows, or among ``rows``; ``labels`` theirs."""
+    """Return (R,) accuracies on all rows, or on ``rows``, to which ``labels`` then belong."""
     classes = predictions(network, stack, inputs)
     classes = classes if rows is None else classes[:, rows]
     return torch.from_numpy(classes == labels).float().mean(-1)

@@ -1,4 +1,4 @@
-"""Random streams keyed by a replica's whole identity, so that no two replicas share a draw."""
+"""Random streams keyed by a replica's full identity, so that no two replicas share a draw."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ PUBLIC = {
     "validation": "validation",
     "voters": "voters",
 }
-"""Purposes (their first words) whose draws need not be secret, since nothing that is proved rests
-on them, and the names under which version 0.1 drew them. All others, noise and coins, are drawn by
-the door (``mechanisms.door``)."""
+"""Purposes (first words of stream names) whose draws need not be secret, since no guarantee
+depends on them, with their names of version 0.1. All others, noise and coins, are drawn by the
+door (``mechanisms.door``)."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """The random streams of one replica.
+    """Random streams of one replica.
 
-    ``identity`` is everything that tells the replica apart (data fingerprint, job, noise,
+    ``identity`` is everything that distinguishes the replica (data fingerprint, job, noise,
     learning rate, seed) and, without a kept seed, fresh secret bytes from the operating system.
     """
 
     identity: str
     secret: bool = False
-    """Whether the identity holds fresh secret bytes: then all draws come from ChaCha20 under keys
-    of 256 bits. Otherwise they come from PCG64 and Philox4x32-10, which are no cryptographic
-    generators: who has the seed can repeat them anyway."""
+    """Whether the identity contains fresh secret bytes: then all draws come from ChaCha20 under
+    keys of 256 bits. Otherwise they come from PCG64 and Philox4x32-10, which are not
+    cryptographic: anyone with the seed can repeat them anyway."""
 
     @classmethod
     def of(cls, fields: Mapping[str, object], secret: bytes | None = None) -> Streams:
@@ -60,7 +60,7 @@ class Streams:
 
     @property
     def public(self) -> PublicStreams:
-        """The streams that a method holds: those whose draws need not be secret."""
+        """The streams that a method gets: those whose draws need not be secret."""
         return PublicStreams(self)
 
     def _digest(self, purpose: str) -> bytes:
@@ -71,14 +71,14 @@ class Streams:
         number = int.from_bytes(self._digest(purpose), "big")
         if not self.secret:
             return np.random.Generator(np.random.PCG64(number))
-        from randomgen import ChaCha  # seeded runs do without it
+        from randomgen import ChaCha  # not needed by seeded runs
 
         return np.random.Generator(ChaCha(key=number, rounds=20))
 
     def key(self, purpose: str) -> np.ndarray:
-        """Return the key of a counter-based stream (``noise``, ``dropout``): uint32 words.
+        """Return the key of a counter-based stream (``noise``, ``dropout``) as uint32 words.
 
-        (4,), a Philox key and half a counter; under a secret (8,), a ChaCha20 key.
+        (4,): a Philox key and half a counter; (8,) under a secret: a ChaCha20 key.
         """
         digest = self._digest(purpose)
         return np.frombuffer(digest if self.secret else digest[:16], dtype="<u4").copy()
@@ -86,7 +86,7 @@ class Streams:
 
 @dataclass(frozen=True)
 class PublicStreams:
-    """The streams of one replica whose draws need not be secret; ValueError for any other."""
+    """Streams of one replica whose draws need not be secret; ValueError for any other purpose."""
 
     _all: Streams
 

@@ -1,11 +1,11 @@
-"""Students of PATE: one or two classifiers that learn against a generator, from few noisy labels.
+"""Students of PATE: one or two classifiers trained with a generator on few noisy labels.
 
 Semi-supervised learning with feature matching (Salimans et al. 2016; Zhang, Emory thesis 2021,
-Section 3.3.1). K class scores; a generated image is a class of its own whose score is 0. With
-lse = log Σ exp(scores), a classifier minimises the cross-entropy of labelled images, plus
--mean(lse - softplus(lse)) over unlabelled ones, plus mean softplus(lse) over generated ones. The
-generator minimises the squared distance between the mean last hidden activations of unlabelled and
-of generated images. Everything here reads public images and released labels alone.
+Section 3.3.1). A classifier has K scores; generated images are an extra class with score 0. With
+lse = log Σ exp(scores), a classifier minimises the cross-entropy of labelled images, plus -mean(lse
+- softplus(lse)) over unlabelled ones, plus mean softplus(lse) over generated ones. The generator
+minimises the squared distance between the mean last hidden activations of unlabelled and of
+generated images. This module reads only public images and released labels.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from private_graphs.training.image_nets import Adam, Classifier, Kind, Shape, ne
 from private_graphs.training.selection import Decay, chosen_by, counted, kept_share, mean_of
 
 NOISE = 100
-"""Numbers that a generated image is made of."""
+"""Number of inputs of the generator."""
 _DECAY = 0.5
-"""β1 of Adam, as the code of improved GANs has it."""
+"""β1 of Adam, as in the code of improved GANs."""
 
 
 def unsupervised(real: torch.Tensor, generated: torch.Tensor) -> torch.Tensor:
@@ -47,28 +47,28 @@ def generator_of(shape: Shape, width: int, seed: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Framework:
-    """How a student learns (Zhang 2021, Algorithms 1 and 3)."""
+    """Variant of student training (Zhang 2021, Algorithms 1 and 3)."""
 
     classifiers: int
     """1 or 2; two teach each other."""
     disagreement: bool
-    """Whether only labelled images are candidates on which the two disagree."""
+    """Whether only labelled images on which the two disagree are candidates."""
     cleansing: bool
-    """Whether suspicious labels are removed, and training starts anew."""
+    """Whether suspicious labels are removed and training restarts."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of a student."""
+    """Training settings of a student."""
 
     kind: Kind
     epochs: int
     batch: int
     learning_rate: float
     beta: float = 0.0
-    """Share of the labels that is taken to be wrong."""
+    """Share of the labels that is assumed to be wrong."""
     ramp: int = 15
-    """Epochs until that share is left out."""
+    """Number of epochs until that whole share is left out."""
     alpha: float = 0.9
     decay: Decay = "running"
     generator: int = 500
@@ -77,34 +77,34 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Public images of a student: n of them, some with a released label."""
+    """Public images of a student: n images, some with a released label."""
 
     images: torch.Tensor
     """(n, c, h, w) in 0..1."""
     labels: torch.Tensor
-    """(n,) released labels; read at ``labelled`` alone."""
+    """(n,) released labels; only those at ``labelled`` are read."""
     labelled: np.ndarray
     """(l,) positions of the images with a label."""
 
     @property
     def unlabelled(self) -> np.ndarray:
-        """(n - l,) positions of the others."""
+        """(n - l,) positions of the images without a label."""
         return np.setdiff1d(np.arange(len(self.images)), self.labelled)
 
     def without(self, removed: np.ndarray) -> Pool:
-        """Return the pool with images that lose their label, positions in ``labelled``."""
+        """Return the pool without the labels at the positions ``removed`` of ``labelled``."""
         return Pool(self.images, self.labels, np.delete(self.labelled, removed))
 
 
 @dataclass(eq=False)
 class Student:
-    """What a training leaves."""
+    """Result of a student's training."""
 
     classifiers: list[Classifier]
     counts: np.ndarray
-    """(l,) decayed numbers of epochs in which a labelled image was suspicious."""
+    """(l,) decayed number of epochs in which each labelled image was suspicious."""
     curve: dict[str, list[float]] = field(default_factory=dict)
-    """By epoch, as ``Watch`` names them."""
+    """Values by epoch, named as in ``Watch``."""
 
     def classes(self, images: torch.Tensor) -> np.ndarray:
         """Return the (n,) classes of the first classifier."""
@@ -112,13 +112,14 @@ class Student:
 
 
 Watch = Callable[[list[np.ndarray]], dict[str, float]]
-"""From the (l,) classes of each classifier on the labelled images to what a curve tells."""
+"""Callable: the (l,) classes of each classifier on the labelled images → named values of a
+curve."""
 
 
 def _lots(
     positions: np.ndarray, steps: int, batch: int, generator: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Yield ``steps`` lots of ``batch`` positions: permuted copies, one behind the other."""
+    """Yield ``steps`` minibatches of ``batch`` positions from concatenated permutations."""
     copies = -(-steps * batch // len(positions))
     order = np.concatenate([generator.permutation(positions) for _ in range(copies)])
     return iter(order[: steps * batch].reshape(steps, batch))
@@ -133,10 +134,10 @@ def train(
     generator: np.random.Generator,
     watch: Watch = lambda classes: {},
 ) -> Student:
-    """Train one student from first weights that ``generator`` draws.
+    """Train one student from initial weights that ``generator`` draws.
 
-    Frameworks draw alike, so that students from one generator's state start alike and see the
-    images in one order. A pool without labels trains on images alone.
+    All frameworks draw in the same order, so that students with equal generator states start alike
+    and see the images in the same order. A pool without labels trains on the images alone.
     """
     device = pool.images.device
     seeds = generator.integers(2**62, size=4)
@@ -169,7 +170,7 @@ def train(
             strict=True,
         )
         for mine, others in lots:
-            truth = pool.labels[mine].clamp(min=0)  # -1 where no query was answered
+            truth = pool.labels[mine].clamp(min=0)  # -1 if no query was answered
             real = pool.images[others]
             with torch.no_grad():
                 generated = made()
@@ -210,7 +211,7 @@ def _chosen(
 def _match(
     nets: list[Classifier], real: torch.Tensor, generated: torch.Tensor, optimizer: Adam
 ) -> None:
-    """Take one step of the generator; the classifiers stay."""
+    """Take one step of the generator; the classifiers do not change."""
     loss = torch.zeros((), device=real.device)
     for net in nets:
         with torch.no_grad():
@@ -222,7 +223,7 @@ def _match(
 def train_supervised(
     training: Training, pool: Pool, shape: Shape, n_classes: int, generator: np.random.Generator
 ) -> Student:
-    """Train one classifier on the labelled images alone, from the first weights of ``train``."""
+    """Train one classifier on the labelled images alone, with the initial weights of ``train``."""
     seeds = generator.integers(2**62, size=4)
     net = network(training.kind, shape, n_classes, int(seeds[0])).to(pool.images.device)
     optimizer = Adam(net.parameters(), training.learning_rate, _DECAY)

@@ -1,13 +1,13 @@
-"""The training step in PyTorch with autograd: what a GPU runs, and the oracle of the CPU kernels.
+"""PyTorch back end of the engine: what a GPU runs, and the reference of the CPU kernels.
 
 All visits of a step are stacked, padded to equal numbers of rows; each visit gets its own copy of
-its replica's parameters, so that one backward pass yields the gradient of every visit (a part of
-one replica) apart. Replicas that all visit the same block share one matrix, and lie beside each
-other in the rows that it selects. Graphs, blocks and keys go to the device once, the numbers of the
-blocks to visit once per epoch, scores come back once per evaluation: in between nothing is
-transferred and nothing waits for the device. Sums run over sorted rows, never by atomic additions,
-so that a device repeats its results. On CUDA a step whose shapes come again is one graph of
-kernels, launched at once.
+its replica's parameters, so that one backward pass of autograd yields the gradient of every visit
+(a part of one replica) separately. Replicas that all visit the same block share one matrix, and are
+adjacent columns of its product. Graphs, blocks and keys are sent to the device once, the numbers of
+the blocks to visit once per epoch, and scores return once per evaluation: in between there is no
+transfer and no wait for the device. Sums run over sorted rows, never by atomic additions, so that a
+device repeats its results. On CUDA a step with repeated shapes is one graph of kernels, launched at
+once.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step, n
 _CPU_ROOM = 2**32
 _LAYERS = ("rows0", "rows1", "rows2")
 _DENSE = 1 / 32
-"""Share of non-zeros from which on features are multiplied as a dense matrix: about where both take
-equally long on an H100."""
+"""Share of non-zeros from which features are multiplied as a dense matrix: about the point where
+both take equally long on an H100."""
 _FILLED = 64
-"""Entries of a row that fills up."""
+"""Number of entries in a padding row."""
 _CAPTURE_AT = 10
-"""Calls with the same shapes from which on they are one CUDA graph: capturing takes as long as
-many of them."""
+"""Number of calls with equal shapes after which they become one CUDA graph: capturing takes as
+long as many calls."""
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that the device has left; a fixed amount on the CPU, whose jobs are bounded apart."""
+    """Free device memory in bytes; a constant on the CPU, where ``mem_mb`` limits jobs."""
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _CPU_ROOM
 
 
 def chunks_that_fit(sizes: Sequence[int] | np.ndarray, room: int) -> list[slice]:
-    """Cut ``sizes`` into consecutive chunks of at most ``room`` in all, or of one alone."""
+    """Cut ``sizes`` into consecutive chunks of total at most ``room``, or of one element."""
     cuts, total = [0], 0
     for number, size in enumerate(sizes):
         if total + size > room and number > cuts[-1]:
@@ -54,7 +54,7 @@ def chunks_that_fit(sizes: Sequence[int] | np.ndarray, room: int) -> list[slice]
 
 
 class _Rows(NamedTuple):
-    """A sparse matrix as PyTorch's ``embedding_bag`` reads it."""
+    """Sparse matrix in the format of PyTorch's ``embedding_bag``."""
 
     indices: torch.Tensor  # (nnz,)
     offsets: torch.Tensor  # (rows + 1,), of the type of the indices
@@ -68,9 +68,9 @@ class _Rows(NamedTuple):
 
 
 class _Product(torch.autograd.Function):
-    """``matrix @ dense`` whose gradient gathers too: PyTorch's own would wait for the device.
+    """``matrix @ dense`` whose gradient also gathers: PyTorch's own would wait for the device.
 
-    ``dense`` (stacked, rows, columns); a transposed matrix may have rows more, which are dropped.
+    ``dense`` is (stacked, rows, columns); additional rows of a transposed matrix are dropped.
     """
 
     @staticmethod
@@ -85,19 +85,19 @@ class _Product(torch.autograd.Function):
 
 
 class _Padded(NamedTuple):
-    """A sparse matrix of each of B blocks, padded to equal numbers of rows and of entries.
+    """Sparse matrices of B blocks, padded to equal numbers of rows and of entries.
 
-    The entries that fill up are zero, and lie in rows of no block, few to a row: all others would
-    wait for a long one.
+    Padding entries are zero and lie in padding rows, few in each: all other rows would wait for a
+    long one.
     """
 
     indices: torch.Tensor  # (B, entries) int32 columns
     offsets: torch.Tensor  # (B, rows) int32
     values: torch.Tensor  # (B, entries)
-    width: int  # rows of what each is multiplied with
+    width: int  # rows of the matrix that each is multiplied with
 
     def stacked(self, places: torch.Tensor) -> _Rows:
-        """Return the matrices ``places`` (G,), one below and right of the other."""
+        """Return the block-diagonal matrix of the matrices ``places`` (G,)."""
         entries = self.indices.shape[1]
         if len(self.indices) == 1:
             offsets = functional.pad(self.offsets[0], (0, 1), value=entries)
@@ -111,20 +111,20 @@ class _Padded(NamedTuple):
 
 
 class _Shelf(NamedTuple):
-    """Blocks that are visited together, padded to the most rows and entries of any."""
+    """Blocks that are visited together, padded to their largest numbers of rows and entries."""
 
-    blocks: np.ndarray  # (B,) their numbers, sorted
-    features: tuple[_Padded, _Padded] | torch.Tensor  # and transposed; dense: (B, rows0) nodes
+    blocks: np.ndarray  # (B,) block numbers, sorted
+    features: tuple[_Padded, _Padded] | torch.Tensor  # with transposes; dense: (B, rows0) nodes
     first: tuple[_Padded, _Padded]  # rows1 x rows0
     second: tuple[_Padded, _Padded]  # rows2 x rows1
     labels: torch.Tensor  # (B, rows2)
-    weights: torch.Tensor  # (B, rows2) of a row's loss: its visit's mean, 0 where padded
+    weights: torch.Tensor  # (B, rows2) of a row's loss: the mean over its visit, 0 for padding
 
 
 def _graph_pool(clock: torch.Tensor) -> Any:
-    """Return memory that CUDA graphs share, since none runs beside another; None on the CPU.
+    """Return the memory pool of CUDA graphs, which never run concurrently; None on the CPU.
 
-    It lives as long as a graph of it does: one that does nothing is kept with it.
+    The pool lives as long as a graph in it: an empty graph is kept with it.
     """
     if clock.device.type != "cuda":
         return None
@@ -137,9 +137,9 @@ def _graph_pool(clock: torch.Tensor) -> Any:
 def _captured(
     pool: Any, function: Callable[..., torch.Tensor | None], inputs: Sequence[torch.Tensor]
 ) -> Callable[[], torch.Tensor | None]:
-    """Return ``function`` of ``inputs`` as one graph of kernels, which reads them anew every time.
+    """Capture ``function`` of ``inputs``, read anew in each replay, as one CUDA graph.
 
-    Everything else that it reads or writes stays where it is, and numbers stay what they are.
+    All other tensors that it reads or writes must stay in place, and Python numbers are constants.
     """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool[0]):
@@ -153,10 +153,10 @@ def _captured(
 
 
 class _Repeated:
-    """A function of tensors of fixed shapes, captured where there is a pool once it comes again.
+    """A function of tensors of fixed shapes, captured as a CUDA graph after repeated calls.
 
-    The function is given with every call and not kept: who keeps this would keep itself, and
-    with it the device's memory until Python looks for cycles.
+    The function is an argument of every call and not stored: its owner would then refer to itself,
+    and keep the device's memory until Python collects cycles.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -178,31 +178,31 @@ class _Repeated:
 
 @dataclass
 class _Group:
-    """Replicas A that make a step together, V visits in all."""
+    """A replicas that take a step together, with V visits in all."""
 
     noisy: bool
     several: bool
-    """Whether any replica makes another number of visits than one."""
+    """Whether any replica has a number of visits other than one."""
     replicas: torch.Tensor  # (A,)
-    starts: torch.Tensor  # (A + 1,) where visits of each replica start
+    starts: torch.Tensor  # (A + 1,) where the visits of each replica start
     owners: torch.Tensor  # (V,) replica of each visit
     dropout: bool
     shelf: _Shelf | None
     blocks: np.ndarray
-    """Of a shelf that is made for every step, where none is kept."""
+    """Blocks of the padded matrices that are built anew for every step, if none are kept."""
     repeated: _Repeated
 
 
 class _Visits(NamedTuple):
-    """What a group visits in a step."""
+    """Visits of a group in one step."""
 
     group: _Group
-    places: torch.Tensor  # (V,) of the visited blocks on the shelf
-    units: torch.Tensor  # (V,) first dropout unit of each visit: a replica's visits share none
+    places: torch.Tensor  # (V,) index of the visited block among the padded ones
+    units: torch.Tensor  # (V,) first dropout unit of each visit; visits of a replica share none
 
 
 class TorchBackend:
-    """Same contract as ``CpuBackend``; parameters stay on ``device`` between steps."""
+    """PyTorch back end with the interface of ``CpuBackend``; parameters stay on ``device``."""
 
     def __init__(
         self, inputs: Inputs, blocks: Blocks, rule: Rule, state: State, device: str
@@ -237,7 +237,7 @@ class TorchBackend:
         }
         self.labels = self._sent(inputs.labels)
         self.dense = self._dense(room)
-        self.largest_shelf = room // 8  # making one takes several times its size
+        self.largest_shelf = room // 8  # building one takes several times its size
         self.trained = self.scored = None
         self.sent, self.groups, self.visits = None, {}, {}
         self.scorers: dict[bytes, tuple[_Repeated, _Shelf | None, list[torch.Tensor]]] = {}
@@ -245,12 +245,12 @@ class TorchBackend:
 
     def _sent(self, array: np.ndarray) -> torch.Tensor:
         host = torch.from_numpy(np.ascontiguousarray(array))
-        if self.device.type == "cuda":  # pageable memory would wait for what the device does
+        if self.device.type == "cuda":  # pageable memory would wait for the device
             host = host.pin_memory()
         return host.to(self.device, non_blocking=True)
 
     def _dense(self, room: int) -> torch.Tensor | None:
-        """Return features (N + 1, F), the last row zero, where they are dense enough and fit."""
+        """Return dense features (N + 1, F), the last row zero; None if too sparse or too large."""
         pointers, indices, values = self.matrices["x"]
         shape = len(pointers), self.inputs.n_features
         cells = shape[0] * shape[1]
@@ -263,7 +263,7 @@ class TorchBackend:
 
     @staticmethod
     def _sizes(inputs: Inputs, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of each layer (3, B), and non-zeros that they select of features and graph."""
+        """Return the rows of each layer (3, B), and the non-zeros of features and graph in them."""
         rows, nonzeros = [], []
         for name in _LAYERS:
             nodes, starts = getattr(blocks, name), getattr(blocks, f"{name}_start")
@@ -277,7 +277,7 @@ class TorchBackend:
         return np.array(rows), np.array(nonzeros)
 
     def _held(self, blocks: np.ndarray) -> int:
-        """Bytes that a shelf of ``blocks`` holds: an entry is there twice."""
+        """Return the bytes of padded ``blocks``: each entry is stored twice."""
         number = self.theta.element_size()
         rows = self.n_rows[:, blocks].max(axis=1, initial=0)
         entries = int(self.nonzeros[self.dense is not None :, blocks].max(axis=1, initial=0).sum())
@@ -285,11 +285,11 @@ class TorchBackend:
         return len(blocks) * each
 
     def _bytes(self, visits: np.ndarray, shelf: _Shelf | None) -> int:
-        """Bytes that a step takes for each of ``visits``, from above.
+        """Return an upper bound of a step's bytes for each of ``visits``.
 
-        An entry is copied from its shelf, if that holds more blocks than one, and sorted where the
-        shelf is made for the step. A row of dense features is copied, a hidden unit has eight
-        copies and 16 bytes of a random draw, a parameter six and a float64 sum.
+        An entry is copied from the padded blocks if there are several, and sorted if these are
+        built for the step. A row of dense features is copied; a hidden unit has eight copies and 16
+        bytes of random draws; a parameter has six copies and a float64 sum.
         """
         number = self.theta.element_size()
         blocks = visits if shelf is None else shelf.blocks
@@ -302,7 +302,7 @@ class TorchBackend:
         return taken + self.used * (6 * number + 48)
 
     def _shelf_of(self, blocks: np.ndarray, last: _Shelf | None) -> _Shelf | None:
-        """Return a shelf of ``blocks``: the last one if it holds them; None: too many or none."""
+        """Return padded ``blocks``: ``last`` if it contains them; None for none or too many."""
         if not len(blocks):
             return None
         if last is not None and np.isin(blocks, last.blocks).all():
@@ -310,7 +310,7 @@ class TorchBackend:
         return self._shelf(blocks) if self._held(blocks) <= self.largest_shelf else None
 
     def begin(self, steps: Sequence[Step]) -> None:
-        """Send what the coming steps visit; nothing where it is what the last ones visited."""
+        """Send the block numbers of the coming steps, unless they equal the last ones."""
         blocks = np.unique(np.concatenate([step.visits for step in steps]))
         blocks = blocks[self.n_rows[2, blocks] > 0]  # without labels the gradient is zero
         self.trained = self._shelf_of(blocks, self.trained)
@@ -320,7 +320,7 @@ class TorchBackend:
             seen = np.isin(step.visits, blocks)
             owner, visits = owner[seen], step.visits[seen]
             starts = np.searchsorted(owner, np.arange(len(step.replicas) + 1))
-            noise = self.used * 64  # of a replica that visits nothing, too
+            noise = self.used * 64  # also for a replica without visits
             sizes = np.diff(starts) * self._bytes(visits, self.trained) + noise
             for chunk in chunks_that_fit(sizes, self.room):
                 first, last = starts[chunk.start], starts[chunk.stop]
@@ -351,7 +351,7 @@ class TorchBackend:
         self, replicas: np.ndarray, starts: np.ndarray, owners: np.ndarray, dropout: bool,
         blocks: np.ndarray,
     ) -> _Group:  # fmt: skip
-        """Replicas that make a step together; ``blocks`` are on the shelf."""
+        """Return the group of replicas that step together; ``blocks`` are the padded ones."""
         return _Group(
             bool(self.noisy[replicas].any()), bool((np.diff(starts) != 1).any()),
             *map(self._sent, (replicas, starts, owners)), dropout, self.trained, blocks,
@@ -361,7 +361,7 @@ class TorchBackend:
     def _ranges(
         self, starts: torch.Tensor, lengths: torch.Tensor, total: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Concatenate the ranges [start, start + length): owners, places within, numbers."""
+        """Concatenate the ranges [start, start + length): owners, offsets within, numbers."""
         owners = torch.repeat_interleave(lengths, output_size=total)
         within = torch.arange(total, device=self.device) - (lengths.cumsum(0) - lengths)[owners]
         return owners, within, starts[owners] + within
@@ -370,11 +370,11 @@ class TorchBackend:
         self, of: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], values: torch.Tensor,
         counts: np.ndarray, real: Sequence[np.ndarray], heights: Sequence[int], width: int,
     ) -> tuple[_Padded, _Padded]:  # fmt: skip
-        """Return matrices and their transposes, from entries sorted by block and row.
+        """Return padded matrices and their transposes, from entries sorted by block and row.
 
-        Entry i of block ``of[i]``, ``counts`` of each block, is at (row, column) ``places``. Blocks
-        have ``real`` rows and columns, and are filled up to ``heights``; ``width``: rows of what
-        the matrices are multiplied with.
+        Entry i belongs to block ``of[i]`` and is at (row, column) ``places``; ``counts`` are
+        entries per block. Blocks have ``real`` rows and columns, and are padded to ``heights``;
+        ``width``: rows of the matrices that they are multiplied with.
         """
         blocks, most, found = len(counts), int(counts.max(initial=0)), []
         before = self._sent(np.cumsum(counts) - counts)
@@ -396,11 +396,11 @@ class TorchBackend:
         return found[0], found[1]
 
     def _shelf(self, numbers: np.ndarray) -> _Shelf:
-        """Put the blocks ``numbers`` on a shelf."""
+        """Build the padded matrices of the blocks ``numbers``."""
         count, nodes_in_all = len(numbers), len(self.labels)
         blocks = self._sent(numbers)
-        # Of words, rows0, rows1 and rows2: each is the rows of one matrix and the columns of the
-        # next, and has room for the entries that fill up either.
+        # Sizes of words, rows0, rows1 and rows2: each is rows of one matrix and columns of the
+        # next, with room for the padding entries of both.
         real = [np.full(count, self.inputs.n_features), *self.n_rows[:, numbers]]
         counts = self.nonzeros[:, numbers]
         if self.dense is not None:
@@ -455,10 +455,10 @@ class TorchBackend:
     def _logits(
         self, shelf: _Shelf, places: torch.Tensor, theta: torch.Tensor, drop: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits (G, rows, C, classes) of all visits, and the places (G,) of what is stacked.
+        """Return logits (G, rows, C, classes) of all visits, and indices (G,) of stacked blocks.
 
-        V = G · C visits: where all are of the only block, it is there once (G = 1) and the visits
-        lie beside each other. ``theta`` is (V, P), ``drop`` (V, units) hidden units.
+        V = G · C visits: if all visit the same single block, it is stacked once (G = 1) and the
+        visits are adjacent columns. ``theta`` is (V, P), ``drop`` (V, units) are hidden units.
         """
         f, h, k = self.inputs.n_features, self.hidden, self.inputs.n_classes
         if len(shelf.blocks) == 1:
@@ -480,7 +480,7 @@ class TorchBackend:
         return logits.unflatten(2, (-1, k)) + bias2[:, None], places
 
     def _loss(self, logits: torch.Tensor, shelf: _Shelf, places: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy (V,) of every visit."""
+        """Return the mean cross-entropy (V,) of every visit."""
         shape = logits.shape[:3]
         labels = shelf.labels[places][:, :, None].expand(shape).flatten()
         losses = functional.cross_entropy(logits.flatten(0, 2), labels, reduction="none")
@@ -488,17 +488,17 @@ class TorchBackend:
         return torch.where(weights > 0, losses.view(shape) * weights, 0.0).sum(dim=1).flatten()
 
     def prepare(self) -> None:
-        """Nothing to compile."""
+        """Do nothing: there is nothing to compile."""
 
     def train_step(self, step: Step) -> np.ndarray:
-        """One step of every replica of ``step``, announced by ``begin``; scores no row."""
+        """Take one step of every replica of ``step``, which ``begin`` announced; score no rows."""
         self.clock.fill_(step.number)
         for group, places, units in self.visits[step.number]:
             group.repeated(partial(self._move, group), places, units)
         return np.zeros(0)
 
     def _move(self, group: _Group, places: torch.Tensor, units: torch.Tensor) -> None:
-        """Move the replicas of ``group`` by the noisy sum of their visits' gradients."""
+        """Update the replicas of ``group`` by the noisy sum of their visits' gradients."""
         shape = (len(group.replicas), self.theta.shape[1])
         total = torch.zeros(shape, dtype=torch.float64, device=self.device)
         if len(places):
@@ -513,7 +513,7 @@ class TorchBackend:
     def _clipped(
         self, group: _Group, shelf: _Shelf, places: torch.Tensor, units: torch.Tensor
     ) -> torch.Tensor:
-        """Clipped gradients (V, P); non-finite ones are zero (docs/privacy.md §2)."""
+        """Return clipped gradients (V, P); non-finite ones are zero (docs/privacy.md §2)."""
         drop = None
         if group.dropout:
             count = shelf.first[0].offsets.shape[1] * self.hidden
@@ -529,10 +529,10 @@ class TorchBackend:
         return torch.where(torch.isfinite(norms), gradients * factors.to(self.dtype), 0.0)
 
     def _noisy(self, group: _Group, total: torch.Tensor) -> torch.Tensor:
-        """Return ``total`` (A, P) float64 with the noise of the step, in the parameters' type.
+        """Return ``total`` (A, P) float64 plus the step's noise, in the parameters' type.
 
-        Sums of several visits get their noise before they are rounded; a single visit's gradient
-        is of the parameters' type, and so is its noise.
+        Sums of several visits get their noise before rounding; a single visit's gradient has the
+        parameters' type, and so has its noise.
         """
         if not group.noisy:
             return total.to(self.dtype)
@@ -559,7 +559,7 @@ class TorchBackend:
 
     @torch.no_grad()
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
+        """Return mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""
         most = int(self.n_rows[2, block_of].max(initial=0))
         if most == 0:
             return np.zeros(len(replicas)), np.zeros((len(replicas), 0), np.int32)
@@ -568,16 +568,16 @@ class TorchBackend:
         for chunk in chunks_that_fit(sizes, self.room):
             scored = self._scorer(replicas[chunk], block_of[chunk])
             found.append(functional.pad(scored, (0, most + 2 - scored.shape[1])))
-        scores = torch.cat(found).cpu().numpy()  # the only transfer: losses in two words each
+        scores = torch.cat(found).cpu().numpy()  # the only transfer; a loss is two words
         return scores[:, :2].copy().view(np.float64)[:, 0], scores[:, 2:].copy()
 
     def _scorer(self, replicas: np.ndarray, visits: np.ndarray) -> torch.Tensor:
-        """Scores of one chunk."""
+        """Return the scores of one chunk."""
         kept = self.scored
         blocks = np.unique(visits) if kept is None else kept.blocks
         key = replicas.tobytes() + visits.tobytes() + blocks.tobytes()
         if key not in self.scorers:
-            while len(self.scorers) >= 8:  # replicas that stop leave theirs behind
+            while len(self.scorers) >= 8:  # replicas that stop leave unused scorers behind
                 del self.scorers[next(iter(self.scorers))]
             given = [self._sent(each) for each in (replicas, np.searchsorted(blocks, visits))]
             self.scorers[key] = _Repeated(None if kept is None else self.pool), kept, given
@@ -585,21 +585,21 @@ class TorchBackend:
         return repeated(partial(self._scores, kept or self._shelf(blocks)), *given)
 
     def _scores(self, shelf: _Shelf, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Loss, as two words of int32, and classes of the replicas ``rows`` (V, 2 + rows2)."""
+        """Return losses (two int32 words) and classes of the replicas ``rows`` (V, 2 + rows2)."""
         logits, stacked = self._logits(shelf, places, self.theta[rows], None)
         loss = self._loss(logits, shelf, stacked).double()[:, None].view(torch.int32)
         classes = logits.argmax(3).int().transpose(1, 2).flatten(0, 1)
         return torch.cat([loss, classes], dim=1)
 
     def keep_best(self, replicas: np.ndarray) -> None:
-        """Remember the present parameters of ``replicas``."""
+        """Store the current parameters of ``replicas``."""
         rows = self._sent(replicas)
         self.best[rows] = self.theta[rows]
 
     def restore_best(self) -> None:
-        """Go back to the remembered parameters."""
+        """Restore the stored parameters."""
         self.theta.copy_(self.best)
 
     def parameters(self) -> np.ndarray:
-        """Return (R, P) without the unused ends of the rows."""
+        """Return (R, P) without the padding of the rows."""
         return self.theta[:, : self.used].cpu().numpy()

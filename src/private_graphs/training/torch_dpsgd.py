@@ -1,9 +1,9 @@
 """Per-record DP-SGD of many replicas at once in PyTorch: what a GPU runs (see ``mlp``).
 
-The arithmetic, the lots and the first parameters are those of ``mlp``, replica by replica. Noise
-and dropout are drawn where they are added, under the keys of the same streams (``torch_noise``).
-The records of all lots go to the device once per epoch, as numbers; in between nothing is
-transferred and nothing waits for it.
+Arithmetic, minibatches and initial parameters are those of ``mlp``, replica by replica. Noise and
+dropout are drawn on the device, under the keys of the same streams (``torch_noise``). The record
+numbers of all minibatches are sent to the device once per epoch; in between there is no transfer
+and no wait for the device.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from private_graphs.training.streams import PublicStreams
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
 _LAYER_BITS = 28
-"""Bits of the counter of a hidden layer's random bytes, of 32; the others are its number."""
+"""Bits (of 32) of the counter of a hidden layer's random bytes; the others are the layer's
+number."""
 _FILLED_TO = 64
-"""Lots are filled up to a multiple of so many groups, with records that are nobody."""
+"""Minibatches are padded to a multiple of this many groups."""
 _EVALUATED = 8192
-"""Records whose loss is computed at a time."""
+"""Number of records whose loss is computed at a time."""
 _BYTES_PER_PARAMETER = 160
-"""Of a replica: its float32, its float64 sum, its noise and what drawing that takes."""
+"""Memory per parameter of a replica: float32 value, float64 sum, noise and its computation."""
 _BYTES_PER_UNIT = 64
-"""Of a record: what it is in a layer and its error, as float32 and float64, and a random draw."""
+"""Memory per unit of a record: its activation and error as float32 and float64, and a random
+draw."""
 
 
 def train(
@@ -44,7 +46,7 @@ def train(
     watched: Watched | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trained]:
-    """Train as ``dpsgd.train``, as many replicas at once as the device's memory holds."""
+    """Train as ``mlp.train``, with as many replicas at once as fit into the device's memory."""
     kind = torch.device(device)
     data = torch.from_numpy(rows).to(kind), torch.from_numpy(labels).to(kind)
     each = _BYTES_PER_PARAMETER * net.n_parameters
@@ -127,7 +129,7 @@ class _Batch:
             ]))  # fmt: skip
 
     def _leave(self, gone: np.ndarray) -> None:
-        """Take replicas (R,), a mask, out of the batch: none of the others depends on them."""
+        """Remove the replicas of the mask ``gone`` (R,); no other one depends on them."""
         if not gone.any():
             return
         for place in np.flatnonzero(gone):
@@ -143,7 +145,7 @@ class _Batch:
         )
 
     def _drawn(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the records (R, W) of each step, -1 for nobody, and their numbers (R,)."""
+        """Yield the records (R, W) of each step, -1 as padding, and their numbers (R,)."""
         drawn = [[self.lots.records(np.sort(each)) for each in lots] for lots in self.lots.epoch()]
         sizes = np.array([[len(lot) for lot in lots] for lots in drawn])
         filled = _FILLED_TO * self.steps.microbatch
@@ -172,11 +174,12 @@ def gradient_sums(
     draw: Callable[[torch.Tensor, int], torch.Tensor] | None = None,
     chunk: int | None = None,
 ) -> torch.Tensor:
-    """Return the (R, P) float64 sums of clipped gradients of R lots (see ``dpsgd.gradient_sum``).
+    """Return (R, P) float64 sums of clipped gradients of R minibatches (see ``mlp.gradient_sum``).
 
-    ``theta`` (R, P) float32, ``lots`` (R, W) numbers of records, outside [0, n) for nobody.
-    ``draw`` gives random bytes (R, count) from the units (R,) on; one below ``threshold`` drops.
-    ``chunk``: records of a lot whose arrays are held at a time, whole microbatches; None: all.
+    ``theta`` (R, P) float32; ``lots`` (R, W) record numbers, padded with numbers outside [0, n).
+    ``draw`` returns random bytes (R, count) from the units (R,) on; a byte below ``threshold``
+    drops. ``chunk``: number of records per minibatch in memory at a time, whole microbatches; None:
+    all.
     """
     total = torch.zeros(theta.shape, dtype=torch.float64, device=theta.device)
     chunk = chunk or lots.shape[1]
@@ -190,7 +193,7 @@ def gradient_sums(
 def _mean_loss(
     net: Net, theta: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, records: np.ndarray
 ) -> float:
-    """As ``dpsgd.mean_loss``, of one replica ``theta`` (P,)."""
+    """``mlp.mean_loss`` of one replica ``theta`` (P,)."""
     total, count = 0.0, 0
     for part in torch.from_numpy(records).to(rows.device).split(_EVALUATED):
         part = part[labels[part] >= 0]
@@ -204,9 +207,9 @@ def _mean_loss(
 
 
 class _Pass:
-    """Forward and backward pass of a chunk of each lot, from its place ``at`` on.
+    """Forward and backward pass of a chunk of each minibatch, from position ``at`` on.
 
-    The random bytes of a hidden layer and a place are the same however lots are cut and filled up.
+    The random bytes of a hidden layer at a position do not depend on chunks or padding.
     """
 
     def __init__(
@@ -227,7 +230,7 @@ class _Pass:
         there &= labels >= 0
         scale = 256 / (256 - threshold)
         layers = net.layers(theta)
-        taken = torch.where(there[:, :, None], rows[lots], 0)  # nobody is no record's inputs
+        taken = torch.where(there[:, :, None], rows[lots], 0)  # padding reads no record
         self.inputs = [taken * (1 / 255) if rows.dtype == torch.uint8 else taken]
         for number, (weights, biases) in enumerate(layers):
             outputs = torch.baddbmm(biases[:, None], self.inputs[-1], weights)
@@ -258,7 +261,7 @@ class _Pass:
         if math.isfinite(clip_norm):
             factors = clip_factors(_squared_norms(pairs, microbatch), clip_norm) / microbatch
             factors = factors.repeat_interleave(microbatch, dim=1)[:, :, None]
-            pairs = [  # what is not finite stays so times 0
+            pairs = [  # 0 times a non-finite value stays non-finite
                 tuple(torch.where(factors > 0, array, 0.0) for array in pair) for pair in pairs
             ]
             pairs = [(inputs, errors * factors) for inputs, errors in pairs]
@@ -268,7 +271,7 @@ class _Pass:
 
 
 def _squared_norms(pairs: list[tuple[torch.Tensor, torch.Tensor]], microbatch: int) -> torch.Tensor:
-    """Squared norms (R, groups) of mean gradients, over all layers and biases."""
+    """Return squared norms (R, groups) of mean gradients, over all layers and biases."""
     alone = sum(
         (inputs.square().sum(dim=2) + 1) * errors.square().sum(dim=2) for inputs, errors in pairs
     )

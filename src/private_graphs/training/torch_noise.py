@@ -1,7 +1,7 @@
-"""The draws of ``noise`` as tensor operations, of many replicas at once, on any device.
+"""The draws of ``noise`` as tensor operations, for many replicas at once, on any device.
 
-The words are those of the compiled code, from the same keys, steps and counters; uint32 numbers are
-held in int64. Nothing here waits for the device.
+The words equal those of the compiled code for the same keys, steps and counters; uint32 numbers are
+stored in int64. Nothing here waits for the device.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from private_graphs.errors import UserError
 
 _MASK = 0xFFFFFFFF
 _WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
-"""The constants of ChaCha's state."""
+"""Constants of ChaCha's state."""
 
 
 def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
-    """Four words (A, U) of ``units`` (A, U) under ``keys`` (A, 4) or (A, 8), int64, in a step."""
+    """Return four int64 words (A, U) of ``units`` (A, U); ``keys`` are (A, 4) or (A, 8)."""
     draw = _kernels(units.device) if units.device.type == "cuda" else _by_tensors
     return draw(keys, step, units)
 
 
 @cache
 def _kernels(device: torch.device) -> Callable[..., list[torch.Tensor]]:
-    """Return what draws words on a GPU, once it has drawn those of the tensor operations.
+    """Return the GPU kernel of the words, after a check against the tensor operations.
 
-    Raises UserError where it does not: noise would be wrong there, and nothing would show it.
+    Raises:
+        UserError: the words differ, so that noise would be wrong without any sign of it.
     """
     from private_graphs.training import cuda_words  # imports Triton
 
@@ -66,7 +67,7 @@ def _philox(key: list[torch.Tensor], step: torch.Tensor, units: torch.Tensor) ->
 
 
 def chacha_block(state: torch.Tensor) -> torch.Tensor:
-    """ChaCha20's block function (RFC 8439 §2.3) of states (16, …); four columns at a time."""
+    """Apply ChaCha20's block function (RFC 8439 §2.3) to states (16, …), four columns at a time."""
     a, b, c, d = state.unflatten(0, (4, 4))
 
     def turned(x: torch.Tensor, bits: int) -> torch.Tensor:
@@ -84,7 +85,7 @@ def chacha_block(state: torch.Tensor) -> torch.Tensor:
 
 
 def _chacha(key: list[torch.Tensor], step: torch.Tensor, units: torch.Tensor) -> list[torch.Tensor]:
-    """A unit is a quarter of a block: of 64 units the first 16 are the first quarters."""
+    """Return quarters of ChaCha20 blocks: of 64 units, the first 16 are the first quarters."""
     shape, flat = units.shape, units.flatten()
     state = [torch.full_like(flat, word) for word in _WORDS]
     state += [each.expand(shape).flatten() for each in key]
@@ -97,7 +98,7 @@ def _chacha(key: list[torch.Tensor], step: torch.Tensor, units: torch.Tensor) ->
 
 
 def normals(keys: torch.Tensor, step: torch.Tensor, count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Standard normals (A, count) of a step, Box-Muller as ``noise.fill_normals`` takes it."""
+    """Return standard normals (A, count) of a step, by Box-Muller as in ``noise.fill_normals``."""
     units = torch.arange(-(-count // 4), device=keys.device).expand(len(keys), -1)
     drawn = words(keys, step, units)
     parts = []
@@ -112,7 +113,7 @@ def normals(keys: torch.Tensor, step: torch.Tensor, count: int, dtype: torch.dty
 def random_bytes(
     keys: torch.Tensor, step: torch.Tensor, first: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Bytes (A, count) of the units from ``first`` (A,) on."""
+    """Return bytes (A, count) from the units ``first`` (A,) on."""
     units = first[:, None] + torch.arange(-(-count // 16), device=keys.device)
     drawn = torch.stack(words(keys, step, units), dim=2)
     places = torch.arange(0, 32, 8, device=keys.device)

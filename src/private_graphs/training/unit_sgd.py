@@ -1,9 +1,9 @@
 """DP-SGD on units of records: a class, a part of a class, a photograph with its copies, a record.
 
-Zhang, Emory thesis 2021, Algorithm 5: in every step each unit joins with a probability of its own
-coin; the mean gradient of a joined unit's records is clipped to a norm; the sum gets Gaussian noise
-and is divided by a public number. A unit without records contributes zero, and a step without a
-joined unit is noise alone. Units of one record each are DP-SGD of Abadi et al. (2016).
+Zhang, Emory thesis 2021, Algorithm 5: in every step each unit joins by an independent coin; the
+mean gradient of a joined unit's records is clipped; the sum gets Gaussian noise and is divided by a
+public number. A unit without records contributes zero, and a step without a joined unit is noise
+alone. Units of one record each give DP-SGD of Abadi et al. (2016).
 
 Sums are float64, and noise is added before anything is rounded to float32.
 """
@@ -24,16 +24,16 @@ from private_graphs.training.streams import PublicStreams
 
 @dataclass(frozen=True)
 class Units:
-    """Which of n records each of U units holds."""
+    """Assignment of n records to U units."""
 
     records: np.ndarray
-    """(n,) records, those of a unit together."""
+    """(n,) records, grouped by unit."""
     begins: np.ndarray
     """(U + 1,) where each unit's records begin."""
 
     @classmethod
     def of(cls, unit: np.ndarray, n_units: int) -> Units:
-        """Build from (n,) the unit of each record; -1: of none."""
+        """Build from (n,) unit numbers of records; -1: in no unit."""
         order = np.argsort(unit, kind="stable")
         order = order[unit[order] >= 0]
         counts = np.bincount(unit[order], minlength=n_units)
@@ -45,10 +45,10 @@ class Units:
         return len(self.begins) - 1
 
     def groups(self, joined: np.ndarray, draws: int, generator: np.random.Generator) -> Groups:
-        """Return the records of some units: all of each, or ``draws`` drawn from each.
+        """Return the records of the units ``joined``: all of each, or ``draws`` sampled from each.
 
-        Draws are with replacement, so that every group has one size; they do not depend on what the
-        records are, and the clipped mean still depends on its own unit alone.
+        Sampling is with replacement, so that all groups have equal size; the draws do not depend on
+        the records' contents, and the clipped mean still depends on its own unit alone.
         """
         begins = self.begins[joined]
         sizes = self.begins[joined + 1] - begins
@@ -61,26 +61,26 @@ class Units:
             offsets = np.tile(np.arange(most), (len(joined), 1))
             weights = np.where(offsets < sizes[:, None], 1 / np.maximum(sizes, 1)[:, None], 0.0)
             offsets = np.minimum(offsets, np.maximum(sizes - 1, 0)[:, None])
-        records = self.records if len(self.records) else np.zeros(1, np.int64)  # of weight 0
+        records = self.records if len(self.records) else np.zeros(1, np.int64)  # with weight 0
         places = np.minimum(begins[:, None] + offsets, len(records) - 1)
         return Groups(records[places], weights)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How one replica trains."""
+    """Training settings of one replica."""
 
     count: int
     rate: float
     """Probability with which each unit joins a step."""
     learning_rate: float
     clip_norm: float = math.inf
-    """Infinity: mean gradients are taken as they are."""
+    """Clip norm of mean gradients; infinity: no clipping."""
     draws: int = 0
-    """Records drawn from each joined unit; 0: all of them."""
+    """Number of records sampled from each joined unit; 0: all of them."""
 
     def divisor(self, n_units: int) -> float:
-        """Return the public number by which sums are divided: how many units join on average."""
+        """Return the public divisor of sums: the expected number of units that join."""
         return self.rate * n_units
 
 
@@ -96,8 +96,8 @@ def train(
 ) -> np.ndarray:
     """Train one replica on n prepared rows; return its (P,) float32 parameters.
 
-    ``labels`` (n,) int64, of which -1 is none. ``descent`` tosses the coins of units and adds the
-    noise; ``streams`` draw first weights, and records from units.
+    ``labels`` (n,) int64, -1 for a record without a label. ``descent`` tosses the coins of units
+    and adds the noise; ``streams`` draw initial weights, and records from units.
     """
     descent.check_clip(steps.clip_norm)
     records, parameters = streams.generator("records"), net.start(streams.generator("initial"))

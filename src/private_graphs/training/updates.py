@@ -1,6 +1,6 @@
-"""Compiled: the noise of a step and the update of a replica's parameters.
+"""Compiled: the noise of a step, and the update of a replica's parameters.
 
-What the arguments hold is in ``kernels``: ``state`` is a ``State``, ``rule`` a ``Rule``, ``s`` a
+The arguments are described in ``kernels``: ``state`` is a ``State``, ``rule`` a ``Rule``, ``s`` a
 ``Scratch``. Parameters are one flat row, W1 first.
 """
 
@@ -15,7 +15,7 @@ from private_graphs.training.simd import add_row, copy_row
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def draw(key, t, begin, count, s):
-    """At least ``count`` normals of step ``t`` into ``s.normals``; return the next free counter."""
+    """Draw at least ``count`` normals of step ``t``; return the next free counter."""
     n = (count + 3) // 4
     words = s.words.reshape(s.words.size)[: 4 * n].reshape(4, n)
     fill_normals(key, t, begin, s.normals[: 4 * n], words, s.exponent[:n], s.mantissa[:n])
@@ -26,9 +26,9 @@ def draw(key, t, begin, count, s):
 def update(r, t, begin, state, rule, several, s):
     """Update replica ``r`` with (total + noise) / divisor (+ weight decay); clear the total.
 
-    ``t`` counts steps from 0. Plain SGD, or Adam with its usual constants (.9, .999, 1e-8). Only
-    the parameters from ``begin`` on. ``several``: the total is in ``s.sums``, whose noise is added
-    in float64, so that what is rounded to the parameters' type is noisy already.
+    ``t`` counts steps from 0. Plain SGD, or Adam with the usual constants (.9, .999, 1e-8). Only
+    parameters from ``begin`` on are updated. ``several``: the total is in ``s.sums`` and gets its
+    noise in float64, so that only noisy values are rounded to the parameters' type.
     """
     theta, total = state.parameters[r][begin:], s.total[begin:]
     dtype = theta.dtype.type
@@ -38,7 +38,7 @@ def update(r, t, begin, state, rule, several, s):
     if several:
         sums, wide_std, wide_divide = s.sums[begin:], state.noise_std[r], 1.0 / rule.divisor
         for i in range(theta.shape[0]):
-            noisy = sums[i] + wide_std * normals[i]  # what ``normals`` holds is finite
+            noisy = sums[i] + wide_std * normals[i]  # ``normals`` are finite
             total[i] = dtype(noisy * wide_divide) + decay * theta[i]
             sums[i] = 0
     elif std > 0:
@@ -68,10 +68,10 @@ def update(r, t, begin, state, rule, several, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def catch_up(r, t, words, begin, inputs, state, rule, s):
-    """Give the rows ``words`` of W1 the noise of the steps before ``t`` that they have not had.
+    """Give the rows ``words`` of W1 the noise of earlier steps (before ``t``) that they still lack.
 
-    The noise of k steps is one draw of k times the variance: as nothing read the row in between,
-    the distribution of everything that is read or released is that of k draws. ``begin`` is the
+    The noise of k steps is one draw with k times the variance: as nothing read the row in between,
+    everything that is read or released has the same distribution as with k draws. ``begin`` is the
     first free counter of step ``t``; returns the next one.
     """
     if state.noise_std[r] <= 0:
@@ -98,7 +98,7 @@ def catch_up(r, t, words, begin, inputs, state, rule, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def catch_up_all(inputs, replicas, number, rule, state, s):
-    """Bring all rows of ``replicas`` to what ``number`` steps have made of them."""
+    """Bring all rows of ``replicas`` up to date after ``number`` steps."""
     words = np.arange(inputs.n_features)
     for r in replicas:
         state.drawn[r] = catch_up(r, number, words, state.drawn[r], inputs, state, rule, s)
@@ -106,7 +106,7 @@ def catch_up_all(inputs, replicas, number, rule, state, s):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def lazy_update(a, r, begin, blocks, step, inputs, state, rule, several, s):
-    """Update what step ``step`` read; all rows of W1 owe this step's noise now.
+    """Update the parameters that step ``step`` read; all rows of W1 now lack this step's noise.
 
     ``several``: as in ``update``.
     """

@@ -1,4 +1,4 @@
-"""What single choices are worth: prediction without the graph, and SGD in place of Adam."""
+"""Ablations: prediction without the graph, and SGD in place of Adam."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHANGES = {
     "propagations": (2, "local: no graph at prediction"),
     "optimizer": ("adam", "plain SGD"),
 }
-"""Settings that are changed, with the value of all other exhibits and the words of the change."""
+"""Changed settings, with their value in all other exhibits and a description of the change."""
 _SAME = ("dataset", "features", "protocol", "method")
 
 
 def build(results: Any) -> list[Table]:
-    """Return a row per changed job and ε, beside the job that differs in that choice alone."""
+    """Return a row per changed job and ε, next to the job that differs in that choice alone."""
     frame = points(results)
     frame = frame[frame["group"].isin(_GROUPS)]
     if frame.empty:
@@ -55,7 +55,7 @@ def build(results: Any) -> list[Table]:
 
 def gains(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the changed jobs by ``job`` and ``epsilon``: the ``change`` in words, and the gain
-    over the job that has all other settings alike."""
+    over the job with otherwise equal settings."""
     parts = dict(iter(runs.groupby(["group", "job", "epsilon"])))
     usual, changed = {}, []
     for place, part in parts.items():

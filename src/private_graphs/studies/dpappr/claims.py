@@ -1,10 +1,10 @@
-"""What Chapter 5 says in its text, as rules over rows.
+"""Claims of the text of Chapter 5, as rules over rows.
 
-Differences are taken within seeds, which share test nodes and sample. A claim of several parts
-holds where all of them do, and one of "some cases" where all parts of one panel do, corrected for
-the number of panels (``report.claims.highest``). The twelve claims of the text
-are looked at together at 5 % (Holm 1979): the interval of the k-th smallest p-value has a level of
-1 - 5 %/(12 - k + 1), of later ones the same where one before it stays undecided.
+Differences are paired by seed: runs of one seed share test nodes and sample. A claim with several
+parts holds if all of them do; one of "some cases" holds if all parts of one panel do, corrected for
+the number of panels (``report.claims.highest``). The twelve claims of the text are tested jointly
+at 5 % (Holm 1979): the interval of the k-th smallest p-value has a level of 1 - 5 %/(12 - k + 1),
+later ones the same if one before it stays undecided.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from private_graphs.studies.dpappr.sampled_rows import edges_left
 GAUSSIAN, CHOSEN, VALUES = ROWS
 _LEVEL = 0.05
 Parts = list[pd.Series]
-"""Differences by seed; a claim holds where all are positive."""
+"""Differences by seed; a claim holds if all are positive."""
 Panels = list[Parts]
-"""A claim holds where all parts of any of them are positive; most have one."""
+"""A claim holds if all parts of some panel are positive; most claims have one panel."""
 
 
 class Runs:
@@ -53,7 +53,7 @@ class Runs:
         }
 
     def of(self, group: str, method: str, value: str = "test_accuracy", **at: float) -> pd.Series:
-        """Return a column of the runs at settings and ε, by seed; empty where there are none."""
+        """Return a column of the runs with given settings and ε, by seed; empty without runs."""
         rows = self.groups.get((group, method), {})
         if any(name not in rows for name in (value, *at)):
             return pd.Series(dtype=float)
@@ -69,7 +69,7 @@ class Runs:
 
 
 def _budgets(runs: Runs) -> Iterable[tuple[float, float, list[float]]]:
-    """(K, ε of training, finite ε of the rows) of the panels that were run."""
+    """Return (K, ε of training, finite ε of the rows) of the panels that were run."""
     for top in runs.values("appr_budgets", "top"):
         for training in runs.values("appr_budgets", "training_epsilon"):
             rows = runs.rows[
@@ -89,13 +89,13 @@ def _at(runs: Runs, method: str, top: float, training: float, rows: float) -> pd
 
 
 def _mean(series: Iterable[pd.Series]) -> pd.Series:
-    """Mean by seed over the panels that have it."""
+    """Return the mean by seed over the panels that have the seed."""
     found = [each for each in series if len(each)]
     return pd.concat(found, axis=1).mean(axis=1, skipna=False) if found else pd.Series(dtype=float)
 
 
 def _over_panels(runs: Runs, difference: Callable[..., pd.Series]) -> pd.Series:
-    """Mean by seed over all panels of a difference (K, ε of training, ε of the rows)."""
+    """Return the mean by seed, over all panels, of a difference (K, training ε, rows' ε)."""
     return _mean(difference(*panel) for panel in _budgets(runs))
 
 
@@ -159,7 +159,7 @@ def below_features(runs: Runs) -> Panels:
 
 
 def training_matters(runs: Runs) -> Parts:
-    """Claim 6: what ε = 4 instead of 1 changes, of the training less of the rows."""
+    """Claim 6: gain from ε = 1 to ε = 4 of training, minus the same gain of the rows."""
     found = []
     for method in ROWS:
         for top in runs.values("appr_budgets", "top"):
@@ -170,7 +170,7 @@ def training_matters(runs: Runs) -> Parts:
 
 
 def more_neighbours(runs: Runs) -> Parts:
-    """Claim 7: the fall from the largest to the smallest budget, at K = 16 less at K = 4."""
+    """Claim 7: fall from the largest to the smallest budget, at K = 16 minus at K = 4."""
 
     def fall(wanted: float) -> pd.Series:
         return _mean(
@@ -200,7 +200,7 @@ def degrees_hidden(runs: Runs) -> Parts:
 
 
 def classes_separate(runs: Runs) -> Parts:
-    """Claim 9: the silhouette at the largest less at the smallest budget."""
+    """Claim 9: silhouette at the largest minus at the smallest budget."""
     group = "appr_degrees"
     budgets = runs.values(group, "epsilon")
     if len(budgets) < 2:
@@ -220,7 +220,7 @@ def _ends(runs: Runs, group: str, method: str, name: str, low: float, high: floa
 
 
 def batch_size(runs: Runs) -> Parts:
-    """Claim 10: the largest batch less the smallest."""
+    """Claim 10: largest batch minus smallest."""
     sizes = runs.values("appr_batches", "batch")
     if len(sizes) < 2:
         return []
@@ -229,14 +229,14 @@ def batch_size(runs: Runs) -> Parts:
 
 
 def row_clip(runs: Runs) -> Parts:
-    """Claim 11: the best clip of the text less the largest."""
+    """Claim 11: best clip according to the text, minus the largest."""
     group = "appr_row_clips"
     found = [_ends(runs, group, GAUSSIAN, "row_clip", 1.0, 0.01)]
     return found + [_ends(runs, group, each, "entry_clip", 1.0, 0.001) for each in (CHOSEN, VALUES)]
 
 
 def gradient_clip(runs: Runs) -> Parts:
-    """Claim 12: C = 1 less both ends."""
+    """Claim 12: C = 1 minus both ends."""
     clips = runs.values("appr_clips", "clip")
     if len(clips) < 3:
         return []
@@ -247,7 +247,7 @@ def gradient_clip(runs: Runs) -> Parts:
 
 
 def every(rule: Callable[[Runs], Parts]) -> Callable[[Runs], Panels]:
-    """Return the rule of a claim whose parts all have to be positive, as one panel."""
+    """Return the rule of a claim whose parts must all be positive, as one panel."""
 
     def panels(runs: Runs) -> Panels:
         parts = rule(runs)
@@ -270,7 +270,7 @@ RULES: dict[str, tuple[Callable[[Runs], Panels], str]] = {
     "row_clip": (every(row_clip), "figure10"),
     "gradient_clip": (every(gradient_clip), "figure12"),
 }
-"""Claims of the text, with the exhibit that shows each."""
+"""Claims of the text, each with the exhibit that shows it."""
 
 
 def _known(panels: Panels) -> Panels:
@@ -278,13 +278,15 @@ def _known(panels: Panels) -> Panels:
 
 
 def _whole(panels: Panels) -> bool:
-    """Whether there is a panel, and every part of all has a seed."""
+    """Return whether there is a panel, and every part of all panels has a seed."""
     return bool(panels) and all(parts and all(map(len, parts)) for parts in panels)
 
 
 def _p_value(panels: Panels) -> float:
-    """Smallest level at which ``highest`` decides a claim: all parts of a panel are above 0, or one
-    of every panel is below."""
+    """Return the smallest level at which ``highest`` decides a claim.
+
+    It is decided if all parts of a panel are above 0, or some part of every panel is below.
+    """
     above, below = [], []
     for parts in panels:
         found = [(float(part.mean()), _two_sided(part)) for part in parts]
@@ -294,7 +296,7 @@ def _p_value(panels: Panels) -> float:
 
 
 def _two_sided(part: pd.Series) -> float:
-    """Level at which Student's interval of the mean reaches 0."""
+    """Return the level at which Student's interval of the mean reaches 0."""
     if len(part) < 2:
         return 1.0
     mean, error = part.mean(), part.std(ddof=1) / math.sqrt(len(part))
@@ -302,7 +304,7 @@ def _two_sided(part: pd.Series) -> float:
 
 
 def holm(panels: dict[str, Panels]) -> dict[str, Measured]:
-    """Return every claim with the interval of its turn among ``len(RULES)``."""
+    """Return every claim with the interval of its rank among ``len(RULES)``."""
     order = sorted((_p_value(each), name) for name, each in panels.items())
     found, stopped = {}, None
     for turn, (p_value, name) in enumerate(order):
@@ -314,7 +316,7 @@ def holm(panels: dict[str, Panels]) -> dict[str, Measured]:
 
 
 _FOUND: list[tuple[pd.DataFrame, dict[str, Measured]]] = []
-"""What was measured of the rows that were looked at last: all claims need all of it."""
+"""Measurements of the last rows, cached because every claim needs all of them."""
 
 
 def _measure(id_: str, results: Results, place: Place) -> Measured | None:
@@ -331,8 +333,8 @@ def _measure(id_: str, results: Results, place: Place) -> Measured | None:
 
 
 def most_on_pubmed(results: Results, place: Place) -> Measured | None:
-    """Lead of FEATURES at the smallest budget of the rows, over all panels and methods: on PubMed
-    above that on another graph, where that is least."""
+    """Lead of FEATURES at the smallest budget of the rows, over all panels and methods: on
+    PubMed minus that on the other graph with the smallest difference."""
     leads = {}
     for name, rows in results.runs.groupby("dataset"):
         leads[name] = _mean(
@@ -345,7 +347,7 @@ def most_on_pubmed(results: Results, place: Place) -> Measured | None:
 
 
 def noise_of_batch(results: Results, place: Place) -> Measured | None:
-    """Power of the batch size with which noise grows, from the smallest to the largest batch."""
+    """Exponent of the growth of noise with the batch size, from smallest to largest batch."""
     rows = results.runs[results.runs["method"] == GAUSSIAN]
     rows = rows[(rows["group"] == "appr_batches") & rows["noise_multiplier"].notna()]
     noise = rows.groupby("batch")["noise_multiplier"].first() if len(rows) else rows
@@ -356,7 +358,7 @@ def noise_of_batch(results: Results, place: Place) -> Measured | None:
 
 
 def theorem8(results: Results, place: Place) -> Measured | None:
-    """What one replaced node moves: 70 roots that mix it alone, all of whose gradients change."""
+    """Change of the sum if one node is replaced that alone is mixed by 70 target nodes."""
     import scipy.sparse
 
     from private_graphs.training.roots import HIDDEN, Roots, clipped_sum
@@ -376,7 +378,7 @@ def amplification(results: Results, place: Place) -> Measured | None:
 
 
 def small_delta(results: Results, place: Place) -> Measured | None:
-    """δ of the published rows times the training nodes."""
+    """δ of the published rows times the number of training nodes."""
     rows = results.runs[results.runs["group"] == "appr_budgets"].dropna(subset=["delta"])
     if rows.empty:
         return None
@@ -385,7 +387,7 @@ def small_delta(results: Results, place: Place) -> Measured | None:
 
 
 def edges_per_node(results: Results, place: Place) -> Measured | None:
-    """Edges left in the sample over its nodes."""
+    """Edges of the sample divided by its nodes."""
     rows = results.runs[results.runs["group"] == "appr_budgets"]
     if "edges_left" not in rows or rows["edges_left"].isna().all():
         return None

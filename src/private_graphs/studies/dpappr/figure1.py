@@ -44,7 +44,7 @@ def _rows_epsilon(row: dict[str, Any]) -> float:
 
 
 def _published(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
-    """Rows against their part of ε, a row of panels for each K, a column for each rest."""
+    """Return a chart of published rows against their ε: facet rows by K, columns by the rest."""
     drawn = part[part["rows_epsilon"].notna()]
     if drawn.empty:
         return []
@@ -76,7 +76,7 @@ def _published(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
 
 
 def _proved(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
-    """All rows against the one ε, a panel for each K."""
+    """Return a chart of all rows against their total ε, with a panel for each K."""
     panels = []
     for top in sorted(part["top"].dropna().unique()):
         own = part[(part["top"] == top) | (part["title"] == "FEATURES")]

@@ -1,4 +1,4 @@
-"""Figures 5.4-5.5: how well degrees of training nodes are guessed from hidden layers."""
+"""Figures 5.4-5.5: accuracy of guessing training nodes' degrees from hidden layers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build(results: Any) -> list[Block]:
         ("error over the spread of degrees", errors, "RMSE / standard deviation"),
         ("accuracy", majority(results, accuracy), "test accuracy"),
     ):
-        features = drawn["title"] == "FEATURES"  # has no K: it stands in every panel
+        features = drawn["title"] == "FEATURES"  # has no K and is in every panel
         panels = [
             pd.concat([part, drawn[features]]).assign(row=f"K = {number(top)}")
             for top, part in drawn[~features].groupby("top")

@@ -20,7 +20,7 @@ _NOTE = (
 
 
 def build(results: Any) -> list[Block]:
-    """Return pictures for each dataset, methods below and budgets beside each other."""
+    """Return pictures for each dataset, methods as rows and budgets as columns."""
     frame, runs = points(results, "silhouette"), results.runs
     blocks: list[Block] = []
     for dataset in sorted(frame["dataset"].unique()):
@@ -43,7 +43,7 @@ def build(results: Any) -> list[Block]:
 
 
 def _image(dots: np.ndarray) -> np.ndarray:
-    """Return (side, side, 4) of dots (column, row, class), a colour for each class, on nothing."""
+    """Return a transparent (side, side, 4) image of dots (column, row, class)."""
     import matplotlib
 
     image = np.zeros((SIDE, SIDE, 4))

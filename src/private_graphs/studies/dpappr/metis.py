@@ -1,4 +1,4 @@
-"""The authors' own test nodes, a part of the graph by METIS, beside uniformly drawn ones."""
+"""The authors' own test nodes (a METIS part of the graph) compared with uniformly drawn ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAME = ["dataset", "features", "protocol", "method", "top", "training_epsilon",
 
 
 def build(results: Any) -> list[Block]:
-    """Return a row per dataset and method, beside its accuracy on uniformly drawn test nodes."""
+    """Return a row per dataset and method, next to its accuracy on uniformly drawn test nodes."""
     frame = points(results)
     mine = frame["group"] == _GROUP
     rows, drawn = frame[mine].to_dict("records"), frame[~mine].to_dict("records")

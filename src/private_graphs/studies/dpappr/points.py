@@ -1,4 +1,4 @@
-"""What the study's charts and tables share: lines, reference rows, numbers."""
+"""Shared code of the study's charts and tables: lines, reference rows, numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 
 ROWS = ("appr_gaussian", "appr_chosen", "appr_chosen_values")
-"""The methods that the thesis proposes."""
+"""Methods that the thesis proposes."""
 SETTINGS = ("top", "training_epsilon", "others", "batch", "row_clip", "entry_clip", "clip",
             "anchor", "sample", "epochs", "learning_rate")  # fmt: skip
 BASELINES_NOTE = (
@@ -41,7 +41,7 @@ def points(results: Any, value: str = "test_accuracy") -> pd.DataFrame:
 
 
 def title_of(results: Any, row: Mapping[str, Any]) -> str:
-    """Return the name of a row: exact rows without DP are the source's VANILLA."""
+    """Return the displayed name of a row: exact rows without DP are the source's VANILLA."""
     if row["method"] == "appr_exact" and row["epsilon"] == float("inf"):
         return "VANILLA"
     anchor = row.get("anchor")
@@ -50,7 +50,7 @@ def title_of(results: Any, row: Mapping[str, Any]) -> str:
 
 
 def beside(frame: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return ``frame`` with the mean of each title of ``rows`` beside it, where ``names`` agree."""
+    """Return ``frame`` with columns for the mean of each title in ``rows``, joined on ``names``."""
     for title, part in rows.groupby("title"):
         means = part.set_index(list(names))["mean"]
         keys = pd.MultiIndex.from_frame(frame[list(names)])
@@ -63,7 +63,7 @@ def beside(frame: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.
 
 
 def references(frame: pd.DataFrame) -> dict[str, str]:
-    """Return the columns of ``beside`` that have numbers, by what they are called."""
+    """Return the columns of ``beside`` that have numbers, by displayed name."""
     return {
         name.removeprefix("at "): name
         for name in frame
@@ -72,14 +72,14 @@ def references(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def majority(results: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return ``frame`` with the majority class of every dataset and protocol beside it."""
+    """Return ``frame`` with a column for the majority class of every dataset and protocol."""
     by = ["dataset", "protocol"]
     found = results.baseline(by, "majority_micro_f1").set_index(by)["mean"]
     return frame.assign(**{"at majority": found.reindex(pd.MultiIndex.from_frame(frame[by])).array})
 
 
 def dataset_title(results: Any, name: str) -> str:
-    """Return what a dataset is called."""
+    """Return the displayed name of a dataset."""
     return {item["name"]: item["title"] for item in results.statistics}.get(name, name)
 
 
@@ -114,16 +114,16 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column
 
 
 def truncated(row: Mapping[str, Any]) -> bool:
-    """Return whether nodes stand in R rows beside their own at most: only where ε is proved."""
+    """Return whether the number of rows of a node is bounded by R: only if ε is proved."""
     kinds = (*ROWS, "appr_random")
     return row["protocol"] == "sound" and row["method"] in kinds and not missing(row["others"])
 
 
 def gain(own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
-    """Return how much better the runs ``own`` are than ``other``, within seeds.
+    """Return the gain of the runs ``own`` over ``other``, paired by seed.
 
     ``unchanged``: mean accuracy of ``other``; ``gain``, ``gain_low``, ``gain_high``: mean of the
-    difference with its 95 % interval. NaN where no seed is in both.
+    difference with its 95 % interval. NaN if no seed is in both.
     """
     scores, base = (part.set_index("seed")["test_accuracy"].astype(float) for part in (own, other))
     found = interval(scores - base) or Measured(math.nan, math.nan, math.nan)
@@ -132,14 +132,14 @@ def gain(own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
 
 
 def difference(row: Mapping[str, Any]) -> str:
-    """Return what :func:`gain` found: the mean with its interval."""
+    """Format the result of :func:`gain`: the mean with its interval."""
     if missing(row["gain"]):
         return number(None)
     return f"{row['gain']:+.3f} [{row['gain_low']:.3f}, {row['gain_high']:.3f}]"
 
 
 def swept(results: Any, title: str, x: str, x_label: str, log_x: bool = False) -> list[Block]:
-    """Return a chart for each dataset and protocol, ``x`` a setting that jobs vary."""
+    """Return a chart for each dataset and protocol, with x the setting that jobs vary."""
     frame = points(results)
     fixed = frame[frame["title"] == "RANDOM"] if x in ("row_clip", "entry_clip") else frame.iloc[:0]
     drawn = frame.drop(fixed.index)

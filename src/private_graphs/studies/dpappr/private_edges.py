@@ -1,4 +1,4 @@
-"""Whether anything proved gains from private edges of training nodes."""
+"""Gain of proved methods from private edges of training nodes, if any."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PLACE = ["dataset", "features", "group", "job", "epsilon", "validation_labels"]
 
 @dataclass(frozen=True)
 class Try:
-    """A proved use of private edges, and what is the same without them."""
+    """A proved use of private edges, and the same without them."""
 
     use: str
     reads: dict[str, Any]
-    """Columns of the rows that read the edges."""
+    """Column values of the rows that read the edges."""
     beside: str
     without: dict[str, Any]
-    """Columns of the rows that do not."""
+    """Column values of the rows that do not."""
 
 
 _NO_LABELS = {"validation_labels": 0}
@@ -55,7 +55,7 @@ TRIES = (
 
 
 def build(results: Any) -> list[Table]:
-    """Return a row per dataset, use and ε, beside the runs that read no private edge."""
+    """Return a row per dataset, use and ε, next to the runs that read no private edge."""
     found = compared(results.runs)
     if found.empty:
         return []
@@ -83,7 +83,7 @@ def build(results: Any) -> list[Table]:
 
 
 def compared(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return those of ``TRIES`` that read edges, by ``_PLACE``, with their gain over the others."""
+    """Return the uses in ``TRIES`` that read edges, by ``_PLACE``, with their gain."""
     rows = []
     for rank, each in enumerate(TRIES):
         beside = _of(runs, each.without)
@@ -96,7 +96,7 @@ def compared(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of(rows: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
-    """Those of ``rows`` with these values; none where a column is missing."""
+    """Return those of ``rows`` with these values; none if a column is missing."""
     for name, value in columns.items():
         rows = rows[rows[name] == value] if name in rows else rows.iloc[:0]
     return rows

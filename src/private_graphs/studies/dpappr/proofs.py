@@ -1,4 +1,4 @@
-"""What published rows prove: ε of their own noise, at a δ that lets no whole node pass."""
+"""Proved ε of published rows: from their own noise, at a δ that does not allow releasing a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row holds: edges left in the sample, the root itself, neighbours that are found."""
+"""Content of a row: edges left in the sample, the target itself, neighbours that are found."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ EXHIBIT = Exhibit(
 
 
 def edges_left(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return sampled nodes and edges left by seed."""
+    """Return the number of sampled nodes and of edges left, by seed."""
     known = runs.dropna(subset=["edges_left"]).drop_duplicates("seed").set_index("seed")
     return known[["sampled_nodes", "edges_left"]]

@@ -23,7 +23,7 @@ def build(results: Any) -> list[Table]:
         own = at.get(each["name"], {})
         sizes = {name: each[name] for name in SIZES}
         printed = {f"printed_{name}": own.get(_PRINTED.get(name, name)) for name in SIZES}
-        # each edge once, and a second time where both directions are stored
+        # each edge once, and again if both directions are stored
         one_way = each.get("one_way_edges")
         stored = None if one_way is None else 2 * each["edges"] - one_way
         rows.append({"dataset": each["name"], "synthetic": each["synthetic"], "entries": stored}

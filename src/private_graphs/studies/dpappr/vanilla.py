@@ -1,4 +1,4 @@
-"""Proved rows beside the thesis's best one without DP: all training nodes, features and labels."""
+"""Proved rows compared with the thesis's best one without DP: all training nodes and labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def build(results: Any) -> list[Block]:
     features = frame[frame["method"] == "appr_features"]
     features = features[features["sample"].astype(float) == 1]
     ours = frame[~frame["method"].str.startswith("appr_") & (frame["validation_labels"] == 0)]
-    # of other methods no setting of this study tells rows apart
+    # no setting of this study applies to rows of other methods
     ours = ours.drop_duplicates(["dataset", "method", "scenario", "epsilon"])
     drawn = pd.concat([features, ours])
     drawn = drawn.assign(

@@ -1,4 +1,4 @@
-"""What every attack gets from every model, by four measures."""
+"""Scores of every attack on every model, by four measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the study's exhibits share: attacked models in words, distances by target, picture grids."""
+"""Shared code of the study's exhibits: names of models, distances by target, picture grids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from private_graphs.report.words import guarantee, missing, number, privacy_note
 FACES = ("att-faces", "faces", "faces94")
 MODEL, ATTACK = "unit_gradients", "model_inversion"
 LEVELS = {"records": "record", "classes": "class", "subclasses": "subclass"}
-"""Words for what DP protects, by scenario."""
+"""Names of what DP protects, by scenario."""
 _ATTACKS = {"original": "original", "enhanced": "enhanced", "prior": "with a prior"}
 _PENALTIES = {"l1_mean": ", mean ℓ1"}
 SCORES = {
@@ -24,7 +24,7 @@ SCORES = {
     "re_identification": "re-identified",
     "judge_accuracy": "named by a judge",
 }
-"""Columns of attack rows, and their heads."""
+"""Columns of attack rows, and their headings."""
 LINE_NOTE = (
     "distance: of the picture of a class to the nearest picture of that class (Euclidean for "
     "digits, 1 - SSIM for faces); without a model: of the best of black, grey and the public mean, "
@@ -46,19 +46,19 @@ COMPARED_NOTE = (
 
 
 def attack_words(attack: str, penalty: str) -> str:
-    """Return an attack in words."""
+    """Return the name of an attack."""
     return _ATTACKS[attack] + _PENALTIES.get(penalty, "")
 
 
 def model_words(row: dict[str, Any]) -> str:
-    """Return the model of a row in words: ``record-DP, ε = 4.2``."""
+    """Return the name of a row's model: ``record-DP, ε = 4.2``."""
     if math.isinf(row["epsilon"]):
         return "without DP"
     return f"{LEVELS[row['scenario']]}-DP, ε = {number(row['epsilon'])}"
 
 
 def attacks(results: Any) -> Any:
-    """Return the results with the rows of attacks alone, and their words as columns."""
+    """Return the results with attack rows only, and their names as columns."""
     rows = results.rows
     rows = rows[(rows["method"] == ATTACK).to_numpy()]
     words = [
@@ -68,7 +68,7 @@ def attacks(results: Any) -> Any:
 
 
 def scored(results: Any, by: Sequence[str], scores: Sequence[str]) -> pd.DataFrame:
-    """Return points of several scores: a column for the mean of each, ``<score>_std`` beside."""
+    """Return points of several scores: a column for each mean, and ``<score>_std``."""
     frame = None
     for name in scores:
         points = results.points(by, score=name)
@@ -79,14 +79,14 @@ def scored(results: Any, by: Sequence[str], scores: Sequence[str]) -> pd.DataFra
 
 
 def cell(row: dict[str, Any] | None, name: str, decimals: int = 3) -> Cell:
-    """Return mean and spread of a score of ``scored``."""
+    """Format mean and spread of a score of ``scored``."""
     if row is None or missing(row.get(name)):
         return Cell()
     return score({"mean": row[name], "std": row[f"{name}_std"]}, decimals)
 
 
 def distances(results: Any) -> pd.DataFrame:
-    """Return a row per run of an attack and target: distances of it and of who has no model."""
+    """Return a row per run of an attack and target: distances with the model and without one."""
     rows = results.runs
     found = []
     kept = results.artifacts(rows, "distances")
@@ -99,7 +99,7 @@ def distances(results: Any) -> pd.DataFrame:
 
 
 def target_words(dataset: str, target: int) -> str:
-    """Return the target of an attack: a digit counts from 0, a person from 1."""
+    """Return the name of an attack's target: digits count from 0, persons from 1."""
     return f"person {target + 1}" if dataset in FACES else f"{target}"
 
 
@@ -159,9 +159,9 @@ def distance_table(
 
 
 def grids(results: Any, title: str, attack: str = "") -> list[Block]:
-    """Return a grid per dataset and protocol: real pictures, then what attacks made of models.
+    """Return a grid per dataset and protocol: real pictures, then reconstructions from models.
 
-    ``attack`` keeps one attack, by its words.
+    ``attack`` selects one attack by name.
     """
     own = attacks(results)
     rows = own.runs.sort_values("epsilon", ascending=False, kind="stable")
@@ -192,8 +192,8 @@ def grids(results: Any, title: str, attack: str = "") -> list[Block]:
 def target_charts(results: Any, title: str) -> list[Block]:
     """Return a chart per dataset and protocol: distance by target, a facet per level of DP.
 
-    The first ten targets, by the first attack of the thesis that private models were put to; every
-    facet has the models without DP beside the private ones.
+    Shown are the first ten targets, for the first attack that the thesis applies to private models;
+    every facet also has the models without DP.
     """
     own = attacks(results)
     own = own.with_rows(_with_printed_budget(results, own.rows))
@@ -211,7 +211,7 @@ def target_charts(results: Any, title: str) -> list[Block]:
         mean=("distance", "mean"), std=("distance", "std"), no_model=("no_model", "mean")
     )
     points = points.sort_values(["epsilon", "target"], ascending=[False, True], kind="stable")
-    points["target"] += points["dataset"].isin(FACES)  # people count from 1
+    points["target"] += points["dataset"].isin(FACES)  # persons count from 1
     private = np.isfinite(points["epsilon"])
     plain = points[~private].drop(columns="scenario")
     levels = points.loc[private, ["dataset", "protocol", "scenario"]].drop_duplicates()
@@ -244,7 +244,7 @@ def _with_printed_budget(results: Any, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def leakage_table(results: Any, title: str) -> Table:
-    """Return a table: a row per attacked model and attack, with what it gave away."""
+    """Return a table: a row per attacked model and attack, with the information that it leaked."""
     own = attacks(results)
     by = ["dataset", "group", "scenario", "protocol", "epsilon", "attack_words", "job"]
     frame = scored(own, by, ["test_accuracy", *SCORES])

@@ -1,4 +1,4 @@
-"""What the thesis says of its models and attacks, and of its accountant, as rules over rows."""
+"""Claims of the thesis about its models, attacks and accountant, as rules over rows."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ _READ = ("attack", "penalty", "network", "distance", "advantage", "re_identifica
 _UNDOUBLED = ("faces_class_undoubled", "mnist_subclass_undoubled")
 """Run groups of models with the steps of the other reading of the accountant."""
 _APART = ("mnist_parts", "mnist_parts_attacks", "mnist_examples", "faces_class_worlds", *_UNDOUBLED)
-"""Run groups of models beside those that the thesis compares."""
+"""Run groups of models that the thesis does not compare."""
 _BETWEEN = "mnist_record_between_attacks"
-"""At noise between the printed ones: one seed, for curves."""
+"""Run group at noise between the printed values: one seed, for curves."""
 _PAIRS = ((9.1, 62.0), (4.2, 45.5), (2.7, 40.5), (6.0, 18.6), (1.6, 8.2), (0.5, 7.0))
 """Printed ε of record level, and of class or subclass level at the same printed accuracy."""
 _CLOSE = 0.02
-"""Accuracies as near as this are the same."""
+"""Largest difference of accuracies that count as equal."""
 _WEAK = 0.3
-"""A correlation as near to 0 as this is called none."""
+"""Largest absolute correlation that counts as none."""
 _FACES94, _FACES94_DELTA = 153, 1e-2
 
 
 def _rows_of(results: Results, method: str, **where: Any) -> pd.DataFrame:
-    """Rows of a method, with all columns that rules read: nothing may have been run. ``where`` are
-    values of columns, of which a tuple lists several."""
+    """Return the rows of a method with all columns that rules read, even if nothing was run.
+
+    ``where`` are values of columns; a tuple lists several.
+    """
     rows = results.runs[results.runs["method"] == method]
     rows = rows[~rows["group"].isin(_APART)]
     rows = rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
@@ -61,13 +63,13 @@ def _rows_of(results: Results, method: str, **where: Any) -> pd.DataFrame:
 
 
 def attacked(results: Results, attack: str, **where: Any) -> pd.DataFrame:
-    """Rows of one attack."""
+    """Return the rows of one attack."""
     rows = _rows_of(results, _ATTACKED, attack=attack, **where)
-    return rows[rows["penalty"] != "l1_mean"]  # of several penalties the printed one: a sum
+    return rows[rows["penalty"] != "l1_mean"]  # of several penalties, the printed one: a sum
 
 
 def plain(results: Results, attack: str, column: str) -> pd.Series:
-    """Values by seed of an attack on models without DP."""
+    """Return the values by seed of an attack on models without DP."""
     return attacked(results, attack, epsilon=math.inf).set_index("seed")[column]
 
 
@@ -79,7 +81,7 @@ def nearer(results: Results, place: Place) -> Measured | None:
 
 
 def every_target_nearer(results: Results, place: Place) -> Measured | None:
-    """The same for the class (a digit, a person) where it is least."""
+    """The same for the class (a digit, a person) with the smallest difference."""
     found = []
     for name in ("original", "enhanced"):
         rows = attacked(results, name, epsilon=math.inf)
@@ -102,16 +104,16 @@ def against_nothing(results: Results, place: Place) -> Measured | None:
 
 
 def ranks(results: Results, place: Place) -> Measured | None:
-    """Correlation over all attacked models of being recognised and of being near."""
+    """Correlation, over all attacked models, of being recognised and of being near."""
     rows = _rows_of(results, _ATTACKED)
     return _by_seed(rows.assign(nearness=-rows["distance"]), "re_identification", "nearness", 4)
 
 
 def _by_seed(rows: pd.DataFrame, one: str, other: str, least: int = 3) -> Measured | None:
-    """Spearman's correlation of two columns over the runs of each seed.
+    """Return Spearman's correlation of two columns over the runs of each seed.
 
-    Seeds with fewer than ``least`` different values of ``one`` tell nothing, nor does one in which
-    all values of ``other`` are equal.
+    Left out are seeds with fewer than ``least`` different values of ``one``, or with equal values
+    of ``other``.
     """
     parts = [
         part[[one, other]].dropna()
@@ -141,7 +143,7 @@ def depends(results: Results, place: Place) -> Measured | None:
 def falls(results: Results, place: Place) -> Measured | None:
     """Spearman's correlation of ε and distance under class- or subclass-level DP, by seed.
 
-    Nothing is decided where the model with the largest ε has learned nothing.
+    Undecided if the model with the largest ε has learned nothing.
     """
     rows = attacked(results, "enhanced", scenario=_GROUPS)
     most = rows[rows["epsilon"] == rows["epsilon"].max()]
@@ -149,8 +151,8 @@ def falls(results: Results, place: Place) -> Measured | None:
 
 
 def record_farther(results: Results, place: Place) -> Measured | None:
-    """Distance of the enhanced attack under record-level DP minus that without DP, at the printed
-    ε where it is least."""
+    """Distance of the enhanced attack under record-level DP minus that without DP, at the
+    printed ε with the smallest difference."""
     own = plain(results, "enhanced", "distance")
     found = []
     for epsilon, _ in _PAIRS:
@@ -164,7 +166,7 @@ def record_farther(results: Results, place: Place) -> Measured | None:
 
 
 def models(results: Results, **where: Any) -> pd.DataFrame:
-    """Rows of trained models."""
+    """Return the rows of trained models."""
     return _rows_of(results, "unit_gradients", **where)
 
 
@@ -174,9 +176,9 @@ def matched(results: Results, place: Place) -> Measured | None:
 
 
 def farther(results: Results, place: Place) -> Measured | None:
-    """Distance of the enhanced attack likewise, over the pairs of equal accuracy alone.
+    """The same difference of the enhanced attack's distance, over pairs of equal accuracy.
 
-    Nothing is decided where no pair is: a model that knows little gives little away.
+    Undecided without such a pair: a model that has learned little leaks little.
     """
     attacks = partial(attacked, results, "enhanced")
     equal = [pair for pair in _PAIRS if alike(*_sides(attacks, pair, "test_accuracy"), _CLOSE)]
@@ -187,7 +189,7 @@ Rows = Callable[..., pd.DataFrame]
 
 
 def _sides(rows_of: Rows, pair: tuple[float, float], column: str) -> list[pd.Series]:
-    """A column by seed at class or subclass level, and at record level."""
+    """Return a column by seed at class or subclass level, and at record level."""
     record, group = pair
     return [
         rows_of(scenario=scenario, epsilon=epsilon).set_index("seed")[column]
@@ -215,7 +217,7 @@ def accuracy(results: Results, place: Place, **where: Any) -> Measured | None:
 
 
 def undoubled_accuracy(results: Results, place: Place, epsilon: float) -> Measured | None:
-    """The same of models with the steps of the other reading of the accountant."""
+    """Accuracy of models with the steps of the other reading of the accountant, by seed."""
     rows = results.runs
     rows = rows[rows["group"].isin(_UNDOUBLED) & (rows["epsilon"] == epsilon)]
     return interval(rows["test_accuracy"])
@@ -251,20 +253,20 @@ def lemma3(results: Results, place: Place) -> Measured | None:
 
 
 def conditions(results: Results, place: Place) -> Measured | None:
-    """Share of the printed rows with q < 1/(16σ), which Lemma 3 asks for."""
+    """Share of the printed rows with q < 1/(16σ), which Lemma 3 requires."""
     rows = [(0.2, noise) for noise in (1.6, 3.0, 3.65)] + [(0.33, n) for n in (0.8, 1.2, 1.6)]
     return exact(float(np.mean([rate < 1 / (16 * noise) for rate, noise in rows])))
 
 
 def _printed(results: Results, name: str) -> dict[str, tuple[float, int]]:
-    """Noise and steps of the printed ε, by a configuration of the study."""
+    """Return noise and steps of the printed ε, by a configuration of the study."""
     printed = results.study.configurations[name].settings["printed"]
     own = results.study.configurations[f"{name.removesuffix('_undoubled')}_undoubled"].settings
     return {key: tuple(printed[key][:2]) for key in own["printed"]}
 
 
 def steps_ratio(results: Results, place: Place, name: str) -> Measured | None:
-    """Largest over smallest number of steps, by the reading that is kinder to the claim."""
+    """Largest over smallest number of steps, in the reading that favours the claim."""
     readings = ([steps for _, steps in _printed(results, each).values()]
                 for each in (name, f"{name}_undoubled"))  # fmt: skip
     ratios = [max(each) / min(each) for each in readings]
@@ -272,7 +274,7 @@ def steps_ratio(results: Results, place: Place, name: str) -> Measured | None:
 
 
 def excess(results: Results, place: Place, name: str, rate: float, delta: float) -> Measured:
-    """Largest ε proved minus ε printed; from the reading with the fewest steps to the other."""
+    """Largest proved ε minus printed ε, in both readings of the steps as an interval."""
 
     def worst(reading: str) -> float:
         return max(
@@ -360,4 +362,4 @@ CLAIMS = (
     Claim("printed_class", partial(excess, name="faces_class", rate=0.33, delta=1e-2), most=0,
           because=NO_STEPS, **NOWHERE),
 )  # fmt: skip
-"""By ``id`` of ``studies/inversion/published/text_claims.csv``."""
+"""Rules by ``id`` of ``studies/inversion/published/text_claims.csv``."""

@@ -1,8 +1,8 @@
-"""Class level: accuracy of one release and of training in steps, and how much is possible at all.
+"""Class level: accuracy of one release and of iterative training, and the best possible one.
 
 Let a be the accuracy on one class, p0 that on the same pictures of a model trained after the class
-was replaced by another. (ε, δ)-DP at class level means a <= e^ε p0 + δ: accuracy on every class and
-a small ε exclude each other.
+was replaced by another. (ε, δ)-DP at class level means a <= e^ε p0 + δ: high accuracy on every
+class and a small ε exclude each other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import bound, guarantee, number, privacy_notes, score
 
 _CONFIDENCE = 0.999
-"""Of both bounds together."""
+"""Joint confidence of both bounds."""
 NOTES = (
     "own class: share of runs that are right about a public picture of one class, which is another "
     "one in each run; replaced: the same pictures, when the images of that class were another "
@@ -34,18 +34,18 @@ _STEPS = "training in steps"
 
 
 def own_class(results: Any, rows: pd.DataFrame) -> tuple[int, int]:
-    """Return how often runs are right about test pictures of class seed modulo K, and how many."""
+    """Return hits on, and number of, the test pictures of class seed modulo K."""
     predicted, labels = results.predictions(rows)
     n_classes, hits, runs = int(labels.max()) + 1, 0, 0
     for classes, seed in zip(predicted, rows["seed"], strict=True):
         own = int(seed) % n_classes
-        hits += int(classes[labels == own][0] == own)  # of several pictures the first
+        hits += int(classes[labels == own][0] == own)  # the first one of several pictures
         runs += 1
     return hits, runs
 
 
 def needed(share: float, other: float, delta: float) -> float | None:
-    """Return ln((a - δ) / p0), not below 0; None where p0 is 0."""
+    """Return ln((a - δ) / p0), at least 0; None if p0 is 0."""
     if other == 0:
         return None
     return math.log(max(1.0, (share - delta) / other))

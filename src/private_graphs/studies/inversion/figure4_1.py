@@ -1,4 +1,4 @@
-"""Figure 4.1: digits that attacks make of a model without DP."""
+"""Figure 4.1: digits that attacks reconstruct from a model without DP."""
 
 from __future__ import annotations
 

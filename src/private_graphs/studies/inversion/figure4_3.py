@@ -1,4 +1,4 @@
-"""Figure 4.3: what the parts of each digit look like."""
+"""Figure 4.3: images of the parts of each digit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from private_graphs.report.exhibit import Block, Exhibit, Pictures
 from private_graphs.studies.inversion.attacked import MODEL
 
 SHOWN = 12
-"""Parts of each digit that are shown: all of them would be too small to see."""
+"""Number of parts shown per digit: all of them would be too small to see."""
 NOTES = {
     "fitted": "Means of private training pictures: k-means follows them, and no guarantee covers "
     "what is shown.",

@@ -1,4 +1,4 @@
-"""Subclasses of digits with one release: accuracy, beside what is printed for training in steps."""
+"""Subclasses of digits with one release: accuracy, next to the printed iterative one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of the class- and subclass-level models by both readings of the thesis' accountant."""
+"""Steps of the class- and subclass-level models in both readings of the thesis' accountant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from private_graphs.studies.inversion.attacked import LEVELS, model_words
 
 DOUBLED = ("faces_class", "mnist_subclass")
 UNDOUBLED = tuple(f"{name}_undoubled" for name in DOUBLED)
-"""Run groups: the accountant that gives the steps doubles the shift, as Lemma 3 does, or not."""
+"""Run groups: the accountant that determines the steps doubles the shift, as Lemma 3 does, or
+not."""
 NOTE = (
     "The thesis prints noise and ε, but no number of steps. Its accountant gives the printed ε at "
     "few steps where it doubles the shift of a class, as its Lemma 3 does, and at several times as "

@@ -1,4 +1,4 @@
-"""Table 4.1: distance of reconstructed digits, beside who has no model."""
+"""Table 4.1: distance of reconstructed digits, next to that of an attacker without a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table 4.2: 1 - SSIM of reconstructed faces, beside who has no model."""
+"""Table 4.2: 1 - SSIM of reconstructed faces, next to that of an attacker without a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audits: what is claimed, what is proved, and what an attack on the code shows."""
+"""Audits: the claimed ε, the proved ε, and the lower bound of an attack on the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from private_graphs.report.words import bound, budget, missing, number
 
 VISITS = {"full_graph": "full graph", "shuffled": "shuffled", "epoch_sum": "per-epoch sum",
           "poisson": "Poisson"}  # fmt: skip
-"""Words for how the parts are visited."""
+"""Names of the ways in which parts are visited."""
 VERDICTS = {
     "proof_broken": "breaks its proof",
     "refuted": "claim refuted",
@@ -66,7 +66,7 @@ def build(results: Any) -> list[Table]:
 
 
 def attacked(row: Mapping[str, Any], results: Any) -> str:
-    """Return what was attacked: a schedule of training, or a method in its scenario."""
+    """Return the attacked code: a training schedule, or a method in its scenario."""
     if missing(row.get("visits")):
         return f"{results.title(row['method'])}, {row['scenario']}"
     visits = VISITS[row["visits"]]
@@ -74,13 +74,13 @@ def attacked(row: Mapping[str, Any], results: Any) -> str:
 
 
 def proved(row: Mapping[str, Any]) -> str:
-    """Return the proved ε, or none."""
+    """Format the proved ε; ``none`` without a proof."""
     epsilon = row["epsilon_proved"]
     return "none" if missing(epsilon) else budget(epsilon)
 
 
 def lower(epsilon: Any) -> str:
-    """Return a lower bound: ``> 3.98``."""
+    """Format a lower bound: ``> 3.98``."""
     return Cell().text if missing(epsilon) else f"> {bound(epsilon)}"
 
 

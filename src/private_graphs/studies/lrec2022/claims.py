@@ -1,4 +1,4 @@
-"""What LREC 2022 says in its text, as rules over rows."""
+"""Claims of the text of LREC 2022, as rules over rows."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from private_graphs.studies.lrec2022.hard import hard_shares, wrong_nodes
 from private_graphs.studies.lrec2022.table3 import noise_row
 
 POINTS = 0.02
-"""A score this near to a printed one is the same: two points."""
+"""Largest difference of scores that count as equal: two points."""
 SHARE = 5
-"""The same of shares in percent of some hundred nodes."""
+"""Largest difference of equal shares, in percent of some hundred nodes."""
 Rule = Callable[[Results, Place], Measured | None]
 
 
 def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
-    """Return the selected runs by seed, of the first of ``groups`` that has some.
+    """Return the selected runs by seed, from the first of ``groups`` that has some.
 
-    A group is one of this study, or named with its own: ``preprint2021.untuned``.
+    A group belongs to this study, or is named with its own: ``preprint2021.untuned``.
     """
     rows = pooled_runs(results, groups, **where)
     names = rows["study"] + "." + rows["group"]
@@ -53,8 +53,10 @@ def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
 
 
 def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
-    """Return the selected runs of all ``groups``: each draws on its own, so that runs of one
-    setting in several groups are that many runs."""
+    """Return the selected runs of all ``groups`` together.
+
+    Each group has independent draws, so that runs of one setting in several groups add up.
+    """
     rows = results.runs
     names = [_full_name(group) for group in groups.split(",")]
     same = (rows["study"] + "." + rows["group"]).isin(names) & (rows["method"] == "gcn")
@@ -74,8 +76,7 @@ def scores(results: Results, groups: str, **where: Any) -> pd.Series:
 
 
 def printed_point(groups: str, **where: Any) -> Rule:
-    """Return the rule of a score at the point that the claim names, over the runs of all
-    ``groups`` together."""
+    """Return the rule of a score at the claim's point, over the runs of all ``groups``."""
 
     def measure(results: Results, place: Place) -> Measured | None:
         names = ("optimizer", "train_fraction", "splits", "epsilon")
@@ -86,7 +87,7 @@ def printed_point(groups: str, **where: Any) -> Rule:
 
 
 def gain(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
-    """Return the rule of a difference of scores of SGD by seed: ``this`` minus ``other``."""
+    """Return the rule of SGD's difference of scores by seed: ``this`` minus ``other``."""
 
     def measure(results: Results, place: Place) -> Measured | None:
         one, two = (runs_at(results, groups, optimizer="sgd", **at)["test_micro_f1"]
@@ -97,10 +98,10 @@ def gain(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
 
 
 def change(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
-    """Return the rule of ``gain`` where a claim is that there is none, or little.
+    """Return the rule of ``gain`` for a claim of no change, or little.
 
-    That is true of a model that learns nothing: nothing is decided unless one of the two scores
-    above the majority class.
+    Such a claim is true of a model that learns nothing: it is undecided unless one of the two
+    scores is above the majority class.
     """
 
     def measure(results: Results, place: Place) -> Measured | None:
@@ -111,7 +112,7 @@ def change(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
 
 
 def above_sgd(**where: Any) -> Rule:
-    """Return the rule of what private Adam scores above private SGD by seed."""
+    """Return the rule of private Adam's score minus private SGD's, by seed."""
 
     def measure(results: Results, place: Place) -> Measured | None:
         adam, sgd = (scores(results, "table1", optimizer=name, **where) for name in ("adam", "sgd"))
@@ -121,7 +122,7 @@ def above_sgd(**where: Any) -> Rule:
 
 
 def printed_above_sgd(results: Results, place: Place) -> Measured | None:
-    """What Table 1 prints for private Adam above private SGD, where that is least."""
+    """Printed score of private Adam minus private SGD in Table 1, at its smallest."""
     printed = results.published("table1")
     printed = printed[printed["epsilon"] < math.inf]
     keys = ["dataset", "setting", "epsilon"]
@@ -133,13 +134,13 @@ def printed_above_sgd(results: Results, place: Place) -> Measured | None:
 
 
 def hard(group: str, results: Results, place: Place) -> Measured | None:
-    """Share of the hard cases that are still wrong, in percent; under DP over all ε."""
+    """Percentage of the hard cases that are still wrong; under DP over all ε."""
     shares = hard_shares(results, group, place.said["train_fraction"])
     return interval(shares.groupby("seed")["kept"].mean())
 
 
 def confused(true: int, predicted: int, results: Results, place: Place) -> Measured | None:
-    """Share of a class that DP-SGD at ε = 2 predicts as another one, in percent."""
+    """Percentage of a class that DP-SGD at ε = 2 predicts as another one."""
     runs = runs_at(results, "table1", optimizer="sgd", epsilon=2)
     if runs.empty:
         return None
@@ -148,14 +149,14 @@ def confused(true: int, predicted: int, results: Results, place: Place) -> Measu
 
 
 def size(name: str, kind: str, results: Results, place: Place) -> Measured | None:
-    """A size of a dataset with a kind of features, as loaded."""
+    """Size of a dataset with one kind of features, as loaded."""
     found = [each for each in results.statistics
              if each["name"] == place.dataset and kind in ("", each["features_kind"])]  # fmt: skip
     return exact(found[0][name]) if found else None
 
 
 def best_rate(results: Results, place: Place) -> Measured | None:
-    """Learning rate of DP-Adam that validation chooses, and the range of what seeds choose."""
+    """Learning rate of DP-Adam that validation chooses, and the range of single seeds' choices."""
     rows = tried_rates(results, 1)
     if rows.empty:
         return None
@@ -165,22 +166,22 @@ def best_rate(results: Results, place: Place) -> Measured | None:
 
 
 def tried_rates(results: Results, splits: int) -> pd.DataFrame:
-    """Runs of DP-Adam at ε = 2 on all nodes: a row per seed and learning rate that was tried."""
+    """Return runs of DP-Adam at ε = 2 on all nodes: a row per seed and learning rate."""
     rows = results.runs.query(
         "group in ('table1', 'selection') and optimizer == 'adam' and splits == @splits "
         "and epsilon == 2 and train_fraction == 1"
     )
-    return rows[rows["group"] == rows["group"].max()] if len(rows) else rows  # table1 where both
+    return rows[rows["group"] == rows["group"].max()] if len(rows) else rows  # table1 if both
 
 
 def _rates(rows: pd.DataFrame) -> dict[int, float]:
-    """Best learning rate on the validation nodes by seed."""
+    """Return the best learning rate on the validation nodes, by seed."""
     best = rows.loc[rows.groupby("seed")["validation_micro_f1"].idxmax()]
     return dict(zip(best["seed"], best["learning_rate"].astype(float), strict=True))
 
 
 def larger_rates(results: Results, place: Place) -> Measured | None:
-    """Learning rate of DP-Adam without splits over that with ten: as chosen, and by seed."""
+    """Learning rate of DP-Adam without splits divided by that with ten: as chosen, and by seed."""
     one, ten = tried_rates(results, 1), tried_rates(results, 10)
     if one.empty or ten.empty:
         return None
@@ -192,7 +193,7 @@ def larger_rates(results: Results, place: Place) -> Measured | None:
 
 
 def richer(results: Results, place: Place) -> Measured | None:
-    """What DP at ε = 2 takes from a bag of words, minus what it takes from BERT."""
+    """Loss by DP at ε = 2 with a bag of words, minus the loss with BERT."""
     plain, private = (
         {kind: scores(results, "table2", optimizer="sgd", features=kind, epsilon=epsilon)
          for kind in ("bow", "bert")}
@@ -203,7 +204,7 @@ def richer(results: Results, place: Place) -> Measured | None:
 
 
 def plain_words_best(results: Results, place: Place) -> Measured | None:
-    """Score without DP of a bag of words above other features, where that is least."""
+    """Score of a bag of words without DP minus that of other features, at its smallest."""
     by_kind = {
         kind: scores(results, "table2", optimizer="sgd", features=kind, epsilon=math.inf)
         for kind in ("bow", "fasttext", "bert")
@@ -213,21 +214,21 @@ def plain_words_best(results: Results, place: Place) -> Measured | None:
 
 
 def statement(results: Results, **where: Any) -> dict[str, Any] | None:
-    """Statement of the runs of Table 1 at a place, if there are some."""
+    """Return the statement of Table 1's runs at a place, if there are any."""
     rows = runs_at(results, "table1", **where)
     return None if rows.empty else dict(results.statement(rows["statement_id"].iloc[0]))
 
 
 def split_bound(results: Results, place: Place) -> Measured | None:
-    """e to the power of the ε proved where 2 is claimed on the full graph, over that where 1 is
-    claimed with ten splits: by how much less likely the bound lets anything become."""
+    """Ratio of e^ε proved for the claim 2 on the full graph to that for the claim 1 with ten
+    splits: how much larger a change of probabilities the first bound allows."""
     one = statement(results, optimizer="sgd", epsilon=2, splits=1)
     ten = statement(results, optimizer="sgd", epsilon=1, splits=10)
     return one and ten and exact(math.exp(one["epsilon_proved"] - ten["epsilon_proved"]))
 
 
 def true_epsilon(results: Results, place: Place) -> Measured | None:
-    """ε that an attack shows to what is proved, of runs of DP-SGD with the claim in question."""
+    """Interval from the attack's lower bound to the proved ε, for DP-SGD runs with this claim."""
     told = statement(
         results, optimizer="sgd", epsilon=place.said["epsilon"], splits=place.said["splits"]
     )
@@ -235,7 +236,7 @@ def true_epsilon(results: Results, place: Place) -> Measured | None:
 
 
 def reached(results: Results, place: Place) -> Measured | None:
-    """ε of the noise that ε = 1 takes on the full graph: by the formula, or as proved."""
+    """ε of the noise for ε = 1 on the full graph: by the formula, or as proved."""
     protocol = PROTOCOLS[place.protocol]
     row = noise_row(1, "sgd", PRINTED_EPOCHS["sgd"], protocol, results.study.delta)
     formula = protocol.calibration == "published"
@@ -243,7 +244,7 @@ def reached(results: Results, place: Place) -> Measured | None:
 
 
 def alike(results: Results, place: Place) -> Measured | None:
-    """Correlation of being wrong under DP (ε = 2) and with 10 % of the nodes, over test nodes."""
+    """Correlation over test nodes of errors under DP (ε = 2) and errors with 10 % of the nodes."""
     private = runs_at(results, "B", optimizer="sgd", epsilon=2)
     little = runs_at(results, "A", optimizer="sgd", train_fraction=0.1)
     both = private.index.intersection(little.index)
@@ -253,14 +254,13 @@ def alike(results: Results, place: Place) -> Measured | None:
 
 
 def price_of_rates(results: Results, place: Place) -> Measured | None:
-    """ε of all runs of six learning rates over that of one rate, as many seeds."""
+    """ε of all runs of six learning rates divided by that of one rate with as many seeds."""
     six, one = (statement(results, optimizer=name, epsilon=2) for name in ("adam", "sgd"))
     return six and one and exact(six["epsilon_all_runs"] / one["epsilon_all_runs"])
 
 
 def kept_score(results: Results, place: Place) -> Measured | None:
-    """Score of private Adam with ten splits at the ε in question, as a share of that of Adam
-    without DP."""
+    """Score of private Adam with ten splits at this ε, divided by that of Adam without DP."""
     private = scores(results, "table1", optimizer="adam", splits=10, epsilon=place.said["epsilon"])
     plain = scores(results, "table1", optimizer="adam", epsilon=math.inf)
     return interval((private / plain).dropna())
@@ -283,20 +283,20 @@ def mnist_point(branch: str, results: Results, place: Place) -> Measured | None:
 def mnist_fall(
     branch: str, epsilons: tuple[float, ...], results: Results, place: Place
 ) -> Measured | None:
-    """Least fall of the score, by seed, from a row of Table 4 to the next of ``epsilons``."""
+    """Smallest fall of the score, by seed, from a row of Table 4 to the next of ``epsilons``."""
     rows = pd.concat([mnist_scores(results, each, branch) for each in epsilons], axis=1)
     falls = -rows.dropna().diff(axis=1).iloc[:, 1:]
     return interval(falls.min(axis=1))
 
 
 WITHOUT_DP = "table1,A,C,C_without_dp"
-"""Run groups with SGD without DP: the full graph is in several, drawn anew in each."""
+"""Run groups with SGD without DP: several contain the full graph, with independent draws."""
 PROVING = ("paper", "sound")
 """Protocols with a finite proved ε."""
 MNIST_ROWS = {"600_4": POINTS, "6000_4": POINTS, "60000_4": 0.04, "60000_50": 0.15,
               "60000_100": POINTS}  # fmt: skip
-"""Rows of Table 4 by lot and noise: how near to its score is the same. Two points, or the standard
-deviation that the paper prints beside it where that is more."""
+"""Rows of Table 4 by minibatch size and noise, with the largest difference of equal scores: two
+points, or the printed standard deviation if larger."""
 NOT_TAKEN = (
     "The flag of the published file selects the other branch, and no ε holds for either "
     "([§12](#12-table-4-two-branches-of-the-code))."
@@ -304,8 +304,8 @@ NOT_TAKEN = (
 MNIST_BRANCHES = (
     ("", "", tuple(PROTOCOLS), ""), ("_records", "record", ("released",), NOT_TAKEN)
 )  # fmt: skip
-"""Ends of the identifiers of claims about Table 4, what gets the noise, under which protocols that
-is looked at, and why: the second branch is one of the authors' code alone."""
+"""Suffixes of the identifiers of claims about Table 4, what gets the noise, the protocols, and
+the reason: the second branch exists only in the authors' code."""
 UNCLIPPED = (
     "Nothing bounds an unclipped gradient: it grows with the weights that noise makes grow, and "
     "outruns the noise at every ε ([§9](#9-why-the-unclipped-gradient-won))."
@@ -430,4 +430,4 @@ CLAIMS = (
                                "more_noise": (15.13, 0.98, 0.5)}.items()
     ),
 )  # fmt: skip
-"""By ``id`` of ``studies/lrec2022/published/text_claims.csv``."""
+"""Rules by ``id`` of ``studies/lrec2022/published/text_claims.csv``."""

@@ -16,9 +16,9 @@ from private_graphs.report.results import Results
 PLACE = ["dataset", "features", "protocol", "epsilon"]
 EPSILONS = (math.inf, 2.0)
 MOST = 3
-"""Pairs of classes that the table names."""
+"""Number of class pairs that the table names."""
 FEW = 12
-"""Classes of a graph whose names fit in a note."""
+"""Number of classes up to which their names fit in a note."""
 NOTES = (
     "3 → 2: 41 %: of the test nodes of class 3 that many are predicted as class 2, mean over the "
     "seeds; the pairs with the largest shares. The CSV has all pairs.",
@@ -29,10 +29,10 @@ NOTES = (
 
 
 def confusion(classes: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return (R, C, C) shares: of each run and true class, how much is predicted as which class.
+    """Return (R, C, C) shares: for each run and true class, the share of each predicted class.
 
-    ``classes`` (R, M) are predictions, ``labels`` (M,) the classes, -1 where there is none. The
-    rows of a class without test nodes are NaN.
+    ``classes`` (R, M) are predictions, ``labels`` (M,) the classes, -1 if there is none. The rows
+    of a class without test nodes are NaN.
     """
     known = labels >= 0
     counts = np.zeros((len(classes), n_classes, n_classes))
@@ -67,13 +67,13 @@ def shares(results: Results) -> pd.DataFrame:
 
 
 def pairs(matrix: pd.DataFrame) -> list[str]:
-    """Return the pairs of classes that are most often confused, in words."""
+    """Return the text of the class pairs that are most often confused."""
     wrong = matrix[matrix["true"] != matrix["predicted"]].nlargest(MOST, "share")
     return [f"{row.true} → {row.predicted}: {row.share:.0f} %" for row in wrong.itertuples()]
 
 
 def build(results: Results) -> list[Block]:
-    """Return a matrix per graph, protocol and ε, and the pairs of classes behind them."""
+    """Return a matrix per graph, protocol and ε, and its most confused pairs of classes."""
     frame = shares(results)
     titles = {item["name"]: item["title"] for item in results.statistics}
     points = results.points([*PLACE, "optimizer", "splits"])
@@ -114,7 +114,7 @@ def build(results: Results) -> list[Block]:
 
 
 def _names(results: Results) -> list[str]:
-    """Return a line of class names per graph that has few."""
+    """Return a line of class names for each graph with few classes."""
     named = {item["name"]: [*item["train_class_counts"]] for item in results.statistics
              if item["name"] in results.datasets and item["classes"] <= FEW}  # fmt: skip
     return [

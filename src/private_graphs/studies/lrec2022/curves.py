@@ -17,10 +17,10 @@ from private_graphs.report.words import OPTIMIZERS
 from private_graphs.studies.lrec2022.gcns import across, printed_gcns, score_cell, scored
 
 PLACE = ["dataset", "optimizer", "epsilon", "splits", "train_fraction"]
-"""What names a point under one protocol."""
+"""Columns that identify a point under one protocol."""
 LINE = ["dataset", "protocol", "optimizer", "epsilon"]
 Printed = Callable[[Any, str], pd.DataFrame]
-"""From results and the name of a figure to what is printed at its points (``printed_points``)."""
+"""Callable: (results, name of a figure) → printed values of its points (``printed_points``)."""
 DRAWN_NOTE = (
     "A share of the training nodes is drawn class by class under released and paper, each class "
     "keeping that share of its nodes; the text does not say how it is drawn. Under sound every "
@@ -30,9 +30,9 @@ AXES = {"splits": "number of splits", "train_fraction": "share of the training n
 
 
 def printed_points(results: Any, figure: str) -> pd.DataFrame:
-    """Return what the text says about points of a figure, else what Table 1 prints for them.
+    """Return printed values of a figure's points: those of the text, else those of Table 1.
 
-    ``published_where`` names Table 1 too where the paper contradicts itself.
+    ``published_where`` also names Table 1 where the paper contradicts itself.
     """
     claims = results.published("claims").dropna(subset=[*PLACE, "value"])
     claims = claims.query("figure == @figure")
@@ -78,7 +78,7 @@ def build(
 def curve_points(
     results: Any, figure: str, group: str, private: bool, printed: Printed = printed_points
 ) -> pd.DataFrame:
-    """Return a row per point of a figure, with its baselines and what the paper prints there."""
+    """Return a row per point of a figure, with its baselines and printed value."""
     points = scored(
         results, group, [*PLACE, "protocol"], learning_rate="learning_rate",
         majority="majority_micro_f1", random="random_micro_f1",
@@ -93,7 +93,7 @@ def curve_points(
 
 
 def _with_privacy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add what is proved along every line, and the headings of the protocols."""
+    """Add the proved ε along every line, and the headings of the protocols."""
     return pd.concat(_of_protocol(part) for _, part in rows.groupby("protocol", sort=False))
 
 
@@ -109,7 +109,7 @@ def _of_protocol(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _proved(line: pd.DataFrame) -> str:
-    """Return the range of proved ε along a line in few digits, else refuted or none."""
+    """Format the range of proved ε along a line; ``refuted`` or ``none`` otherwise."""
     proved = line["epsilon_proved"]
     if proved.isna().any():
         return "refuted" if (line["status"] == "refuted").any() else "none"

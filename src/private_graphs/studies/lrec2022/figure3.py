@@ -1,4 +1,4 @@
-"""Figure 3 of LREC 2022: what it costs to train on random splits when nothing is private."""
+"""Figure 3 of LREC 2022: the loss from training on random splits when nothing is private."""
 
 from functools import partial
 

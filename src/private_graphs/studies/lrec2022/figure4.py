@@ -11,7 +11,7 @@ from private_graphs.studies.lrec2022 import curves
 
 
 def build(results: Any) -> list[Block]:
-    """Return the figure, and what the text claims of it beside the noise of its points."""
+    """Return the figure, and the text's claim about it compared with the noise of its points."""
     blocks = curves.build(results, "figure4", "C", x="splits", private=True)
     claims = results.published("claims").query("figure == 'figure4'")
     noise = curves.curve_points(results, "figure4", "C", private=True).query("protocol == 'paper'")

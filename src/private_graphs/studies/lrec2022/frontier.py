@@ -1,4 +1,4 @@
-"""The frontier: micro-F1 against ε for every proved method, beside what it has to beat."""
+"""The frontier: micro-F1 against ε for every proved method, with its baselines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def build(results: Any) -> list[Block]:
 
 
 def _with_bars(rows: pd.DataFrame, printed: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of a place with what they have to beat, and what the paper prints."""
+    """Return the points of a place with their baselines, and the paper's printed scores."""
     public, place = public_row(rows, rows["validation_labels"].iloc[0]), rows.iloc[0]
     rows = rows[rows["epsilon"] > 0].assign(
         public=public and public["mean"],

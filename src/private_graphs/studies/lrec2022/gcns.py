@@ -25,7 +25,7 @@ def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.Dat
 def across(
     points: pd.DataFrame, line: Sequence[str], over: str, show: Callable[[dict], Cell | str]
 ) -> Callable[[Any], Callable[[dict], Cell | str]]:
-    """Return, for a value of column ``over``, what a column shows of the line's point there."""
+    """Return a callable: value of column ``over`` → (row → cell of the line's point there)."""
     at = {tuple(row[name] for name in (*line, over)): row for row in points.to_dict("records")}
 
     def column(value: Any) -> Callable[[dict], Cell | str]:
@@ -39,13 +39,13 @@ def across(
 
 
 def score_cell(point: dict[str, Any], more: str = "", decimals: int = 3, times: float = 1) -> Cell:
-    """Return the score of a point with its statement, and ``more`` words behind it."""
+    """Format the score of a point with its statement, followed by ``more``."""
     text = score(point, decimals, times).text
     return Cell(f"{text}{more}", point["statement_id"], tone(point))
 
 
 def printed_gcns(results: Any) -> pd.DataFrame:
-    """Return what Table 1 prints for trainings: ``title``, ``splits`` and ``published``."""
+    """Return Table 1's printed values of trainings: ``title``, ``splits`` and ``published``."""
     rows = results.published("table1")
     rows = rows[rows["setting"].isin(list(PRINTED_SPLITS))]
     rows = rows.assign(splits=rows["setting"].map(PRINTED_SPLITS).astype(float), train_fraction=1.0)

@@ -1,4 +1,4 @@
-"""Hard cases: test nodes that non-private SGD gets wrong though it has all training nodes."""
+"""Hard cases: test nodes that non-private SGD gets wrong with all training nodes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NOTES = (
 
 
 def hard_shares(results: Results, group: str, fraction: float | None = None) -> pd.DataFrame:
-    """Return a row per run of SGD in a group: share of its hard cases, and of all, still wrong.
+    """Return a row per run of SGD in a group: shares of its hard and of all cases still wrong.
 
-    ``fraction`` are runs with that share of the training nodes alone. Seeds without the run that
-    defines hard cases take no part.
+    ``fraction`` selects runs with that share of the training nodes. Seeds without the run that
+    defines hard cases are left out.
     """
     runs = results.runs[results.runs["optimizer"] == "sgd"]
     whole = (runs["group"] == "A") & (runs["train_fraction"] == 1)
@@ -49,7 +49,7 @@ def hard_shares(results: Results, group: str, fraction: float | None = None) -> 
 
 
 def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
-    """(R, M) whether runs are wrong on the test nodes that have a label."""
+    """Return (R, M) whether runs are wrong on the labelled test nodes."""
     if rows.empty:
         return np.zeros((0, 0), dtype=bool)
     classes, labels = results.predictions(rows)
@@ -57,7 +57,7 @@ def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
 
 
 def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
-    """Return a chart with a row of facets per dataset, and its table; ``x`` tells points apart."""
+    """Return a chart with a row of facets per dataset, and its table, over column ``x``."""
     shares = hard_shares(results, group, 1.0 if x == "epsilon" else None)
     shown = results.runs.merge(shares[[*POINT, "seed"]].drop_duplicates())
     shown = shown[(shown["group"] == group) & (shown["optimizer"] == "sgd")]
@@ -75,7 +75,7 @@ def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
 
 
 def _printed(results: Results, figure: str, points: pd.DataFrame) -> list[float | None]:
-    """Return what the text prints at every point."""
+    """Return the text's value at every point."""
     claims = results.published("claims")
     if "figure" not in claims:
         return [None] * len(points)

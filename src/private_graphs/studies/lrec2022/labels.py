@@ -1,4 +1,4 @@
-"""Fewer public labels: how private training compares as fewer validation labels are public."""
+"""Fewer public labels: comparison of private training as the number of public labels falls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from private_graphs.studies.lrec2022.proved import (
 )
 
 EPSILONS = (0.0, 1.0, 2.0, 4.0)
-"""0: what reads nothing private."""
+"""Budgets; 0: methods that read no private data."""
 LINE = [*PLACE, "method", "epsilon"]
 NOTES = (
     "*: a private row above the one that reads nothing private (ε = 0) with the same public "
@@ -57,7 +57,7 @@ def build(results: Any) -> list[Block]:
 
 
 def _compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of a place, with who is drawn and how it compares with public data."""
+    """Return the points of a place, whether each is drawn, and its comparison with public data."""
     best = rows["epsilon"].map(chosen(rows))
     public = {each: public_row(rows, each) for each in rows["validation_labels"].unique()}
     against = [

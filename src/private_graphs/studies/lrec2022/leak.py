@@ -1,4 +1,4 @@
-"""The leak: what the text column that defines the label of Pokec is worth."""
+"""The leak: the gain from the text column that defines the label of Pokec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of the proved methods, and how they compare with what public data alone gives."""
+"""Scores of the proved methods, compared with those of public data alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from private_graphs.studies.lrec2022.gcns import scored
 from private_graphs.tasks import SCENARIOS
 
 PLACE = ["dataset", "features", "scenario"]
-"""What a comparison of methods stays within."""
+"""Columns within which methods are compared."""
 HEADS = (
     Column("dataset", lambda row: row["dataset"]),
     Column("protects", lambda row: row["heading"].partition("\n")[0]),
@@ -28,10 +28,10 @@ HEADS = (
 
 
 def proved_points(results: Any) -> pd.DataFrame:
-    """Return a row per place, method, number of public validation labels and ε, in their order.
+    """Return a row per place, method, number of public validation labels and ε, in that order.
 
-    ε is 0 where nothing private is read. ``heading`` says in two lines what is protected and what
-    is public; ``fitted`` are methods that fit parameters to public labels.
+    ε is 0 if nothing private is read. ``heading`` says in two lines what is protected and what is
+    public; ``fitted`` are methods that fit parameters to public labels.
     """
     by = [*PLACE, "method", "validation_nodes", "validation_labels", "epsilon"]
     points = scored(results, "frontier", by, validation="validation_micro_f1",
@@ -57,7 +57,7 @@ def proved_points(results: Any) -> pd.DataFrame:
 
 
 def seed_notes(points: pd.DataFrame) -> tuple[str, ...]:
-    """Return what is to be said of proved rows whose seed is published, if there are any."""
+    """Return notes on proved rows whose seed is published, if there are any."""
     return (SEED_NOTE,) if (points["status"] == "proved_if_seed_secret").any() else ()
 
 
@@ -69,8 +69,8 @@ def _heading(scenario: str, kind: str, dataset: str) -> str:
 def chosen(points: pd.DataFrame) -> dict[float, str]:
     """Return, for each ε with DP, the method with the highest mean validation micro-F1.
 
-    All validation labels are public there, and methods that fit a parameter to them take no part.
-    Test scores play no part; ties go to the first row.
+    All validation labels are public there; methods that fit a parameter to them are left out. Test
+    scores are not used; ties go to the first row.
     """
     fair = points[points["all_labels"] & points["private"] & ~points["fitted"]]
     best = fair["validation"].round(12).groupby(fair["epsilon"]).idxmax()
@@ -78,9 +78,9 @@ def chosen(points: pd.DataFrame) -> dict[float, str]:
 
 
 def public_row(points: pd.DataFrame, labels: float) -> dict[str, Any] | None:
-    """Return the point that reads nothing private, with so many labels: the highest of several.
+    """Return the point that reads no private data with this many labels: the best of several.
 
-    The highest test score, because it is the bar that private rows have to take.
+    The best by test score, because it is the baseline that private rows must exceed.
     """
     rows = points[(points["epsilon"] == 0) & (points["validation_labels"] == labels)]
     return None if rows.empty else rows.loc[rows["mean"].idxmax()].to_dict()
@@ -89,7 +89,7 @@ def public_row(points: pd.DataFrame, labels: float) -> dict[str, Any] | None:
 def verdict(private: Mapping[str, Any], public: Mapping[str, Any] | None) -> str:
     """Return whether ``private`` is above, below or even with ``public``, by a standard error.
 
-    Nothing where one run alone is private: it says nothing of what another one would score.
+    Empty for a single private run, which says nothing about another run's score.
     """
     if public is None or private["n"] < 2:
         return ""
@@ -101,7 +101,7 @@ def verdict(private: Mapping[str, Any], public: Mapping[str, Any] | None) -> str
 
 @dataclass(frozen=True)
 class Together:
-    """What is proved for all runs behind some numbers; ``epsilon`` None: nothing."""
+    """Joint guarantee of all runs behind some numbers; ``epsilon`` None: no guarantee."""
 
     epsilon: float | None
     delta: float
@@ -111,7 +111,7 @@ class Together:
 
 
 def of_statement(statement: Mapping[str, Any]) -> Together:
-    """Return what a statement proves for all runs that it counts."""
+    """Return the joint guarantee of all runs that a statement counts."""
     gaussian = all(
         event["sampling"] == "none" and event["type"] in ("gaussian", "gaussian_gradient")
         for event in statement["mechanisms"]
@@ -121,11 +121,11 @@ def of_statement(statement: Mapping[str, Any]) -> Together:
 
 
 def compose(parts: Iterable[Together]) -> Together:
-    """Return what is proved for the runs of several methods on the same private data together.
+    """Return the joint guarantee of the runs of several methods on the same private data.
 
-    Those of exact Gaussian DP compose exactly: ε at δ determines their μ, and μ² adds up. The ε
-    and δ of each other one are added to that (basic composition: Dwork & Roth 2014, Theorem 3.16),
-    so ``delta`` can be a multiple of their own.
+    Guarantees of exact Gaussian DP compose exactly: ε at δ determines their μ, and μ² adds up. The
+    ε and δ of each other one are added (basic composition: Dwork & Roth 2014, Theorem 3.16), so
+    ``delta`` can be a multiple of their own.
     """
     listed = list(parts)
     if len(listed) == 1:

@@ -14,20 +14,20 @@ from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number,
 from private_graphs.report.words import features as features_words
 
 KEY = ["dataset", "features", "setting", "optimizer", "epsilon"]
-"""What names a row; ``setting`` is in words."""
+"""Columns that identify a row; ``setting`` is a name."""
 BASELINES = {"majority class": "majority_micro_f1", "uniform random": "random_micro_f1"}
-"""Settings without training: they have neither features nor optimizer nor ε."""
+"""Settings without training: they have no features, optimizer or ε."""
 PRINTED_BASELINES = {"majority": "majority class", "random": "uniform random"}
-"""Names of the settings that a table prints for them."""
+"""Names of the settings for printed baselines."""
 SETTINGS = [*BASELINES, "no DP", "no DP, graph splits", "DP, full graph"]
-"""In the order of rows; ``DP, 10 splits`` comes behind."""
+"""Settings in row order; ``DP, 10 splits`` comes last."""
 PRINTED_SPLITS = {"non_private": 1, "dp_full": 1, "dp_split": 10}
 """Number of splits behind a setting that Table 1 prints (Section 6.3)."""
 TITLE = "{}: mean ± standard deviation over the seeds"
 
 
 def setting(splits: float, epsilon: float) -> str:
-    """Return the words for a training: ``DP, 10 splits``."""
+    """Return the name of a training: ``DP, 10 splits``."""
     if math.isinf(epsilon):
         return "no DP" if splits == 1 else "no DP, graph splits"
     return "DP, full graph" if splits == 1 else f"DP, {splits:.0f} splits"
@@ -51,7 +51,7 @@ def with_baselines(results: Any, trained: pd.DataFrame) -> pd.DataFrame:
 
 
 def printed(results: Any, name: str) -> pd.DataFrame:
-    """Return what a table prints for datasets with runs: ``KEY`` and ``published``."""
+    """Return the printed values of a table for datasets with runs: ``KEY`` and ``published``."""
     rows = results.published(name).rename(columns={"test_micro_f1": "published"})
     rows = rows[rows["dataset"].isin(results.datasets)]
     names = rows["setting"] if "setting" in rows else ["dp_full"] * len(rows)
@@ -66,7 +66,7 @@ def printed(results: Any, name: str) -> pd.DataFrame:
 
 
 def lines(*frames: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that people see: every ``KEY`` of the frames once, in order."""
+    """Return the displayed rows: every ``KEY`` of the frames once, in order."""
     ranks = {"features": ["", *FEATURES], "setting": SETTINGS, "optimizer": ["", *OPTIMIZERS]}
 
     def rank(column: pd.Series) -> pd.Series:
@@ -108,7 +108,7 @@ def by_key(frame: pd.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
 
 
 def key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what names a row."""
+    """Return the key of a row."""
     return tuple(str(row[name]) for name in KEY)
 
 
@@ -117,7 +117,7 @@ def _features(row: Mapping[str, Any]) -> str:
 
 
 def heads(*, features: bool) -> list[Column]:
-    """Return the columns that name a row."""
+    """Return the columns that identify a row."""
     columns = [
         Column("dataset", lambda row: row["dataset"]),
         Column("setting", lambda row: row["setting"]),

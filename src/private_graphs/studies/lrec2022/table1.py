@@ -1,4 +1,4 @@
-"""Table 1 of LREC 2022: published micro-F1 beside the three protocols."""
+"""Table 1 of LREC 2022: published micro-F1 compared with the three protocols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from private_graphs.studies.lrec2022.scores import (
 
 
 def score_table(results: Any, name: str, title: str, *, features: bool = False) -> Table:
-    """Return the scores of every protocol beside those that table ``name`` prints."""
+    """Return the scores of every protocol next to those that table ``name`` prints."""
     ours, theirs = with_baselines(results, points(results)), printed(results, name)
     at = by_key(theirs)
 

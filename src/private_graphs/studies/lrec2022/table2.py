@@ -13,11 +13,11 @@ from private_graphs.studies.lrec2022.scores import score_chart
 from private_graphs.studies.lrec2022.table1 import score_table
 
 DATASET = "pokec"
-"""Of the paper."""
+"""The paper's dataset."""
 
 
 def build(results: Any) -> list[Block]:
-    """Return table and chart, and what the paper prints where Pokec itself was not run."""
+    """Return table and chart, and the paper's printed scores if Pokec itself was not run."""
     title = "Table 2. Micro-F1 on the test nodes by kind of text features"
     table = score_table(results, "table2", title, features=True)
     notes = [*table.notes, f"published: the paper's values, on {DATASET} alone."]

@@ -1,4 +1,4 @@
-"""Table 3 of LREC 2022: the noise that an ε needs on the full graph. Nothing is trained."""
+"""Table 3 of LREC 2022: the noise for each ε on the full graph. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.report.words import OPTIMIZERS, VACUOUS_NOTE, budget, missing, number, strength
 
 EPSILONS = (2, 5, 10, 137)
-"""Nominal: the paper prints 136.51 for the last."""
+"""Nominal values: the paper prints 136.51 for the last."""
 KEY = ["epsilon", "optimizer", "epochs"]
 
 
@@ -33,7 +33,7 @@ def noise_row(
     settings = GcnSettings(optimizer=optimizer, epochs=epochs)
     noise = noise_multiplier(epsilon, settings, protocol, delta)
     printed = claim(settings, protocol, noise, delta)
-    # The price of the event without its second route, which takes seconds per row.
+    # The event's privacy cost without its second route, which takes seconds per row.
     moved = sensitivity(training_event(settings, protocol, noise), UNIT, RELATION)
     proved = None if moved is None else gdp_epsilon(moved * math.sqrt(epochs) / noise, delta)
     return {
@@ -46,7 +46,7 @@ def noise_row(
 
 
 def build(results: Any) -> list[Table]:
-    """Return the noise of every protocol beside that which the paper prints."""
+    """Return the noise of every protocol next to the paper's."""
     delta = results.study.delta
     frame = pd.DataFrame([
         noise_row(epsilon, optimizer, epochs, protocol, delta)
@@ -93,13 +93,13 @@ def build(results: Any) -> list[Table]:
 
 
 def formula(row: dict[str, Any]) -> str:
-    """Return ε of the formula, with the authors' own number where two decimals tell them apart."""
+    """Format ε of the formula, with the authors' own number if it differs in two decimals."""
     words, authors = number(row["epsilon_formula"], 2), number(row["authors_epsilon"], 2)
     return words if authors in (words, NOTHING) else f"{words} [{authors}]"
 
 
 def proved(row: dict[str, Any]) -> Cell:
-    """Return the proved ε of a noise, or none."""
+    """Format the proved ε of a noise; ``none`` without one."""
     epsilon = row["epsilon_proved"]
     if missing(epsilon):
         return Cell("none", tone="none")

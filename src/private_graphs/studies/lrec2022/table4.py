@@ -1,4 +1,4 @@
-"""Table 4 of LREC 2022: a perceptron on MNIST with given noise, and what that noise proves."""
+"""Table 4 of LREC 2022: a perceptron on MNIST with given noise, and its proved ε."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from private_graphs.report.words import (
 
 KEY = ["dataset", "lot_size", "noise_multiplier_setting", "epsilon"]
 BRANCH = "noise_on"
-"""Setting that tells the branches of the authors' code apart; null: the protocol's own."""
+"""Setting that distinguishes the branches of the authors' code; null: the protocol's own."""
 BRANCHES = {"": "", "record": ", noise on every record"}
 RELATIONS = {"add_remove": "added or removed", "zero_out": "left out"}
 MEANING = (
@@ -47,7 +47,7 @@ NOTES = (
 
 
 def build(results: Any) -> list[Table]:
-    """Return one table: a row per lot size and noise, printed beside protocols and branches."""
+    """Return one table: a row per minibatch size and noise, columns by protocol and branch."""
     runs = results.runs
     if BRANCH not in runs:
         runs = runs.assign(**{BRANCH: None})

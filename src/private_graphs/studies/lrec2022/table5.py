@@ -74,7 +74,7 @@ def data(row: Mapping[str, Any]) -> str:
 
 
 def edges(row: Mapping[str, Any]) -> str:
-    """Return the number of edges, with the rows of the raw file where they are known."""
+    """Return the number of edges, with the rows of the raw file if known."""
     raw = row["edge_entries"]
     return number(row["edges"]) + ("" if missing(raw) else f" ({number(raw)} raw rows)")
 

@@ -1,4 +1,4 @@
-"""Beside Table 1: published and trained GCNs, the best proved methods, and public data alone."""
+"""Table 1 compared: published and trained GCNs, the best proved methods, public data alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from private_graphs.studies.lrec2022.proved import (
 from private_graphs.tasks import SCENARIOS
 
 EPSILONS = (1.0, 2.0)
-"""Budgets at which the paper prints scores on every dataset."""
+"""Budgets for which the paper prints scores on every dataset."""
 WHERE = {"text": "no public graph", "graph": "public evaluation graph", "edges": "edge level"}
 VERDICTS = {"above": "beats it", "even": "even", "below": "below it"}
 LINE = ["dataset", "features", "source"]
@@ -54,12 +54,12 @@ NOTES = (
 
 
 def build(results: Any) -> list[Block]:
-    """Return a chart of all sources per dataset, and their numbers with what is proved."""
+    """Return a chart of all sources per dataset, and their numbers with the proved ε."""
     frame = _compare(results)
     titles = {item["name"]: item["title"] for item in results.statistics}
     charts = []
     for dataset, group in frame.groupby("dataset", sort=False):
-        same = ~group["epsilon"].isin(EPSILONS)  # one dot where ε makes no difference
+        same = ~group["epsilon"].isin(EPSILONS)  # one dot if ε makes no difference
         names = [*(f"ε = {number(epsilon)}" for epsilon in EPSILONS), "no DP, or nothing private"]
         line = ("ε = " + group["asked"].map(number)).mask(same, names[-1])
         charts.append(Chart(
@@ -71,7 +71,7 @@ def build(results: Any) -> list[Block]:
 
 
 def _compare(results: Any) -> pd.DataFrame:
-    """Return a row per dataset, source and ε asked for."""
+    """Return a row per dataset, source and requested ε."""
     points = proved_points(results)
     points = points[points["all_labels"]]
     gcns = {"printed": printed_gcns(results), "trained": trained_gcns(results)}
@@ -98,11 +98,11 @@ BARS = {
     f"best proved, {WHERE['text']}": "best proved method",
     f"nothing private, {WHERE['text']}": "public data alone",
 }
-"""Sources in the picture of the overview, with words for readers who know none."""
+"""Sources in the overview's picture, with names for readers who do not know them."""
 
 
 def answer(results: Any) -> Answer | None:
-    """Return whether the printed ε is true, and what scores at a proved one."""
+    """Return whether the printed ε is true, and the scores at a proved ε."""
     frame = _compare(results)
     frame = frame[frame["asked"] == EPSILONS[-1]]
     printed_for = frame.loc[frame["source"] == "published", "dataset"]
@@ -164,7 +164,7 @@ def _bar_tone(row: dict[str, Any]) -> str:
 def _sources(
     results: Any, points: pd.DataFrame, theirs: pd.DataFrame, ours: pd.DataFrame, epsilon: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per source: the best that is printed, trained and proved, and public data."""
+    """Yield a row per source: the best printed, trained and proved scores, and public data."""
     yield from _printed(theirs, epsilon, "published")
     for protocol in PROTOCOLS:
         yield from _trained(results, ours, protocol, epsilon, f"{protocol} GCN")
@@ -194,7 +194,7 @@ def _printed(theirs: pd.DataFrame, epsilon: float, source: str) -> Iterator[dict
 def _trained(
     results: Any, ours: pd.DataFrame, protocol: str, epsilon: float, source: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the GCN with the highest mean validation micro-F1; test scores play no part."""
+    """Yield the GCN with the highest mean validation micro-F1; test scores are not used."""
     rows = ours[(ours["protocol"] == protocol) & (ours["epsilon"] == epsilon)]
     best = rows.loc[[rows["validation"].round(12).idxmax()]] if len(rows) else rows
     for row in best.to_dict("records"):
@@ -203,7 +203,7 @@ def _trained(
 
 
 def _compared(results: Any, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what is proved for all runs that a choice among ``rows`` looked at."""
+    """Return the joint guarantee of all runs among which a choice from ``rows`` was made."""
     parts = [of_statement(results.statement(name)) for name in rows["statement_id"]]
     together = compose(parts)
     return {"epsilon_all_runs": together.epsilon, "delta_all_runs": together.delta,
@@ -216,8 +216,8 @@ COLUMNS = (
     "epsilon_proved", "audit_epsilon_lower", "epsilon_all_runs", "delta_all_runs",
     "runs_compared", "to_published", "against_public", "statement_id",
 )  # fmt: skip
-"""``asked`` is the ε that a row is compared at, ``epsilon`` its own; ``epsilon_all_runs`` is of all
-``runs_compared`` that the choice of the row looked at, at ``delta_all_runs``."""
+"""``asked`` is the ε at which a row is compared, ``epsilon`` its own; ``epsilon_all_runs``
+covers all ``runs_compared`` among which the row was chosen, at ``delta_all_runs``."""
 
 
 def _table(frame: pd.DataFrame) -> Table:
@@ -239,7 +239,7 @@ def _score(row: dict[str, Any]) -> Cell:
 
 
 def _privacy(row: dict[str, Any]) -> Cell:
-    """Return what is proved for one run, and in brackets for all that the choice compared."""
+    """Format the proved ε of one run, and in brackets that of all compared runs."""
     if row["source"] == "published":
         return Cell(f"claimed {number(row['epsilon'])}", tone="published")
     shown = guarantee(row)

@@ -1,4 +1,4 @@
-"""What Chapter 3 of the thesis says in its text, as rules over rows."""
+"""Claims of the text of Chapter 3 of the thesis, as rules over rows."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MAIN = {"beta": 0.2, "tau": 0.318}
 SVHN = ("svhn_plus", "svhn_students")
 SVHN_TAU = 0.4
 POINTS = 1.3
-"""The same score: a standard error of 1,000 test images, in points."""
+"""Largest difference of equal scores: a standard error of 1,000 test images, in points."""
 SHARE = 2.0
-"""The same share of labels, in percent."""
+"""Largest difference of equal shares of labels, in percent."""
 LAST = 400
 """Epoch after which the thesis counts disagreements."""
 
 
 def budgets(results: Results, groups: Sequence[str] = ("plus", "students")) -> list[float]:
-    """Budgets of the students of some run groups, the smaller first."""
+    """Return the budgets of the students of some run groups, in ascending order."""
     runs = results.runs
     private = runs.loc[runs["group"].isin(groups), "epsilon"]
     return sorted(value for value in private.unique() if math.isfinite(value))
@@ -51,7 +51,7 @@ def scores(results: Results, framework: str, epsilon: float, **where: Any) -> pd
 
 
 def gain(place: int, framework: str = "pate_plus_plus", base: str = "pate"):
-    """Return the rule of a paired difference at the budget of a place: 0 smaller, -1 larger."""
+    """Return the rule of a paired difference at the claim's budget: 0 smaller, -1 larger."""
 
     def measure(results: Results, _: Place) -> Measured | None:
         known = budgets(results)
@@ -103,7 +103,7 @@ def removal_helps(results: Results, _: Place) -> Measured | None:
 
 
 def removal_best(results: Results, _: Place) -> Measured | None:
-    """τ with the best mean, and the range of the best ones of single seeds."""
+    """τ with the best mean, and the range of single seeds' best."""
     ratios = by_ratio(results)
     if len(ratios) < 2:
         return None
@@ -121,7 +121,7 @@ def svhn_gain(results: Results, _: Place) -> Measured | None:
 
 
 def svhn_plus_below(results: Results, _: Place) -> Measured | None:
-    """Paired difference of co-teaching and PATE+ on SVHN, at the budget where it is least."""
+    """Paired difference of co-teaching and PATE+ on SVHN, at the budget with the smallest one."""
     return lowest([
         (scores(results, "pate_coteaching", epsilon) - scores(results, "pate_plus", epsilon))
         .dropna()
@@ -130,20 +130,20 @@ def svhn_plus_below(results: Results, _: Place) -> Measured | None:
 
 
 def bold_beta(results: Results, _: Place) -> Measured | None:
-    """What Table 3.2 prints for PATE+ at β = 0.2, minus the best that it prints for PATE+."""
+    """Printed accuracy of PATE+ at β = 0.2 in Table 3.2, minus the best printed one of PATE+."""
     printed = results.published("table3_2")
     printed = printed[printed["framework"] == "pate_plus"].set_index("beta")["accuracy_percent"]
     return exact(float(printed[MAIN["beta"]] - printed.max()))
 
 
 def _long(results: Results) -> list[pd.DataFrame]:
-    """Curves of the long runs."""
+    """Return the curves of the long runs."""
     runs = results.runs[results.runs["group"] == "long"]
     return [pd.DataFrame(json.loads(curve)) for curve in runs.get("curve", ())]
 
 
 def few_disagree(results: Results, _: Place) -> Measured | None:
-    """Most labels on which the classifiers disagree after an epoch, over the long runs."""
+    """Largest number of disagreements of the classifiers after an epoch, over the long runs."""
     return interval(
         float(curve["disagreements"].iloc[LAST:].max())
         for curve in _long(results)
@@ -152,7 +152,7 @@ def few_disagree(results: Results, _: Place) -> Measured | None:
 
 
 def wrong_share(results: Results, _: Place) -> Measured | None:
-    """Wrong labels among disagreements of the last epochs, minus those of all, over the seeds."""
+    """Share of wrong labels among disagreements of the last epochs, minus that among all labels."""
     runs = results.runs[results.runs["method"] == "pate_student"]
     if runs.empty:
         return None
@@ -168,8 +168,8 @@ def wrong_share(results: Results, _: Place) -> Measured | None:
 
 
 def rises_then_falls(results: Results, _: Place) -> Measured | None:
-    """Wrong labels among the middle third of all disagreements of a long run, minus the larger
-    share of the first and the last third, in points: above 0 where the share rises, then falls."""
+    """Share of wrong labels in the middle third of a long run's disagreements, minus the larger
+    one of the first and the last third, in points: positive if the share rises, then falls."""
     turns = (_turn(curve[["disagreements", "wrong_among_them"]]) for curve in _long(results))
     return interval(turn for turn in turns if turn is not None)
 

@@ -1,4 +1,4 @@
-"""Figure 3.3: two classifiers of PATE+ on the labelled images, epoch by epoch."""
+"""Figure 3.3: the two classifiers of PATE+ on the labelled images, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from private_graphs.report.words import guarantee, number
 from private_graphs.studies.pate.scores import network_note
 
 MOST_EPOCHS = 100
-"""Epochs of a run that are drawn, at equal distances."""
+"""Number of epochs of a run that are drawn, equally spaced."""
 LINES = {
     "released_1": "first classifier, against released labels",
     "released_2": "second classifier, against released labels",

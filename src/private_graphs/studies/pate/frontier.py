@@ -12,7 +12,8 @@ from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.studies.pate.scores import line_of, settled
 
 WHOLE = "scattering"
-"""Reads no public label and fits nothing to public images but axes: all test images may score."""
+"""Method that reads no public label and fits only axes to public images: all test images may be
+scored."""
 NOTES = (
     "last: on the last 1,000 images of the published test file (500 of the embedded digits), as "
     "all rows of the study. all: on all images of that file, for the method that reads no label of "
@@ -46,7 +47,7 @@ def build(results: Any) -> list[Block]:
 
 
 def whole(results: Any, runs: pd.DataFrame) -> pd.Series:
-    """Return the accuracy of runs on all images of the test file: of the pool and the last."""
+    """Return the accuracy of runs on all images of the test file: the pool and the last ones."""
     sizes = {each["name"]: each["masks"] for each in results.statistics if "masks" in each}
     test = runs["dataset"].map(lambda name: sizes.get(name, {}).get("test", math.nan))
     pool = runs["validation_nodes"].astype(float)

@@ -1,4 +1,4 @@
-"""What the study's tables share: points with the names of their lines, printed numbers, gains."""
+"""Shared code of the study's tables: points with line names, printed numbers, gains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
 RATIOS = ["framework", "beta", "tau"]
 SETTINGS = {"beta": 0.2, "tau": 0.318}
-"""Of the main rows of all tables."""
+"""Settings of the main rows of all tables."""
 LABEL_NOTES = (
     "All students of a budget, protocol and seed learn from the same released labels and start "
     "from the same weights. β, τ and α are the thesis's, which chose them by a grid search on "
@@ -32,13 +32,13 @@ NOTES = (
 
 
 def settled(results: Any) -> pd.DataFrame:
-    """Return the runs with the settings of students as columns; others have none."""
+    """Return the runs with settings of students as columns; others have none."""
     runs = results.runs
     return runs.reindex(columns=[*runs.columns, *(n for n in RATIOS if n not in runs)])
 
 
 def line_of(row: Mapping[str, Any], ratios: bool = False) -> str:
-    """Return the name of a framework, with β and τ where they are not the main ones."""
+    """Return the name of a framework, with β and τ unless they are the main ones."""
     name = FRAMEWORKS[row["framework"]]
     told = [f"β = {number(row['beta'])}"] if ratios or row["beta"] != SETTINGS["beta"] else []
     if row["framework"] == "pate_plus_plus" and (ratios or row["tau"] != SETTINGS["tau"]):
@@ -75,7 +75,7 @@ def points(results: Any) -> pd.DataFrame:
 
 
 def published(results: Any, name: str, *keys: str) -> dict[tuple, float]:
-    """Return printed accuracies in 0..1 by ``keys``, of the dataset that they are of."""
+    """Return printed accuracies in 0..1 by ``keys``, for the dataset to which they belong."""
     return {
         tuple(row[key] for key in keys): row["accuracy_percent"] / 100
         for row in results.published(name).to_dict("records")
@@ -83,12 +83,12 @@ def published(results: Any, name: str, *keys: str) -> dict[tuple, float]:
 
 
 def in_percent(value: Any) -> Cell:
-    """Return a printed accuracy."""
+    """Format a printed accuracy."""
     return Cell() if missing(value) else Cell(number(100 * value, 1), tone="published")
 
 
 def gain_cell(row: Mapping[str, Any] | None) -> Cell:
-    """Return a paired difference with its 95 % interval."""
+    """Format a paired difference with its 95 % interval."""
     measured = None if row is None else row.get("gain")
     if missing(measured):
         return Cell()
@@ -116,7 +116,7 @@ def _shown(value: Any) -> str:
 
 
 def network_note(results: Any) -> str:
-    """Say which networks the runs have, where they are not the thesis's."""
+    """Return a note on the networks of the runs, if they are not the thesis's."""
     runs = results.runs[results.runs["method"] == "pate_student"]
     names = ("teachers", "teacher_network", "network", "epochs", "learning_rate")
     told = ("teachers", "teachers' network", "students' network", "epochs", "learning rate")

@@ -1,4 +1,4 @@
-"""Table 3.1: accuracy of the four frameworks at two budgets, and what stands around them."""
+"""Table 3.1: accuracy of the four frameworks at two budgets, and their baselines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = {
     "unchecked": "classifier of labels without a check",
     "clean": "classifier of as many true labels",
 }
-"""What is around the students, by run group."""
+"""Baselines of the students, by run group."""
 AROUND_NOTES = (
     "labels: share of the released labels that is right; of the teachers, of the plurality on the "
     "whole pool. Classifiers learn from labels alone, without a generator.",
@@ -34,10 +34,10 @@ AROUND_NOTES = (
 
 
 def build(results: Any) -> list[Block]:
-    """Return the frameworks, and what is around them."""
+    """Return the frameworks and their baselines."""
     frame = points(results)
     theirs = published(results, "table3_1", "dataset", "epsilon", "framework")
-    # At 5.04 the thesis prints no τ: the main one stands beside the printed number.
+    # At 5.04 the thesis prints no τ: the printed number is next to the main one.
     frame["published"] = [
         theirs.get((row["dataset"], row["epsilon"], row["framework"]))
         if row["line"] == FRAMEWORKS[row["framework"]] else None

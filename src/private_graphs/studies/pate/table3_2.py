@@ -1,4 +1,4 @@
-"""Table 3.2: accuracy against β, the share of the labels that is taken to be wrong."""
+"""Table 3.2: accuracy against β, the share of the labels that is assumed to be wrong."""
 
 from __future__ import annotations
 

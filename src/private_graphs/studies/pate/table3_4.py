@@ -1,4 +1,4 @@
-"""Table 3.4: SVHN, from votes that were published; without the raw files the printed numbers."""
+"""Table 3.4: SVHN, from published votes; without the raw files the printed numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEST_NOTE = (
 
 
 def build(results: Any) -> list[Block]:
-    """Return the table: of runs where there are any, else what is printed."""
+    """Return the table of runs if there are any, else of printed numbers."""
     frame = points(results)
     if frame.empty:
         return [_printed(results)]

@@ -1,4 +1,4 @@
-"""What Table 2 of the preprint shows and its abstract says, as rules over rows."""
+"""Claims of the preprint's Table 2 and abstract, as rules over rows."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ UNTUNED = "preprint2021.untuned"
 
 
 def above_majority(results: Results, place: Place) -> Measured | None:
-    """What untuned DP-Adam scores at ε = 2 above the majority class."""
+    """Score of untuned DP-Adam at ε = 2 minus the majority class."""
     runs = runs_at(results, UNTUNED, epsilon=2)
     return interval(runs["test_micro_f1"] - runs["majority_micro_f1"])
 
 
 def above_sgd(results: Results, place: Place) -> Measured | None:
-    """What untuned DP-Adam scores at ε = 2 above DP-SGD, by seed."""
+    """Score of untuned DP-Adam at ε = 2 minus that of DP-SGD, by seed."""
     sgd = scores(results, "table1", optimizer="sgd", epsilon=2)
     return interval((scores(results, UNTUNED, epsilon=2) - sgd).dropna())
 
 
 def gain_with_epsilon(results: Results, place: Place) -> Measured | None:
-    """What untuned DP-Adam gains from ε = 2 to 137, by seed."""
+    """Gain of untuned DP-Adam from ε = 2 to 137, by seed."""
     more, less = (scores(results, UNTUNED, epsilon=epsilon) for epsilon in (137, 2))
     return interval((more - less).dropna())
 
 
 def kept_score(results: Results, place: Place) -> Measured | None:
-    """Score of DP-SGD at ε = 2 on Pokec, as a share of that without DP."""
+    """Score of DP-SGD at ε = 2 on Pokec, divided by that without DP."""
     private, plain = (
         scores(results, "table2", optimizer="sgd", features="bert", epsilon=epsilon)
         for epsilon in (2, math.inf)
@@ -53,4 +53,4 @@ CLAIMS = (
     Claim("adam_untuned_noise", gain_with_epsilon, least=0, exhibit="table2"),
     Claim("ninety_percent", kept_score, within=POINTS, exhibit="table2", because=NOT_HERE),
 )  # fmt: skip
-"""By ``id`` of ``studies/preprint2021/published/text_claims.csv``."""
+"""Rules by ``id`` of ``studies/preprint2021/published/text_claims.csv``."""

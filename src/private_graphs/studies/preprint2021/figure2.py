@@ -9,7 +9,7 @@ from private_graphs.studies.preprint2021.table2 import UNTUNED_NOTE, printed_poi
 
 
 def build(results: Results) -> list[Block]:
-    """Return the figure: SGD of the second version's experiment B, and Adam untuned."""
+    """Return the figure: SGD of the second version's experiment B, and untuned Adam."""
     rows = results.rows
     tuned = (rows["group"] == "B") & (rows["optimizer"] == "adam")
     blocks = curves.build(

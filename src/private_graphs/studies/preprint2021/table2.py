@@ -1,4 +1,4 @@
-"""Table 2 of the preprint: published micro-F1 beside the three protocols; DP-Adam untuned."""
+"""Table 2 of the preprint: published micro-F1 next to the three protocols; DP-Adam untuned."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ UNTUNED_NOTE = (
 
 
 def of_preprint(results: Results) -> Results:
-    """Return ``results`` with the runs that Table 2 shows: full graph, all nodes, Adam untuned.
+    """Return ``results`` with the runs of Table 2: full graph, all nodes, untuned Adam.
 
-    Those without DP and of SGD at ε = 2 are of Table 1 of the second version, others of SGD of its
-    experiment B.
+    Runs without DP and of SGD at ε = 2 come from Table 1 of the second version, other SGD runs from
+    its experiment B.
     """
     rows = results.rows
     group = rows["group"]
@@ -39,7 +39,7 @@ def of_preprint(results: Results) -> Results:
 
 
 def printed_points(results: Results, figure: str) -> pd.DataFrame:
-    """Return what Table 2 prints for points of the figures, as ``curves.printed_points`` does."""
+    """Return Table 2's printed values for points of the figures (``curves.printed_points``)."""
     rows = results.published("table2").dropna(subset=["configuration"])
     place = pd.DataFrame({
         "dataset": rows["dataset"], "epsilon": rows["epsilon"], "splits": 1.0,

@@ -1,4 +1,4 @@
-"""What ProGAP's paper says in its text, as rules over rows, and findings about its code."""
+"""Claims of the text of ProGAP's paper, as rules over rows, and findings about its code."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ HOPS = {"edge": "friendship_hops", "node": "list_hops"}
 EPOCHS = {"edge": "friendship_epochs", "node": "list_epochs"}
 """Run groups of Table 2 and Figures 2, 4 and 3 by level."""
 RIVALS = {"edge": ("gap", "edge_rand", "mlp"), "node": ("gap", "dp_gnn", "mlp_steps")}
-"""Methods beside ProGAP in the paper's Table 2, as rows call them."""
+"""Competing methods in the paper's Table 2, by their names in rows."""
 POINTS = 1.0
-"""Percent points within which two accuracies are the same."""
+"""Largest difference of accuracies that count as equal, in percent points."""
 Rule = Callable[[Results, Place], Measured | None]
 
 DIRECTED = (
@@ -73,7 +73,7 @@ AGAIN = "The bounded graph takes the place of the graph, transposed, before the 
 
 
 def accuracies(results: Results, group: str, method: str, **where: Any) -> pd.Series:
-    """Return test accuracy in percent by seed; of the deepest network where depths differ."""
+    """Return test accuracy in percent by seed; of the deepest network if depths differ."""
     rows = results.runs
     same = (rows["study"] == "progap") & (rows["group"] == group) & (rows["method"] == method)
     for name, value in where.items():
@@ -87,10 +87,10 @@ def accuracies(results: Results, group: str, method: str, **where: Any) -> pd.Se
 
 
 def above_rivals(level: str, rivals: tuple[str, ...], results: Results, place: Place):
-    """Points of ProGAP above its rivals by seed, where they are fewest.
+    """Accuracy of ProGAP minus its rivals' by seed, in points, at its smallest.
 
-    A rival that has a single run, as one that reads nothing private has, decides nothing: it has to
-    be farther behind than the interval of the others.
+    A rival with a single run (one that reads no private data) decides nothing: it must be farther
+    behind than the interval of the others.
     """
     at = {"epsilon": place.said["epsilon"]}
     own = accuracies(results, GROUPS[level], "progap", **at)
@@ -106,12 +106,12 @@ def above_rivals(level: str, rivals: tuple[str, ...], results: Results, place: P
 
 
 def _rival(results: Results, group: str, name: str, at: dict[str, Any]) -> pd.Series:
-    # The perceptron reads no edge, so that its ε is 0; the paper trains it for 100 steps.
+    # The perceptron reads no edge, so its ε is 0; the paper trains it for 100 steps.
     return accuracies(results, group, name, **({"epochs": 100} if name == "mlp" else at))
 
 
 def above_gap(level: str, results: Results, place: Place) -> Measured | None:
-    """Points above GAP at the ε where they are fewest."""
+    """Accuracy minus GAP's, in points, at the ε with the smallest difference."""
     rows, gaps = results.runs, []
     for epsilon in rows.loc[rows["group"] == BUDGETS[level], "epsilon"].unique():
         own, other = (
@@ -122,7 +122,7 @@ def above_gap(level: str, results: Results, place: Place) -> Measured | None:
 
 
 def printed_above_gap(results: Results, place: Place) -> Measured | None:
-    """Points above GAP in the curves of the authors' own notebook, where they are fewest."""
+    """Accuracy minus GAP's in the curves of the authors' notebook, in points, at its smallest."""
     printed = results.published("figure2")
     keys = ["level", "dataset", "epsilon"]
     own, other = (
@@ -133,7 +133,7 @@ def printed_above_gap(results: Results, place: Place) -> Measured | None:
 
 
 def by_depth(level: str, one: int, other: int, results: Results, place: Place) -> pd.Series:
-    """Points of ``one`` sum above another number of sums, by seed."""
+    """Return the accuracy with ``one`` sums minus that with another number, in points by seed."""
     points = [
         accuracies(results, HOPS[level], "progap", epsilon=place.said["epsilon"], hops=hops)
         for hops in (one, other)
@@ -147,13 +147,13 @@ def deeper(level: str, one: int, other: int, results: Results, place: Place) -> 
 
 
 def diminishing(results: Results, place: Place) -> Measured | None:
-    """What the second sum adds above what the fifth adds."""
+    """Gain from the second sum minus the gain from the fifth."""
     second, fifth = (by_depth("edge", hops, hops - 1, results, place) for hops in (2, 5))
     return interval((second - fifth).dropna())
 
 
 def ahead(level: str, results: Results, place: Place) -> Measured | None:
-    """Points of training accuracy above validation accuracy after the last epoch, over the runs."""
+    """Training minus validation accuracy after the last epoch, in points, over the runs."""
     rows = results.runs[results.runs["group"] == EPOCHS[level]]
     sides = (results.artifacts(rows, f"{side}_accuracy") for side in ("training", "validation"))
     gaps = [100 * (t[-1] - v[-1]) for t, v in zip(*sides, strict=True) if t is not None]
@@ -161,7 +161,7 @@ def ahead(level: str, results: Results, place: Place) -> Measured | None:
 
 
 def true_epsilon(level: str, method: str, results: Results, place: Place) -> Measured | None:
-    """ε that an attack shows to what is proved, of runs with the claim in question."""
+    """Interval from the attack's lower bound to the proved ε, for runs with this claim."""
     rows = results.runs
     rows = rows[(rows["group"] == GROUPS[level]) & (rows["method"] == method)
                 & (rows["epsilon"] == place.said["epsilon"])]  # fmt: skip
@@ -171,9 +171,9 @@ def true_epsilon(level: str, method: str, results: Results, place: Place) -> Mea
 
 
 def compared_runs(results: Results, place: Place) -> Measured | None:
-    """ε of a friendship of the 20 configurations, repeated 10 times, that a row was chosen from.
+    """ε of an undirected edge for all runs of a choice: 20 configurations, 10 repetitions.
 
-    Each has five sums with the noise that makes it ε = 1 for a directed edge, at δ = 1e-7.
+    Each has five sums with the noise that gives ε = 1 for a directed edge, at δ = 1e-7.
     """
     sums = GaussianQuery(
         unit="edge_undirected", relation="add_remove", reason="a friendship moves two rows by 1",
@@ -184,16 +184,16 @@ def compared_runs(results: Results, place: Place) -> Measured | None:
 
 
 def both_directions(results: Results, place: Place) -> Measured | None:
-    """ln of how much likelier an edge is to stay both ways than two pairs without are to appear.
+    """Log of P(edge kept in both directions) divided by P(two non-edges both become edges).
 
-    EdgeRand at ε = 1, both directions drawn by themselves; the same at every density.
+    EdgeRand at ε = 1, with independent draws for both directions; the same at every density.
     """
     kept, made = keeping(SHARE * place.said["epsilon"], density=0.3)
     return exact(2 * math.log(kept / made))
 
 
 def features_without_noise(results: Results, place: Place) -> Measured | None:
-    """Printed points of the perceptron above the same under DP, where they are fewest."""
+    """Printed accuracy of the perceptron minus the same under DP, in points, at its smallest."""
     printed = published_rows(results.study)
     printed = printed[printed["group"] == "table2"]
     without, under = (
@@ -204,13 +204,13 @@ def features_without_noise(results: Results, place: Place) -> Measured | None:
 
 
 def longer_training(results: Results, place: Place) -> Measured | None:
-    """Points of the perceptron of 500 steps above that of 100."""
+    """Accuracy of the perceptron after 500 steps minus that after 100, in points."""
     long, short = (accuracies(results, "friendships", "mlp", epochs=n) for n in (500, 100))
     return interval((long - short).dropna())
 
 
 def missing_years(results: Results, place: Place) -> Measured | None:
-    """Training nodes in a class of missing years, in percent, as the authors' code reads them."""
+    """Percentage of training nodes in a class of missing years, as the authors' code reads them."""
     counts = [
         each["train_class_counts"]
         for each in results.statistics
@@ -220,7 +220,7 @@ def missing_years(results: Results, place: Place) -> Measured | None:
 
 
 def rows_with_a_node(results: Results, place: Place) -> Measured | None:
-    """Training rows that read the centre of a star of four nodes, its own among them."""
+    """Number of training rows that read the centre of a star of four nodes, including its own."""
     star = np.zeros((4, 4), np.float32)
     star[0, 1:] = star[1:, 0] = 1
     lists = owned_lists(scipy.sparse.csr_matrix(star), 1, Streams.of({"seed": 0}))
@@ -228,8 +228,8 @@ def rows_with_a_node(results: Results, place: Place) -> Measured | None:
 
 
 def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
-    """How far one node moves the sum that DP-GNN's code clips: it is on the lists of 299 others,
-    with D = 1 and clip norm 1, and its features change sign."""
+    """Change of the sum that DP-GNN's code clips, by one node that is on the lists of 299
+    others, with D = 1 and clip norm 1, whose features change sign."""
     from private_graphs.methods.noisy_sums import started
     from private_graphs.studies.progap.methods.dp_gnn import StarNet, row_sums
     from private_graphs.training.stacks import Rows
@@ -249,7 +249,7 @@ def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
 
 
 def kept_by_repeating(results: Results, place: Place) -> Measured | None:
-    """Entries after two bounds over those after one, on a random graph of 400 nodes, D = 10."""
+    """Ratio of the entries after two bounds to those after one: random graph, 400 nodes, D = 10."""
     draw, streams = np.random.default_rng(0), Streams.of({"seed": 0})
     upper = np.triu(draw.random((400, 400)) < draw.random(400) ** 2, 1)
     once = owned_lists(scipy.sparse.csr_matrix((upper | upper.T).astype(np.float32)), 10, streams)
@@ -311,4 +311,4 @@ CLAIMS = (
     Claim("lists_anew", kept_by_repeating, least=1, protocols=("",), per_graph=False,
           because=AGAIN),
 )  # fmt: skip
-"""By ``id`` of ``studies/progap/published/text_claims.csv``."""
+"""Rules by ``id`` of ``studies/progap/published/text_claims.csv``."""

@@ -30,8 +30,8 @@ def curve_blocks(
 ) -> list[Block]:
     """Return a chart for each dataset and level, and the numbers.
 
-    ``line`` is the column with the name of a line, ``line_label`` the words before it; ``x`` is
-    epsilon or hops. Numbers of the paper stand beside points of the same dataset.
+    ``line`` is the column with the name of a line, ``line_label`` the legend title; ``x`` is
+    epsilon or hops. The paper's numbers are next to points of the same dataset.
     """
     frame = points(results)
     without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]

@@ -20,7 +20,7 @@ _OF_A_RUN = (
     "inference", "vacuous", "audit_epsilon_lower",
 )  # fmt: skip
 _DRAWN = 60
-"""Epochs of a line in a chart, at most, beside the last ones of the stages."""
+"""Maximum number of epochs of a line, in addition to the last epochs of the stages."""
 NOTES = (
     "one run with settings that are fixed in advance; the paper shows the best of four by its "
     "validation accuracy, and prints no numbers.",

@@ -1,4 +1,4 @@
-"""What the study's tables and charts share: levels, names of lines, printed numbers."""
+"""Shared code of the study's tables and charts: levels, line names, printed numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from private_graphs.report.exhibit import NOTHING, Cell
 from private_graphs.report.words import missing, number
 
 LEVELS = {"none": "without DP", "edge": "edge level", "node": "node level"}
-"""Levels of the paper, in its order."""
+"""The paper's levels, in its order."""
 _SCENARIOS = {"links": "edge", "edges": "edge", "lists": "node", "text": "node"}
 PRINTED_AS = {
     ("none", "edge_rand"): "graphsage",
@@ -19,9 +19,9 @@ PRINTED_AS = {
     ("edge", "progap_staged"): "progap",
     ("node", "mlp_steps"): "dp_mlp",
 }
-"""Methods that the paper's tables call otherwise than rows do, by level."""
+"""Methods whose name in the paper's tables differs from that in rows, by level."""
 _TITLES = {("none", "edge_rand"): "GraphSAGE"}
-"""Of methods that are called otherwise at a level."""
+"""Names of methods that differ at a level."""
 STAND_IN_NOTE = (
     "The paper's Facebook is the campus UIllinois20, whose file is not among those at hand: other "
     "campuses stand in for it under their own names, so that the numbers printed beside them are "
@@ -45,7 +45,7 @@ def points(results: Any) -> pd.DataFrame:
 
 
 def printed_place(dataset: str) -> str:
-    """Return the paper's dataset that a graph is, or stands in for."""
+    """Return the paper's dataset that a graph is, or represents."""
     names = ("facebook", "fb100", "reddit-8", "amazon", "wenet")
     return next((name for name in names if dataset.startswith(name)), "")
 
@@ -57,7 +57,7 @@ def _settings(row: Mapping[str, Any]) -> str:
 
 
 def printed(results: Any, name: str, *keys: str) -> dict[tuple, Mapping[str, Any]]:
-    """Return the rows that a table or figure prints, by (dataset, level, method, *keys)."""
+    """Return the printed rows of a table or figure, by (dataset, level, method, *keys)."""
     return {
         (row["dataset"], row["level"], row["method"], *(float(row[key]) for key in keys)): row
         for row in results.published(name).to_dict("records")
@@ -65,7 +65,7 @@ def printed(results: Any, name: str, *keys: str) -> dict[tuple, Mapping[str, Any
 
 
 def printed_key(row: Mapping[str, Any]) -> tuple:
-    """Return where the paper's number for a point is to be found."""
+    """Return the key of the paper's number for a point."""
     method = PRINTED_AS.get((row["level"], row["method"]), row["method"])
     own = row["scenario"] in ("edges", "text")  # methods of this project
     return (row["place"], row["level"], "" if own else method)
@@ -74,9 +74,9 @@ def printed_key(row: Mapping[str, Any]) -> tuple:
 def with_printed(
     frame: pd.DataFrame, theirs: Mapping[tuple, Mapping[str, Any]], *keys: str
 ) -> pd.DataFrame:
-    """Return points with ``percent_printed``, the accuracy that the paper prints for their line.
+    """Return points with ``percent_printed``, the paper's accuracy for their line.
 
-    ``published``, what verdicts are made of, is its share where the graph is the paper's own.
+    ``published``, the basis of verdicts, is its share if the graph is the paper's own.
     """
     percent = pd.Series(
         [
@@ -91,7 +91,7 @@ def with_printed(
 
 
 def printed_cell(row: Mapping[str, Any] | None) -> Cell:
-    """Return a printed accuracy with its interval."""
+    """Format a printed accuracy with its interval."""
     if row is None:
         return Cell()
     around = "" if missing(row.get("ci95")) else f" ± {number(row['ci95'])}"
@@ -99,5 +99,5 @@ def printed_cell(row: Mapping[str, Any] | None) -> Cell:
 
 
 def level_words(row: Mapping[str, Any]) -> str:
-    """Return the level of a row in words."""
+    """Return the name of a row's level."""
     return LEVELS.get(row["level"], NOTHING)

@@ -1,4 +1,4 @@
-"""Table 2 of ProGAP: accuracy without DP, at edge level and at node level, with what is proved."""
+"""Table 2 of ProGAP: accuracy without DP, at edge level and at node level, with the proved ε."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""DP-APPR: private approximate PageRank rows of a few roots, then DP-SGD on these roots.
+"""DP-APPR: private approximate PageRank rows of a few target nodes (*roots*), then DP-SGD on these.
 
 Zhang (2021), Chapter 5, after PPRGo (Bojchevski et al., KDD 2020). A share q′ of the training nodes
-is sampled; on the graph that is left M of them get rows (``appr_rows``), and a perceptron of two
-layers is trained on the mixed outputs of the roots (``training.roots``). Predictions average over
-the test graph, which is public, and read no training node. What it costs: ``appr_budget``.
+is sampled; M of the sampled nodes get rows on their induced graph (``appr_rows``), and a two-layer
+perceptron is trained on the mixed outputs of the targets (``training.roots``). Predictions average
+over the test graph, which is public, and read no training node. Privacy cost: ``appr_budget``.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from private_graphs.tasks import NodeTask, unit_rows
 from private_graphs.training.streams import PublicStreams, Streams
 
 _RESTART = 0.25
-"""Weight of a node's own output in every step of prediction (Equation 5.19)."""
+"""Weight of a node's own output in every propagation step of prediction (Equation 5.19)."""
 BOUND_DELTA = 1e-5
-"""δ at which published rows are priced too: theirs lets a whole node pass."""
+"""δ at which published rows are also analysed: their own δ allows the release of a whole node."""
 _DECAY = 1e-4
 """Weight decay without DP, as in the authors' code."""
 ANCHORED = (
@@ -69,44 +69,45 @@ class ApprSettings(Settings):
     """Settings of DP-APPR; the defaults are the thesis's on Cora-ML."""
 
     top: int = Field(default=4, ge=1)
-    """Entries of a row, K."""
+    """Number K of entries of a row."""
     sample: float = Field(default=0.09, gt=0, le=1)
-    """Share of the training nodes that is sampled, q′; 1: all of them."""
+    """Share q′ of the training nodes that is sampled; 1: all of them."""
     roots: int | None = Field(default=70, ge=1)
-    """Sampled nodes that get rows of several nodes, M; None: all."""
+    """Number M of sampled nodes that get multi-node rows; None: all."""
     batch: int = Field(default=60, ge=1)
-    """Roots of a step, B; of protocols with batches alone."""
+    """Number B of target nodes of a step; only for protocols with batches."""
     root_rate: float | None = Field(default=None, gt=0, le=1)
-    """Probability with which each root joins a step by itself (Poisson sampling); None: batches as
-    the protocol has them. Of proved noise alone, and not of chosen rows."""
+    """Probability with which each target joins a step (Poisson sampling); None: the protocol's
+    batches. Only with proved noise, and not for chosen rows."""
     epochs: int = Field(default=200, ge=1)
-    """With full batches: steps."""
+    """Epochs; steps with full batches."""
     learning_rate: float = Field(default=0.005, gt=0)
     optimizer: Literal["adam", "sgd"] = "adam"
     clip: float = Field(default=1.0, gt=0)
-    """Norm C that the gradient of a root is clipped to."""
+    """Clip norm C of a target's gradient."""
     row_clip: float = Field(default=0.01, gt=0)
-    """Norm C1 that a row with Gaussian noise is clipped to."""
+    """Clip norm C1 of a row with Gaussian noise."""
     entry_clip: float = Field(default=0.001, gt=0)
-    """Value C2 that entries of chosen rows are clipped to."""
+    """Clip value C2 of entries of chosen rows."""
     others: int = Field(default=1, ge=0)
-    """Rows beside its own that hold a node at most, R; where the protocol truncates."""
+    """Maximum number R of other nodes' rows that contain a node; only if the protocol truncates."""
     anchor: float = Field(default=0.0, ge=0, lt=1)
-    """Weight of the root itself in its row beside the private part; needs no data."""
+    """Weight of the target itself in its row, in addition to the private part; needs no data."""
     training_epsilon: float | None = Field(default=None, gt=0)
-    """Part of ε that training gets, of protocols with published noise; None: half of it."""
+    """Part of ε for training, in protocols with published noise; None: half."""
     propagations: int = Field(default=2, ge=0)
-    """Steps of averaging over the test graph at prediction; 0: each node by itself."""
+    """Averaging steps over the test graph at prediction; 0: each node alone."""
     unit_rows: bool = False
-    """Whether features are scaled to norm 1 first; by default they are as stored."""
+    """Whether features are first scaled to norm 1; by default they are used as stored."""
     attacked: bool = False
-    """Whether degrees are guessed from hidden layers, where the protocol shows the sample."""
+    """Whether degrees are guessed from hidden layers, if the protocol publishes facts on the
+    sample."""
     drawn: bool = False
-    """Whether hidden layers are drawn too."""
+    """Whether hidden layers are also drawn."""
 
 
 def sampled_nodes(share: float, n_train: int) -> int:
-    """Return how many of the training nodes are sampled: ceil(share · n)."""
+    """Return the number of sampled training nodes: ceil(share · n)."""
     return math.ceil(round(share * n_train, 9))
 
 
@@ -117,14 +118,14 @@ class Sample:
     features: scipy.sparse.csr_matrix
     labels: np.ndarray
     edge_index: np.ndarray
-    """(2, E) among the sampled nodes, by their places."""
+    """(2, E) edges among the sampled nodes, by their positions."""
     rate: float
 
     @classmethod
     def of(cls, data: Data, places: np.ndarray) -> Sample:
         """Take the training nodes at ``places`` (m,), which are in random order.
 
-        The order matters: sorted by number, one exchanged node would shift all places.
+        The order matters: if sorted by number, one exchanged node would shift all positions.
         """
         train = np.flatnonzero(data.task.graph.train_mask)
         nodes = train[places]
@@ -143,18 +144,18 @@ class Sample:
 
     @cached_property
     def walk(self) -> scipy.sparse.csr_matrix:
-        """The induced graph with loops."""
+        """Adjacency matrix of the induced graph with self-loops."""
         from private_graphs.graphs.pagerank import with_loops
 
         return with_loops(self.edge_index, self.size)
 
     @cached_property
     def degrees(self) -> np.ndarray:
-        """(m,) without loops."""
+        """(m,) degrees without self-loops."""
         return np.bincount(self.edge_index.ravel(), minlength=self.size)
 
     def pagerank(self, n_roots: int) -> np.ndarray:
-        """Return (M, m) rows of the first nodes; computed once."""
+        """Return (M, m) PageRank rows of the first M nodes; cached."""
         from private_graphs.graphs.pagerank import pagerank_rows
 
         if n_roots not in self._pagerank:
@@ -167,22 +168,24 @@ class Sample:
 
 
 def shared_sample(task: NodeTask, request: Request) -> str:
-    """Return the name of the sample that a request reads with others (``SecretSample.shared``):
-    that of its seed where a protocol repeats what was published, with a kept seed; else none."""
+    """Return the name of the sample that a request shares with others (``SecretSample.shared``).
+
+    It is that of the seed if a protocol repeats published work with a kept seed; otherwise empty.
+    """
     own = request.streams.secret or task.protocol.calibration == "proved"
     return "" if own else f"seed {request.seed}"
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A task as arrays, its features as stored or with unit rows, and samples by seed."""
+    """Arrays of a task, with features as stored or as unit rows, and samples by seed."""
 
     task: NodeTask
     features: scipy.sparse.csr_matrix
 
     @classmethod
     def of(cls, task: NodeTask, unit: bool) -> Data:
-        """Read the task."""
+        """Convert a task."""
         features = task.graph.features
         matrix = scipy.sparse.csr_matrix(
             features if isinstance(features, np.ndarray) else features.to_scipy()
@@ -190,7 +193,7 @@ class Data:
         return cls(task, unit_rows(matrix) if unit else matrix)
 
     def sample(self, request: Request, door: Door) -> Sample:
-        """Return the sample of a request: of its own where it is priced, else of its seed."""
+        """Return a request's sample: its own if the sample is in the plan, else its seed's."""
         shared, share = None, request.settings.sample
         if shared_sample(self.task, request):
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
@@ -199,7 +202,7 @@ class Data:
         sample = Sample.of(self, places)
         if shared is None or share == 1:
             return sample
-        # which knows its PageRank
+        # which caches its PageRank
         return self._samples.setdefault((request.seed, share, places.tobytes()), sample)
 
     @cached_property
@@ -215,23 +218,23 @@ class Data:
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
-        """Validation and test nodes that are predicted."""
+        """Validation and test nodes, for prediction."""
         graph = self.task.graph
         return Side.of(self, graph.validation_mask), Side.of(self, graph.test_mask)
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Public nodes with the edges among them: the mean over a node and its neighbours."""
+    """Public nodes with their edges, as a matrix of means over a node and its neighbours."""
 
     features: scipy.sparse.csr_matrix
     mean: scipy.sparse.csr_matrix
     scored: np.ndarray
-    """Places of the nodes with a label."""
+    """Positions of the nodes with a label."""
 
     @classmethod
     def of(cls, data: Data, mask: np.ndarray) -> Side:
-        """Induce the graph of the nodes of ``mask``, with loops."""
+        """Induce the graph of the nodes of ``mask``, with self-loops."""
         from private_graphs.graphs.pagerank import with_loops
 
         nodes = np.flatnonzero(mask)
@@ -282,14 +285,14 @@ def outputs(
     dropout: float,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Return (n, classes): what the network says of each node by itself."""
+    """Return (n, classes): the network's outputs for each node alone."""
     first = np.maximum(hidden(theta, features, dropout, generator), 0)
     second = theta[features.shape[1] * first.shape[1] :].reshape(first.shape[1], -1)
     return _dropped(first, dropout, generator) @ second.astype(np.float64)
 
 
 def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
-    """Return what a run is going to release, up to noise."""
+    """Return the planned releases of a run, without noise scales."""
     protocol: ApprProtocol = task.protocol
     n_train = int(task.graph.train_mask.sum())
     size = sampled_nodes(settings.sample, n_train)
@@ -317,7 +320,7 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
 
 
 def parts_of(plan: Plan, request: Request) -> tuple[float, float]:
-    """Return ε of the rows and of training, of published noise; infinity: none."""
+    """Return ε of the rows and of training with published noise; infinity: no noise."""
     total, training = request.epsilon, request.settings.training_epsilon
     if not plan.has_rows:
         return math.inf, total if training is None else training
@@ -334,7 +337,7 @@ def parts_of(plan: Plan, request: Request) -> tuple[float, float]:
 def batches_of(
     plan: Plan, protocol: ApprProtocol, usable: np.ndarray, descent: Descent
 ) -> np.ndarray:
-    """Return (T, B) roots of every step, -1 where a batch is smaller or a root has no label."""
+    """Return (T, B) target nodes of every step; -1 as padding, or for targets without a label."""
     n, size = plan.n_roots, plan.batch
     per_epoch = -(-n // size)
     if plan.root_rate is not None:
@@ -356,7 +359,7 @@ def batches_of(
 
 
 def _table(joined: Sequence[np.ndarray]) -> np.ndarray:
-    """Return (steps, widest batch): the roots that join each step, -1 behind them."""
+    """Return (steps, widest batch): the targets that join each step, padded with -1."""
     batches = np.full((len(joined), max(1, *map(len, joined))), -1)
     for batch, roots in zip(batches, joined, strict=True):
         batch[: len(roots)] = roots
@@ -376,9 +379,9 @@ def rows_of(
     queries: Sequence[Query],
     anchor: float = 0.0,
 ) -> scipy.sparse.csr_matrix:
-    """Return (roots, m): the rows of all roots, after the rules of their columns.
+    """Return (roots, m): the rows of all target nodes, after the protocol's column rule.
 
-    ``queries`` are those of the rows; none without DP.
+    ``queries`` are the queries of the rows; none without DP.
     """
     n, none = plan.private_roots, (None, None)
     if plan.kind == "one_hot":
@@ -407,9 +410,9 @@ def rows_of(
 
 
 def _bound(plan: Plan, noise: Noise, rows: scipy.sparse.csr_matrix) -> float:
-    """ε that a run proves at ``BOUND_DELTA``, whatever the δ of its claim.
+    """Return the ε that a run proves at ``BOUND_DELTA``, whatever the δ of its claim.
 
-    With the R that its own rows have: these are released before they are trained on.
+    R is that of the run's own rows: these are released before training on them.
     """
     others = 0 if plan.kind == "one_hot" else most_rows(rows)
     released = events(replace(plan, others=others), noise)
@@ -426,7 +429,7 @@ def _bound(plan: Plan, noise: Noise, rows: scipy.sparse.csr_matrix) -> float:
 
 
 def _shown(plan: Plan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[str, Any]:
-    """What the rows of the M roots hold; computed from the sampled graph."""
+    """Return statistics of the M targets' rows, computed from the sampled graph."""
     chosen = rows[: plan.private_roots] != 0
     own = chosen.diagonal().mean()
     neighbours = scipy.sparse.csr_matrix(sample.walk - scipy.sparse.eye(sample.size))
@@ -504,7 +507,7 @@ class _Run:
             if request.private:
                 found = {"epsilon_bound": _bound(plan, noise, rows),
                          "others_found": most_rows(rows)}  # fmt: skip
-                # Exact rows are not released: what is counted in them reads private edges.
+                # Exact rows are not released: statistics of them would read private edges.
                 (measured if plan.has_rows else evaluated).update(found)
         if protocol.shows_sample:
             evaluated |= _shown(plan, sample, rows)
@@ -545,9 +548,9 @@ def _events(plan: Plan, noise: Noise, task: NodeTask, request: Request) -> tuple
 def noise_of(
     plan: Plan, task: NodeTask, request: Request, multiplier: float | None = None
 ) -> tuple[Noise, tuple[float, float]]:
-    """Return the noise of a run, and ε of rows and training as published.
+    """Return the noise of a run, and the ε of rows and training as published.
 
-    ``multiplier`` is that of the steps of a run which was calibrated before.
+    ``multiplier`` is the noise multiplier of a run that was calibrated before.
     """
     if task.protocol.calibration == "proved":
         noise = proved_noise(plan, request.epsilon, multiplier) if request.private else Noise()

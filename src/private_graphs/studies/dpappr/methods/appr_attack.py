@@ -1,8 +1,8 @@
-"""What the hidden layer of training nodes tells: their degrees, and a picture of their classes.
+"""Attacks on hidden layers of training nodes: their degrees, and a picture of their classes.
 
-Zhang (2021), Section 5.4.2 and Figures 5.6-5.7, after Duddu et al. (2020). No ε covers any of it:
-a hidden layer is a function of a training node's own features, and degrees are of the private
-graph. Rows that have it say that their inference leaks.
+Zhang (2021), Section 5.4.2 and Figures 5.6-5.7, after Duddu et al. (2020). No ε covers the attacks'
+input: a hidden layer is a function of a training node's own features, and degrees are those of the
+private graph. The statements of such rows say that inference leaks.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import numpy as np
 _FOLDS = 5
 _PERPLEXITY = 30
 SIDE = 96
-"""Pixels of a picture."""
+"""Side length of a picture, in pixels."""
 
 
 def layer_attack(
     layer: np.ndarray, degrees: np.ndarray, labels: np.ndarray, seed: int
 ) -> dict[str, float]:
-    """Return how well ridge regression on ``layer`` (m, 32) finds ``degrees``, and the silhouette.
+    """Return how well ``layer`` (m, 32) predicts ``degrees`` by ridge regression, and silhouette.
 
-    ``degree_rmse`` is the cross-validated root mean squared error over the standard deviation of
-    the degrees: 1 or more is no better than one number for all, and shows neither a leak nor
-    protection. ``degree_auc`` is the area under the curve of degree > 0. Both are NaN where all
-    degrees are equal.
+    ``degree_rmse`` is the cross-validated root mean squared error divided by the standard deviation
+    of the degrees: 1 or more is no better than a constant, and shows neither a leak nor protection.
+    ``degree_auc`` is the area under the curve of degree > 0. Both are NaN if all degrees are equal.
     """
     from sklearn.linear_model import Ridge
     from sklearn.metrics import roc_auc_score, silhouette_score
@@ -49,7 +48,7 @@ def layer_attack(
 
 
 def picture(layer: np.ndarray, labels: np.ndarray, seed: int) -> str:
-    """Return [[x, y, class], …] of the nodes as JSON: places by t-SNE, in pixels of ``SIDE``."""
+    """Return [[x, y, class], …] of the nodes as JSON: t-SNE positions, in pixels of ``SIDE``."""
     from sklearn.manifold import TSNE
 
     perplexity = min(_PERPLEXITY, (len(layer) - 1) / 3)

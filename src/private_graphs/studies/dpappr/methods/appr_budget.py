@@ -1,8 +1,8 @@
-"""DP-APPR: noise for a budget, as published and as proved, and the events that it makes.
+"""DP-APPR: noise for a budget, as published and as proved, and the resulting events.
 
-Zhang (2021), Section 5.3: rows of M roots are private vectors (Theorems 6 and 7, Corollary 3), then
-DP-SGD on roots (Theorem 8); a sample of a share q′ of the nodes "amplifies" each part to q′·ε. What
-is proved instead: docs/privacy.md §9.
+Zhang (2021), Section 5.3: rows of M target nodes are private vectors (Theorems 6 and 7, Corollary
+3), then DP-SGD on the targets (Theorem 8); a sample of a share q′ of the nodes "amplifies" each
+part to q′·ε. What is proved instead: docs/privacy.md §9.
 """
 
 from __future__ import annotations
@@ -32,31 +32,33 @@ from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 from private_graphs.protocols import Protocol
 
 Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]
-"""What stands in the rows."""
+"""Content of the rows."""
 SAMPLED_KINDS = ("gaussian", "one_hot", "random")
-"""Kinds of rows beside which roots may be sampled for each step: there is no zCDP of Poisson sums,
-with which choices compose, and exact rows let all of a step change."""
+"""Row kinds that allow Poisson sampling of targets: Poisson sums have no zCDP bound with which
+choices could compose, and with exact rows every term of a step may change."""
 _UP = 1 + 1e-9
-"""Noise is rounded up by so much, that the price stays below what was asked for."""
+"""Factor by which noise is rounded up, so that the privacy cost stays below the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApprProtocol(Protocol):
-    """How rows, batches and noise were made."""
+    """Construction of rows, batches and noise."""
 
     unrooted: Literal["one_hot", "absent"]
-    """Sampled nodes beyond the M roots: train on their own features, or take no part."""
+    """Sampled nodes beyond the M targets: train on their own features, or are left out."""
     columns: Literal["normalise", "clip"]
-    """Column sums of rows: all made 1, or cut to 1 where they are larger."""
+    """Column sums of rows: all scaled to 1, or reduced to 1 if larger."""
     batches: Literal["fixed_cycle", "shuffled", "full"]
-    """The first epoch's partition in every epoch, its last batch filled from the one before; a new
-    order every epoch; or all roots in every step."""
+    """Batches: the first epoch's partition in every epoch, its last batch filled from the one
+    before; a new order every epoch; or all targets in every step."""
     dropout: float
-    """Of inputs and hidden units, at prediction too: the authors' code has no switch."""
+    """Dropout of inputs and hidden units, also at prediction: the authors' code never turns it
+    off."""
     truncates: bool
-    """Whether a node stays in few rows beside its own."""
+    """Whether the number of other nodes' rows that contain a node is bounded."""
     shows_sample: bool
-    """Whether rows tell of the sampled graph: edges, degrees, who is in a row."""
+    """Whether rows are published with facts about the sampled graph: edges, degrees, rows'
+    members."""
 
 
 PROTOCOLS: dict[str, ApprProtocol] = {
@@ -109,16 +111,16 @@ PROTOCOLS: dict[str, ApprProtocol] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What runs of one kind with the same settings release, up to noise."""
+    """Releases of runs of one kind with equal settings, without noise scales."""
 
     kind: Kind
     rate: float
-    """Sampled nodes in training nodes, q′."""
+    """Sampled share of the training nodes, q′."""
     n_sampled: int
     private_roots: int
-    """M: roots with rows of several nodes."""
+    """Number M of target nodes with multi-node rows."""
     n_roots: int
-    """All that train."""
+    """Number of all target nodes that train."""
     top: int
     epochs: int
     steps: int
@@ -127,58 +129,58 @@ class Plan:
     entry_clip: float
     clip_norm: float
     others: int | None
-    """R: most rows beside its own that hold a node; None: no bound."""
+    """Maximum number R of other nodes' rows that contain a node; None: no bound."""
     per_batch: bool
-    """Noise has its multiplier in units of B·C: the step may change as a whole."""
+    """Whether the noise multiplier is in units of B·C, because the whole step may change."""
     overlaps: bool
-    """Whether a root can be in two batches of an epoch."""
+    """Whether a target can be in two batches of an epoch."""
     delta: float
     root_rate: float | None = None
-    """Probability with which a root joins a step; None: batches are parts of the roots."""
+    """Probability with which a target joins a step; None: batches partition the targets."""
 
     @property
     def divisor(self) -> float:
-        """What divides the noisy sum of a step: a public constant."""
+        """Return the public divisor of a step's noisy sum."""
         return self.batch if self.root_rate is None else self.root_rate * self.n_roots
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows are released of private edges."""
+        """Whether rows that read private edges are released."""
         return self.kind in ("gaussian", "chosen", "chosen_values")
 
     @property
     def inner_delta(self) -> float:
-        """δ of what is inside the secret sample."""
+        """δ of the mechanisms inside the secret sample."""
         return self.delta / self.rate
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise of rows and of training; None where there is none."""
+    """Noise of rows and of training; None: no noise."""
 
     row_std: float | None = None
-    """Standard deviation of each entry of a row."""
+    """Noise standard deviation of each entry of a row."""
     choice: float | None = None
-    """ε of Algorithm 8: entries have Gumbel(C2/ε) noise."""
+    """ε of Algorithm 8, whose entries have Gumbel(C2/ε) noise."""
     values: float | None = None
     """ε of all K values of a row."""
     multiplier: float | None = None
-    """Of the noise of a step, in units of C, or of B·C."""
+    """Noise multiplier of a step, in units of C or of B·C."""
 
 
 def row_epsilon(epsilon: float, rows: int, delta: float) -> float:
-    """Return ε of one of ``rows`` rows that Theorems 6 and 7 let (ε, δ) pay for."""
+    """Return the ε of each of ``rows`` rows that compose to (ε, δ) by Theorems 6 and 7."""
     return epsilon / (2 * math.sqrt(rows * math.log(math.e + epsilon / delta)))
 
 
 def choices_epsilon(epsilon: float, top: int, delta: float) -> float:
-    """Return ε of ``top`` choices in one row by Corollary 3."""
+    """Return the total ε of ``top`` choices in one row by Corollary 3."""
     many = math.sqrt(2 * top * -math.log(delta))
     return 2 * min(top * epsilon, top * epsilon * math.tanh(epsilon) + epsilon * many)
 
 
 def classical_std(epsilon: float, delta: float, clip: float) -> float:
-    """Return the noise of a row by the thesis: sqrt(2 ln(1.25/δ))·C1/ε, for any ε."""
+    """Return the thesis's noise of a row: sqrt(2 ln(1.25/δ))·C1/ε, for any ε."""
     return math.sqrt(2 * math.log(1.25 / delta)) * clip / epsilon
 
 
@@ -186,10 +188,10 @@ def classical_std(epsilon: float, delta: float, clip: float) -> float:
 def published_noise(
     plan: Plan, rows: float, training: float, multiplier: float | None = None
 ) -> Noise:
-    """Return the thesis's noise for ε of the rows and of training; infinity: none of it.
+    """Return the thesis's noise for ε of the rows and of training; infinity: no noise.
 
-    Each part has δ/2, and is calibrated inside the sample at ε/q′ and δ/q′; ``multiplier`` where
-    that of the steps is known.
+    Each part has δ/2, and is calibrated inside the sample at ε/q′ and δ/q′; ``multiplier`` is the
+    steps' multiplier, if known.
     """
     delta = plan.inner_delta / 2
     if math.isfinite(training) and multiplier is None:
@@ -215,7 +217,7 @@ def published_noise(
 
 
 def claim(plan: Plan, rows: float, training: float) -> Claim:
-    """Return what the thesis prints: the sum of the parts, each times q′."""
+    """Return the ε that the thesis prints: the sum of the parts, each times q′."""
     words = f"q′·ε of {plan.steps} steps by Rényi DP at q = B/m"
     total = training
     if plan.has_rows:
@@ -226,9 +228,9 @@ def claim(plan: Plan, rows: float, training: float) -> Claim:
 
 @lru_cache(maxsize=1024)
 def proved_noise(plan: Plan, epsilon: float, multiplier: float | None = None) -> Noise:
-    """Return the noise at which everything together proves ε: halves for rows and training.
+    """Return the noise for which all releases together prove ε: halves for rows and training.
 
-    Halves of μ² where all noise is Gaussian, else of ρ; ``multiplier`` where that of the steps is
+    Halves of μ² if all noise is Gaussian, else of ρ; ``multiplier`` is the steps' multiplier, if
     known.
     """
     inner = inner_epsilon(epsilon, plan.rate) if plan.rate < 1 else epsilon
@@ -260,7 +262,7 @@ def proved_noise(plan: Plan, epsilon: float, multiplier: float | None = None) ->
 
 
 def _rho(epsilon: float, delta: float) -> float:
-    """ρ whose zCDP implies ε at delta, by both conversions."""
+    """Return the largest ρ whose zCDP implies ε at delta, by both conversions."""
 
     def excess(log_rho: float) -> float:
         rho = math.exp(log_rho)
@@ -276,11 +278,11 @@ def _multiplier(plan: Plan, mu: float) -> float:
 
 
 def _training(plan: Plan) -> tuple[float, int]:
-    """How far a replaced node moves the batches of an epoch together, in units of C, and how often.
+    """Return how far a replaced node changes an epoch's batches, in units of C, and how often.
 
-    It changes t = R + 1 clipped gradients at most, k of them in a batch: 2k, with k <= min(t, B)
-    and Σk = t over the batches that visit each root once, so that Σ(2k)² <= 4t·min(t, B); twice
-    that where batches overlap. Where all of a batch may change it is 2B, in every step.
+    At most t = R + 1 clipped gradients change, k of them in a batch: 2k, with k <= min(t, B) and Σk
+    = t over the batches that visit each target once, so that Σ(2k)² <= 4t·min(t, B); twice that if
+    batches overlap. If all of a batch may change the sensitivity is 2B, in every step.
     """
     if plan.per_batch:
         return 2.0 * plan.batch, plan.steps
@@ -292,14 +294,16 @@ _WORDS = {"unit": "node", "relation": "replace"}
 
 
 def events(plan: Plan, noise: Noise, shared: str = "") -> tuple[Event, ...]:
-    """Return what a run released, with what one replaced node moves; ``shared`` names the sample
-    where other runs read it too."""
+    """Return the events of a run, with the sensitivity to one replaced node.
+
+    ``shared`` names the sample if other runs also read it.
+    """
     found = releases(plan, noise)
     return found if plan.rate == 1 else (SecretSample(found, plan.rate, shared),)
 
 
 def releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
-    """Return what is released of the sampled nodes."""
+    """Return the releases about the sampled nodes."""
     found: list[Query] = []
     rows, top = plan.private_roots, plan.top
     if noise.row_std is not None:

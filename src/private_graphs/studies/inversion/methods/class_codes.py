@@ -1,14 +1,14 @@
-"""What each class looks like, released once: as the number of a public picture, or as a noisy mean.
+"""One-shot release of each class's appearance: the number of a public picture, or a noisy mean.
 
-Class level leaves no room for training in steps: the mean of a class has to be told from any other
-with one small budget. Both releases end in a cell of a public codebook, the pictures of the
-validation side without their labels, whose picture then stands for the class.
+Class level leaves no budget for iterative training: one small budget must distinguish the mean of a
+class from any other. Both releases select a cell of a public codebook (the pictures of the
+validation side without their labels), whose picture then represents the class.
 
-``codes``: every class reports the cell that its images are nearest to by k-ary randomised response
-over B cells, the true one with probability e^ε / (e^ε + B - 1) (Kairouz, Oh & Viswanath 2016).
-All images of a class at once change one report, whose probability then changes by a factor of e^ε
-at most. ``means``: the mean of a class in d public dimensions, of norm at most 1, gets Gaussian
-noise; all images of a class at once move one mean by at most 2. Proofs: docs/studies/inversion.md.
+``codes``: every class reports the cell nearest to its images by k-ary randomised response over B
+cells, the true one with probability e^ε / (e^ε + B - 1) (Kairouz, Oh & Viswanath 2016). All images
+of a class together change one report, whose probability then changes by a factor of at most e^ε.
+``means``: the mean of a class in d public dimensions, of norm at most 1, gets Gaussian noise; all
+images of a class together change one mean by at most 2. Proofs: docs/studies/inversion.md.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ COMPARED = (
     "among them; on these faces that choice is not priced"
 )
 _RIDGE = 0.1
-"""Of the whitening, in units of the largest variance."""
+"""Ridge of the whitening, in units of the largest variance."""
 _COPIES = 16
-"""Of each public picture, so that a shifted or brighter one is near it too."""
+"""Number of varied copies of each public picture, so that a shifted or brighter one is also
+near."""
 
 
 class CodeSettings(Settings):
-    """Settings of a release of classes."""
+    """Settings of a one-shot release of classes."""
 
     release: Literal["codes", "means"] = "codes"
     dimensions: int = Field(default=8, ge=1)
-    """Public dimensions of ``means``."""
+    """Number of public dimensions of ``means``."""
     replaced: bool = False
-    """Whether the images of one class, the seed modulo their number, are public ones of the next
-    class: the neighbour that tells how sure anybody can be of a class
-    (``docs/studies/inversion.md``). One class still moves one report."""
+    """Whether the images of one class (the seed modulo the number of classes) are replaced by
+    public ones of the next class: the neighbour that measures how certain anyone can be about a
+    class (``docs/studies/inversion.md``). One class still changes one report."""
 
 
 def with_replaced(
     rows: np.ndarray, labels: np.ndarray, public: tuple[np.ndarray, np.ndarray],
     n_classes: int, seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Return (n, d) rows and (n,) labels after class ``seed`` modulo K got others.
+    """Return (n, d) rows and (n,) labels after class ``seed`` modulo K was replaced.
 
-    These are the ``public`` (V, d) rows with (V,) labels of the class after it.
+    The new images are the ``public`` (V, d) rows, with (V,) labels, of the next class.
     """
     place = seed % n_classes
     other = public[0][public[1] == (place + 1) % n_classes]
@@ -96,16 +97,17 @@ def run(
 
 @dataclass(frozen=True)
 class Codebook:
-    """B public pictures, each with varied copies, in features that tell them apart.
+    """B public pictures, each with varied copies, in features that distinguish them.
 
-    Features are whitened by how copies of one picture differ, with a ridge, and have norm 1.
+    Features are whitened by the differences between copies of a picture, with a ridge, and have
+    norm 1.
     """
 
     centre: np.ndarray
     axes: np.ndarray
     """(r, d) directions in which copies differ."""
     scales: np.ndarray
-    """(r,) what each is multiplied by, less that of all others."""
+    """(r,) factor of each direction, minus that of all others."""
     cells: np.ndarray
     """(B, copies, d) features."""
 
@@ -130,17 +132,17 @@ class Codebook:
         return rows / np.where(norms > 0, norms, 1)
 
     def features(self, pixels: np.ndarray) -> np.ndarray:
-        """Return (n, d) features of (n, d) bytes, each picture by itself."""
+        """Return (n, d) features of (n, d) bytes, each computed from its picture alone."""
         return self._whitened(standardised(pixels / 255))
 
     def nearness(self, rows: np.ndarray) -> np.ndarray:
-        """Return (n, B) largest cosine of a picture with a copy of each cell."""
+        """Return (n, B) largest cosine of a picture with the copies of each cell."""
         flat = self.cells.reshape(-1, self.cells.shape[-1])
         return (rows @ flat.T).reshape(len(rows), *self.cells.shape[:2]).max(axis=-1)
 
 
 def _by_class(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """(K, …) mean row of each class; zeros for a class without any."""
+    """Return (K, …) mean row of each class; zeros for a class without rows."""
     means = np.zeros((n_classes, rows.shape[1]))
     for label in range(n_classes):
         if np.any(labels == label):
@@ -149,7 +151,7 @@ def _by_class(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarra
 
 
 def _dimensions(task: ImageTask, settings: CodeSettings) -> int:
-    """Coordinates of a mean."""
+    """Return the number of coordinates of a mean."""
     n_features = math.prod(task.shape[1:])
     return min(settings.dimensions, len(task.validation_pixels) - 1, n_features)
 
@@ -188,9 +190,9 @@ def _released(
     door: Door,
     query: PureQuery | GaussianQuery | None,
 ) -> np.ndarray:
-    """(K,) cells of the classes.
+    """Return the (K,) cells of the classes.
 
-    ``rows`` are of n training pictures: nearness to the cells for codes, features for means.
+    ``rows`` of n training pictures: nearness to the cells for ``codes``, features for ``means``.
     """
     if request.settings.release == "codes":
         nearest = _by_class(rows, labels, task.n_classes).argmax(axis=1)
@@ -208,12 +210,12 @@ def _released(
 
 
 def _in_ball(rows: np.ndarray) -> np.ndarray:
-    """Rows cut to norm at most 1."""
+    """Return rows clipped to norm at most 1."""
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
 
 
 def _noise(query: PureQuery | GaussianQuery | None) -> float:
-    """Noise of a mean in units of its sensitivity; 0 of reports."""
+    """Return the noise of a mean in units of its sensitivity; 0 for reports."""
     return query.noise_std / query.sensitivity if isinstance(query, GaussianQuery) else 0
 
 

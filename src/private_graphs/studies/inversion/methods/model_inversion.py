@@ -1,7 +1,7 @@
-"""Model inversion as a method: attacks the models of another job, and measures what it got.
+"""Model inversion as a method: attacks the models of another job, and measures the reconstructions.
 
-The attack gets released parameters (``unit_gradients.Model``) and public pictures alone, so that
-its row has the price of the model that it attacks. Distances to private pictures evaluate the
+The attack reads only released parameters (``unit_gradients.Model``) and public pictures, so that
+its row has the privacy cost of the attacked model. Distances to private pictures evaluate the
 attack: no guarantee covers them, and under ``sound`` pictures are compared with public ones.
 """
 
@@ -23,15 +23,15 @@ from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask
 
 _SHOWN = 10
-"""Pictures that are kept, of the first classes."""
+"""Number of stored pictures, of the first classes."""
 _TOGETHER = 250_000
-"""Pixels of all pictures that are attacked as one batch, about: what a cache holds."""
+"""Approximate number of pixels that are attacked as one batch: what fits into a cache."""
 _JUDGE_COPIES = 16
-"""Of each public picture, for the judge, where there are few."""
+"""Number of copies of each public picture for the judge, if there are few."""
 _MANY = 20
-"""Public pictures of a class that are enough for a judge without copies."""
+"""Number of public pictures of a class above which the judge needs no copies."""
 _KERNEL, _RIDGE = 4.0, 0.01
-"""Of the judge: exponent of the kernel on unit rows, and the ridge."""
+"""Settings of the judge: exponent of the kernel on unit rows, and the ridge."""
 _COMPARED = (
     "exponent and contrast of the attack with a prior were compared on models without DP of AT&T's "
     "faces; on these faces that choice is not priced"
@@ -57,13 +57,13 @@ class InversionSettings(Settings):
     box: bool = True
     metric: Literal["euclidean", "ssim"] = "ssim"
     parts: int | None = Field(default=None, ge=1)
-    """Parts of a class in the model that is attacked, where the group that is needed has several;
-    the attack does not read it."""
+    """Parts of a class in the attacked model, if the needed group has several; the attack does
+    not read it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InversionProtocol(Protocol):
-    """What pictures are compared with."""
+    """Pictures with which reconstructions are compared."""
 
     compared: Literal["training", "held out"]
 
@@ -88,7 +88,7 @@ PROTOCOLS = (
 def run(
     task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Attack the model of every request; UserError where the needed job has none for it."""
+    """Attack the model of every request; UserError if the needed job has none for it."""
     known, attacked = _models(context), []
     for request in requests:
         if len(request.known) < len(task.validation_labels):
@@ -134,7 +134,7 @@ def _model_of(known: Mapping[tuple[float, int], Model], request: Request) -> Mod
 
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; what is released is the model of the needed job."""
+    """See ``Method.stated``; the release is the model of the needed job."""
     model = _model_of(_models(context), request)
     prior = request.settings.attack == "prior"
     return {
@@ -154,7 +154,7 @@ def _without_pictures(outcome: Outcome) -> Outcome:
 def _attacked(
     task: ImageTask, requests: Sequence[Request], attacked: Sequence[Model], scale: _Scale
 ) -> list[Outcome]:
-    """Attack some models as one batch; all requests have the same settings."""
+    """Attack some models as one batch; all requests have equal settings."""
     from private_graphs.studies.inversion.methods.reconstruct import Attack, attack, sureness
 
     settings: InversionSettings = requests[0].settings
@@ -195,7 +195,7 @@ def _attacked(
 
 @dataclass(frozen=True)
 class _Scale:
-    """What reconstructions of a task are measured with."""
+    """Measures of reconstructions for a task."""
 
     references: object
     judge: object
@@ -231,7 +231,7 @@ class _Scale:
         return cls(references, judge, np.array(nothing), public[first])
 
     def measure(self, pictures: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
-        """Return means over the classes, and (2, K) distances: of pictures and without a model."""
+        """Return means over the classes, and (2, K) distances: with and without a model."""
         distances = self.references.nearest(pictures)
         named = self.judge(pictures)
         nothing = self.nothing.min(axis=0)
@@ -246,9 +246,9 @@ class _Scale:
 
 
 def _judge(public: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return an independent classifier of pictures, fitted on public ones (varied copies of few).
+    """Return an independent classifier of pictures, fitted on public ones (varied copies if few).
 
-    Kernel ridge regression on the classes, of pictures less their mean and scaled to norm 1.
+    Kernel ridge regression on the classes, of centred pictures scaled to norm 1.
     """
     from private_graphs.datasets.photographs import varied
     from private_graphs.training.picture_nets import standardised

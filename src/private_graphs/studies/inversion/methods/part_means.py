@@ -1,12 +1,12 @@
-"""Classes from one noisy sum of the means of their parts, along axes of the public images.
+"""Linear classifier from one noisy sum of part means, along axes of the public images.
 
-A part of a class, a subclass, is named by a keyed hash of the record's number. Every part gives one
-row: the mean of its images' features, cut to norm C. The rows of each class are added up and the
-sums get Gaussian noise, once: all images of one part, changed at once, move one row by 2C at most.
-The sums are then divided by the second moments of the public images: linear discriminants (Fisher
-1936), whose directions the covariance of all images gives as well as that within classes.
-Features: ``methods.scattering``, in the strongest principal coordinates alone, as noise enters by
-each. Proof: docs/studies/inversion.md.
+A part of a class (subclass) is named by a keyed hash of the record's number. Every part gives one
+row: the mean of its images' features, clipped to norm C. The rows of each class are added up and
+the sums get Gaussian noise, once: all images of one part together change one row by at most 2C. The
+sums are then divided by the second moments of the public images: linear discriminants (Fisher
+1936), whose directions the covariance of all images gives as well as that within classes. Features:
+``methods.scattering``, only the strongest principal coordinates, because each adds noise. Proof:
+docs/studies/inversion.md.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from private_graphs.privacy.events import Event, GaussianQuery
 from private_graphs.tasks import ImageTask
 
 RANK = 50
-"""Principal coordinates of the public images."""
+"""Number of principal coordinates of the public images."""
 RIDGE = 0.03
-"""Added to second moments."""
+"""Ridge added to second moments."""
 _MARGIN = 1 - 1e-12
-"""Rounding leaves no norm above the bound."""
+"""Safety margin: rounding leaves no norm above the bound."""
 CONSTANTS = (
     "parts by numbers were compared with parts by public centroids, and bounds of the norm with "
     "each other, on test images of MNIST; rank and ridge on training images of MNIST and "
@@ -39,10 +39,10 @@ CONSTANTS = (
 
 
 class PartSettings(Settings):
-    """Settings of a release of parts."""
+    """Settings of a release of part means."""
 
     parts: int = Field(default=50, ge=1)
-    """Of a class."""
+    """Number of parts of a class."""
 
 
 def run(
@@ -88,7 +88,7 @@ def run(
 
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; ``chosen`` has the norm that means are cut to, and the rank."""
+    """See ``Method.stated``; ``chosen`` has the clip norm of means, and the rank."""
     events: tuple[Event, ...] = ()
     if request.private:
         events = (
@@ -107,7 +107,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
 
 
 def public_norm(public: np.ndarray, n_classes: int) -> float:
-    """Return C: how long the means of as many clusters of public rows (V, r) are on average."""
+    """Return C: the average norm of the means of as many clusters of public rows (V, r)."""
     from sklearn.cluster import KMeans
 
     fitted = KMeans(min(n_classes, len(public)), n_init=1, random_state=0).fit(public)
@@ -117,9 +117,9 @@ def public_norm(public: np.ndarray, n_classes: int) -> float:
 def class_sums_of(
     rows: np.ndarray, labels: np.ndarray, n_classes: int, parts: int, bound: float
 ) -> np.ndarray:
-    """Return (K, r) sums over the parts of each class of their mean row, cut to norm ``bound``.
+    """Return (K, r) sums, over each class's parts, of mean rows clipped to norm ``bound``.
 
-    ``rows`` (n, r), ``labels`` (n,), -1 for an image that takes no part.
+    ``rows`` (n, r), ``labels`` (n,), -1 for an image that is left out.
     """
     part = hashed_parts(len(labels), parts)
     own = np.flatnonzero(labels >= 0)

@@ -1,9 +1,9 @@
-"""Model inversion: pictures of what a classifier takes for its classes, from its parameters alone.
+"""Model inversion: pictures that a classifier assigns to its classes, from its parameters alone.
 
 ``original``: MI-Face (Fredrikson, Jha & Ristenpart, CCS 2015). ``enhanced``: Algorithm 4 of Zhang,
-Emory thesis 2021. ``prior``: ours, the picture in the space of public pictures of other classes
-that the model is surest of. Nothing here sees private data; all models and all classes are attacked
-as one batch, and nothing is random.
+Emory thesis 2021. ``prior``: this project's, the picture with the highest confidence in a space of
+public pictures of other classes. Nothing here reads private data; all models and all classes are
+attacked as one batch, and nothing is random.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _ENOUGH = 0.01
 """Cost at which the original attack stops."""
 _PATIENCE = 100
-"""It also stops where it is no better than so many steps ago."""
+"""It also stops if the cost is no lower than this many steps before."""
 _BETAS, _TAU = (0.9, 0.999), 1e-8
 _REACH, _DECAY = 2, 0.9
 """p and α of the bilateral total variation."""
 _CONTRAST = 2.0
-"""Of a picture of the attack with a prior, in units of that of public pictures."""
+"""Contrast of a picture of the attack with a prior, in units of the public pictures' contrast."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Which attack, and its parameters."""
+    """Kind of attack, and its parameters."""
 
     kind: Literal["original", "enhanced", "prior"]
     steps: int
@@ -40,7 +40,7 @@ class Attack:
     weight: float = 0.0
     """λ of the penalty."""
     box: bool = True
-    """Whether pixels are ½(tanh w + 1), which keeps them in [0, 1]; else any number."""
+    """Whether pixels are ½(tanh w + 1), which keeps them in [0, 1]; otherwise any number."""
 
 
 def variation(
@@ -91,7 +91,7 @@ def doubt(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def surprise(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (R, K) -log p_k likewise."""
+    """Return (R, K) -log p_k and its gradient in the same way."""
     chances = log_softmax(logits, axis=-1)
     own = np.diagonal(chances, axis1=1, axis2=2)
     return -own, np.exp(chances) - np.eye(logits.shape[-1], dtype=logits.dtype)
@@ -119,7 +119,7 @@ def attack(
 
 
 def _original(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
-    """Gradient descent on 1 - p from a black picture; of every picture the best one counts."""
+    """Gradient descent on 1 - p from a black picture; returns the best picture of each descent."""
     pictures = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     best, least = pictures.copy(), np.full(pictures.shape[:2], np.inf, np.float32)
     earlier = np.full((_PATIENCE, *pictures.shape[:2]), np.inf, np.float32)
@@ -150,11 +150,11 @@ class Adam:
 
     @classmethod
     def of(cls, variables: np.ndarray, step: float) -> Adam:
-        """Start for variables of this shape."""
+        """Return the initial state for variables of this shape."""
         return cls(step, np.zeros_like(variables), np.zeros_like(variables))
 
     def move(self, gradient: np.ndarray) -> np.ndarray:
-        """Return what is added to the variables."""
+        """Return the update to add to the variables."""
         first, second = _BETAS
         self.mean = first * self.mean + (1 - first) * gradient
         self.square = second * self.square + (1 - second) * gradient**2
@@ -162,7 +162,7 @@ class Adam:
 
 
 def _enhanced(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
-    """Adam on 1 - p + λ penalty; the gradient is taken through the box by w."""
+    """Adam on 1 - p + λ penalty; the gradient is by w, through the box."""
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     if not chosen.box:
         variables += 0.5
@@ -186,9 +186,9 @@ def _prior(
 ) -> np.ndarray:
     """Adam on -log p + λ‖z‖² / 2, where a picture is a public mean plus smooth detail.
 
-    Detail is z with the square root of the public pictures' amplitude at each frequency; in the end
-    its contrast is twice theirs. For class k mean and amplitudes are of public pictures of the
-    other classes alone.
+    Detail is z times the square root of the public pictures' amplitude at each frequency; at the
+    end its contrast is twice theirs. For class k, mean and amplitudes come from public pictures of
+    the other classes only.
     """
     pixels, labels = public
     shape = (net.height, net.width)
@@ -222,14 +222,14 @@ def _prior(
 
 
 def without_model(public: np.ndarray, height: int, width: int) -> dict[str, np.ndarray]:
-    """Return (h, w) pictures of an attacker who has no model: black, grey, the public mean."""
+    """Return (h, w) pictures of an attacker without a model: black, grey, the public mean."""
     grey = np.full((height, width), 0.5)
     mean = public.mean(axis=0).reshape(height, width)
     return {"black": np.zeros((height, width)), "grey": grey, "public mean": mean}
 
 
 def sureness(net: Net, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
-    """Return (R, K) probabilities that R models give class k at picture k of (R, K, h, w)."""
+    """Return (R, K) probabilities that R models assign to class k for picture k of (R, K, h, w)."""
     rows = pictures.reshape(*pictures.shape[:2], -1).astype(np.float32)
     chances = softmax(net.logits(np.asarray(parameters, np.float32), rows), axis=-1)
     return np.diagonal(chances, axis1=1, axis2=2)

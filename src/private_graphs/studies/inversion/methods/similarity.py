@@ -1,4 +1,4 @@
-"""How near pictures are to each other: Euclidean distance, and 1 - SSIM (Wang et al. 2004).
+"""Distances between pictures: Euclidean distance, and 1 - SSIM (Wang et al. 2004).
 
 SSIM with a Gaussian window of 11 x 11 (σ = 1.5), K1 = .01, K2 = .03, pixels in [0, 1], over the
 valid region, as ``skimage.metrics.structural_similarity`` with ``gaussian_weights=True,
@@ -16,12 +16,12 @@ Metric = Literal["euclidean", "ssim"]
 _WINDOW, _SIGMA = 11, 1.5
 _C1, _C2 = 0.01**2, 0.03**2
 _TOGETHER = 16
-"""References that a picture is compared with at a time: few enough for the cache."""
+"""Number of references that a picture is compared with at a time, so that they fit in the cache."""
 
 
 @lru_cache(maxsize=8)
 def _blur(side: int) -> np.ndarray:
-    """(side, side - 10) matrix of the valid part of a blur along one axis."""
+    """Return the (side, side - 10) matrix of the valid part of a blur along one axis."""
     places = np.arange(_WINDOW) - _WINDOW // 2
     weights = np.exp(-(places**2) / (2 * _SIGMA**2))
     weights /= weights.sum()
@@ -43,7 +43,7 @@ def ssim(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 class _Seen:
-    """Images with what SSIM needs of each alone."""
+    """Images with precomputed terms of SSIM."""
 
     def __init__(self, images: np.ndarray) -> None:
         self.images = np.asarray(images, np.float64)
@@ -65,7 +65,7 @@ class _Seen:
         return (top / bottom).mean(axis=(-1, -2))
 
     def distances(self, others: _Seen) -> np.ndarray:
-        """(T, m) distances of T images to m others."""
+        """Return (T, m) distances of T images to m others."""
         begins = range(0, len(others.images), _TOGETHER)
         parts = [others[begin : begin + _TOGETHER] for begin in begins]
         return np.array([
@@ -82,13 +82,13 @@ class _Flat:
         self.squares = np.square(self.rows).sum(1)
 
     def distances(self, others: _Flat) -> np.ndarray:
-        """(T, m) distances of T images to m others."""
+        """Return (T, m) distances of T images to m others."""
         squared = self.squares[:, None] + others.squares - 2 * self.rows @ others.rows.T
         return np.sqrt(np.maximum(squared, 0.0))
 
 
 class References:
-    """Pictures of each class that reconstructions are compared with."""
+    """Pictures of each class with which reconstructions are compared."""
 
     def __init__(self, metric: Metric, pictures: np.ndarray, labels: np.ndarray) -> None:
         """Take (n, h, w) pictures in [0, 1] and their (n,) labels."""
@@ -98,15 +98,15 @@ class References:
         self._first = self._measured(np.array([each[0] for each in own]))
 
     def nearest(self, pictures: np.ndarray) -> np.ndarray:
-        """Return (K,) the least distance of picture k to a reference of class k."""
+        """Return (K,) smallest distance of picture k to the references of class k."""
         return np.array([
             self._measured(picture[None]).distances(own).min()
             for picture, own in zip(pictures, self._own, strict=True)
         ])  # fmt: skip
 
     def identified(self, pictures: np.ndarray) -> np.ndarray:
-        """Return (K,) bool: whether the first reference of class k is the nearest to picture k of
-        the first ones of all classes. Ties count as wrong."""
+        """Return (K,) bool: whether the nearest of all classes' first references to picture k is
+        that of class k. Ties count as wrong."""
         found = self._measured(pictures).distances(self._first)
         own = np.diagonal(found)
         return (found <= own[:, None]).sum(axis=1) == 1

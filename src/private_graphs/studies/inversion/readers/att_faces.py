@@ -18,7 +18,7 @@ from private_graphs.errors import UserError
 _PEOPLE, _PHOTOGRAPHS, _WIDTH, _HEIGHT = 40, 10, 92, 112
 _HEADER = b"P5\n%d %d\n255\n" % (_WIDTH, _HEIGHT)
 _COPIES = 22
-"""Of each photograph, itself among them: 220 per person, as in Zhang 2021, §4.5.1."""
+"""Copies of each photograph, including itself: 220 per person, as in Zhang 2021, §4.5.1."""
 
 
 def read_photograph(path: Path) -> np.ndarray:

@@ -22,12 +22,12 @@ _SEED = 20215
 _PEOPLE, _PHOTOGRAPHS, _HEIGHT, _WIDTH = 12, 30, 28, 24
 _COPIES = 7
 _COARSE = 4
-"""Pixels between two random values of a texture."""
+"""Distance in pixels of two random values of a texture."""
 _NAME = "faces-idx3-ubyte"
 
 
 def _texture(rng: np.random.RandomState, strength: int) -> np.ndarray:
-    """(h, w) smooth random integers between about ± strength: random values, interpolated."""
+    """Return (h, w) smooth random integers between about ± strength, by interpolation."""
     values = rng.randint(-strength, strength + 1, size=(_HEIGHT // _COARSE + 2, _WIDTH // 4 + 2))
     rows, row = np.divmod(np.arange(_HEIGHT), _COARSE)
     columns, column = np.divmod(np.arange(_WIDTH), _COARSE)
@@ -39,7 +39,7 @@ def _texture(rng: np.random.RandomState, strength: int) -> np.ndarray:
 
 
 def _person(rng: np.random.RandomState) -> np.ndarray:
-    """(h, w) integers: the face of one person in even light."""
+    """Return (h, w) integers: the face of one person in even light."""
     y, x = np.mgrid[:_HEIGHT, :_WIDTH]
     y, x = y - _HEIGHT // 2, x - _WIDTH // 2
     tall, broad = rng.randint(10, 14), rng.randint(7, 11)
@@ -65,7 +65,7 @@ def _photograph(rng: np.random.RandomState, face: np.ndarray) -> np.ndarray:
 
 
 def write_faces(raw_dir: Path) -> list[Path]:
-    """Generate the idx file of all photographs; one already there unchanged is not touched."""
+    """Generate the idx file of all photographs, unless the same file already exists."""
     rng = np.random.RandomState(_SEED)
     faces = [_person(rng) for _ in range(_PEOPLE)]
     images = np.array([_photograph(rng, face) for face in faces for _ in range(_PHOTOGRAPHS)])
@@ -77,7 +77,7 @@ def write_faces(raw_dir: Path) -> list[Path]:
 
 
 def read(folder: Path, view: DataView) -> ParsedImages:
-    """Read the photographs of a folder; those of a person stand together."""
+    """Read the photographs of a folder; those of a person are adjacent."""
     images = read_idx(folder / _NAME, 3)
     return split(images.reshape(_PEOPLE, _PHOTOGRAPHS, _HEIGHT, _WIDTH), view, _COPIES)
 

@@ -1,7 +1,7 @@
-"""Faces94 (Spacek): 153 people before a green curtain, 20 colour photographs each of 180 x 200.
+"""Faces94 (Spacek): 153 people in front of a green curtain, 20 photographs each of 180 x 200.
 
-A zip of JPEG files ``.../PERSON/NAME.NUMBER.jpg``; made grey, and 60 x 70 pixels by means. People
-are numbered in the order of their folders' paths.
+A zip of JPEG files ``.../PERSON/NAME.NUMBER.jpg``; converted to grey, and averaged to 60 x 70
+pixels. People are numbered in the order of their folders' paths.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from private_graphs.errors import UserError
 _PEOPLE, _PHOTOGRAPHS, _WIDTH, _HEIGHT = 153, 20, 180, 200
 _SMALL_WIDTH, _SMALL_HEIGHT = 60, 70
 _COPIES = 11
-"""Of each photograph, itself among them: 220 per person, as in Zhang 2021, §4.5.1."""
+"""Copies of each photograph, including itself: 220 per person, as in Zhang 2021, §4.5.1."""
 _LARGEST = 1_000_000
-"""Bytes of a photograph at most."""
+"""Maximum number of bytes of a photograph."""
 
 
 def read_photograph(content: bytes, where: str) -> np.ndarray:
@@ -42,7 +42,7 @@ def read_photograph(content: bytes, where: str) -> np.ndarray:
             grey = image.convert("L")
     except UserError:
         raise
-    except Exception as error:  # what a malformed picture causes has no common base
+    except Exception as error:  # exceptions for malformed pictures have no common base class
         raise UserError(
             f"{where}: no JPEG file ({error}); supply the published file again"
         ) from None
@@ -74,7 +74,7 @@ def read_faces(path: Path, view: DataView) -> ParsedImages:
 def _first(
     numbers: dict[int, zipfile.ZipInfo], person: PurePosixPath, path: Path
 ) -> list[zipfile.ZipInfo]:
-    """The first 20 photographs of a person, by their numbers."""
+    """Return the first 20 photographs of a person, by number."""
     if len(numbers) < _PHOTOGRAPHS:
         raise UserError(
             f"{path}: {len(numbers)} photographs in {person}; expected {_PHOTOGRAPHS}: supply the "

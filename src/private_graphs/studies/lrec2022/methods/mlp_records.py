@@ -1,8 +1,8 @@
 """Perceptron on single records by DP-SGD with given noise, as in Table 4 of LREC 2022.
 
 Igamberdiev & Habernal, LREC 2022, Table 4: 512 hidden units, dropout, plain SGD; the noise is given
-and ε follows from it. Per-record clipping is Abadi et al., CCS 2016, Algorithm 1, and
-microbatches are McMahan et al. 2018. Section numbers refer to ``docs/privacy.md``.
+and determines ε. Per-record clipping is Abadi et al., CCS 2016, Algorithm 1, and microbatches are
+McMahan et al. 2018. Section numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -37,25 +37,27 @@ from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched
 
 _DIFFERS = 5e-3
-"""What the authors' accountant prints is told where it is as far as this from the formula."""
+"""Difference from the formula at which the authors' accountant's value is reported too."""
 
 
 class MlpSettings(Settings):
     """Settings of the perceptron; the defaults are the paper's."""
 
     lot_size: int = Field(default=600, ge=1)
-    """Records of a lot; under Poisson sampling on average, and the public divisor of its sum."""
+    """Records of a minibatch; under Poisson sampling the average, and the public divisor of the
+    sum."""
     noise_multiplier: float = Field(default=4.0, gt=0)
-    """Noise of a step in units of the clip norm."""
+    """Noise of a step, in units of the clip norm."""
     epochs: int = Field(default=100, ge=1)
     hidden: int = Field(default=512, ge=1)
     learning_rate: float = Field(default=0.01, gt=0)
     dropout: float = Field(default=0.5, ge=0, lt=1)
     clip_norm: float = Field(default=1.0, gt=0)
     microbatch: int = Field(default=1, ge=1)
-    """Records of a fixed public group whose mean gradient is clipped as one."""
+    """Number of records of a fixed public group whose mean gradient is clipped as one."""
     noise_on: Literal["lot", "record"] | None = None
-    """What gets a noise: the two branches of the authors' code (§4.9); None: the protocol's own."""
+    """Value that gets noise: the two branches of the authors' code (§4.9); None: the protocol's
+    own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +65,13 @@ class MlpProtocol(Protocol):
     """How a perceptron was trained."""
 
     clipping: Literal["none", "per_record"]
-    """``none``: the mean gradient of a lot is one sample, and is not clipped (§4.1)."""
+    """``none``: the mean gradient of a minibatch is one sample, and is not clipped (§4.1)."""
     lots: Literal["shuffled", "poisson"]
     noise_on: Literal["lot", "record"] = "lot"
-    """``record``: a noise on every record's gradient, which is not clipped, then their mean."""
+    """``record``: noise on every record's gradient, which is not clipped, then their mean."""
     hidden_layers: int
     dropout_epochs: int | None
-    """Epochs with dropout; None: all of them."""
+    """Number of initial epochs with dropout; None: all."""
 
 
 RELEASED = MlpProtocol(
@@ -120,7 +122,7 @@ _PROTOCOLS = (
 
 
 def protocol_of(settings: MlpSettings, protocol: MlpProtocol) -> MlpProtocol:
-    """Return the protocol with the noise of the settings; UsageError where it leaves no choice."""
+    """Return the protocol with the noise of the settings; UsageError if it allows no choice."""
     if settings.noise_on in (None, protocol.noise_on):
         return protocol
     if protocol.clipping != "none":
@@ -132,14 +134,14 @@ def protocol_of(settings: MlpSettings, protocol: MlpProtocol) -> MlpProtocol:
 
 
 def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
-    """Return the event of a request, before training."""
+    """Return the planned event of a request."""
     if not request.private:
         return ()
     settings: MlpSettings = request.settings
     protocol, n_lots = protocol_of(settings, task.protocol), _n_lots(task, settings)
     noise = settings.noise_multiplier
     if protocol.noise_on == "record":
-        noise /= math.sqrt(settings.lot_size)  # on the mean of a lot
+        noise /= math.sqrt(settings.lot_size)  # on the mean of a minibatch
     groups = -(-task.n_units // settings.microbatch)
     clipping = protocol.clipping
     if clipping == "per_record" and settings.microbatch > 1:
@@ -163,7 +165,7 @@ def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
 
 
 def _n_lots(task: ImageTask, settings: MlpSettings) -> int:
-    """Lots of an epoch; UsageError where records cannot be cut so."""
+    """Return the minibatches of an epoch; UsageError if the records cannot be divided so."""
     size, group = settings.lot_size, settings.microbatch
     if size > task.n_units or size % group:
         raise UsageError(
@@ -174,9 +176,9 @@ def _n_lots(task: ImageTask, settings: MlpSettings) -> int:
 
 
 def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
-    """Return the published ε of the noise: the moments formula with q and T as the paper has them.
+    """Return the published ε of the noise: the moments formula with the paper's q and T.
 
-    None where the protocol claims nothing but what is proved.
+    None if the protocol claims only what is proved.
     """
     if task.protocol.calibration != "published":
         return None
@@ -202,10 +204,11 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
 def run(
     task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Train every request; those with the same settings as one batch.
+    """Train every request; requests with equal settings train as one batch.
 
-    Raises UsageError for lots that the records cannot be cut into; UserError where the protocol
-    claims a proof, for delta · records >= 1.
+    Raises:
+        UsageError: the records cannot be divided into minibatches of this size.
+        UserError: the protocol claims a proof, and delta · records >= 1.
     """
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
@@ -218,7 +221,7 @@ def run(
 def _train(
     task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Answer requests that are all private, or all not, with the same settings."""
+    """Answer requests with equal settings that are all private, or all non-private."""
     settings: MlpSettings = requests[0].settings
     private, protocol = requests[0].private, protocol_of(settings, task.protocol)
     _n_lots(task, settings)
@@ -253,7 +256,7 @@ def _train(
 
 
 def _steps(settings: MlpSettings, protocol: MlpProtocol, private: bool) -> mlp.Steps:
-    """How a run trains."""
+    """Return how a run trains."""
     clips = private and protocol.clipping == "per_record"
     return mlp.Steps(
         epochs=settings.epochs,
@@ -268,7 +271,7 @@ def _steps(settings: MlpSettings, protocol: MlpProtocol, private: bool) -> mlp.S
 
 
 def _stopped(settings: MlpSettings, patience: int | None) -> dict[str, Any]:
-    """What a statement says of a number of epochs that labels of test images decide."""
+    """Return a statement's text on a number of epochs that labels of test images determine."""
     if patience is None:
         return {}
     return {

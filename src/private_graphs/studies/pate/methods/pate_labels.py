@@ -1,8 +1,9 @@
-"""PATE's teachers and the labels that they release; a classifier of these labels alone.
+"""PATE's teachers and their released labels; a classifier trained on these labels alone.
 
-Zhang, Emory thesis 2021, Section 3.4.1: private images are cut into equal random parts, a teacher
-learns from each, and Confident-GNMax answers public images (``pate_votes``). At ε = ∞ a row is the
-plurality of the teachers, without privacy, and its votes are kept for other jobs.
+Zhang, Emory thesis 2021, Section 3.4.1: private images are divided into equal random parts, a
+teacher learns from each, and Confident-GNMax answers queries for public images (``pate_votes``). At
+ε = ∞ a row is the plurality vote of the teachers, without privacy, and its votes are stored for
+other jobs.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ NetworkName = Literal["softmax", "mlp", "small", "deep"]
 
 
 class PateSettings(Settings):
-    """Settings of teachers, labels and classifiers; the defaults are the thesis's, or where it says
-    nothing those of docs/methods.md."""
+    """Settings of teachers, labels and classifiers; the defaults are the thesis's, or if it
+    gives none those of docs/methods.md."""
 
     teachers: int = Field(default=250, ge=1)
     teacher_network: NetworkName = "deep"
@@ -52,13 +53,13 @@ class PateSettings(Settings):
     teacher_batch: int = Field(default=32, ge=1)
     teacher_rate: float = Field(default=1e-3, gt=0)
     threshold: float = 200.0
-    """Votes that let a query pass."""
+    """Noisy number of votes from which a query is answered."""
     check_noise: float = Field(default=150.0, ge=0)
-    """Standard deviation of the noise of a check, at least; 0: every query is answered."""
+    """Minimum noise standard deviation of a check; 0: every query is answered."""
     queries: int = Field(default=4500, ge=1)
-    """Most public images that are asked."""
+    """Maximum number of queried public images."""
     answers: int = Field(default=2200, ge=1)
-    """Most of them that get a label."""
+    """Maximum number of them that get a label."""
     network: NetworkName = "deep"
     epochs: int = Field(default=500, ge=1)
     batch: int = Field(default=100, ge=1)
@@ -67,7 +68,7 @@ class PateSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PateProtocol(Protocol):
-    """How the noise of answers follows from ε."""
+    """Accountant that determines the noise of answers from ε."""
 
     accountant: Literal["theorem", "proved"]
     """``theorem``: ε = c + 2 sqrt(c ln(1/δ)), Proposition 2 optimised over λ; ``proved``: exact
@@ -123,7 +124,7 @@ def noise_of(task: ImageTask, request: Request) -> Noise | None:
 
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; the labels are kept for other jobs."""
+    """See ``Method.stated``; the labels are stored for other jobs."""
     noise, claim = noise_of(task, request), None
     if noise is None:
         return {}
@@ -145,12 +146,12 @@ def _events(task: ImageTask, request: Request) -> tuple[GaussianQuery, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """What the teachers of one seed say."""
+    """Votes of the teachers of one seed."""
 
     pool: np.ndarray
-    """(V, K) numbers of votes on the public images."""
+    """(V, K) vote counts on the public images."""
     test: np.ndarray | None = None
-    """(M, K) on the test images, where they were asked."""
+    """(M, K) vote counts on the test images, if they were queried."""
 
 
 def _parts(n: int, teachers: int, generator: np.random.Generator) -> np.ndarray:
@@ -161,9 +162,9 @@ def _parts(n: int, teachers: int, generator: np.random.Generator) -> np.ndarray:
 
 
 def vote(task: ImageTask, request: Request, context: Context) -> Votes:
-    """Train the teachers of a request and ask them all public and test images.
+    """Train the teachers of a request and collect their votes on all public and test images.
 
-    Where the task has votes of teachers that were trained elsewhere, these are taken.
+    If the task has votes of teachers that were trained elsewhere, these are returned.
     """
     from private_graphs.training.image_nets import Ensemble
 
@@ -186,7 +187,7 @@ def vote(task: ImageTask, request: Request, context: Context) -> Votes:
 
 @dataclass(eq=False)
 class Stage:
-    """Votes and labels by seed and ε, of the jobs that this one needs, else made here once."""
+    """Votes and labels by seed and ε, from needed jobs, or else computed here once."""
 
     task: ImageTask
     context: Context
@@ -198,7 +199,8 @@ class Stage:
     def kept(self, stage: str, name: str) -> np.ndarray | None:
         """Return an artifact of a needed job; None without that job.
 
-        Raises UserError where the job has no run of this seed or ε.
+        Raises:
+            UserError: the job has no run of this seed or ε.
         """
         if stage not in self.context.artifacts:
             return None
@@ -213,7 +215,7 @@ class Stage:
         )
 
     def votes(self, request: Request, *, test: bool = False) -> Votes:
-        """Return the votes of the seed of a request; ``test``: on test images too."""
+        """Return the votes for a request's seed; ``test``: also on test images."""
         pool = self.kept("teachers", f"seed{request.seed}/votes")
         if pool is not None and not test:
             return Votes(pool)
@@ -222,7 +224,7 @@ class Stage:
         return self.made[request.seed]
 
     def labels(self, request: Request) -> np.ndarray:
-        """Return the (V,) released labels of a request, ``REFUSED`` where there is none."""
+        """Return the (V,) released labels of a request, ``REFUSED`` if there is none."""
         own, plan = self.door.batch([request]), _events(self.task, request)
         kept = self.kept("labels", _name(request, "labels"))
         if kept is not None:
@@ -242,7 +244,7 @@ class Stage:
         )  # fmt: skip
 
     def _check_price(self, request: Request) -> None:
-        """Raise UserError where labels of another job were released with another noise or δ."""
+        """Raise UserError if another job released the labels with different noise or δ."""
         told = json.loads(bytes(self.kept("labels", _name(request, "price"))))
         expected = _price(self.task, request)
         # machines differ in the last digits of a calibrated noise
@@ -256,18 +258,18 @@ class Stage:
             )
 
     def start(self, request: Request) -> np.ndarray:
-        """Return the key of first weights and orders that all students of these labels share."""
+        """Return the key of initial weights and orders that all students of these labels share."""
         kept = self.kept("labels", _name(request, "start"))
         return request.streams.key("start").astype(np.int64) if kept is None else kept
 
     def truth(self, request: Request) -> np.ndarray:
-        """Return the (V,) labels of the public images that are public, elsewhere ``UNKNOWN``."""
+        """Return the (V,) true labels of the public images, ``UNKNOWN`` if not public."""
         found = np.full(len(self.task.validation_labels), UNKNOWN)
         found[request.known] = self.task.validation_labels[request.known]
         return found
 
     def told(self, request: Request, labels: np.ndarray) -> dict[str, Any]:
-        """Return what public truth says of released labels."""
+        """Return measures of the released labels against public truth."""
         truth, got = self.truth(request), labels != REFUSED
         right = (labels == truth)[got & (truth != UNKNOWN)]
         accuracy = right.mean() if len(right) else math.nan
@@ -275,7 +277,7 @@ class Stage:
 
 
 def _price(task: ImageTask, request: Request) -> dict[str, float]:
-    """Return the numbers that the price of released labels follows from."""
+    """Return the numbers that determine the privacy cost of released labels."""
     noise = noise_of(task, request)
     return {"delta": task.delta, **(asdict(noise) if noise else {})}
 
@@ -299,7 +301,7 @@ def pool_of(task: ImageTask, labels: np.ndarray, device: str) -> Pool:
 
 
 def training_of(settings: PateSettings, **more: Any) -> Training:
-    """Return how a student of ``settings`` trains."""
+    """Return the training settings of a student."""
     from private_graphs.training.students import Training
 
     return Training(
@@ -328,7 +330,7 @@ def one_by_one(
 
 
 def _answer(stage: Stage, request: Request) -> Outcome:
-    """Release labels and train a classifier on them; without DP, ask the teachers themselves."""
+    """Release labels and train a classifier; without DP, answer with the teachers' votes."""
     return _release(stage, request) if request.private else _plurality(stage, request)
 
 
@@ -362,7 +364,7 @@ def _release(stage: Stage, request: Request) -> Outcome:
 
 
 def _plurality(stage: Stage, request: Request) -> Outcome:
-    """The teachers without privacy, and what the 2018 script would print for them."""
+    """Answer with the teachers without privacy, and the ε that the 2018 script would print."""
     task, settings = stage.task, request.settings
     votes = stage.votes(request, test=True)
     noise = Noise(

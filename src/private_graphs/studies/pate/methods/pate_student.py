@@ -1,8 +1,8 @@
 """Students of PATE in four frameworks: PATE, with co-teaching, PATE+ and PATE++.
 
-Zhang, Emory thesis 2021, Chapter 3: a classifier learns from the labels that teachers released and
-from unlabelled public images, against a generator (``training.students``). The frameworks differ in
-what follows the labels, so that their ε is the same, and all students of the same labels start from
+Zhang, Emory thesis 2021, Chapter 3: a classifier learns from the teachers' released labels and from
+unlabelled public images, with a generator (``training.students``). The frameworks differ only after
+the release of labels, so that their ε is the same, and all students of the same labels start from
 the same weights.
 """
 
@@ -36,24 +36,24 @@ FRAMEWORKS = {
     "pate_plus": "PATE+",
     "pate_plus_plus": "PATE++",
 }
-"""Names in tables."""
+"""Displayed names."""
 
 
 class StudentSettings(PateSettings):
-    """Settings of a student beside those of its labels."""
+    """Settings of a student in addition to those of its labels."""
 
     framework: Literal["pate", "pate_coteaching", "pate_plus", "pate_plus_plus"] = "pate"
     beta: float = Field(default=0.2, ge=0, lt=1)
-    """Share of the labels that is taken to be wrong."""
+    """Share of the labels that is assumed to be wrong."""
     ramp: int = Field(default=15, ge=1)
-    """Epochs until that share is left out."""
+    """Number of epochs until that whole share is left out."""
     tau: float = Field(default=0.318, ge=0, lt=1)
     """Share of the labels that PATE++ removes."""
     alpha: float = Field(default=0.9, gt=0, le=1)
     """Decay of the count of suspicious epochs."""
     decay: Literal["running", "literal"] = "running"
     generator: int = Field(default=500, ge=1)
-    """Units of each hidden layer of the generator."""
+    """Number of units of each hidden layer of the generator."""
 
 
 def _answer(stage: Stage, request: Request) -> Outcome:
@@ -114,13 +114,13 @@ def _answer(stage: Stage, request: Request) -> Outcome:
 
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; where no other job has made the labels they are not kept."""
+    """See ``Method.stated``; labels are stored only if another job computed them."""
     told = pate_labels.stated(task, request, context, chosen)
     return told if "labels" in context.artifacts else told | {"assumptions": ()}
 
 
 def _watch(labels: np.ndarray, truth: np.ndarray):
-    """Return what tells of (l,) classes on labelled images, against released and true labels."""
+    """Return a function: (l,) classes on labelled images → scores by released and true labels."""
     wrong = labels != truth
 
     def tell(classes: list[np.ndarray]) -> dict[str, float]:

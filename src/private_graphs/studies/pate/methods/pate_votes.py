@@ -1,10 +1,10 @@
-"""Confident-GNMax: noisy answers of teachers to public queries, and what they cost.
+"""Confident-GNMax: noisy answers of teachers to public queries, and their privacy cost.
 
 Papernot et al., ICLR 2018, Algorithm 1; Zhang, Emory thesis 2021, Algorithm 2 and Theorem 4. A
-query passes where the largest number of votes plus noise reaches a threshold, and is then answered
-by the class with the largest noisy number. One record changes one teacher: the largest number of
-votes moves by 1 at most, the histogram by sqrt 2 (L2). How many queries are asked and answered is
-capped in advance, and the caps are paid for in full (docs/privacy.md §7).
+query passes if the largest vote count plus noise reaches a threshold, and is then answered by the
+class with the largest noisy count. One record changes one teacher: the largest count changes by at
+most 1, the histogram by sqrt 2 (L2). The numbers of queries and answers are capped in advance, and
+the caps are paid for in full (docs/privacy.md §7).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from private_graphs.privacy.events import GaussianQuery
 
 Noisy = Callable[[np.ndarray, np.ndarray], np.ndarray]
 REFUSED = -1
-"""Stands for the label of an image that was not asked, or not answered."""
+"""Label of an image that was not queried, or not answered."""
 CHECK_REASON = (
     "one record changes one teacher, whose vote moves from one class to another: the largest "
     "number of votes moves by at most 1"
@@ -33,7 +33,7 @@ ANSWER_REASON = (
 
 @dataclass(frozen=True)
 class Noise:
-    """How queries are checked and answered."""
+    """Noise and caps of checks and answers."""
 
     threshold: float
     check_std: float
@@ -41,9 +41,9 @@ class Noise:
     answer_std: float
     """σ2; 0: no noise."""
     queries: int
-    """Q, most that are asked, in the order of the public images."""
+    """Q, maximum number of queries, in the order of the public images."""
     answers: int
-    """L, most that are answered."""
+    """L, maximum number of answers."""
 
     @property
     def mu(self) -> float:
@@ -52,7 +52,7 @@ class Noise:
         return math.sqrt(checks + 2 * self.answers / self.answer_std**2)
 
     def events(self, unit: str, relation: str) -> tuple[GaussianQuery, ...]:
-        """Return what is priced: both caps, whatever was asked and answered."""
+        """Return the events that enter the privacy cost: both caps, whatever was answered."""
         words = {"unit": unit, "relation": relation}
         checks = GaussianQuery(
             sensitivity=1.0, noise_std=self.check_std, count=self.queries, reason=CHECK_REASON,
@@ -68,8 +68,8 @@ class Noise:
 def noise_for(mu: float, threshold: float, check_std: float, queries: int, answers: int) -> Noise:
     """Return the noise with which checks and answers at their caps have the ratio ``mu``.
 
-    σ1 is ``check_std`` (0: no check), or what leaves half of μ² to the answers, if that is more;
-    σ2 is rounded up to three decimals.
+    σ1 is ``check_std`` (0: no check), or the value that leaves half of μ² to the answers, if
+    larger; σ2 is rounded up to three decimals.
     """
     if check_std:
         check_std = max(check_std, math.sqrt(2 * queries) / mu)
@@ -79,9 +79,9 @@ def noise_for(mu: float, threshold: float, check_std: float, queries: int, answe
 
 
 def released_labels(votes: np.ndarray, noise: Noise, checked: Noisy, answered: Noisy) -> np.ndarray:
-    """Return (n,) labels of the (n, K) numbers of votes; ``REFUSED`` without an answer.
+    """Return (n,) labels from (n, K) vote counts; ``REFUSED`` without an answer.
 
-    ``checked`` and ``answered`` add noise to the rows of an array that a (n,) mask asks.
+    ``checked`` and ``answered`` add noise to the rows of an array that a (n,) mask selects.
     """
     asked = np.arange(len(votes)) < noise.queries
     largest = checked(votes.max(axis=1).astype(np.float64), asked)
@@ -94,7 +94,7 @@ def released_labels(votes: np.ndarray, noise: Noise, checked: Noisy, answered: N
 
 
 def simulated_labels(votes: np.ndarray, noise: Noise, generator: np.random.Generator) -> np.ndarray:
-    """Return labels as ``released_labels`` for the diagnostic of a run without DP."""
+    """Return labels as ``released_labels``, for the diagnostic of a run without DP."""
 
     def with_noise(std: float) -> Noisy:
         return lambda exact, _: exact + std * generator.standard_normal(exact.shape)
@@ -106,7 +106,7 @@ def simulated_labels(votes: np.ndarray, noise: Noise, generator: np.random.Gener
 
 
 def log_miss(votes: np.ndarray, answer_std: float) -> np.ndarray:
-    """Return (n,) logs of the chance that an answer is not the class with most votes.
+    """Return (n,) logarithms of the probability that an answer is not the class with most votes.
 
     Papernot et al. 2018, Proposition 7: q = Σ_j Φ̄((n_max - n_j)/(√2 σ)), at most 1 - 1/K.
     """
@@ -157,10 +157,10 @@ _ORDERS = np.concatenate([np.arange(2, 100, 0.5), np.logspace(2, 3, 50)])
 
 
 def dependent_epsilon(votes: np.ndarray, noise: Noise, delta: float, answered: np.ndarray) -> float:
-    """Return what the authors' script prints for queries in the order of ``votes`` (n, K).
+    """Return the ε of the authors' script for queries in the order of ``votes`` (n, K).
 
     ``answered`` (n,) says which of the first n queries, all of which were checked, were answered.
-    No guarantee: the number is computed from the votes, and leaks about them.
+    This is no guarantee: the number is computed from the votes, and leaks information about them.
     """
     return min(
         _total(votes, noise, answered, float(order)) + math.log(1 / delta) / (order - 1)

@@ -1,7 +1,7 @@
-"""What public labels alone give: a classifier of the first public images with their true labels.
+"""Public labels alone: a classifier of the first public images with their true labels.
 
-The bound of PATE's students (no noise in the labels), and the line that they must beat where the
-labels of public images are public too. No private image is read, so ε is 0.
+It is the upper bound of PATE's students (labels without noise), and the baseline that they must
+exceed if the labels of public images are public too. No private image is read, so ε is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ClassifierSettings(Settings):
     """Settings of the classifier."""
 
     answers: int = Field(default=2200, ge=1)
-    """Most public images whose labels are read, the first ones."""
+    """Maximum number of public images whose labels are read, from the first."""
     network: Literal["softmax", "mlp", "small", "deep"] = "deep"
     epochs: int = Field(default=500, ge=1)
     batch: int = Field(default=100, ge=1)

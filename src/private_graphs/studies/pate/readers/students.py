@@ -1,4 +1,4 @@
-"""Image sets as PATE cuts them: private teachers, a public pool for the student, few test images.
+"""Image sets as PATE divides them: private teachers, a public pool, few test images.
 
 Zhang, Emory thesis 2021, Sections 3.4.1 and 3.4.2: the published training file is private, the
 first images of the published test file are the public pool (here the validation images), its last
@@ -20,7 +20,7 @@ from private_graphs.datasets.readers.mnist import CLOTHES, DIGITS, read_mnist
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 
 _TEST, _DEMO_TEST = 1_000, 500
-"""Last images of the test file that test the student."""
+"""Number of last images of the test file that test the student."""
 _DEMO_POOL = 1_500
 
 

@@ -1,7 +1,7 @@
-"""SVHN as PATE cuts it: 73,257 private house numbers, whose teachers' votes were published.
+"""SVHN as PATE divides it: 73,257 private house numbers, whose teachers' votes were published.
 
 Netzer et al. 2011: two MATLAB files with images ``X`` (32, 32, 3, n) and labels ``y`` (n, 1), in
-which 10 stands for the digit 0. Of the test file the first 10,000 images are the student's pool
+which 10 stands for the digit 0. The first 10,000 images of the test file are the student's pool
 (here the validation images), the others test it (Zhang, Emory thesis 2021, Section 3.4.2; it does
 not say which are the first: here the order of the file). The votes are those of the 250 teachers of
 Papernot et al. (ICLR 2017) on the test file, in its order.
@@ -20,13 +20,13 @@ from private_graphs.datasets.votes import read_votes
 from private_graphs.errors import UserError
 
 POOL = 10_000
-"""First images of the test file: those of the student."""
+"""Number of first images of the test file that are the student's pool."""
 _SIDE, _CHANNELS, _ZERO = 32, 3, 10
 VOTES = "svhn_250_teachers_labels.npy"
 
 
 def read_svhn(folder: Path) -> ParsedImages:
-    """Read the two .mat files and the votes of a folder; UserError where one is malformed."""
+    """Read the two .mat files and the votes of a folder; UserError if one is malformed."""
     sides = [_read_side(folder / f"{side}_32x32.mat") for side in ("train", "test")]
     images, labels = (np.concatenate(parts) for parts in zip(*sides, strict=True))
     place = np.arange(len(labels)) - len(sides[0][1])
@@ -53,11 +53,11 @@ def read_svhn(folder: Path) -> ParsedImages:
 
 def _read_side(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return (n, 3, 32, 32) images and (n,) labels of a file."""
-    from scipy.io import loadmat  # a quarter of a second
+    from scipy.io import loadmat  # takes .25 s
 
     try:
         found = loadmat(path, variable_names=["X", "y"])
-    except Exception as error:  # the reader has no base of its own errors
+    except Exception as error:  # the reader's exceptions have no common base class
         raise UserError(
             f"{path}: cannot be read as a MATLAB 5 file ({error}); supply the published file"
         ) from error

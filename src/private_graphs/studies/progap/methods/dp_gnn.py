@@ -1,9 +1,9 @@
-"""DP-GNN: DP-SGD on a graph network of one layer, whose examples are nodes with their neighbours.
+"""DP-GNN: DP-SGD on a one-layer graph network, whose examples are nodes with their neighbours.
 
 Daigavane et al., 2021 (arXiv:2111.15521), Algorithm 2 and Theorem 1, as ProGAP compares it. The
-gradient of a training node, its *root*, reads the node and at most D others. It is clipped as one,
-so that a replaced node moves the sum by 2C for each root that reads it before or after: itself and
-the receivers on its old list and on its new one, 2D + 1 of them, where the paper counts D + 1.
+gradient of a target node (*root*) reads the node and at most D others. It is clipped as one, so
+that a replaced node changes the sum by 2C for each target that reads it before or after: itself and
+the receivers on its old list and on its new one, 2D + 1 targets, where the paper counts D + 1.
 docs/methods.md.
 """
 
@@ -47,12 +47,12 @@ EPOCH_CHOSEN = Unnoised(
     "read the features of others over the true lists without noise"
 )
 SUM_RATIO = 2.0
-"""Noise of the sum that answers, in units of its sensitivity, by that of a step in units of C times
-the roots that one node moves."""
+"""Noise of the prediction sum in units of its sensitivity, divided by that of a step in units of
+C times the number of targets that one node changes."""
 
 
 class DpGnnSettings(SumsSettings):
-    """Settings of DP-GNN: ``hops`` are its layers."""
+    """Settings of DP-GNN: ``hops`` is its number of layers."""
 
     hops: int = Field(default=1, ge=1, le=1)
     epochs: int = Field(default=10, ge=1)
@@ -60,22 +60,22 @@ class DpGnnSettings(SumsSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class DpGnnProtocol(Protocol):
-    """What a root reads, how roots are drawn, and how the network answers."""
+    """Inputs of a target node, sampling of targets, and neighbours at prediction."""
 
     reads: Literal["own_list", "received"]
-    """Whom a root reads in training: those on the list that it draws itself, of whom one may stand
-    on any number of lists; or those that list it."""
+    """Message direction in training. ``own_list``: the neighbours that the target node sampled
+    (in-degree unbounded). ``received``: the nodes that sampled the target."""
     clips: Literal["rows", "roots"]
-    """``rows``: the gradients that Opacus takes for those of examples: of the rows of all nodes in
-    the subgraph of a batch, each multiplied by their number, though one row reads others."""
+    """``rows``: the gradients that Opacus treats as examples', those of the rows of all nodes in
+    a batch's subgraph, each multiplied by their number, although one row reads others."""
     lots: Literal["whole", "fixed", "poisson"]
-    """As ``training.dpsgd.Order``."""
+    """Sampling of minibatches, see ``training.dpsgd.Order``."""
     answers: Literal["edges", "noisy_sum"]
-    """``noisy_sum``: rows are scaled to norm 1 before they are added, and one noisy sum of them
-    over all lists stands for the neighbours in predictions."""
+    """``noisy_sum``: rows are scaled to norm 1 before summation, and one noisy sum over all
+    lists replaces the neighbours in predictions."""
     epoch: Literal["best_validation", "last"]
-    """Epoch whose parameters are kept. To score one, validation nodes read other nodes, without
-    noise."""
+    """Epoch whose parameters are kept. Scoring an epoch makes validation nodes read other nodes,
+    without noise."""
 
 
 PROTOCOLS = {
@@ -123,12 +123,12 @@ PROTOCOLS = {
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run releases, up to the scale of the noise."""
+    """Releases of a run, up to the scale of the noise."""
 
     protocol: DpGnnProtocol
     steps: int
     accounted: int
-    """Steps that the authors' accountant composes."""
+    """Number of steps that the authors' accountant composes."""
     lot: int
     population: int
     """Public number of training nodes."""
@@ -138,25 +138,25 @@ class Budget:
 
     @property
     def occurrences(self) -> int:
-        """Training rows that hold one node, as the paper counts them."""
+        """Return the number of training rows with one node, as the paper counts them."""
         return min(self.degree + 1, self.population)
 
     @property
     def moved(self) -> int:
-        """Roots whose gradients a replaced node may change: itself, and its old and new list."""
+        """Return how many targets' gradients one node may change: its own, old and new list."""
         return min(2 * self.degree + 1, self.population)
 
     def noise_std(self, scale: float) -> float:
-        """Standard deviation of the noise of a step, whose gradients have norm 1 at most."""
+        """Return the noise standard deviation of a step, whose gradients have norm at most 1."""
         sound = self.protocol.lots == "poisson"
         return scale * (self.moved if sound else 2 * self.occurrences)
 
     def sum_std(self, scale: float) -> float:
-        """Standard deviation of the noise of the sum that answers."""
+        """Return the noise standard deviation of the prediction sum."""
         return scale * SUM_RATIO * 2 * math.sqrt(self.degree)
 
     def events(self, scale: float) -> tuple[Event, ...]:
-        """What the runner prices."""
+        """Return the events that enter the privacy cost."""
         words = {"unit": "node_out_list", "relation": "replace"}
         if self.protocol.lots == "poisson":
             return (
@@ -197,7 +197,7 @@ class Budget:
         )  # fmt: skip
 
     def printed(self, scale: float) -> float:
-        """What Theorem 1 attaches to the noise."""
+        """Return the ε of Theorem 1 for the noise."""
         lot = min(self.lot, self.population)
         return occurrence_epsilon(
             scale, self.occurrences, lot, self.population, self.accounted, self.delta
@@ -244,14 +244,14 @@ def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) 
 
 @dataclass(frozen=True, eq=False)
 class StarNet(Sage):
-    """A layer on features, one sum over those that a node reads, a hidden layer, a head."""
+    """A layer on features, one sum over the nodes that a node reads, a hidden layer, a head."""
 
     answering: Sequence[scipy.sparse.csr_matrix] = ()
-    """(N, N) of each replica: whom nodes read when they are evaluated."""
+    """(N, N) of each replica: which nodes each node reads in evaluation."""
     unit_rows: bool = False
 
     def gathered(self, forward: stacks.Forward, values):
-        """Return sums of what a node reads, and its own."""
+        """Return sums over the nodes that each node reads, and its own values."""
         from torch.nn.functional import normalize
 
         from private_graphs.training.stacks import Mixed
@@ -271,7 +271,7 @@ class StarNet(Sage):
 def stars_of(
     rows: stacks.Rows, reading: Sequence[scipy.sparse.csr_matrix], roots: np.ndarray
 ) -> stacks.Stars:
-    """Return the examples of ``roots``: row i of a matrix of ``reading`` holds whom i reads."""
+    """Return the examples of ``roots``: row i of a matrix ``reading`` marks the nodes i reads."""
     import torch
 
     from private_graphs.training.stacks import Stars
@@ -295,9 +295,9 @@ def row_sums(
 ) -> Callable[[stacks.Stack, Sequence[np.ndarray]], torch.Tensor]:
     """Return the sum of what Opacus clips: gradients of the rows of a batch's subgraph.
 
-    ``train`` are nodes with ``labels`` (n,), of which lots are drawn. The loss is a mean over the
-    batch. Opacus multiplies the gradient of each row by the number of
-    rows, which is that of the batch and of all whom it reads.
+    ``train`` are nodes with ``labels`` (n,), from which minibatches are drawn. The loss is a mean
+    over the batch. Opacus multiplies the gradient of each row by the number of rows: those of the
+    batch and of all nodes that it reads.
     """
     import torch
 
@@ -315,7 +315,7 @@ def row_sums(
             others = np.setdiff1d(reads.indices, roots)
             members = np.r_[roots, others]
             reads = reads[:, members]
-            reads.resize(len(members), len(members))  # the others read nothing that counts
+            reads.resize(len(members), len(members))  # the other rows read nothing relevant
             own = {name: each[replica : replica + 1] for name, each in stack.parameters.items()}
             squares, add = stacks.example_gradients(
                 replace(network, matrices=[reads]),
@@ -332,7 +332,7 @@ def row_sums(
 
 
 def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
-    """Train requests with the same settings but for ε, learning rate and seed."""
+    """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
     from private_graphs.training import stacks
@@ -347,7 +347,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     lists = [owned_lists(data.adjacency, settings.degree, each) for each in streams]
     received = [each.T.tocsr() for each in lists]
     if protocol.reads == "received":
-        # A root keeps D of its senders at most, by a draw of its own.
+        # A target keeps at most D of its senders, by its own draw.
         reading = [
             owned_lists(each, settings.degree, own)
             for each, own in zip(received, streams, strict=True)

@@ -1,10 +1,10 @@
-"""EdgeRand: a GraphSAGE on a graph whose edges were drawn anew by randomised response.
+"""EdgeRand: a GraphSAGE on a graph whose edges are perturbed by randomised response.
 
-Wu, Long, Zhang & Li, LinkTeller, IEEE S&P 2022, Section 6; as ProGAP's code runs it. A noisy
-density d is released with a tenth of the budget. Then every pair of nodes is an edge of the new
-graph with probability p·s if it is one, and (1-p)·s if not, with p = e^ε/(1+e^ε) and
-s = d/(2pd - p - d + 1), which keeps the density. As d is at most 1/2, s is at most 1 and the ratio
-of both answers at most e^ε. docs/privacy.md §6.
+Wu, Long, Zhang & Li, LinkTeller, IEEE S&P 2022, Section 6; as in ProGAP's code. A noisy density d
+is released with a tenth of the budget. Then every pair of nodes is an edge of the new graph with
+probability p·s if it is one, and (1-p)·s if not, with p = e^ε/(1+e^ε) and s = d/(2pd - p - d + 1),
+which keeps the density. As d is at most 1/2, s is at most 1 and the ratio of both answers at most
+e^ε. docs/privacy.md §6.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 
 _STREAM = "pairs"
 SHARE = 0.9
-"""Of the budget for the pairs; the rest is for the density."""
+"""Share of the budget for the pairs; the rest is for the density."""
 _CHUNK = 500
-"""Rows of which the authors' code takes a density of its own."""
+"""Number of rows for which the authors' code computes a separate density."""
 
 
 class SageSettings(SumsSettings):
-    """Settings of GraphSAGE: ``hops`` are its layers."""
+    """Settings of GraphSAGE: ``hops`` is its number of layers."""
 
     hops: int = Field(default=2, ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeRandProtocol(SumsProtocol):
-    """Which pairs are drawn."""
+    """Pairs for which edges are drawn."""
 
     pairs: Literal["both_triangles", "once"]
-    """``both_triangles``: each direction by itself, two looks at every edge; densities are of
-    chunks of rows, with the noise of a density of the whole graph."""
+    """``both_triangles``: independent draws for each direction, hence two releases of every
+    edge; densities are of chunks of rows, with the noise of a density of the whole graph."""
 
 
 PROTOCOLS = {
@@ -74,7 +74,7 @@ def keeping(epsilon: float, density: float) -> tuple[float, float]:
 
 
 def noisy_density(share: float, moves: float, door: Door, query: PureQuery) -> float:
-    """Return a share of pairs that are edges, which one edge ``moves``, plus noise; at most ½."""
+    """Return the noisy share of pairs that are edges, of sensitivity ``moves``; at most ½."""
     ((noisy,),) = door.laplace(np.array([[share]]), [query], sensitivity=moves, stream=_STREAM)
     return min(float(noisy), 0.5)
 
@@ -82,7 +82,7 @@ def noisy_density(share: float, moves: float, door: Door, query: PureQuery) -> f
 def randomised(
     edges: np.ndarray, n_nodes: int, door: Door, plan: Sequence[PureQuery]
 ) -> np.ndarray:
-    """Return (2, E') pairs i < j: each of all pairs drawn once, given the (2, E) ``edges``.
+    """Return (2, E') pairs i < j, each pair drawn once, given the (2, E) ``edges``.
 
     ``plan``: the queries of the density and of the pairs.
     """
@@ -103,17 +103,18 @@ def randomised(
 def randomised_rows(
     edges: np.ndarray, n_nodes: int, door: Door, plan: Sequence[PureQuery]
 ) -> np.ndarray:
-    """Return (2, E') ordered pairs (i, j), i not j, as the authors' code draws them.
+    """Return (2, E') ordered pairs (i, j), i ≠ j, drawn as in the authors' code.
 
-    Every row of the adjacency matrix is drawn by itself, so both directions of an edge are; each
-    ``_CHUNK`` rows have their own noisy density, under noise that suits the density of all rows.
+    Every row of the adjacency matrix is drawn independently, so an edge is drawn in both
+    directions; each ``_CHUNK`` rows have their own noisy density, with noise for the density of all
+    rows.
     """
     both = np.concatenate([edges, edges[::-1]], axis=1)
     last, drawn = n_nodes % _CHUNK or _CHUNK, []
     for start in range(0, n_nodes, _CHUNK):
         stop = min(start + _CHUNK, n_nodes)
         rows = both[:, (both[0] >= start) & (both[0] < stop)]
-        # the noise of all chunks is that of the last one, whose density an edge moves most
+        # all chunks have the noise of the last one, whose density an edge changes most
         density = noisy_density(
             rows.shape[1] / ((stop - start) * n_nodes), 1 / (last * n_nodes), door, plan[0]
         )
@@ -138,9 +139,9 @@ def _drawn(
     query: PureQuery,
     sample: Callable[[np.random.Generator, int], np.ndarray],
 ) -> np.ndarray:
-    """Return the codes of the pairs that a run sees, given those of the edges among ``n_pairs``.
+    """Return the codes of the drawn pairs, given those of the edges among ``n_pairs``.
 
-    ``sample`` draws about as many pairs as it is asked, uniformly.
+    ``sample(generator, size)`` draws about ``size`` pairs uniformly.
     """
     kept, made = keeping(query.epsilon, density)
     return door.flip(codes, n_pairs, kept, made, query, sample, stream=_STREAM)
@@ -152,17 +153,17 @@ def _decoded(codes: np.ndarray, n_nodes: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Sage:
-    """A layer on the features, ``layers`` mean aggregations, all outputs joined, a head."""
+    """A layer on the features, ``layers`` mean aggregations, all outputs concatenated, a head."""
 
     n_features: int
     n_classes: int
     layers: int
     matrices: Sequence[scipy.sparse.csr_matrix]
-    """(N, N) means over neighbours: of each replica, or one for all."""
+    """(N, N) means over neighbours, per replica or shared."""
     norm: stacks.Norm = "batch"
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the parameters of one replica."""
+        """Parameter shapes of one replica."""
         h, numbers = WIDTH, range(self.layers)
         shapes = layer("first", self.n_features, h)
         for number in numbers:
@@ -172,11 +173,11 @@ class Sage:
         return shapes | layer("head", 1, h, self.n_classes)
 
     def base(self, forward: stacks.Forward):
-        """Return (R, 1, N, h): what nodes send at first."""
+        """Return (R, 1, N, h): the first messages of all nodes."""
         return forward.norm("first.norm", self.norm, forward.features("first"), after_selu=True)
 
     def gathered(self, forward: stacks.Forward, values):
-        """Return what each node gets of its neighbours' ``values``, and its own."""
+        """Return the aggregation of each node's neighbours' ``values``, and its own values."""
         from private_graphs.training.stacks import Mixed
 
         return Mixed.apply(values, self.matrices), values
@@ -199,7 +200,7 @@ class Sage:
 
 
 def _means(first: np.ndarray, second: np.ndarray, n: int) -> scipy.sparse.csr_matrix:
-    """Return (N, N): row ``second`` averages over those that send to it."""
+    """Return (N, N): row ``second`` averages over its senders."""
     matrix = scipy.sparse.csr_matrix(
         (np.ones(len(first), np.float32), (second, first)), (n, n), dtype=np.float32
     )
@@ -229,7 +230,7 @@ def _events(task: NodeTask, request: Request) -> tuple[Event, ...]:
                       "whose probabilities differ by e^ε at most", **words),
         )  # fmt: skip
     n = task.graph.n_nodes
-    chunk = density * n / (n % _CHUNK or _CHUNK)  # the last one may be smaller
+    chunk = density * n / (n % _CHUNK or _CHUNK)  # the last chunk may be smaller
     words |= {"count": 2, "calls": -(-n // _CHUNK)}
     return (
         PureQuery(epsilon=chunk, reason="one edge moves the densities of two chunks of "
@@ -240,7 +241,7 @@ def _events(task: NodeTask, request: Request) -> tuple[Event, ...]:
 
 
 def _graph(data: Data, request: Request, door: Door) -> scipy.sparse.csr_matrix:
-    """Return the means over neighbours of the graph that a run sees."""
+    """Return the neighbour means of a run's perturbed graph."""
     edges, n = data.task.graph.edge_index, data.task.graph.n_nodes
     plan = _events(data.task, request)
     door.plan([plan])

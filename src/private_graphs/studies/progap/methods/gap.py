@@ -1,8 +1,8 @@
-"""GAP: an encoder of features, noisy sums of its normalised rows, a classifier of all of them.
+"""GAP: an encoder of features, noisy sums of its normalised rows, a classifier on all of them.
 
 Sajadmanesh, Shamsabadi, Bellet & Gatica-Perez, USENIX Security 2023, Section 5, with the networks
-and the grid of ProGAP's code. Rows are scaled to norm 1 after the noise too, and the classifier
-reads these. Both trainings are post-processing under ``links``, and DP-SGD under ``lists``.
+and the grid of ProGAP's code. Rows are scaled to norm 1 after the noise too, for the classifier.
+Both trainings are post-processing under ``links``, and DP-SGD under ``lists``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _budget = partial(budget_of, stages=2)
 
 @dataclass(frozen=True)
 class Encoder:
-    """Two layers on the features; normalised, they are the embedding; then a head."""
+    """Two layers on the features, whose normalised output is the embedding; then a head."""
 
     n_features: int
     n_classes: int
     norm: stacks.Norm
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the parameters of one replica."""
+        """Parameter shapes of one replica."""
         shapes = layer("first", self.n_features, WIDTH) | layer("second", 1, WIDTH, WIDTH)
         if self.norm != "none":
             shapes |= norms(["first", "second"], 1, WIDTH)
@@ -68,15 +68,15 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Classifier:
-    """A linear layer for each hop, joined, a head."""
+    """A linear layer for each hop, concatenated, a head."""
 
     n_hops: int
-    """With the embedding itself."""
+    """Number of hops, including the embedding itself."""
     n_classes: int
     norm: stacks.Norm
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the parameters of one replica."""
+        """Parameter shapes of one replica."""
         joined, shapes = self.n_hops * WIDTH, layer("sums", self.n_hops, WIDTH, WIDTH)
         if self.norm != "none":
             shapes |= norms(["joined"], 1, joined)
@@ -96,7 +96,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 
 
 def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
-    """Train requests with the same settings but for ε, learning rate and seed."""
+    """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
     from private_graphs.training import stacks

@@ -1,4 +1,4 @@
-"""The perceptrons that ProGAP is compared with: its training without sums over neighbours."""
+"""Baseline perceptrons of ProGAP: its training without sums over neighbours."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class ProgapSettings(SumsSettings):
     """Settings of ProGAP; the defaults are the authors' at edge level."""
 
     layers: int = Field(default=1, ge=1, le=2)
-    """Of each base."""
+    """Number of layers of each base."""
     curves: Literal[True] | None = None
     """Whether training and validation accuracy of every epoch are kept. Under ``lists`` no
     mechanism covers them, and ``sound`` keeps none."""
@@ -58,7 +58,7 @@ class MlpSettings(ProgapSettings):
 
 @dataclass(frozen=True)
 class Stage:
-    """The network of stage s: s + 1 bases side by side, their outputs joined, a head."""
+    """Network of stage s: s + 1 parallel bases, their outputs concatenated, a head."""
 
     number: int
     layers: int
@@ -68,7 +68,7 @@ class Stage:
     unit_rows: bool
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the parameters of one replica."""
+        """Parameter shapes of one replica."""
         k, h = self.number + 1, WIDTH
         shapes, normed = layer("first", self.n_features, h), ["first"]
         if self.number:
@@ -94,7 +94,7 @@ class Stage:
         return forward.linear("head", forward.joined(self.bases(forward), self.unit_rows))[:, 0]
 
     def grown(self, before: stacks.Stack | None, streams: Sequence[Streams]) -> stacks.Stack:
-        """Return the parameters that this stage starts with: its own base and head are new."""
+        """Return the initial parameters of this stage: its own base and head are new."""
         from private_graphs.training.stacks import Stack, initial, running
 
         shapes = self.shapes()
@@ -115,7 +115,7 @@ def planned_budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Bu
 
 
 def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
-    """Train requests with the same settings but for ε, learning rate and seed."""
+    """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
     from private_graphs.training import stacks
@@ -144,7 +144,7 @@ def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
 
 
 def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:
-    """Return (R, N, h): outputs of the last base for all nodes, as they are in evaluation."""
+    """Return (R, N, h): evaluation outputs of the last base for all nodes."""
     import torch
 
     from private_graphs.training.stacks import Forward

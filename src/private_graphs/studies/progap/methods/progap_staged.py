@@ -1,10 +1,10 @@
 """ProGAP with staged search: a run tries many configurations and releases each sum once.
 
-Under ``links`` features and labels are public, so that what is computed from them and from sums
-that have been released is post-processing. After each noisy sum every configuration trains on it;
-the one with the best score on the public validation labels sends the rows of the next sum, and at
-the end the best stage of the best configuration answers. Only K sums are paid for, whatever the
-number of configurations (docs/methods.md); a run of each by itself would pay for all of them.
+Under ``links`` features and labels are public, so computations on them and on released sums are
+post-processing. After each noisy sum every configuration trains on it; the one with the best score
+on the public validation labels sends the rows of the next sum, and at the end the best stage of the
+best configuration answers. The privacy cost is that of K sums, whatever the number of
+configurations (docs/methods.md); separate runs would each have this cost.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 class StagedSettings(SumsSettings):
-    """Settings of the search; ``learning_rates`` take the place of ``learning_rate``."""
+    """Settings of the search; ``learning_rates`` replaces ``learning_rate``."""
 
     layers: tuple[int, ...] = (1, 2)
-    """Of each base: numbers that are tried."""
+    """Candidate numbers of layers of each base."""
     learning_rates: tuple[float, ...] = (0.01, 0.05)
-    """Learning rates that are tried."""
+    """Candidate learning rates."""
 
 
 _budget = partial(budget_of, stages=0)
@@ -50,7 +50,7 @@ _CHOSEN_BY = "accuracy on the public validation labels, from sums that were rele
 
 @dataclass(eq=False)
 class _Line:
-    """Configurations with the same number of layers: replicas of one batch, rate by rate."""
+    """Configurations with the same number of layers: replicas of one batch, ordered by rate."""
 
     layers: int
     trainer: Trainer
@@ -59,7 +59,7 @@ class _Line:
 
 
 def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
-    """Train requests with the same settings but for ε and seed."""
+    """Train requests that differ only in ε and seed."""
     import torch
 
     from private_graphs.training import stacks
