@@ -25,6 +25,7 @@ from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.views import VIEWS
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.verify import write_hashes
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +165,8 @@ def job_of_the_workflow(root, monkeypatch):
 
     def build() -> GraphDataset:
         registry.build_texts("my_graph", "data/raw", VIEWS["sound"]).save(texts)
+        files = [path.name for path in texts.iterdir() if path.name != "manifest.json"]
+        write_hashes(texts, files, [])
         for name in ("graph.safetensors", "dataset.json", "statistics.json"):
             (folder / name).unlink(missing_ok=True)  # as Snakemake does before a job
         job = SimpleNamespace(
@@ -172,7 +175,7 @@ def job_of_the_workflow(root, monkeypatch):
             output=SimpleNamespace(info=str(folder / "dataset.json")),
             log=["job.log"],
             threads=1,
-            resources={},
+            config={},
         )
         runpy.run_path(str(scripts / "features.py"), init_globals={"snakemake": job})
         return GraphDataset.load(folder)

@@ -34,7 +34,8 @@ def test_device_cuda_asks_slurm_for_a_gpu_by_its_profile(root: Path, tmp_path: P
     assert profile["executor"] == "slurm"
     assert not {"gpu", "gres"} & {*profile.get("default-resources", {})}, "asked for once"
     for device, words in (("cuda", "resources:.* gpu=1"), ("cpu", "resources:.* gpu=0")):
-        (tmp_path / "Snakefile").write_text(OUTER.format(root=root, more=f'"device": "{device}"'))
+        config = CONFIG | {"device": device}
+        (tmp_path / "Snakefile").write_text(OUTER.format(root=root, config=config))
         told = snakemake(root, tmp_path, "--dry-run", "mine")
         (rule,) = re.findall(r"rule private_graphs_run:\n((?:    .*\n)+)", told)
         assert re.search(words, rule), rule
@@ -62,11 +63,11 @@ def snakemake(root: Path, place: Path, *arguments: str) -> str:
     return done.stdout
 
 
+CONFIG = {"studies": "lrec2022", "exhibits": "table1", "datasets": "synthetic-planetoid"}
 OUTER = """
 module private_graphs:
     snakefile: "{root}/Snakefile"
-    config: {{"studies": "lrec2022", "exhibits": "table1",
-        "datasets": "synthetic-planetoid", {more}}}
+    config: {config}
 
 use rule * from private_graphs as private_graphs_*
 
@@ -79,7 +80,7 @@ rule mine:
 
 def test_the_workflow_is_a_module_of_another_one(root: Path, tmp_path: Path) -> None:
     """In another folder, which has none of the files of the project."""
-    (tmp_path / "Snakefile").write_text(OUTER.format(root=root, more=""))
+    (tmp_path / "Snakefile").write_text(OUTER.format(root=root, config=CONFIG))
     plan = snakemake(root, tmp_path, "--dry-run", "mine")
     assert re.search(r"^private_graphs_run +1$", plan, flags=re.MULTILINE), plan
     dataset = tmp_path / "data" / "processed" / "synthetic-planetoid" / "dataset.json"
